@@ -7,7 +7,7 @@
 namespace tenon::bytecode {
 namespace {
 
-// By number.
+// The index of a name is the opcode's number.
 constexpr std::string_view kOpcodeNames[] = {
     "OP",
     "OPN",
@@ -73,7 +73,7 @@ constexpr OrderedOpcodes order_opcodes() {
   return ordered;
 }
 
-// Numbers of opcodes in the order of their names.
+// The numbers of the opcodes, sorted by their names.
 constexpr OrderedOpcodes kOrderedOpcodes = order_opcodes();
 
 }  // namespace

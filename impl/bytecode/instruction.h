@@ -72,9 +72,10 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-// "OP", "__ISNOT__", as bytecode.pkl names it.
+// The name of the opcode in bytecode.pkl, such as "OP" or "__ISNOT__".
 std::string_view opcode_name(Opcode opcode) noexcept;
-// Nothing: PyTorch has no opcode of that name. (Its own reader takes such a name for OP.)
+// Finds an opcode by its name. Nothing: PyTorch has no opcode of that name. (PyTorch's own reader
+// takes such a name for OP.)
 std::optional<Opcode> find_opcode(std::string_view name) noexcept;
 // Whether the lite interpreter runs the opcode. Its loader refuses the others, but for
 // UNCHECKED_CAST, which the loader takes and the interpreter does not know.

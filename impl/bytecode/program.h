@@ -1,5 +1,5 @@
-// Program: the methods of a module as the lite interpreter of PyTorch runs them, as bytecode.pkl
-// holds them. The reader, the verifier, the writer and the compiler use it.
+// Program: the methods of a module as bytecode for PyTorch's lite interpreter, in the form that
+// bytecode.pkl has. The reader, the verifier, the writer and the compiler use it.
 //
 // Source of the format: docs/format/bytecode.md.
 #pragma once
@@ -13,16 +13,16 @@
 
 namespace tenon::bytecode {
 
-// An operator that instructions call by its place in the table.
+// An entry of a function's table of operators. Instructions name an operator by its index there.
 struct OperatorUse {
-  // The record says no number: all arguments of the operator's schema stand on the stack. It is how
-  // every operator is written up to version 5.
+  // The record says no number of arguments, so all arguments of the operator's schema are on the
+  // stack. Up to version 5 most operators are written in this way.
   static constexpr int32_t kAllArguments = -2;
-  // The operator takes any number of arguments, and the instruction OPN says how many.
+  // The operator takes any number of arguments, and the instruction OPN says how many are given.
   static constexpr int32_t kVariadic = -1;
 
   std::string name;      // "aten::add"
-  std::string overload;  // "Tensor"; empty where the operator has none
+  std::string overload;  // "Tensor"; empty if the operator has none
   int32_t arguments = kAllArguments;
 
   bool operator==(const OperatorUse&) const = default;
@@ -32,7 +32,7 @@ struct OperatorUse {
 struct Argument {
   std::string name;
   std::string type;               // as the lite interpreter reads types: "Dict[str,Tensor]"
-  value::ValueRef default_value;  // null: there is none, which the record says as None
+  value::ValueRef default_value;  // null: there is none, for which the record has None
 };
 
 struct Function {
@@ -54,7 +54,7 @@ struct Program {
   std::vector<Function> functions;
 };
 
-// The memory of its tables, less that of the constants and of the arguments' defaults.
+// The memory of the program's tables in bytes, without the constants and the arguments' defaults.
 uint64_t memory_nbytes(const Program& program) noexcept;
 
 }  // namespace tenon::bytecode

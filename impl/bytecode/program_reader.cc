@@ -19,7 +19,7 @@ namespace {
 
 using Items = std::span<const ValueRef>;
 
-constexpr size_t kMaxNamedBytes = 300;  // of a text in a message
+constexpr size_t kMaxNamedBytes = 300;  // the most bytes of a text in a message
 
 class ProgramReader {
  public:
@@ -185,7 +185,8 @@ class ProgramReader {
     return arguments;
   }
 
-  // A table is a tuple of pairs, whose keys are `keys` in that order.
+  // Returns the rows of a table, which is a tuple of pairs. Their keys must be `keys`, in that
+  // order.
   Result<Items> rows_of(const Value& value, std::span<const std::string_view> keys,
                         std::string_view what) {
     TENON_ASSIGN(const Items rows, tuple_of(value, what));
@@ -209,7 +210,7 @@ class ProgramReader {
     return rows;
   }
 
-  // The values of a table whose values are tuples.
+  // Reads the values of a table. Each of them must be a tuple.
   Status read_table(const Value& value, std::span<const std::string_view> keys,
                     std::string_view what, std::span<Items> parts) {
     TENON_ASSIGN(const Items rows, rows_of(value, keys, what));

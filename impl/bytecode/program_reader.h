@@ -1,5 +1,6 @@
 // Reads a program from the value of the record bytecode.pkl, as archive::pickle_to_values gives it.
-// The tables are checked for their shape here; verify.h checks what the instructions do.
+// impl/module calls this on import. The reader checks the shape of the tables, and verify.h checks
+// what the instructions do.
 //
 // Source of the format: docs/format/bytecode.md.
 #pragma once
@@ -13,14 +14,14 @@
 namespace tenon::bytecode {
 
 struct ReadLimits {
-  // Memory of the program. A pickle can name one table many times, and a program has a copy of it
-  // for each: without a limit a small record could fill the memory.
+  // The most memory of the program, in bytes. A pickle can refer to one table many times, and the
+  // program gets a copy each time. Without a limit a small record could fill the memory.
   uint64_t max_nbytes = uint64_t{256} << 20;
 };
 
 // CORRUPT for a table that PyTorch never writes, or an opcode that it does not have. INCOMPATIBLE
-// for a version outside 4 to 9. RESOURCE_EXHAUSTED beyond the limit. All have the detail `record`,
-// and name the function.
+// for a version outside 4 to 9. RESOURCE_EXHAUSTED beyond the limit. The errors have the detail
+// `record`, and an error in a function names the function.
 Result<Program> read_program(const value::ValueRef& pickled, const ReadLimits& limits = {});
 
 }  // namespace tenon::bytecode

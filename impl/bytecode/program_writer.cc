@@ -114,8 +114,8 @@ class ProgramWriter {
     return Value::tuple(std::move(items));
   }
 
-  // A row of a table. Every row is a tuple of its own, because the pickler writes a shared tuple
-  // once.
+  // Makes a row of a table. Every row is a new tuple, because the pickler writes a shared tuple
+  // only once.
   static ValueRef entry(std::string_view key, ValueRef value) {
     return Value::tuple({Value::of_str(std::string(key)), std::move(value)});
   }

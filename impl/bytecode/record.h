@@ -1,4 +1,4 @@
-// The words and numbers of the record bytecode.pkl. The reader and the writer share them.
+// The keys and numbers of the record bytecode.pkl, which the reader and the writer share.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@ namespace tenon::bytecode {
 
 inline constexpr int64_t kOldestVersion = 4;
 inline constexpr int64_t kNewestVersion = 9;
-// Functions of later versions have a schema.
+// The last version whose functions may lack a schema.
 inline constexpr int64_t kLastWithoutSchema = 4;
-inline constexpr int64_t kMaxN = 65535;  // of an instruction
-// What the record says of an operator that takes any number of arguments.
+inline constexpr int64_t kMaxN = 65535;  // the largest N of an instruction
+// The record has this number for an operator that takes any number of arguments.
 inline constexpr int64_t kVariadicInRecord = -1;
 
 // The keys of each table, in their order.

@@ -20,7 +20,7 @@ namespace {
 
 using KnownClass = ModuleSlots::Class;
 
-// The slots that any instruction sets. Only those below `limit` are of interest.
+// For each slot below `limit`: whether any instruction sets it.
 std::vector<bool> slots_that_are_set(const Program& program, size_t limit) {
   std::vector<bool> is_set(limit, false);
   for (const Function& function : program.functions) {
@@ -62,7 +62,7 @@ class SoleWriters {
   }
 
  private:
-  // From register `first` on, up to the next entry, there are so many writers.
+  // The registers from `first` up to the next entry have `writers` writers each.
   struct Change {
     int64_t first = 0;
     int64_t writers = 0;
@@ -71,8 +71,9 @@ class SoleWriters {
   std::vector<Change> changes_;
 };
 
-// The classes of the values at the top of the stack, as far as they are known. Null: not known, as
-// are all values below. Bounded: a call with many values forgets what is below them.
+// The classes of the values at the top of the stack. Null: the class is not known. The classes of
+// all values below are not known either. The size is bounded: an instruction that pushes many
+// values makes the stack forget the values below them.
 class ClassStack {
  public:
   void clear() noexcept { top_.clear(); }
@@ -105,7 +106,7 @@ class ClassStack {
   std::vector<const KnownClass*> top_;
 };
 
-// Goes through a function once. What is known of the stack is forgotten where paths meet.
+// Goes through a function once. Where paths meet, it forgets the classes on the stack.
 class SlotChecker {
  public:
   SlotChecker(const Function& function, const ModuleSlots& slots, const FindArity& find_arity)
@@ -135,7 +136,7 @@ class SlotChecker {
   void begin() {
     size_t inputs = function_.arguments.size();
     const Instruction& first = function_.instructions.front();
-    // Without a schema the first instruction says how many inputs there are.
+    // Without a schema, the first instruction tells the number of inputs.
     if (!function_.has_schema)
       inputs = first.opcode == Opcode::kStoreN ? static_cast<size_t>(first.n) : 1;
     if (inputs == 0) return;
@@ -202,7 +203,8 @@ class SlotChecker {
     stack_.push_unknown(effect.pushes);
   }
 
-  // Registers from `first` on get the values from the top of the stack, the last one on top.
+  // Stores the top `count` values of the stack into the registers from `first` on. The last
+  // register gets the topmost value.
   void store(int64_t first, int64_t count) {
     const int64_t known = std::min(count, static_cast<int64_t>(stack_.size()));
     for (int64_t i = 1; i <= known; ++i) {
@@ -221,9 +223,9 @@ class SlotChecker {
   const ModuleSlots& slots_;
   const FindArity& find_arity_;
   const SoleWriters writers_;
-  std::vector<bool> is_target_;  // by instruction
+  std::vector<bool> is_target_;  // by instruction: whether some instruction jumps to it
   ClassStack stack_;
-  std::unordered_map<int64_t, const KnownClass*> registers_;  // those whose class is known
+  std::unordered_map<int64_t, const KnownClass*> registers_;  // only registers with a known class
   std::unordered_map<size_t, std::optional<OperatorArity>> arities_;
 };
 
@@ -242,7 +244,7 @@ Result<ModuleSlots> ModuleSlots::create(const Program& program, const ValueRef& 
   }));
   const std::vector<bool> is_set = slots_that_are_set(program, slots.largest_);
   for (const ValueRef& object : objects) slots.note_inner(*object, is_set);
-  // An object that a method may get from its caller.
+  // A method may get an object of a declared class from its caller.
   for (const Function& function : program.functions) {
     for (const Argument& argument : function.arguments) {
       const ClassDecl* const decl = argument.type.starts_with("__torch__.")
@@ -257,7 +259,7 @@ Result<ModuleSlots> ModuleSlots::create(const Program& program, const ValueRef& 
 void ModuleSlots::count_object(const Value& object, const value::ClassTable* classes) {
   size_t count = object.is_opaque() ? 0 : object.attributes().size();
   if (object.is_opaque()) {
-    // Its __setstate__ sets the attributes that its class declares.
+    // The object has a state. Its __setstate__ sets the attributes that its class declares.
     const ClassDecl* const decl = find_object_class(classes, object.class_name());
     if (decl == nullptr) return;
     count = decl->fields.size();
@@ -295,8 +297,8 @@ const KnownClass* ModuleSlots::self_of(const Function& function) const {
   const std::string_view method =
       std::string_view(function.name).substr(dot == std::string::npos ? 0 : dot + 1);
   if (const auto found = classes_.find(name); found != classes_.end()) return &found->second;
-  // The lite interpreter finds a method of the root by its last name. It finds the methods of a
-  // state by the whole name.
+  // The lite interpreter finds a method of the root by its last name. It finds __setstate__ and
+  // __getstate__ by the whole name.
   if (method == "__setstate__" || method == "__getstate__") return nullptr;
   const auto root = classes_.find(root_);
   return root == classes_.end() ? nullptr : &root->second;

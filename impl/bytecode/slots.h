@@ -1,7 +1,8 @@
-// ModuleSlots: how many attributes the objects of a module have. An instruction GET_ATTR or
-// SET_ATTR names an attribute by its place, its slot, and the lite interpreter reads foreign memory
-// where an object has no such slot. The verifier checks the slots of a program against the module's
-// objects.
+// ModuleSlots: how many attributes the objects of a module have. The verifier checks the
+// instructions GET_ATTR and SET_ATTR of a program with it.
+//
+// These instructions name an attribute by its place in the object, its slot. If an object has no
+// such slot, the lite interpreter reads foreign memory. (A slot of a lease is something else.)
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,9 @@ class ModuleSlots {
  public:
   struct Class {
     std::string name;
-    size_t count = 0;  // of attributes
-    // By slot: the class of the object that every object of this class has there. Null: it is not
-    // known. The list may be shorter than `count`.
+    size_t count = 0;  // the number of attributes
+    // By slot: the class of the object in that slot, if it is the same in all objects of this
+    // class. Null: the class is not known. The list may be shorter than `count`.
     std::vector<const Class*> inner;
     bool has_inner = false;  // whether `inner` was filled
 
@@ -37,7 +38,7 @@ class ModuleSlots {
   static Result<ModuleSlots> create(const Program& program, const value::ValueRef& module,
                                     const value::ClassTable* classes);
 
-  // The class of the object whose method it is. Null: it is not known.
+  // The class of the object whose method `function` is. Null: it is not known.
   const Class* self_of(const Function& function) const;
   // The most attributes that any object has.
   size_t largest() const noexcept { return largest_; }
@@ -51,10 +52,11 @@ class ModuleSlots {
   size_t largest_ = 0;
 };
 
-// Checks the slots of a function that is otherwise good: each register is written before it is
-// read. CORRUPT, with the place of the instruction, for a slot that the object does not have. The
-// class of an object is known if it is `self`, or was read from an attribute of such an object that
-// no instruction of the program sets. Every other object has as many attributes as any has.
+// Checks the slots of a function that verify.cc has found good otherwise, so each register is
+// written before it is read. CORRUPT, with the place of the instruction, for a slot that the object
+// does not have. The class of an object is known if the object is `self`, or was read from an
+// attribute of such an object that no instruction of the program sets. For any other object a slot
+// is good if some object of the module has it.
 Status check_slots(const Function& function, const ModuleSlots& slots, const FindArity& find_arity);
 
 }  // namespace tenon::bytecode

@@ -10,12 +10,13 @@
 namespace tenon::bytecode {
 namespace {
 
-// The tokens of one character that PyTorch's parser knows. All else but a space belongs to a word.
+// The tokens of one character that PyTorch's parser knows. Every other character but a space
+// belongs to a word.
 constexpr std::string_view kSpecialCharacters = "+-*/%@()[]:,={}><.?!&^|~";
 constexpr std::string_view kSimpleTypes[] = {
     "Tensor", "int",    "float", "bool", "complex",  "str",  "Device", "Generator",
     "Stream", "number", "None",  "Any",  "NoneType", "list", "tuple",  "Capsule"};
-// TorchScript has these, and PyTorch's lite interpreter does not.
+// TorchScript has these types, and PyTorch's lite interpreter does not.
 constexpr std::string_view kUnreadTypes[] = {"Union", "Future", "RRef", "Await"};
 constexpr std::string_view kRootName = "__torch__";
 constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";
@@ -81,7 +82,7 @@ class TypeTextParser {
     return shape;
   }
 
-  // A name, and the definition of a NamedTuple if it stands there.
+  // Parses a name, and the definition of a NamedTuple if one follows.
   Result<TypeShape> parse_class(size_t depth) {
     std::string name(token_);
     advance();
@@ -103,7 +104,7 @@ class TypeTextParser {
     return parse_fields(depth);
   }
 
-  // "[[x, Tensor],[n, int]]]"
+  // Parses the fields of a NamedTuple, "[[x, Tensor],[n, int]]]".
   Result<TypeShape> parse_fields(size_t depth) {
     TENON_TRY(expect("["));
     TypeShape shape{TypeForm::kNamedTuple, 0};
@@ -121,7 +122,7 @@ class TypeTextParser {
     return shape;
   }
 
-  // Makes the next token the current one. It is empty at the end.
+  // Goes on to the next token. At the end of the text, token_ is empty.
   void advance() {
     begin_ = std::min(text_.find_first_not_of(' ', end_), text_.size());
     end_ = begin_;
@@ -155,7 +156,7 @@ class TypeTextParser {
 
   std::string_view text_;
   std::string_view token_;
-  size_t begin_ = 0;  // of the token
+  size_t begin_ = 0;  // the range of the token in the text
   size_t end_ = 0;
 };
 

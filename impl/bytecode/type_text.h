@@ -1,6 +1,6 @@
 // Reads the texts of a function's table of types. PyTorch's loader parses each of them when it
 // loads a function, and it reads foreign memory for a Union or a text that is nested too deep. The
-// verifier calls this parser.
+// verifier and compile/lite_type.cc call this parser.
 //
 // The grammar is in docs/format/bytecode.md.
 #pragma once
@@ -13,24 +13,24 @@
 
 namespace tenon::bytecode {
 
-// What instructions need to know of a type.
+// The kinds of types that instructions distinguish.
 enum class TypeForm : uint8_t {
   kOther,
   kList,
   kDict,
   kTuple,
-  kNamedTuple,   // with its definition: "__torch__.P[NamedTuple, [[x, Tensor]]]"
-  kName,         // of a NamedTuple whose definition stands elsewhere: "__torch__.P"
+  kNamedTuple,   // a NamedTuple with its definition: "__torch__.P[NamedTuple, [[x, Tensor]]]"
+  kName,         // a NamedTuple whose definition stands elsewhere: "__torch__.P"
   kCustomClass,  // "__torch__.torch.classes.ns.C"
 };
 
 struct TypeShape {
   TypeForm form = TypeForm::kOther;
-  size_t parts = 0;  // of a Tuple or NamedTuple
+  size_t parts = 0;  // the number of items of a Tuple or NamedTuple
 };
 
-// PyTorch writes fewer levels: Tenon's compiler stops at 64, and a level of a NamedTuple counts up
-// to three here.
+// The deepest nesting that the parser takes. PyTorch writes fewer levels. Tenon's compiler stops at
+// 64, and a level of a NamedTuple counts as up to three levels here.
 inline constexpr size_t kMaxTypeTextDepth = 256;
 
 // CORRUPT for a text that is no type. UNSUPPORTED for a type that PyTorch's loader does not read.

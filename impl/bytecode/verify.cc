@@ -16,13 +16,13 @@ namespace tenon::bytecode {
 namespace {
 
 constexpr int64_t kWordBits = 64;
-// What a LOOP has on the stack below the values that go round: the count, the limit and the
-// condition.
+// The number of values that a LOOP has on the stack below the carried values: the number of rounds
+// so far, the limit and the condition.
 constexpr int64_t kLoopState = 3;
 
-// What is known before an instruction, on all paths that lead to it.
+// The state before an instruction, as far as it is the same on all paths to it.
 struct PathState {
-  int64_t depth = 0;              // of the stack
+  int64_t depth = 0;              // the number of values on the stack
   bool is_exact = true;           // whether `depth` is known
   std::vector<uint64_t> written;  // bit r - 1: register r has a value
 };
@@ -58,7 +58,7 @@ class FunctionVerifier {
   }
 
  private:
-  // A loop that has begun and whose exit is still to come.
+  // A loop that has begun and whose exit comes later.
   struct OpenLoop {
     size_t index = 0;
     size_t exit = 0;
@@ -84,7 +84,7 @@ class FunctionVerifier {
     state_.written.assign(words(), 0);
     state_.depth = static_cast<int64_t>(function_.arguments.size());
     if (function_.has_schema) return Status::ok();
-    // Without a schema the first instruction says how many arguments there are.
+    // Without a schema, the first instruction tells the number of arguments.
     const Instruction& first = function_.instructions.front();
     state_.is_exact = first.opcode == Opcode::kStore || first.opcode == Opcode::kStoreN;
     state_.depth = first.opcode == Opcode::kStoreN ? first.n : 1;
@@ -131,7 +131,7 @@ class FunctionVerifier {
     const auto number = static_cast<size_t>(instruction.x);
     const StackEffect effect = operator_effect(function_, i, arities_[number]);
     if (effect.pops >= 0) TENON_TRY(pop(i, effect.pops));
-    // Up to version 7 it is an operator and no instruction.
+    // Up to version 7, RAISE_EXCEPTION is an operator and no instruction.
     if (function_.operators[number].name == "prim::RaiseException") is_reachable_ = false;
     if (effect.pops < 0 || effect.pushes < 0) {
       state_.is_exact = false;
@@ -199,7 +199,7 @@ class FunctionVerifier {
     return Status::ok();
   }
 
-  // The state goes on to `target`, which comes later than instruction `from`.
+  // Keeps the state until the verifier comes to `target`, a jump target behind instruction `from`.
   Status wait_at(size_t from, size_t target, PathState state) {
     if (auto present = waiting_.find(target); present != waiting_.end()) {
       return merge(from, target, &present->second, state);
@@ -280,7 +280,7 @@ class FunctionVerifier {
     return Status::ok();
   }
 
-  // Accounts for one more state that is held, before it is copied.
+  // Counts one more state that is held. Call this before the state is copied.
   Status hold_words() {
     words_held_ += words();
     if (words_held_ > options_.max_words) {
@@ -307,11 +307,11 @@ class FunctionVerifier {
   const VerifyOptions& options_;
   uint64_t steps_left_;
   uint64_t words_held_ = 0;
-  std::vector<std::optional<OperatorArity>> arities_;  // by operator; nothing: it is not known
+  std::vector<std::optional<OperatorArity>> arities_;  // by operator; nothing: not known
   PathState state_;
   bool is_reachable_ = true;
-  std::map<size_t, PathState> waiting_;  // by the instruction that the paths lead to
-  std::vector<OpenLoop> loops_;          // the innermost last
+  std::map<size_t, PathState> waiting_;  // by the instruction to which the paths lead
+  std::vector<OpenLoop> loops_;          // the innermost loop is the last
 };
 
 }  // namespace
@@ -321,7 +321,8 @@ Status verify(const Function& function, const VerifyOptions& options) {
 }
 
 Status verify(const Program& program, const VerifyOptions& options) {
-  // Functions call the same operators again and again, and the caller's search takes long.
+  // The arities are cached, because functions call the same operators again and again, and the
+  // caller's search takes long.
   std::map<std::pair<std::string_view, std::string_view>, std::optional<OperatorArity>> known;
   VerifyOptions sharing = options;
   if (options.find_arity) {

@@ -7,7 +7,8 @@
 namespace tenon::bytecode {
 namespace {
 
-// One instruction's operands are checked by these, each of which gives what is wrong, or nothing.
+// Checks of one instruction's operands. Each check returns a text that says what is wrong, or an
+// empty text.
 class OperandChecks {
  public:
   OperandChecks(const Function& function, std::span<const TypeShape> types, size_t index)
@@ -22,7 +23,7 @@ class OperandChecks {
     return format("there is no %s %lld, for the function has %zu", what, as_lld(x_), count);
   }
 
-  // One type, of a form that the opcode makes values of.
+  // Checks that X names a type, and that it has one of `forms`.
   std::string type(std::initializer_list<TypeForm> forms, const char* wanted) const {
     std::string wrong = types(1);
     if (!wrong.empty()) return wrong;
@@ -32,7 +33,7 @@ class OperandChecks {
                   wanted);
   }
 
-  // PyTorch writes the name alone where it does not know the definition.
+  // PyTorch writes only the name of a NamedTuple if it does not know the definition.
   std::string named_tuple() const {
     std::string wrong =
         type({TypeForm::kNamedTuple, TypeForm::kTuple, TypeForm::kName}, "a NamedTuple");
@@ -132,7 +133,8 @@ std::string find_operand_fault(const Function& function, std::span<const TypeSha
     case Opcode::kFormat:
       return instruction.x >= 1 ? std::string() : "its X counts the format too, and is less than 1";
     case Opcode::kCall:
-      // The loader alone adds the functions that a CALL names: upgraders of operators.
+      // Only PyTorch's loader adds the functions that a CALL names, which are upgraders of
+      // operators.
       return "a record has no functions for it to call";
     default: return {};
   }

@@ -1,5 +1,6 @@
-// What one instruction needs and does, apart from the instructions around it. verify.cc follows the
-// paths.
+// Checks one instruction by itself: whether its operands are good, and how many values it takes
+// from the stack and puts there. verify.cc calls this while it follows the paths through a
+// function.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +22,26 @@ struct StackEffect {
   int64_t pushes = 0;
 };
 
-// Of every opcode but OP and OPN, whose effect the operator says, and RET and LOOP.
+// The effect of an instruction. Not for OP and OPN, whose effect depends on the operator, and not
+// for RET and LOOP.
 StackEffect stack_effect(const Instruction& instruction) noexcept;
 
-// Of OP and OPN. A number that nobody knows is OperatorArity::kAny.
+// The effect of an OP or OPN. A number that is not known is OperatorArity::kAny.
 StackEffect operator_effect(const Function& function, size_t index,
                             const std::optional<OperatorArity>& arity) noexcept;
 
-// The types of the function's table. The message of a fault names the type.
+// Parses the function's table of types. The message of an error names the type.
 Result<std::vector<TypeShape>> parse_types(const Function& function);
 
-// Whether the operands name what the function has: registers, operators, constants, types that fit
-// the opcode, and instructions to jump to. The message begins with the instruction's place.
+// Checks that the function has the registers, operators, constants, types and jump targets which
+// the operands name, and that the types fit the opcode. The message begins with the instruction's
+// place.
 Status check_operands(const Function& function, std::span<const TypeShape> types, size_t index);
 
-// "bytecode.pkl: function __torch__.M.forward: " and what is wrong.
+// Makes the error "bytecode.pkl: function __torch__.M.forward: " followed by `what`.
 Status function_fault(Code code, const Function& function, const std::string& what);
-// "bytecode.pkl: function __torch__.M.forward, instruction 5 (LOAD 7 0): " and what is wrong.
+// Makes the error "bytecode.pkl: function __torch__.M.forward, instruction 5 (LOAD 7 0): " followed
+// by `what`.
 Status instruction_fault(Code code, const Function& function, size_t index,
                          const std::string& what);
 

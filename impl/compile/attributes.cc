@@ -1,4 +1,4 @@
-// FunctionCompiler: what stands after a dot.
+// The part of FunctionCompiler that compiles attributes, such as `x.shape` and `self.layer`.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -19,7 +19,7 @@ using script::Global;
 
 namespace {
 
-// `x.float()` and its like, with the number of the ScalarType.
+// A method that casts, such as `x.float()`, with the number of its ScalarType.
 struct CastMethod {
   std::string_view name;
   int64_t scalar_type;
@@ -39,7 +39,7 @@ constexpr auto kCastMethods = std::to_array<CastMethod>({
     {"bfloat16", 15},
 });
 
-// Attributes of a Tensor that are operators of prim.
+// The attributes of a Tensor that are operators of prim.
 constexpr auto kTensorAttributes = std::to_array<std::string_view>({
     "H",
     "T",
@@ -124,7 +124,7 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
       if (info != nullptr && info->kind() == ClassKind::kEnum)
         return builder_.unsupported("the lite interpreter of PyTorch has no values of enums");
       if (info != nullptr && info->find_method(name) != nullptr) {
-        // A method without its object, as PyTorch prints a call of a hook.
+        // The method has no object before the dot. PyTorch prints the call of a hook in this way.
         TENON_ASSIGN(const Header* const header, unit_.method_header(base.name, name));
         *out = Sugar::of(Sugar::Kind::kFunction, text);
         out->header = header;
@@ -147,7 +147,8 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
     default: break;
   }
   if (name == "__new__") {
-    // `with torch.no_grad():` makes its object before the `with`.
+    // PyTorch prints `with torch.no_grad():` with a statement before it that makes the object. So
+    // the error names the `with` if the function has one.
     bool has_with = false;
     script::walk(*header_.function, {{}, [&](const script::Stmt& stmt) {
                                        has_with |= stmt.kind == script::StmtKind::kWith;
@@ -285,7 +286,7 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
   return {};
 }
 
-// The value of a constant of a class, which may stand in another source than this function.
+// The value of a constant of a class. Its source can differ from this function's source.
 Result<GraphValue*> FunctionCompiler::literal_of(const script::Source& source, const Expr& expr,
                                                  const TypeRef& hint) {
   TENON_ASSIGN(value::ValueRef literal, literal_value(source, expr, unit_.constants(), hint));

@@ -1,4 +1,5 @@
-// FunctionCompiler: `if`, where two ways meet, and what follows a way that leaves.
+// The part of FunctionCompiler that compiles `if`: the branches, their join, and the statements
+// after a branch that leaves.
 #include <algorithm>
 #include <utility>
 
@@ -17,7 +18,7 @@ bool is_flag(std::string_view name) noexcept {
   return name == kLeft || name == kStopped || name == kReturned || name.starts_with(kFlagPrefix);
 }
 
-// A value that only counts where its flag is set.
+// Whether a variable of the compiler has a meaning only if its flag is set.
 bool is_behind_flag(std::string_view name) noexcept {
   return name == kResult || name.starts_with(kKeptPrefix);
 }
@@ -32,7 +33,7 @@ Flow both(Flow a, Flow b) noexcept {
   return Flow::kMayLeave;
 }
 
-// Whether break or continue is among what ends these statements.
+// Whether the statements contain a break or continue of a loop around them.
 bool stays_in_function(StmtList statements) {
   return std::any_of(statements.begin(), statements.end(), [](const Stmt* each) {
     const bool is_loop =
@@ -57,7 +58,8 @@ Status FunctionCompiler::refine(const Condition::Refinements& known) {
       TENON_ASSIGN(refined.value, builder_.unchecked_cast(variable->value, type));
     }
     if (!refined.declared) refined.declared = variable->value->type;
-    // PyTorch lets a variable that is known to be None take what it could take before.
+    // Even if a variable is known to be None, PyTorch lets code assign every value to it that its
+    // declared type allows.
     refined.is_narrow = type->kind() != TypeKind::kNone;
     environment_.set(name, std::move(refined));
   }
@@ -82,7 +84,7 @@ Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, 
       wider.is_narrow = false;
       environment_.set(name, std::move(wider));
     }
-    // A way that may leave has its flag looked at before the rest.
+    // If the branch may leave, the rest runs only if its flag is not set.
     TENON_TRY(out->flow == Flow::kMayLeave ? if_not_left(rest, &out->flow)
                                            : this->block(rest, &out->flow));
   }
@@ -91,8 +93,8 @@ Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, 
   return {};
 }
 
-// The other way cannot be taken and is not compiled. But PyTorch compiles both, so a variable has
-// the type that it could have after either.
+// Compiles the only branch that can run. PyTorch compiles both branches here, so after the `if` a
+// variable has a type that it could have after either.
 Status FunctionCompiler::only_way(const Condition& chosen, StmtList statements, StmtList other,
                                   Flow* flow) {
   const Condition::Refinements& known = chosen.known ? chosen.if_true : chosen.if_false;
@@ -121,15 +123,15 @@ Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flo
   }
   const Flow flow_true = flow_of(stmt.body);
   const Flow flow_false = flow_of(stmt.else_body);
-  // The rest is compiled into the way that goes on, so that no flag has to be looked at.
+  // The rest is compiled into the branch that goes on, so that it needs no check of a flag.
   *took_rest = (flow_true == Flow::kLeaves) != (flow_false == Flow::kLeaves) &&
                !(flow_true == Flow::kRaises || flow_false == Flow::kRaises);
   Node* const node = builder_.append_if(chosen.value);
   Way if_true;
   Way if_false;
   const StmtList nothing;
-  // Where break or continue end the other way, PyTorch forgets after the `if` what the condition
-  // told.
+  // If break or continue end the other branch, PyTorch forgets after the `if` which types the
+  // condition implied.
   if_true.forgets = stays_in_function(stmt.else_body);
   if_false.forgets = stays_in_function(stmt.body);
   TENON_TRY(way(chosen.if_true, node->blocks[0], stmt.body,
@@ -144,7 +146,7 @@ TypeRef FunctionCompiler::joined_type(std::string_view name, const Pair& pair,
                                       const Way* const (&ways)[2]) const {
   const TypeRef& a = pair.ways[0].value->type;
   const TypeRef& b = pair.ways[1].value->type;
-  // On a way that is left, a value has the type of the other one.
+  // If one branch ends, the type from the other branch counts.
   if (is_of_source(name) && ends(ways[0]->flow)) return b;
   if (is_of_source(name) && ends(ways[1]->flow)) return a;
   const TypeRef& declared = pair.ways[0].declared ? pair.ways[0].declared : pair.ways[1].declared;
@@ -193,7 +195,7 @@ Status FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed*
   for (const std::string& name : names) {
     const Local* const of_loop = environment_.find(name_of_kept(name));
     const Pair& pair = changed->find(name)->second;
-    // The loop carries the variables for which it has noted their types.
+    // The loop carries a variable if it has noted the variable's type under name_of_kept().
     if (of_loop == nullptr || !of_loop->declared || pair.ways[0].value == nullptr ||
         pair.ways[1].value == nullptr)
       continue;
@@ -207,7 +209,7 @@ Status FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed*
       Pair& kept = pair_of(name_of_kept(name));
       Block* const around = builder_.block();
       builder_.enter(ways[side]->block);
-      // It may have been kept on a part of this way already.
+      // An inner branch may have kept a value of the variable already.
       TENON_ASSIGN(value,
                    handed_on(name, value, flags.ways[side].value, kept.ways[side].value, wanted));
       flags.ways[side].value = builder_.constant(value::Value::of_bool(true));

@@ -69,8 +69,8 @@ GraphValue* Builder::constant(value::ValueRef constant) {
 
 GraphValue* Builder::list(TypeRef element, std::vector<GraphValue*> items) {
   Result<TypeRef> type = Type::list(std::move(element));
-  // An element that makes the type too deep is as unknown as any: the list is one of anything then,
-  // and no operator takes it.
+  // If the element makes the type too deep, the list gets the type Any, which no operator takes as
+  // a list.
   return append_value(NodeKind::kListConstruct, std::move(items),
                       type.is_ok() ? std::move(type).value() : Type::any());
 }

@@ -1,4 +1,4 @@
-// FunctionCompiler: calls.
+// The part of FunctionCompiler that compiles calls.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ using script::Schema;
 
 namespace {
 
-// What bool(), int(), float(), complex() and str() are.
+// The operators behind bool(), int(), float(), complex() and str().
 struct Cast {
   std::string_view name;
   std::string_view operation;
@@ -37,7 +37,7 @@ std::string called_name(std::string_view qualified_name) {
 
 }  // namespace
 
-// What PyTorch calls the object whose method is called.
+// PyTorch's name for the object whose method is called, in debug tables.
 std::string_view FunctionCompiler::instance_name(const GraphValue* object) const {
   const std::vector<GraphValue*>& parameters = out_.graph.body().inputs;
   if (object->node != nullptr && object->node->kind == NodeKind::kGetAttribute)
@@ -79,7 +79,7 @@ Status FunctionCompiler::call(const Expr& expr, const TypeRef& hint, Sugar* out)
   Sugar callee;
   TENON_TRY(sugar(expr.child(0), nullptr, &callee));
   if (callee.kind == Sugar::Kind::kGlobal) return call_global(expr, callee, hint, out);
-  // `.tolist()` has the type that stands around it.
+  // The type of a `.tolist()` comes from the code around it.
   if (callee.kind == Sugar::Kind::kOperator && callee.value != nullptr &&
       callee.name == "aten::tolist")
     return to_list(callee.value, hint, out);
@@ -183,7 +183,7 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   if (name == "prim::Enter" || name == "prim::Exit" || name == "prim::fork")
     return builder_.unsupported("the lite interpreter of PyTorch has no " + called_name(name));
   if (name == "aten::wait") return wait(matched.inputs[0], matched.returns[0], out);
-  // A Device from a text is a constant, as PyTorch has it.
+  // As in PyTorch, a Device from a constant text is a constant.
   if (name == "aten::device" && matched.inputs.size() == 1 && matched.inputs[0]->node != nullptr &&
       matched.inputs[0]->node->kind == NodeKind::kConstant &&
       matched.inputs[0]->node->constant->is(value::ValueKind::kStr)) {
@@ -263,7 +263,8 @@ Status FunctionCompiler::call_class(const std::string& name, const GivenArgument
   return {};
 }
 
-// The depth of the list and the kind of its elements stand beside the Tensor.
+// The operator gets the depth of the list and the kind of its elements as arguments beside the
+// Tensor.
 Status FunctionCompiler::to_list(GraphValue* tensor, const TypeRef& hint, Sugar* out) {
   if (!hint)
     return builder_.refuse("say of what type the list is, as in annotate(List[int], x.tolist())");
@@ -322,7 +323,7 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
         return builder_.refuse("this is " + with_article(*value->type) + ", and annotate says " +
                                type->print());
       *out = Sugar::of(converted);
-      // None of an Optional keeps what annotate says.
+      // A None keeps the Optional type that annotate names.
       if (converted->type->kind() == TypeKind::kNone && converted->node != nullptr &&
           converted->node->kind == NodeKind::kConstant)
         *out = Sugar::of(builder_.constant(value::Value::none(), std::move(type)));

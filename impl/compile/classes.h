@@ -1,4 +1,5 @@
-// Classes: what the compiler asks of the classes and functions of an archive, found once and kept.
+// Classes: the classes of an archive as the compiler needs them. Each class is looked up once and
+// then cached.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@
 
 namespace tenon::compile {
 
-// One class, with the parts of its body in their order.
+// One class, with the parts of its body in their order and tables by name.
 struct ClassInfo {
   const script::ClassDeclaration* declaration = nullptr;
   const script::Source* source = nullptr;
@@ -26,13 +27,13 @@ struct ClassInfo {
     value::TypeRef type;
   };
   std::map<std::string, Attribute, std::less<>> attributes;
-  // Of two methods or constants of one name the one that counts.
+  // By name.
   std::unordered_map<std::string_view, const script::Function*> methods;
   std::unordered_map<std::string_view, const script::Constant*> constants;
-  std::unordered_map<std::string_view, size_t> fields;  // of a NamedTuple: the number of each
+  std::unordered_map<std::string_view, size_t> fields;  // a NamedTuple's fields and their numbers
 
   script::ClassKind kind() const noexcept { return declaration->kind; }
-  // Null: there is none of that name.
+  // Null: the class has no method of that name.
   const script::Function* find_method(std::string_view name) const noexcept {
     const auto found = methods.find(name);
     return found != methods.end() ? found->second : nullptr;
@@ -47,8 +48,8 @@ class Classes {
  public:
   using SlotNames = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-  // `slots`: the attributes of classes in the order of their objects. Null, or no entry: the order
-  // of the class.
+  // `slots` has the attributes of each class in the order in which its objects have them. If it is
+  // null or lacks a class, the order is that in which the class declares them.
   Classes(const script::Declarations& declarations, const SlotNames* slots)
       : declarations_(declarations), slots_(slots) {}
 
@@ -57,14 +58,13 @@ class Classes {
   // Null: the archive has no such class. A class whose body PyTorch refuses is an error.
   Result<const ClassInfo*> find(std::string_view qualified_name) const;
 
-  // What the declarations know of a type's class without its body. Null: it is no class of the
-  // archive.
+  // The declaration of a type's class. Null: the type is no class of the archive.
   const script::ClassDeclaration* declaration_of(const value::Type& type) const;
   bool is_named_tuple(const value::Type& type) const;
   bool is_enum(const value::Type& type) const;
   bool is_interface(const value::Type& type) const;
-  // The types of a NamedTuple's fields, or of a tuple's items. Null: the type is neither, or a
-  // field's type is not known.
+  // The types of a NamedTuple's fields, or of a tuple's items. A field of unknown type counts as a
+  // Tensor. Empty: the type is neither a NamedTuple nor a tuple.
   std::vector<value::TypeRef> items_of(const value::Type& type) const;
 
  private:

@@ -43,7 +43,8 @@ class ProgramCompiler {
     for (const script::Method& method : info->parts.methods) {
       const std::string_view name = method.function->name;
       if (!wanted.empty() && !wanted.contains(name)) continue;
-      // The lite interpreter would call it with the attributes, which it reads for such a class.
+      // For a class with `__setstate__` and without `__getstate__`, the lite interpreter reads the
+      // attributes and would call the method with them.
       if (name == "__setstate__" && info->find_method("__getstate__") == nullptr) continue;
       if (name == "forward") TENON_TRY(check_hooks(*info));
       TENON_TRY(add(root, name));
@@ -59,8 +60,8 @@ class ProgramCompiler {
   }
 
  private:
-  // Hooks of a part are called where its forward is. For the root, the loader of an archive calls
-  // them, and that of bytecode does not.
+  // The hooks of a part of the root are called by the code that calls its forward. The hooks of the
+  // root are called by PyTorch's loader of archives, and not by its loader of bytecode.
   Status check_hooks(const ClassInfo& root) {
     for (const auto* const hooks : {&root.parts.forward_pre_hooks, &root.parts.forward_hooks}) {
       if (!hooks->has_value() || (*hooks)->names.empty()) continue;
@@ -72,7 +73,8 @@ class ProgramCompiler {
     return {};
   }
 
-  // With forks at once, callers give and get the T of a Future[T], as the schema says.
+  // Refuses a method that takes or returns a Future. If forks run at once, the schema has T in
+  // place of Future[T], and the callers give and get a T.
   Status check_futures(const Compiled& compiled) const {
     if (options_.forks_at_once) return {};
     const auto is_future = [](const value::TypeRef& type) { return holds_future(*type); };
@@ -91,7 +93,8 @@ class ProgramCompiler {
     if (!done_.insert(header->name).second) return {};
     TENON_ASSIGN(const Compiled* const compiled, unit_.compile(*header));
     TENON_TRY(check_futures(*compiled));
-    // The emitter changes the graph, and another function may have this one in it: it gets a copy.
+    // The emitter changes the graph, and the Unit may still copy the graph into a caller. So the
+    // emitter gets a copy.
     Graph graph;
     std::vector<GraphValue*> inputs;
     inputs.reserve(compiled->parameters.size());
@@ -104,7 +107,7 @@ class ProgramCompiler {
     return {};
   }
 
-  // What an archive's reader calls to make objects from their states.
+  // Adds the methods that the reader of an archive calls to make objects from their states.
   Status add_state_methods(std::span<const std::string> modules) {
     for (const std::string& name : modules) {
       TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(name));
@@ -117,8 +120,8 @@ class ProgramCompiler {
     return {};
   }
 
-  // Methods that are called through an interface, of every class that has one of that name; and
-  // what these call so, and so on.
+  // Adds the methods that are called through an interface, of every class that has a method of that
+  // name. These methods may call further methods through an interface, hence the outer loop.
   Status add_implementations(std::span<const std::string> modules) {
     size_t known = 0;
     while (known != unit_.interface_methods().size()) {

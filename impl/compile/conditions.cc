@@ -1,4 +1,5 @@
-// FunctionCompiler: conditions, and what they tell about the types of variables.
+// The part of FunctionCompiler that compiles conditions, and finds the types of variables that a
+// condition implies.
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +21,7 @@ Condition known(bool answer) {
   return made;
 }
 
-// The types that isinstance asks for: one, or a tuple of them.
+// Reads the types that isinstance asks for: one type, or a tuple of types.
 Status asked_types(const script::Source& source, const Expr& expr, std::vector<TypeRef>* out) {
   if (expr.kind == ExprKind::kTuple) {
     for (const Expr* child : expr.children) TENON_TRY(asked_types(source, *child, out));
@@ -105,7 +106,8 @@ Status FunctionCompiler::condition(const Expr& expr, Condition* out) {
   } else {
     TENON_ASSIGN(GraphValue* const given, value(expr));
     TENON_ASSIGN(GraphValue* const made, to_bool(given));
-    // A literal, and what hasattr says, is known: only one way is compiled.
+    // The value of a literal, and of a call such as hasattr, is known. Then only one branch is
+    // compiled.
     const bool is_literal = made->node != nullptr && made->node->kind == NodeKind::kConstant &&
                             !made->node->is_inlined &&
                             (expr.kind == ExprKind::kTrue || expr.kind == ExprKind::kFalse ||
@@ -187,7 +189,7 @@ Status FunctionCompiler::is_instance(const Expr& expr, Condition* out) {
   return {};
 }
 
-// `a and b` is `b if a else False`, and `a or b` is `True if a else b`.
+// Compiles `a and b` as `b if a else False`, and `a or b` as `True if a else b`.
 Status FunctionCompiler::logical(const Expr& expr, Condition* out) {
   const bool is_or = expr.op == Operator::kOr;
   Condition left;
@@ -222,7 +224,7 @@ Status FunctionCompiler::logical(const Expr& expr, Condition* out) {
   environment_.take(mark);
   builder_.enter(around);
   out->value = builder_.graph().add_output(node, Type::boolean());
-  // Both hold where `and` is true; neither does where `or` is false.
+  // If an `and` is true, both operands are true. If an `or` is false, both are false.
   Condition::Refinements& all = is_or ? out->if_false : out->if_true;
   all = is_or ? left.if_false : left.if_true;
   for (const auto& [name, type] : is_or ? right.if_false : right.if_true)

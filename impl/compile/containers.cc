@@ -1,5 +1,5 @@
-// FunctionCompiler: containers that are made from what a loop can go over: comprehensions, and
-// `list`, `dict` and `tuple` of something.
+// The part of FunctionCompiler that makes containers from iterables: comprehensions, and calls of
+// `list`, `dict` and `tuple`.
 #include <memory>
 #include <utility>
 
@@ -10,10 +10,10 @@ namespace tenon::compile {
 using script::Expr;
 using script::ExprKind;
 
-// A list of what `entry` gives in each round, or a dict of the pairs that it gives.
+// Makes a list of the elements that `entry` compiles for each round, or a dict of its pairs.
 Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeRef& hint,
                                  script::Range range, const Entry& entry, Sugar* out) {
-  // The container's type is known after the first element only: so its node gets it then.
+  // The container's type is known only after the first element. Its node gets the type then.
   Node* const made = builder_.append(is_dict ? NodeKind::kDictConstruct : NodeKind::kListConstruct);
   const TypeKind kind = is_dict ? TypeKind::kDict : TypeKind::kList;
   const bool is_hinted = hint && without_optional(hint)->kind() == kind;
@@ -51,7 +51,7 @@ Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeR
   return {};
 }
 
-// `[element for target in iterable]`, and the same of a dict.
+// Compiles `[element for target in iterable]`, or such a comprehension of a dict.
 Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Sugar* out) {
   const bool is_dict = expr.kind == ExprKind::kDictComp;
   const Expr& target = expr.child(is_dict ? 2 : 1);
@@ -68,7 +68,7 @@ Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Su
   return collect(over, is_dict, hint, expr.range, entry, out);
 }
 
-// `list(range(n))`, `dict(zip(a, b))` and their like.
+// Compiles `list(range(n))`, `dict(zip(a, b))` and the like.
 Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const TypeRef& hint,
                                       Sugar* out) {
   const Expr& given = *expr.arguments()[0];

@@ -8,13 +8,14 @@ namespace tenon::compile {
 namespace {
 
 struct CustomMethod {
-  // Below __torch__.torch.classes.quantized; empty: of both convolutions.
+  // The name below __torch__.torch.classes.quantized. Empty: both classes of convolutions have the
+  // method.
   std::string_view class_name;
   std::string_view method;
   std::string_view returns;
 };
 
-// From what PyTorch 1.13 and 2.15 list of their custom classes; they agree.
+// The list comes from the custom classes of PyTorch 1.13 and 2.15, which agree.
 constexpr auto kMethods = std::to_array<CustomMethod>({
     {"LinearPackedParamsBase", "bias", "Optional[Tensor]"},
     {"LinearPackedParamsBase", "unpack", "Tuple[Tensor, Optional[Tensor]]"},

@@ -1,5 +1,5 @@
-// Methods of the custom classes that PyTorch's quantised modules hold. The schema table has their
-// names and no types.
+// The result types of methods of the custom classes that PyTorch's quantised modules hold. The
+// compiler asks here because the schema table has the names of these methods but no types.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace tenon::compile {
 
-// What a method without arguments returns: "unpack" of
+// Returns the result type of a method without arguments, such as "unpack" of
 // "__torch__.torch.classes.quantized.Conv2dPackedParamsBase". Null: it is not known.
 value::TypeRef custom_method_returns(std::string_view class_name, std::string_view method);
 

@@ -5,7 +5,7 @@
 namespace tenon::compile {
 namespace {
 
-// What PyTorch calls the node.
+// PyTorch's name for the node.
 std::string_view name_of(const Node& node) {
   switch (node.kind) {
     case NodeKind::kOperator: return node.schema->name;
@@ -57,7 +57,8 @@ size_t DebugRecorder::origin_of(const Node* node) {
   return found->second;
 }
 
-// The chain begins at the function that has the node, and is noted from its end.
+// Records the chain of calls through which a node was copied, and returns its outermost call. The
+// chain is recorded from the innermost call outwards, because each call names the next inner one.
 size_t DebugRecorder::call_of(const Node* node) {
   std::vector<const Call*> chain;
   for (; node != nullptr; node = node->origin) {

@@ -16,40 +16,42 @@ namespace tenon::compile {
 struct DebugInfo {
   static constexpr size_t kNoCall = SIZE_MAX;
 
-  // A call by which an instruction came into a function, and all calls below it in one chain.
+  // A call whose called function was copied into its caller. `callee` links it to the next inner
+  // call, so a call site is also a chain of calls.
   struct CallSite {
-    const script::Source* source = nullptr;  // of the caller; it belongs to the Declarations
+    const script::Source* source = nullptr;  // the caller's; it belongs to the Declarations
     script::Range range;
     std::string module;    // the class whose method is called; empty: a function is called
     std::string instance;  // the attribute that holds the object
-    std::string function;  // without its qualifier
-    // The next call, in the function that is called; always an earlier element.
+    std::string function;  // the called function's name without its qualifier
+    // The index of the next call, which is in the called function. It is smaller than this call's
+    // own index.
     size_t callee = kNoCall;
   };
-  // What one or more instructions were made from.
+  // The node from which one or more instructions were made.
   struct Origin {
     std::string node;  // as PyTorch calls it: "aten::linear"
     const script::Source* source = nullptr;
     script::Range range;
-    size_t call = kNoCall;  // the first call, in the function that has the instruction
+    size_t call = kNoCall;  // the outermost call; it is in the function that has the instruction
   };
 
   std::vector<CallSite> calls;
   std::vector<Origin> origins;
-  // One element for each function of the program: of each instruction the number of its origin.
+  // For each function of the program: the index of the origin of each of its instructions.
   std::vector<std::vector<size_t>> functions;
 };
 
-// Notes the origins while a function is emitted.
+// DebugRecorder: records the origins of a function's instructions while the function is emitted.
 class DebugRecorder {
  public:
   explicit DebugRecorder(DebugInfo* info) : info_(*info) {}
 
-  // A node without a place in the source gets the place of the function's name.
+  // Begins a function. A node without a place in the source gets the place of the function's name.
   void begin(const script::Source* source, script::Range name_range);
-  // What the next instruction comes from. The node lives until end().
+  // Records that the next instruction comes from `node`, which must live until end().
   void add(const Node* node);
-  // A function that is not finished is forgotten.
+  // Ends the function. begin() without end() drops the function's instructions.
   void end();
 
  private:
@@ -60,7 +62,7 @@ class DebugRecorder {
   const script::Source* source_ = nullptr;
   script::Range name_range_;
   std::vector<size_t> function_;
-  // Of this function: the next one's nodes can have the addresses.
+  // Cleared for each function, because nodes of the next function can have the same addresses.
   std::unordered_map<const Node*, size_t> origins_;
   std::map<std::pair<const Call*, size_t>, size_t> calls_;
 };

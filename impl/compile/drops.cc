@@ -54,7 +54,7 @@ class DropPlanner {
     block->nodes = std::move(nodes);
   }
 
-  // Which node owns a block, and in which block a node and a value are.
+  // Records for each node and value the block that has it.
   void number(Block* block) {
     for (GraphValue* input : block->inputs) home_.emplace(input, block);
     for (Node* node : block->nodes) {
@@ -79,15 +79,15 @@ class DropPlanner {
       if (!seen_.insert(value).second) continue;
       Block* const home = home_.at(value);
       if (home == block) continue;
-      // The node of the value's own block in which this use stands.
+      // Finds the node in the value's own block whose blocks contain this use.
       const Node* outer = node;
       const Block* at = block;
       while (at != home) {
         outer = at->owner;
         at = outer->owner;
       }
-      // A constant needs no drop. PyTorch puts a node there all the same, behind which no value
-      // stays on the stack.
+      // A constant needs no drop. PyTorch adds an empty drop node all the same, and that node keeps
+      // values from staying on the stack across it.
       std::vector<GraphValue*>& dropped = after_[outer];
       if (!is_constant(value)) dropped.push_back(value);
     }

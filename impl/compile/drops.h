@@ -1,12 +1,14 @@
-// Drops: nodes that give up what nothing uses any more.
+// Adds the drop nodes of a graph, which release values that nothing uses any more. The emitter
+// calls this before it plans the stack.
 #pragma once
 
 #include "compile/graph.h"
 
 namespace tenon::compile {
 
-// Adds a node behind each that has outputs without a use, and behind each in whose blocks the last
-// use of a value stands.
+// Adds a drop node behind every node that has outputs without a use, and at the start of every
+// block that has inputs without a use. Does the same behind every node whose blocks contain the
+// last use of a value from outside.
 void add_drops(Graph* graph);
 
 }  // namespace tenon::compile

@@ -26,11 +26,11 @@ using bytecode::Opcode;
 using script::Schema;
 using value::TypeRef;
 
-// The versions of archives from which on linspace and logspace mean what they mean today.
+// From these archive versions on, linspace and logspace have their present meaning.
 constexpr int kNewLinspace = 8;
 constexpr int kNewLogspace = 9;
 
-// Operators that are instructions by themselves from version 8 on.
+// An operator that has an instruction of its own from version 8 on.
 struct Promoted {
   std::string_view name;
   Opcode opcode;
@@ -49,8 +49,8 @@ constexpr auto kPromoted = std::to_array<Promoted>({
     {"prim::tolist", Opcode::kToList},
 });
 
-// How many arguments of a call have to be loaded, as PyTorch counts them; and how many of these are
-// `out` arguments.
+// How many arguments of a call must be loaded, as PyTorch counts them, and how many `out` arguments
+// the call has.
 struct Specified {
   size_t count = 0;
   size_t out = 0;
@@ -103,7 +103,7 @@ class Emitter {
     for (std::string& name : methods_) {
       out_.constants.push_back(value::Value::of_str(std::move(name)));
     }
-    // The names of interface methods stand after all other constants.
+    // The names of interface methods come after all other constants in the table.
     for (const size_t at : interface_calls_)
       out_.instructions[at].x += static_cast<int32_t>(out_.constants.size() - methods_.size());
     out_.register_count = registers_;
@@ -127,8 +127,10 @@ class Emitter {
     }
   }
 
-  // A newer PyTorch gives these the meaning of an old archive by a function of its own, which fills
-  // in no defaults. And a number of arguments that stands beside all of them says how many that is.
+  // Whether all arguments of a call are loaded. For linspace and logspace in an old archive, a
+  // newer PyTorch runs a function of its own, and that function fills in no defaults. If all
+  // arguments are loaded for a lowered target, an entry with a number of arguments must say the
+  // full number.
   bool loads_all(const Node& node) const {
     const bool is_linspace = node.schema->name == "aten::linspace";
     const bool is_logspace = node.schema->name == "aten::logspace";
@@ -177,7 +179,7 @@ class Emitter {
       add(Opcode::kStoreN, first, static_cast<int64_t>(values.size()));
   }
 
-  // A constant, or a value that is in a register.
+  // Loads a constant, or a value from its register. `is_dropped` empties the register instead.
   void load_plain(const GraphValue* value, bool is_dropped) {
     if (is_constant(value)) {
       const auto [found, is_new] =
@@ -217,8 +219,8 @@ class Emitter {
     return index >= most.count && !is_out;
   }
 
-  // Loads what the node takes, and then emits the node. What is inlined can be as deep as the
-  // function is long, so it is on a stack of its own.
+  // Loads the inputs of the node, and then emits the node. Nodes that are inline can be nested as
+  // deep as the function is long, so this is a loop with its own stack.
   Status node(const Node& root) {
     struct Step {
       const Node* node;
@@ -252,7 +254,7 @@ class Emitter {
     return {};
   }
 
-  // The number of rounds that a loop has made stands below what it takes.
+  // Before the inputs of a loop, the number of its rounds so far goes onto the stack.
   void begin(const Node& node) {
     if (node.kind != NodeKind::kLoop) return;
     current_ = &node;
@@ -260,7 +262,7 @@ class Emitter {
     add(Opcode::kLoadC, static_cast<int64_t>(out_.constants.size()) - 1, 0);
   }
 
-  // Everything that the node takes is on the stack.
+  // Emits the node. Its inputs are on the stack.
   Status finish(const Node& node) {
     switch (node.kind) {
       case NodeKind::kConstant:
@@ -301,7 +303,8 @@ class Emitter {
         TENON_TRY(check_count(node, node.types.size()));
         const auto first = static_cast<int64_t>(out_.types.size());
         for (const TypeRef& type : node.types) {
-          // As a plain tuple, a NamedTuple would be the same as any tuple with such items.
+          // If a NamedTuple becomes a plain tuple, isinstance cannot tell it from another tuple
+          // with such items.
           if (holds_plain_named_tuple(unit_.classes(), *type, target_)) {
             const std::string why = "no NamedTuple " + type->print() +
                                     ", so isinstance cannot tell one from another tuple";
@@ -360,8 +363,8 @@ class Emitter {
                std::string(target_.torch).c_str(), static_cast<long long>(target_.version), what));
   }
 
-  // A NamedTuple that stands within another type is read by its name alone, so its definition has
-  // to stand before.
+  // PyTorch's loader reads a NamedTuple within another type by its name alone, so its definition
+  // must come earlier in the table.
   void define_named_tuples(const value::Type& type) {
     for (const TypeRef& part : type.parts()) {
       define_named_tuples(*part);
@@ -388,16 +391,18 @@ class Emitter {
         0);
   }
 
-  // Without a number, a newer PyTorch would take as many values as its own schema has arguments,
-  // and so read below the stack.
+  // Whether the entry of an operator needs a number of arguments although all are loaded. Without a
+  // number, a newer PyTorch would take as many values as its own schema has arguments, and could
+  // read below the stack.
   bool needs_count_of(const std::string& name, const std::string& overload) const {
     if (!target_.lowers() || !target_.reads_counts) return false;
     const std::optional<bytecode::OperatorArity> arity = find_operator_arity(name, overload);
     return arity && arity->inputs == bytecode::OperatorArity::kAny;
   }
 
-  // For an operator that takes any number of arguments. PyTorch 1.10 and 1.11 load what PyTorch
-  // writes for these, and fail to run it; without a number they run it as all others do.
+  // The number of arguments in the entry of an operator that takes any number. PyTorch 1.10
+  // and 1.11 load the number that PyTorch writes (kVariadic), but fail to run the operator. They
+  // run it if the entry has no number, as all other versions do.
   int32_t any_number() const noexcept {
     return options_.default_inputs || target_.lowers() ? bytecode::OperatorUse::kAllArguments
                                                        : bytecode::OperatorUse::kVariadic;
@@ -426,7 +431,7 @@ class Emitter {
     return options_.promoted_operators && schema.name == "aten::__getitem__" &&
            schema.overload.starts_with("Dict_");
   }
-  // The operator has an opcode of its own.
+  // Whether the operator is emitted as an instruction of its own.
   bool is_instruction(const Node& node) const {
     return promoted(*node.schema) != nullptr || is_dict_index(*node.schema) ||
            node.schema->name == "aten::warn";
@@ -449,8 +454,8 @@ class Emitter {
     }
     if (schema.takes_more) {
       TENON_TRY(check_count(node));
-      // PyTorch has an entry for each such call. The schema of prim::tolist says nothing of its
-      // arguments, which are three.
+      // PyTorch writes an entry of the table for each such call. prim::tolist takes three
+      // arguments, although its schema does not say so.
       const bool has_fixed_count = schema.name == "prim::tolist";
       add(has_fixed_count ? Opcode::kOp : Opcode::kOpN, static_cast<int64_t>(out_.operators.size()),
           has_fixed_count ? 0 : static_cast<int64_t>(node.inputs.size()));
@@ -466,7 +471,8 @@ class Emitter {
 
   Status interface_call(const Node& node) {
     if (!target_.has_interface_calls) return lacks(node, "no calls through an interface");
-    // The index counts from the first name, until the number of all other constants is known.
+    // For now the index counts from the first name of a method. run() adds the number of all other
+    // constants once it is known.
     interface_calls_.push_back(out_.instructions.size());
     add(Opcode::kInterfaceCall, static_cast<int64_t>(methods_.size()),
         static_cast<int64_t>(node.inputs.size()));
@@ -498,7 +504,8 @@ class Emitter {
     return {};
   }
 
-  // A value from outside of a loop may have its last use in the body. Another round uses it again.
+  // A value from outside of a loop may have its last use in the body. The next round uses it again,
+  // so the MOVE of its register becomes a LOAD.
   void keep_for_next_round(size_t begin) {
     const std::span<bytecode::Instruction> body = std::span(out_.instructions).subspan(begin);
     std::unordered_set<int32_t> stored;
@@ -535,10 +542,10 @@ class Emitter {
   Graph& graph_;
   EmitOptions options_;
   const Target& target_;
-  DebugRecorder* debug_;  // null: nobody asks
+  DebugRecorder* debug_;  // null: no debug info is wanted
   const Node* parameters_;
   const Node* results_;
-  const Node* current_ = nullptr;  // what the next instruction comes from
+  const Node* current_ = nullptr;  // the node from which the next instruction comes
   const StackPlan* plan_ = nullptr;
   bytecode::Function out_;
   int64_t registers_ = 0;
@@ -550,8 +557,8 @@ class Emitter {
   std::map<std::tuple<std::string, std::string, int32_t>, int64_t> operators_;
   std::vector<std::string> methods_;
   std::vector<size_t> interface_calls_;
-  std::set<std::string> defined_;  // NamedTuples whose definitions stand in the table of types
-  std::set<std::string> seen_;     // NamedTuples whose fields were looked at for such definitions
+  std::set<std::string> defined_;  // NamedTuples whose definitions are in the table of types
+  std::set<std::string> seen_;     // NamedTuples whose fields were searched for NamedTuples
 };
 
 }  // namespace

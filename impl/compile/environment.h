@@ -1,6 +1,6 @@
-// Environment: what the names of a function stand for while it is compiled. Every block opens a
-// mark. What changed since then is taken back at the end of the block, so that two ways through the
-// function can be compared.
+// Environment: the values of a function's local variables while the function is compiled. The
+// function compiler opens a mark for every block and undoes the changes at the end of the block, so
+// that it can compare two paths through the function (script/undo_log.h).
 #pragma once
 
 #include <string_view>
@@ -12,13 +12,13 @@
 namespace tenon::compile {
 
 struct Local {
-  GraphValue* value = nullptr;  // null: not set on every way that leads here
-  value::TypeRef declared;      // of `x : T = ...`; null: what is assigned first decides
-  // How deep the block that made the variable is: 1 for the function's body, and one more for each
-  // branch and loop around. 0: the compiler's own flag.
+  GraphValue* value = nullptr;  // null: some path to this point does not set the variable
+  value::TypeRef declared;      // the T of `x : T = ...`; null: the first assignment decides
+  // The depth of the block that made the variable: 1 for the function's body, and one more for each
+  // branch and loop around it. 0: the variable is one of the compiler's own.
   size_t frame = 0;
-  // The value's type counts from now on and not the declared one: the variable was assigned again,
-  // or a condition told more of it.
+  // The type of `value` counts here and not the declared type, because the variable was assigned
+  // again or a condition says more about its type.
   bool is_narrow = false;
 };
 

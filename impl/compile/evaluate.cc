@@ -15,7 +15,7 @@ using value::Value;
 using value::ValueKind;
 using value::ValueRef;
 
-// A longer text is put together when the program runs.
+// A text longer than this is not computed here but when the program runs.
 constexpr size_t kMaxTextNbytes = size_t{64} << 10;
 
 bool is_real(const Value& value) noexcept {
@@ -24,7 +24,7 @@ bool is_real(const Value& value) noexcept {
 double as_double(const Value& value) noexcept {
   return value.is(ValueKind::kInt) ? static_cast<double>(value.as_int()) : value.as_float();
 }
-// Sums of 64 bits that wrap, as those of the machine.
+// Sums of 64 bits wrap, as at run time.
 int64_t wrapped(uint64_t value) noexcept { return static_cast<int64_t>(value); }
 
 ValueRef compared(std::string_view name, int order, bool is_unordered) {
@@ -56,7 +56,7 @@ ValueRef of_ints(std::string_view name, int64_t a, int64_t b) {
   const bool overflows = b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min());
   if (name == "div" && b != 0)
     return Value::of_float(static_cast<double>(a) / static_cast<double>(b));
-  // Both round towards minus infinity.
+  // floordiv and remainder round towards minus infinity.
   if (name == "floordiv" && !overflows)
     return Value::of_int(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));
   if (name == "remainder" && !overflows)

@@ -1,4 +1,5 @@
-// FunctionCompiler: expressions but for calls, attributes and subscripts.
+// The part of FunctionCompiler that compiles expressions, except for calls, attributes and
+// subscripts.
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// FunctionCompiler: `fork`, the functions that are written for it, and `wait`. The lite interpreter
-// of PyTorch has none of these. If the caller asks for it, a forked function is run where `fork`
-// stands, and a value of type Future[T] is the T itself.
+// The part of FunctionCompiler that compiles `fork`, the nested functions that are written for it,
+// and `wait`. PyTorch's lite interpreter has none of these. With the option forks_at_once, a forked
+// function runs at the place of the `fork`, and a value of type Future[T] is the T itself.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -58,7 +58,8 @@ Status FunctionCompiler::call_closure(const Closure& closure, Sugar* out) {
   header.schema.name = header.name;
   std::vector<GraphValue*> inputs;
   for (const auto& [name, value] : closure.captured) {
-    // A variable that has another value now may also be one of a block that has ended.
+    // If the variable has another value now, the captured value may belong to a block that has
+    // ended.
     const Local* const variable = environment_.find(name);
     if (variable == nullptr || variable->value != value) {
       return builder_.unsupported(std::string(closure.function->name) + " uses " +

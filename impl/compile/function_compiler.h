@@ -1,4 +1,5 @@
-// FunctionCompiler: one function's source becomes a graph.
+// FunctionCompiler: compiles the source of one function into a graph. Unit makes one for each
+// function. The class is implemented in several files, which the comments below name.
 #pragma once
 
 #include <deque>
@@ -18,8 +19,8 @@
 
 namespace tenon::compile {
 
-// What a condition says: a value, or the answer that is known already, and what is known of
-// variables on each way.
+// A compiled condition: a value, or the answer if it is known already, and the types that variables
+// have on each branch.
 struct Condition {
   GraphValue* value = nullptr;  // null: `known` is the answer
   bool known = false;
@@ -28,11 +29,11 @@ struct Condition {
   Refinements if_false;
 };
 
-// How a sequence of statements ends.
+// How a sequence of statements ends. To leave it means return, break or continue.
 enum class Flow : uint8_t {
   kGoesOn,
-  kMayLeave,  // by return, break or continue on some ways
-  kLeaves,    // on all ways
+  kMayLeave,  // some paths leave it
+  kLeaves,    // all paths leave it
   kRaises,    // an exception ends it
 };
 Flow flow_of(script::StmtList statements);
@@ -48,7 +49,7 @@ class FunctionCompiler {
   Status run();
 
  private:
-  // One level more of an expression or a block, as long as it lives.
+  // Counts one more level of nested expressions or blocks for as long as it lives.
   class Nesting {
    public:
     explicit Nesting(Unit* unit) : unit_(*unit) { ++unit_.nesting; }
@@ -72,44 +73,47 @@ class FunctionCompiler {
   Status assign_items(const script::Expr& target, Sugar given);
   Status assign_attribute(const script::Expr& target, GraphValue* value);
   Status augmented(const script::Stmt& stmt);
-  // The operator that `a += b` and its like call for an `a` of this type. It changes a Tensor or a
-  // list itself, where PyTorch has such an operator.
+  // The operator that an augmented assignment such as `a += b` calls for an `a` of type `type`. It
+  // works in place for a Tensor or a list if PyTorch has such an operator.
   static std::string_view augmenting_name(script::Operator op, const Type& type);
   Status raise(const script::Stmt& stmt);
-  // The message of the exception is `beginning` and the text of each word, with nothing between.
+  // The message of the exception is `beginning` followed by the text of each word, without blanks.
   Status raise_error(std::string beginning, script::ExprList words);
   Status assertion(const script::Stmt& stmt);
   Status leave(const script::Stmt& stmt);
   Status delete_items(const script::Stmt& stmt);
 
   // branches.cc
-  // `rest`: what follows the `if` in its block. It is compiled into the way that goes on, if the
-  // other one leaves; then *took_rest is set.
+  // `rest` are the statements after the `if` in its block. If one branch leaves, `rest` is compiled
+  // into the other branch, and *took_rest is set.
   Status if_statement(const script::Stmt& stmt, script::StmtList rest, Flow* flow, bool* took_rest);
   Status only_way(const Condition& chosen, script::StmtList statements, script::StmtList other,
                   Flow* flow);
+  // One branch of an `if`.
   struct Way {
     Block* block = nullptr;
     Environment::Changes changes;
     Flow flow = Flow::kGoesOn;
-    bool forgets = false;  // what follows its statements: what the condition told
+    // After the statements of the branch, the types that its condition implied no longer hold.
+    bool forgets = false;
   };
   Status way(const Condition::Refinements& known, Block* block, script::StmtList statements,
              script::StmtList rest, Way* out);
-  // Variables where two ways meet become outputs of `node`.
+  // Joins two branches. The variables that they changed become outputs of `node`.
   Status join(Node* node, Way if_true, Way if_false);
   Status if_not_left(script::StmtList rest, Flow* flow);
-  // What the variables stand for on each of two ways.
+  // The state of one variable on each of two branches.
   struct Pair {
     Local ways[2];
   };
   using Changed = std::map<std::string, Pair, std::less<>>;
-  // Where a way leaves a round, and a variable that the loop carries has another type than on the
-  // way that goes on: keeps what the variable is there.
+  // Handles a branch that leaves a round of a loop, if a variable that the loop carries has another
+  // type there than on the branch that goes on. Keeps the variable's value on the branch that
+  // leaves (see kFlagPrefix).
   Status keep_what_is_left(const Way* const (&ways)[2], Changed* changed);
   TypeRef joined_type(std::string_view name, const Pair& pair, const Way* const (&ways)[2]) const;
-  // What a loop hands on of a variable: `kept` where the flag is set, and `usual` elsewhere. The
-  // flag may be null: it is set nowhere.
+  // The value of a variable that a loop carries to the next round: `kept` if the flag is set at run
+  // time, and `usual` otherwise. If `flag` is null, the flag is set nowhere.
   Result<GraphValue*> handed_on(std::string_view name, GraphValue* usual, GraphValue* flag,
                                 GraphValue* kept, const TypeRef& type);
   Status refine(const Condition::Refinements& known);
@@ -131,14 +135,14 @@ class FunctionCompiler {
   Result<GraphValue*> length_of(const Iterable& iterable);
   Result<Sugar> item_of(const Iterable& iterable, GraphValue* index);
   static constexpr size_t kMostUnrolled = 4096;
-  // The loop node, with what the body changes carried on. `head` runs at the start of each round,
-  // with its number.
+  // Makes the loop node, which carries the variables that the body changes. `head` compiles the
+  // start of a round; its argument is the round's number.
   using Head = std::function<Status(GraphValue* index)>;
   Status loop(GraphValue* rounds, const script::Expr* condition, script::ExprList targets,
               script::StmtList body, const Head& head);
 
   // containers.cc
-  // Gives the element of one round, or the key and what it leads to.
+  // Compiles the element of one round, or its key and value for a dict.
   using Entry = std::function<Status(Sugar item, GraphValue** first, GraphValue** second)>;
   Status collect(const Iterable& over, bool is_dict, const TypeRef& hint, script::Range range,
                  const Entry& entry, Sugar* out);
@@ -164,7 +168,7 @@ class FunctionCompiler {
   bool is_tuple(const Type& type) const;
   // `dict(a=1)`, `dict(other, a=1)` and `dict()`.
   Status dict_of_keywords(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  // A dict literal of keys and values that take turns. `hint` may be null.
+  // A dict literal. `items` are its keys and values in turn. `hint` may be null.
   Status dict_of(std::vector<GraphValue*> items, const TypeRef& hint, Sugar* out);
 
   // attributes.cc
@@ -184,7 +188,7 @@ class FunctionCompiler {
   Status call_sugar(const script::Expr& expr, const Sugar& callee, const GivenArguments& given,
                     Sugar* out);
   Status call_operator(std::string_view name, const GivenArguments& given, Sugar* out);
-  // `of_object`: the function is a method, and its object stands before the dot.
+  // `of_object` says that the function is a method and its object stands before the dot.
   Status call_compiled(const Header& header, const GivenArguments& given, bool of_object,
                        Sugar* out);
   std::string_view instance_name(const GraphValue* object) const;
@@ -210,15 +214,16 @@ class FunctionCompiler {
   Status index_tensor(GraphValue* base, script::ExprList indices, Sugar* out);
   Result<GraphValue*> sliced(GraphValue* base, GraphValue* dimension, const script::Expr& slice);
   Status slice_tuple(GraphValue* base, const script::Expr& slice, Sugar* out);
-  // `augmented` is null for a plain assignment of `value`. What an augmented one assigns is
-  // evaluated after the target.
+  // `augmented` is null for a plain assignment of `value`. The right side of an augmented
+  // assignment is evaluated after the target.
   Status assign_subscript(const script::Expr& target, GraphValue* value,
                           const script::Stmt* augmented);
-  // The views that slices and ints make, and what is left for aten::index.
+  // Finds the view that the slices and ints among the indices make, and the tensors among them,
+  // which are left for aten::index.
   Status view_of(GraphValue* base, script::ExprList indices, GraphValue** view,
                  std::vector<GraphValue*>* tensors);
 
-  // What a constant number is; false: it is none.
+  // The number that `value` is, if it is a constant int. False: it is none.
   static bool known_int(const GraphValue* value, int64_t* out);
 
   Unit& unit_;
@@ -227,8 +232,8 @@ class FunctionCompiler {
   Builder builder_;
   Environment environment_;
   size_t frame_ = 1;  // the Local::frame of variables that the current statements make
-  // `f = __torch__.g` and `r = range(n)`: a name for what is no value. Blocks within `block` see
-  // it.
+  // A name that a statement such as `f = __torch__.g` or `r = range(n)` gives to something that is
+  // no value. The blocks inside `block` see the name.
   struct NamedSugar {
     Sugar sugar;
     const Block* block = nullptr;
@@ -238,16 +243,18 @@ class FunctionCompiler {
   size_t loops_ = 0;
 };
 
-// Names that no source can have: how a function is left.
-inline constexpr std::string_view kLeft =
-    "%left";  // the rest of this sequence of statements is not run
+// Variables of the compiler, whose names no source can have. The first three are flags. They say
+// how code is left, because a graph has no jumps. kLeft: the rest of this sequence of statements is
+// not run.
+inline constexpr std::string_view kLeft = "%left";
 inline constexpr std::string_view kStopped = "%stopped";    // the loop ends
 inline constexpr std::string_view kReturned = "%returned";  // the function ends
-inline constexpr std::string_view kResult = "%result";
+inline constexpr std::string_view kResult = "%result";      // the result of the function
 
-// A variable may have another type where a round is left than where the round goes on, such as
-// None and int after `if x is None: break`. There the variable has the type of the way that goes
-// on. Two variables beside it keep what it is on the way that is left: a flag, and the value.
+// A variable may have one type on the path that leaves a round of a loop, and another type on the
+// path that goes on, such as None and int after `if x is None: break`. After the two paths meet,
+// the variable has the type of the path that goes on. Two more variables keep its value from the
+// path that leaves: a flag, and the value.
 inline constexpr std::string_view kFlagPrefix = "%kept ";
 inline constexpr std::string_view kKeptPrefix = "%value ";
 inline std::string name_of_flag(std::string_view variable) {

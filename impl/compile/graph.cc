@@ -6,8 +6,8 @@
 namespace tenon::compile {
 namespace {
 
-// Recursion is as deep as blocks are in one another: the parser limits the depth of a function, and
-// a call copies into one block.
+// Copies nodes into a graph. It recurses as deep as blocks are nested. The parser limits the depth
+// of one function, a call copies into a single block, and Builder::kMaxDepth limits the whole.
 class Copier {
  public:
   Copier(Graph* graph, const Call* call)

@@ -19,6 +19,7 @@ namespace tenon::compile {
 struct Node;
 struct Block;
 
+// The comment of a kind names the fields of Node that it uses, and the order of its inputs.
 enum class NodeKind : uint8_t {
   kConstant,        // constant
   kOperator,        // schema
@@ -30,19 +31,21 @@ enum class NodeKind : uint8_t {
   kTupleSlice,      // number, end: the first item and the one after the last
   kListUnpack,      //
   kGetAttribute,    // name; number: the slot
-  kSetAttribute,    // likewise
+  kSetAttribute,    // name; number: the slot
   kInterfaceCall,   // name: the method's
   kIsInstance,      // types
   kUninitialized,   //
   kIf,              // inputs: condition; blocks: if true, if false
-  // inputs: the most rounds, the first condition, then what the rounds carry on. The block's
-  // inputs: the round's number, what is carried; its outputs: the next condition, what is carried.
+  // inputs: the most rounds, the first condition, then the carried values. The block's inputs: the
+  // round's number, then the carried values. The block's outputs: the next condition, then the
+  // carried values.
   kLoop,
-  kCalled,  // inputs: arguments of a call, which PyTorch computes whether the function uses them or
-            // not; gone after clean()
-  kDrop,    // inputs that nothing uses any more; the emitter adds these
-  // In no block. The emitter's instructions that take what a block gets, or load what it gives,
-  // come from these.
+  // inputs: the arguments of a call. PyTorch computes them even if the called function does not use
+  // them. clean() removes these nodes.
+  kCalled,
+  kDrop,  // inputs: values that nothing uses any more; add_drops() makes these nodes
+  // These two are in no block. The emitter names them as the origin of the instructions that store
+  // a block's inputs and load its outputs.
   kParameters,
   kResults,
 };
@@ -51,27 +54,27 @@ struct GraphValue {
   Node* node = nullptr;  // null: an input of a block
   Block* block = nullptr;
   value::TypeRef type;
-  // An empty list as it is written there, without a type: it becomes a list of whatever type is
-  // wanted.
+  // The value is the literal `[]` without a type. It becomes a list of any type that is wanted.
   bool is_empty_list = false;
   bool is_needed = false;        // remove_dead_code() sets it
   GraphValue* copied = nullptr;  // inline_graph() sets it: the value in the latest copy
 };
 
-// A call whose function was copied into the caller. Errors of PyTorch and its debuggers show these.
+// A call whose function was copied into the caller. Errors of PyTorch and its debuggers show these
+// calls.
 struct Call {
-  const script::Source* source = nullptr;  // of the caller
+  const script::Source* source = nullptr;  // the caller's source
   script::Range range;
   std::string_view module;    // the class whose method is called; empty: a function is called
   std::string_view instance;  // the attribute that holds the object
-  // Empty: an operator whose source Tenon has, and whose nodes come from where the call stands.
+  // The called function's name. Empty: the call is of an operator whose source Tenon has. Its nodes
+  // get the place of the call as their place in the source.
   std::string_view function;
 };
 
 struct Node {
   NodeKind kind = NodeKind::kConstant;
-  // Copied from the graph of a function that is called: the passes of the calling function leave it
-  // as it is.
+  // The node was copied from the graph of a called function. clean() leaves it as it is.
   bool is_inlined = false;
   bool is_live = false;  // remove_dead_code() sets it
   const script::Schema* schema = nullptr;
@@ -86,15 +89,16 @@ struct Node {
   Block* owner = nullptr;
   const script::Source* source = nullptr;
   script::Range range;
-  // Of a copy: the node that was copied, and the call for which it was. `call` is null if the whole
-  // graph was copied to be changed. Both belong to graphs that live as long as the Unit.
+  // If this node is a copy: the node that was copied, and the call for which it was copied. `call`
+  // is null if the whole graph was copied to be changed. Both belong to graphs that live as long as
+  // the Unit.
   const Node* origin = nullptr;
   const Call* call = nullptr;
 };
 
 struct Block {
-  Node* owner = nullptr;  // null: the function's
-  uint32_t depth = 0;     // of blocks around it
+  Node* owner = nullptr;  // null: the block is the function's body
+  uint32_t depth = 0;     // the number of blocks around it
   std::vector<GraphValue*> inputs;
   std::vector<Node*> nodes;
   std::vector<GraphValue*> outputs;
@@ -112,14 +116,14 @@ class Graph {
 
   Block& body() noexcept { return *body_; }
   const Block& body() const noexcept { return *body_; }
-  // All that were ever made.
+  // The number of nodes that were ever made, removed ones included.
   size_t node_count() const noexcept { return nodes_.size(); }
-  // How deep blocks are in one another.
+  // How deep blocks are nested.
   uint32_t depth() const noexcept { return depth_; }
 
-  // The owner is in its own block already.
+  // Makes a block of `owner`, which must be in its own block already.
   Block* make_block(Node* owner);
-  // Not in any block yet.
+  // Makes a node that is in no block yet.
   Node* make_node(NodeKind kind);
   GraphValue* add_input(Block* block, value::TypeRef type);
   GraphValue* add_output(Node* node, value::TypeRef type);
@@ -127,7 +131,7 @@ class Graph {
   const Call* add_call(const Call& call) { return &calls_.emplace_back(call); }
 
   // Copies the nodes of `other` to the end of `into`, with `arguments` in place of its inputs.
-  // Returns what its outputs became.
+  // Returns the values that stand for its outputs.
   std::vector<GraphValue*> inline_graph(const Graph& other,
                                         const std::vector<GraphValue*>& arguments, Block* into,
                                         const Call* call = nullptr);

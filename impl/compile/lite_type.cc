@@ -15,12 +15,14 @@ namespace {
 using value::TypeKind;
 using value::TypeRef;
 
-// A NamedTuple is written with all its fields. Fields of its own type, and fields that double from
-// one to the next, have no end: so both depth and parts are counted.
+// A NamedTuple is written with all its fields. A field of its own type makes the text endless, and
+// fields that double from one NamedTuple to the next make it huge. So both depth and parts are
+// limited.
 constexpr size_t kMaxTypeParts = 4096;
 constexpr size_t kMaxTypeDepth = 64;
 
-// Null: there is a Union in it, or it is too large. `target` null: no NamedTuple is kept.
+// Replaces each NamedTuple in a type that does not stay one in bytecode by the tuple of its fields.
+// If `target` is null, no NamedTuple stays one. Null: the type has a Union in it, or is too large.
 TypeRef without_named_tuples(const Classes& classes, const value::Type& type, const Target* target,
                              size_t depth, size_t* parts_left) {
   if (depth > kMaxTypeDepth || *parts_left == 0) return {};
@@ -97,8 +99,8 @@ bool holds_empty_tuple(const value::Type& type) {
                      [](const TypeRef& part) { return holds_empty_tuple(*part); });
 }
 
-// Whether the lite interpreters before version 8 read the type. It has no NamedTuple in it any
-// more.
+// Whether the lite interpreters for versions below 8 read the type, in which all NamedTuples are
+// replaced already.
 bool is_read_below_8(const value::Type& type) {
   const TypeKind kind = type.kind();
   if (kind == TypeKind::kUnion || kind == TypeKind::kGenerator) return false;
@@ -139,8 +141,8 @@ bool holds_plain_named_tuple(const Classes& classes, const value::Type& type,
   });
 }
 
-// Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is
-// written as in code.
+// Only dicts and NamedTuples are written in another form than in code. Types inside of other types
+// are written as in code.
 Result<std::string> lite_type(const Classes& classes, const value::Type& type,
                               const Target& target) {
   if (target.lowers()) return lowered_type(classes, type, target);
@@ -157,7 +159,8 @@ std::string schema_type_text(const Classes& classes, const value::Type& type, bo
   if (!is_argument && keeps_named_tuple(classes, type, target)) return type.print();
   size_t parts_left = kMaxTypeParts;
   const TypeRef plain = without_named_tuples(classes, type, nullptr, 0, &parts_left);
-  // The class of `self`, and modules that a function takes, are read as names.
+  // The loader reads the class of `self`, and classes of modules that a function takes, as plain
+  // names.
   const bool is_class = plain && plain->kind() == TypeKind::kClass;
   if (!plain || holds_empty_tuple(*plain) ||
       (target.lowers() && !is_class && !is_read_below_8(*plain)))

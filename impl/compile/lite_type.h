@@ -1,4 +1,4 @@
-// Types as the lite interpreter of PyTorch reads them.
+// Writes types as texts that PyTorch's lite interpreter reads. The emitter calls this.
 #pragma once
 
 #include <string>
@@ -10,23 +10,24 @@
 
 namespace tenon::compile {
 
-// Whether values of the type are NamedTuples in bytecode. False for all other types, for a target
-// without NamedTuples, and for those of PyTorch's own package, such as PackedSequence: its loader
-// takes a name below __torch__.torch for a class of C++ code.
+// Whether the type is a NamedTuple and stays one in bytecode. False for a target without
+// NamedTuples, and for NamedTuples of PyTorch's own package, such as PackedSequence, because
+// PyTorch's loader takes a name below __torch__.torch for a class of C++ code.
 bool keeps_named_tuple(const Classes& classes, const value::Type& type, const Target& target);
 
-// Whether the type is, or has in it, a NamedTuple that is not kept.
+// Whether the type is or contains a NamedTuple that becomes a plain tuple in bytecode.
 bool holds_plain_named_tuple(const Classes& classes, const value::Type& type, const Target& target);
 
-// A type in a function's table of types. UNSUPPORTED: the interpreter has no such type.
-// RESOURCE_EXHAUSTED: it is nested too deep. A NamedTuple that is not kept is the tuple of its
-// fields.
+// Returns the text of a type for a function's table of types. A NamedTuple that does not stay one
+// is written as the tuple of its fields. UNSUPPORTED: the interpreter has no such type.
+// RESOURCE_EXHAUSTED: the type is nested too deep.
 Result<std::string> lite_type(const Classes& classes, const value::Type& type,
                               const Target& target);
 
-// A type in a function's schema. It stands there for readers. PyTorch's loader reads it all the
-// same, and it dies of a Union, of a NamedTuple that an argument is, of one within another type,
-// and of an empty tuple. Tuples and Any mean the same to it.
+// Returns the text of a type for a function's schema. The interpreter does not need these types,
+// but PyTorch's loader reads them. It dies of a Union, of an argument that is a NamedTuple, of a
+// NamedTuple within another type, and of an empty tuple. So this function writes Any or a Tuple in
+// their place, which mean the same to the loader.
 std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument,
                              const Target& target);
 

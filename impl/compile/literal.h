@@ -1,4 +1,4 @@
-// Literals of source as values: defaults of parameters and constants of classes.
+// Evaluates literals in source: the defaults of parameters and the constants of classes.
 #pragma once
 
 #include <span>
@@ -11,14 +11,14 @@
 
 namespace tenon::compile {
 
-// A number, text, True, False, None, inf, nan, torch.device("cpu"), CONSTANTS.cN, or a list, tuple
-// or dict of these. Errors stand at the literal, in the source that it is from. `hint` is the
-// declared type; null: there is none.
+// Returns the value of a literal: a number, text, True, False, None, inf, nan, torch.device("cpu"),
+// CONSTANTS.cN, or a list, tuple or dict of these. Errors name the literal's place in `source`.
+// `hint` is the declared type. Null: there is none.
 Result<value::ValueRef> literal_value(const script::Source& source, const script::Expr& expr,
                                       std::span<const value::ValueRef> constants,
                                       const value::TypeRef& hint);
 
-// "c12" of CONSTANTS.c12 is 12. SIZE_MAX: it is no name of a constant.
+// Returns 12 for "c12", the name in CONSTANTS.c12. SIZE_MAX: the name is none of a constant.
 size_t constant_index(std::string_view name) noexcept;
 
 }  // namespace tenon::compile

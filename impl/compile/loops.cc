@@ -1,4 +1,4 @@
-// FunctionCompiler: loops and comprehensions.
+// The part of FunctionCompiler that compiles loops and the iterables that they go over.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -25,7 +25,7 @@ void targets_of(const Expr& target, std::set<std::string_view>* names) {
   }
 }
 
-// The names that the statements assign, and the flags that they set.
+// Collects the names that the statements assign, and the compiler's variables that a return sets.
 void assigned_in(StmtList statements, std::set<std::string_view>* names) {
   for (const Stmt* stmt : statements) {
     if (stmt->kind == StmtKind::kAssign || stmt->kind == StmtKind::kAugAssign ||
@@ -43,7 +43,8 @@ void assigned_in(StmtList statements, std::set<std::string_view>* names) {
 
 }  // namespace
 
-// range, enumerate or zip, unless a variable has that name.
+// Whether the expression is a call of range, enumerate or zip. A variable of that name hides the
+// function.
 bool FunctionCompiler::is_iterable_call(const Expr& expr) const {
   if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kName ||
       !expr.keywords.empty())
@@ -258,12 +259,13 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   }
   const Local* const flag = environment_.find(kStopped);
   GraphValue* const stopped = flag != nullptr ? flag->value : nullptr;
-  // The condition sees what a round hands on. All else is for it as it was before the loop: what
-  // the body has told of a variable need not hold where the body was left.
+  // The condition sees the values that a round hands on. Every other variable has its state from
+  // before the loop, because types that the body implied need not hold on a path that left the
+  // body.
   environment_.take(mark);
   const size_t end_of_round = environment_.begin();
   for (size_t i = 0; i < carried.size(); ++i) environment_.set(carried[i].name, after[i]);
-  // Whether there is another round.
+  // The condition for another round.
   GraphValue* next = nullptr;
   const auto ask = [&](GraphValue** out) -> Status {
     if (condition == nullptr) {

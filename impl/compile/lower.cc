@@ -34,7 +34,7 @@ bool holds_none(const GraphValue& value) {
   return is_constant(&value) && value.node->constant->is(value::ValueKind::kNone);
 }
 
-// One call and one schema of the target.
+// Fits one call to one schema of the target.
 class Fit {
  public:
   Fit(const Classes& classes, const Node& call, const Schema& target)
@@ -71,8 +71,8 @@ class Fit {
     return false;
   }
 
-  // The argument of the call that stands for the target's: that of its name, or one in the same
-  // place that had another name then.
+  // Finds the argument of the call for an argument of the target's schema. It has the same name, or
+  // it has the same place and was renamed since.
   size_t source_of(size_t index) const {
     const size_t found = find_argument(now_, target_.arguments[index].name);
     if (found != kNone || index >= now_.arguments.size()) return found;
@@ -107,7 +107,8 @@ class Fit {
   bool can_go(size_t index) const {
     const SchemaArgument& argument = now_.arguments[index];
     const GraphValue* const value = call_.inputs[index];
-    // The class of an exception. The lite interpreters of then raise what they raise without it.
+    // The class of an exception can go, because the older lite interpreters raise the same
+    // exception without it.
     if (now_.name == "prim::RaiseException" && argument.name == "cls") return true;
     return argument.default_value && is_constant(value) &&
            equal_constants(*argument.default_value, *value->node->constant);
@@ -141,7 +142,7 @@ class Lowering {
   }
 
  private:
-  // Constants and further calls that the call needs go to `nodes`, before it.
+  // Lowers one call. Constants and further calls that it needs are appended to `nodes`, before it.
   Status call(Node* node, std::vector<Node*>* nodes) {
     if (std::optional<LoweredCall> lowered = stand_in(*node, target_, version_)) {
       node->inputs = inputs_of(*node, lowered->arguments, nodes);
@@ -152,7 +153,7 @@ class Lowering {
         script::SchemaTable::get().schemas_in(node->schema->name, version_);
     if (std::find(candidates.begin(), candidates.end(), node->schema) != candidates.end())
       return {};
-    // The same overload is tried first. The others stand in PyTorch's order.
+    // The overload of the same name is tried first. The others follow in PyTorch's order.
     const auto is_same = [&](const Schema* schema) {
       return schema->overload == node->schema->overload;
     };
@@ -173,7 +174,7 @@ class Lowering {
                                             : "it has no overload there that takes this call");
   }
 
-  // A node that stands where `node` stands in the code.
+  // Makes a node with the same place in the source as `node`.
   Node* make(NodeKind kind, const Node& node) {
     Node* const made = graph_.make_node(kind);
     made->owner = node.owner;

@@ -23,8 +23,8 @@ bool has_variable(const SchemaType& type) {
          std::any_of(type.parts.begin(), type.parts.end(), has_variable);
 }
 
-// A list that may take all that is left of the positional arguments, as `sizes` of torch.zeros(2,
-// 3).
+// Whether an argument is a list that may take all positional arguments that are left. `size` of
+// torch.zeros(2, 3) is one.
 bool takes_rest(const Schema& schema, size_t index) {
   const SchemaArgument& argument = schema.arguments[index];
   const bool is_last =
@@ -33,7 +33,7 @@ bool takes_rest(const Schema& schema, size_t index) {
          argument.type.parts[0].kind != Kind::kVariable;
 }
 
-// A tuple whose items all are what the list has.
+// Whether the type is a tuple whose items all have the list's element type.
 bool can_become_list(const Classes& classes, const Type& type, const Type& wanted) {
   if (wanted.kind() != TypeKind::kList) return false;
   if (type.kind() != TypeKind::kTuple && !classes.is_named_tuple(type)) return false;
@@ -64,8 +64,8 @@ std::string printed(const SchemaType& type) {
   return text + "]";
 }
 
-// One candidate. Nodes of conversions are appended as it goes on; the caller takes them back if it
-// fails.
+// Tries to match one candidate. It appends the nodes of conversions as it goes. If it fails, the
+// caller removes these nodes.
 class Attempt {
  public:
   Attempt(Builder* builder, const Schema& schema, const GivenArguments& given,
@@ -206,8 +206,8 @@ class Attempt {
   Bindings bindings_;
 };
 
-// "aten::FloatImplicit" and its like for a number that is wanted. Empty: no operator converts to
-// that.
+// The operator that converts a Tensor to a wanted number, such as "aten::FloatImplicit". Empty:
+// there is none.
 std::string_view from_tensor(TypeKind wanted) noexcept {
   switch (wanted) {
     case TypeKind::kInt: return "aten::IntImplicit";
@@ -340,8 +340,9 @@ const Schema* overload_of(const Classes& classes, script::Torch torch, const Nod
     return true;
   };
   if (takes(*node.schema)) {
-    // Most often nothing changed, and the first overload that takes the types is this one; a type
-    // that is known better needs a look.
+    // Most often no type has changed, and this is the first overload that takes the operands. An
+    // overload with an argument of type number may have taken an operand whose type was not known,
+    // and another overload may fit better now.
     const auto is_open = [](const SchemaArgument& argument) {
       return argument.type.kind == Kind::kSimple && argument.type.simple == TypeKind::kNumber;
     };

@@ -15,7 +15,7 @@ OperatorArity arity_of(const script::Schema& schema) {
   return arity;
 }
 
-// A number on which the two agree.
+// Returns the number if both agree on it, and kAny if not.
 int agreed(int one, int other) { return one == other ? one : OperatorArity::kAny; }
 
 }  // namespace
@@ -24,7 +24,7 @@ std::optional<OperatorArity> find_operator_arity(const std::string& name,
                                                  const std::string& overload) {
   std::optional<OperatorArity> found;
   const script::SchemaTable& table = script::SchemaTable::get();
-  // 1.8 to 1.10 are those for whose lite interpreters bytecode is lowered.
+  // Bytecode is lowered for the lite interpreters of 1.8 to 1.10.
   for (const std::string_view version : {"1.8", "1.9", "1.10", "1.13", "newest"}) {
     const uint8_t column = table.find_version(version).value_or(table.all_versions().last);
     for (const script::Schema* const schema : table.schemas_in(name, column)) {

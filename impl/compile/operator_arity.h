@@ -1,4 +1,4 @@
-// How many values an operator takes and gives, for the verifier of bytecode.
+// Says how many values an operator takes and gives, for the verifier of bytecode.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,9 @@
 
 namespace tenon::compile {
 
-// Of "aten::add" and "Tensor". A number on which versions of PyTorch with typed schemas differ is
-// OperatorArity::kAny. Nothing: none of them has the operator.
+// Returns the arity of an operator, such as that of "aten::add" and overload "Tensor". A number on
+// which the versions of PyTorch with typed schemas differ is OperatorArity::kAny. Nothing: none of
+// them has the operator.
 std::optional<bytecode::OperatorArity> find_operator_arity(const std::string& name,
                                                            const std::string& overload);
 

@@ -1,4 +1,4 @@
-// Which operator of PyTorch an operator of the language means.
+// Says which operator of PyTorch an operator of the language means, such as "aten::add" for `+`.
 #pragma once
 
 #include <string_view>
@@ -7,14 +7,14 @@
 
 namespace tenon::compile {
 
-// "aten::add" of `+`. Of `in` and `not in` it is "aten::__contains__", whose first operand is the
-// container. Empty: there is none.
+// The operator for an expression: "aten::add" for `+`. For `in` and `not in` it is
+// "aten::__contains__", whose first operand is the container. Empty: there is none.
 std::string_view operator_name(script::Operator op) noexcept;
-// The same of an assignment such as `a %= b`, which is "aten::fmod" and rounds to zero, other than
-// `a % b`.
+// The operator for an augmented assignment. It is operator_name(), but for `a %= b`: that is
+// "aten::fmod" and rounds to zero, unlike `a % b`.
 std::string_view augmented_name(script::Operator op) noexcept;
-// Of such an assignment to a tensor that changes the tensor itself: "aten::add_" of `+=`. Empty: it
-// makes a new tensor.
+// The operator for an augmented assignment to a tensor that works in place: "aten::add_" for `+=`.
+// Empty: the assignment makes a new tensor.
 std::string_view in_place_name(script::Operator op) noexcept;
 
 }  // namespace tenon::compile

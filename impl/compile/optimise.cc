@@ -1,5 +1,5 @@
 // The passes that compute what is known before the program runs. PyTorch does the same to a
-// function when another one calls it, so its bytecode has the traces of these.
+// function that another one calls, so Tenon must do it to make the same bytecode.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -29,8 +29,8 @@ bool cannot_be_none(const GraphValue* value) noexcept {
   return kind != TypeKind::kNone && kind != TypeKind::kOptional && kind != TypeKind::kAny;
 }
 
-// One walk over a graph that may replace nodes by what is known of them. What a value was replaced
-// by is found for all later uses at once.
+// Walks over a graph once and may replace nodes by known values. Later uses of a replaced value see
+// the new value in the same walk.
 class Rewriter {
  public:
   Rewriter(const Classes& classes, Graph* graph, bool leaves_inlined)
@@ -44,8 +44,8 @@ class Rewriter {
   }
 
  protected:
-  // The constant that a value is; null: it is none, or it came from a called function, of which the
-  // caller knows nothing.
+  // The constant that a value is. Null: it is none, or it was copied from a called function and
+  // this pass leaves such nodes alone.
   const value::Value* constant_of(const GraphValue* value) const noexcept {
     const Node* const node = value->node;
     if (node == nullptr || node->kind != NodeKind::kConstant ||
@@ -54,7 +54,7 @@ class Rewriter {
     return node->constant.get();
   }
 
-  // Appends what takes the place of the node, or the node itself.
+  // Appends the nodes that replace `node`, or `node` itself.
   virtual void node(Node* node, std::vector<Node*>* nodes) = 0;
 
   void walk(Block* block) {
@@ -166,7 +166,7 @@ class ConstantFolder : public Rewriter {
         continue;
       }
       GraphValue* by = a;
-      // A constant of the block is not seen outside of it.
+      // A constant in the block cannot be used outside of it, so a new one is made.
       if (constant_of(a) != nullptr) by = constant(a->node->constant, a->type, nodes);
       replace(node->outputs[i], by);
       remove_output(node, i);
@@ -206,7 +206,8 @@ class Peephole : public Rewriter {
   void find_written() { find_written(&graph_.body()); }
 
  private:
-  // Lists that are written to, or that something else may know.
+  // Finds the values that code may write to, or that are stored or passed on. Lists and dicts among
+  // them are not replaced by their items.
   void find_written(Block* block) {
     for (Node* node : block->nodes) {
       for (size_t i = 0; i < node->inputs.size(); ++i) {
@@ -260,7 +261,7 @@ class Peephole : public Rewriter {
       const TypeRef& second = node->blocks[1]->outputs[i]->type;
       if (first->kind() == TypeKind::kOptional || second->kind() == TypeKind::kOptional) continue;
       if (TypeRef type = unify(classes_, first, second)) {
-        // PyTorch counts this as a change even if the type stays what it was.
+        // PyTorch counts this as a change even if the type stays the same.
         changed_ = true;
         output->type = std::move(type);
       }
@@ -272,13 +273,13 @@ class Peephole : public Rewriter {
            !written_.contains(value);
   }
 
-  // A dict whose keys are known, and all different.
+  // Whether a value is a dict that nothing writes to, and whose keys are constants that all differ.
   bool is_fixed_dict(const GraphValue* value) const {
     if (value->node == nullptr || value->node->kind != NodeKind::kDictConstruct ||
         written_.contains(value))
       return false;
     const std::vector<GraphValue*>& items = value->node->inputs;
-    // All keys are compared with each other at every look: a large dict is left to the program.
+    // Each call compares all keys with each other, so a large dict is left to the program.
     if (items.size() > 2 * kMostKeys) return false;
     for (size_t i = 0; i < items.size(); i += 2) {
       if (constant_of(items[i]) == nullptr) return false;
@@ -289,7 +290,7 @@ class Peephole : public Rewriter {
     return true;
   }
 
-  // True: the node is replaced.
+  // Tries to replace an operator. True: the node was replaced.
   bool operation(Node* node, std::vector<Node*>* nodes) {
     const std::string_view name = node->schema->name;
     if (name == "aten::__is__" || name == "aten::__isnot__") {
@@ -305,7 +306,8 @@ class Peephole : public Rewriter {
       replace(node->outputs[0], node->inputs[0]);
       return true;
     }
-    // A convolution gives as many dimensions as it goes over, a batch and channels.
+    // The result of a convolution has the convolution's dimensions, and one each for batch and
+    // channels.
     if (name == "aten::dim" && node->inputs[0]->node != nullptr &&
         node->inputs[0]->node->kind == NodeKind::kOperator) {
       const std::string_view by = node->inputs[0]->node->schema->name;
@@ -319,7 +321,7 @@ class Peephole : public Rewriter {
         return true;
       }
     }
-    // A number that is known stands on the right.
+    // PyTorch puts a known number on the right.
     if ((name == "aten::add" || name == "aten::mul") && node->schema->overload == "int" &&
         constant_of(node->inputs[0]) != nullptr && constant_of(node->inputs[1]) == nullptr) {
       std::swap(node->inputs[0], node->inputs[1]);

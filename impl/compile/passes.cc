@@ -54,7 +54,7 @@ bool has_effect(const Node& node) {
   }
 }
 
-// Tells each node its block, and clears the marks of nodes and values.
+// Sets the owner of each node, and clears the marks of nodes and values.
 void begin_marks(Block* block) {
   for (GraphValue* input : block->inputs) input->is_needed = false;
   for (Node* node : block->nodes) {
@@ -65,8 +65,8 @@ void begin_marks(Block* block) {
   }
 }
 
-// Marks what is needed: what has an effect, what the function returns, and all that these need.
-// Each value and each node is marked once, so the time is linear.
+// Marks the nodes with effects, the values that the function returns, and all that these need. Each
+// value and each node is marked once, so the time is linear.
 class Liveness {
  public:
   void run(Block* body) {
@@ -93,7 +93,7 @@ class Liveness {
     }
   }
 
-  // With the nodes in whose blocks it stands.
+  // Marks a node, and all nodes whose blocks contain it.
   void mark(Node* node) {
     for (; node != nullptr && !std::exchange(node->is_live, true); node = node->owner->owner) {
       if (node->kind == NodeKind::kIf) {
@@ -105,7 +105,7 @@ class Liveness {
       } else {
         for (GraphValue* input : node->inputs) need(input);
       }
-      // A caller does not change what it copied.
+      // A copied node is not changed, so all of its outputs are needed.
       if (!node->is_inlined || node->blocks.empty()) continue;
       for (GraphValue* output : node->outputs) need(output);
     }
@@ -130,7 +130,8 @@ class Liveness {
     for (const Block* block : node->blocks) need(block->outputs[index]);
   }
 
-  // One of the values that go round in a loop: before it, at the end of each round, and after it.
+  // Marks one carried value of a loop: before the loop, at the end of each round, and after the
+  // loop.
   void carry(const Node& loop, size_t index) {
     need(loop.outputs[index]);
     need(loop.inputs[index + 2]);
@@ -169,7 +170,8 @@ void sweep(Block* block) {
   }
 }
 
-// A text that two constants share if PyTorch pools them. Empty: this one is pooled with no other.
+// Returns a text that is equal for two constants which PyTorch pools. Empty: the constant is not
+// pooled.
 std::string key_of(const value::Value& constant) {
   switch (constant.kind()) {
     case ValueKind::kNone: return "n";
@@ -198,8 +200,8 @@ std::string key_of(const value::Value& constant) {
   }
 }
 
-// Where a value is used first: the number of the node (or of a block's end) in the order of the
-// text, and which list of values it is.
+// The first use of a value: the number of the node (or of a block's end) in the order of the code,
+// and the list of values that has it.
 struct FirstUse {
   size_t number = SIZE_MAX;
   const std::vector<GraphValue*>* values = nullptr;
@@ -209,7 +211,7 @@ class FirstUses {
  public:
   explicit FirstUses(Block* body) { scan(body); }
 
-  // Whether `a` is used before `b`. What is used nowhere comes last.
+  // Whether `a` is used before `b`. A value without a use comes last.
   bool is_before(const GraphValue* a, const GraphValue* b) const {
     const FirstUse first = find(a);
     const FirstUse second = find(b);
@@ -307,7 +309,8 @@ void pool_constants(Graph* graph) {
 }
 
 void order_outputs(Graph* graph) {
-  // Ordering changes in which order one node takes values, and never which node takes them first.
+  // Ordering changes the order in which one node takes its values. It never changes which node
+  // takes a value first, so the first uses stay valid.
   const FirstUses uses(&graph->body());
   order_block(&graph->body(), uses);
 }

@@ -1,4 +1,5 @@
-// Passes: what is done to a function's graph once it is whole.
+// The passes over a function's graph, once the function compiler has built it. Unit calls clean()
+// and optimise(), which do what PyTorch's own passes do.
 #pragma once
 
 #include "compile/classes.h"
@@ -6,21 +7,24 @@
 
 namespace tenon::compile {
 
-// What PyTorch does to a function once it is compiled. What came from functions that it calls is
-// left as it is.
+// Does what PyTorch does to a function once it is compiled. Nodes that were copied from called
+// functions stay as they are.
 void clean(const Classes& classes, Graph* graph);
 
-// What PyTorch does to a function besides, when another one calls it: what is known before the
-// program runs is computed, in what came from called functions too.
+// Does what PyTorch does in addition to a function that another one calls. It computes what is
+// known before the program runs, also in nodes that were copied from called functions.
 void optimise(const Classes& classes, Graph* graph);
 
-// The steps of these.
-bool fold_constants(const Classes& classes,
-                    Graph* graph);  // operators of constants, `if` and loops whose way is known
-// Nodes and carried values that nothing uses.
+// The functions below are steps of clean() and optimise().
+
+// Computes operators whose operands are constants, and removes each `if` and loop whose course is
+// known.
+bool fold_constants(const Classes& classes, Graph* graph);
+// Removes nodes and carried values that nothing uses.
 void remove_dead_code(Graph* graph);
-void pool_constants(Graph* graph);  // equal constants become one
-// Outputs of `if` and of loops stand in the order of their first use.
+// Merges equal constants into one.
+void pool_constants(Graph* graph);
+// Puts the outputs of `if` nodes and loops into the order of their first use.
 void order_outputs(Graph* graph);
 
 }  // namespace tenon::compile

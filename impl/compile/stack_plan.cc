@@ -6,7 +6,7 @@
 namespace tenon::compile {
 namespace {
 
-// The nearest node before position `end` that is no constant; SIZE_MAX: there is none.
+// The index of the nearest node before `end` that is no constant. SIZE_MAX: there is none.
 size_t before(const Block& block, size_t end) {
   while (end > 0) {
     --end;
@@ -40,12 +40,12 @@ void StackPlan::scan_block(Block* block) {
   }
 }
 
-// From the last value to the first: as long as each is made by the node before, in turn, no
-// register is needed. This is a loop over a stack of its own: a long chain of nodes that use each
-// other must not be as deep on the machine's.
+// Goes from the last value to the first. As long as each value is made by the node just before, it
+// needs no register. This is a loop with its own stack, because a long chain of nodes could
+// overflow the machine's stack.
 void StackPlan::scan_values(const Block& block, size_t at, const std::vector<GraphValue*>& values) {
-  // All constants of a function stand in a row at its beginning. The time would be quadratic in
-  // their number if before() walked over that row once for each of them.
+  // All constants of a function are in a row at its beginning. A constant has no inputs, so it
+  // returns here. If before() walked over the row for each constant, the time would be quadratic.
   if (values.empty()) return;
   size_t point = before(block, at);
   std::vector<std::pair<const std::vector<GraphValue*>*, size_t>> open{{&values, values.size()}};

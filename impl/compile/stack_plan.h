@@ -1,4 +1,5 @@
-// StackPlan: which values stay on the stack, and which need a register.
+// StackPlan: decides which values of a function stay on the stack, and which need a register. The
+// emitter asks it for each node.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace tenon::compile {
 
-// Which nodes leave their value on the stack, right where its only use takes it. Made after
-// add_drops().
+// A node is inline if it leaves its value on the stack right where the value's only use takes it.
+// Make the plan after add_drops().
 class StackPlan {
  public:
   explicit StackPlan(Block* body);

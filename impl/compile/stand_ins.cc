@@ -27,13 +27,13 @@ std::optional<LoweredCall> call_of(const Schema* schema, std::vector<LoweredArgu
   return LoweredCall{schema, std::move(arguments)};
 }
 
-// Empty: the value is no text that is known here.
+// The text that a value is. Empty: it is no text, or not known here.
 std::string_view known_text(const GraphValue& value) {
   if (!is_constant(&value) || !value.node->constant->is(ValueKind::kStr)) return {};
   return value.node->constant->as_str();
 }
 
-// 0: it is not known here.
+// The length of a list. 0: it is not known here.
 size_t known_length(const GraphValue& list) {
   if (list.node == nullptr) return 0;
   if (list.node->kind == NodeKind::kListConstruct) return list.node->inputs.size();
@@ -62,7 +62,7 @@ std::optional<LoweredCall> pad(const Node& call, uint8_t version) {
   return call_of(find_schema(name, "", version), {{self, {}}, {padding, {}}});
 }
 
-// Of "" for two tensors, "Tensor", "Scalar" and "out".
+// Replaces the overloads "" (for two tensors), "Tensor", "Scalar" and "out" of floor_divide.
 std::optional<LoweredCall> floor_divide(const Node& call, uint8_t version) {
   const Schema& schema = *call.schema;
   const std::string overload = (schema.overload.empty() ? "Tensor" : schema.overload) + "_mode";
@@ -74,7 +74,7 @@ std::optional<LoweredCall> floor_divide(const Node& call, uint8_t version) {
                  std::move(arguments));
 }
 
-// A call that returns a list of int, as an argument of another call.
+// Makes a call that returns a list of int, as an argument of another call.
 std::optional<LoweredArgument> sizes_by(std::string_view name, std::string_view overload,
                                         uint8_t version, std::vector<LoweredArgument> arguments) {
   std::optional<LoweredCall> call =
@@ -99,8 +99,8 @@ std::optional<LoweredArgument> sizes_of(GraphValue* tensor, int64_t begin, int64
 
 bool is_size(const Value& value) { return value.is(ValueKind::kInt) && value.as_int() >= 0; }
 
-// Whether all sizes in the list are known here and none is -1. Where another size is 0, `view`
-// cannot tell what -1 stands for, and `unflatten` can.
+// Whether all sizes in the list are known here and none is -1. If another size is 0, `unflatten`
+// can compute the size for -1, and `view` cannot.
 bool has_known_sizes(const GraphValue& list) {
   if (is_constant(&list)) {
     const Value& sizes = *list.node->constant;
@@ -115,7 +115,7 @@ bool has_known_sizes(const GraphValue& list) {
   });
 }
 
-// x.view(x.size()[:dim] + sizes + x.size()[dim + 1:])
+// Replaces x.unflatten(dim, sizes) by x.view(x.size()[:dim] + sizes + x.size()[dim + 1:]).
 std::optional<LoweredCall> unflatten(const Node& call, uint8_t version) {
   GraphValue* const self = call.inputs[0];
   GraphValue* const dim = call.inputs[1];
@@ -127,7 +127,7 @@ std::optional<LoweredCall> unflatten(const Node& call, uint8_t version) {
   if (at == kEnd) return {};
   std::optional<LoweredArgument> all = sizes_of(self, 0, at, version);
   if (all) all = sizes_by("aten::add", "t", version, {*all, {sizes, {}}});
-  // No dimension follows the last one. A slice from -1 + 1 on would be of all.
+  // No dimension follows the last one, and a slice from -1 + 1 on would be the whole list.
   if (all && at != -1) {
     const std::optional<LoweredArgument> after = sizes_of(self, at + 1, kEnd, version);
     if (!after) return {};

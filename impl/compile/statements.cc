@@ -1,4 +1,4 @@
-// FunctionCompiler: statements, and the function as a whole.
+// The part of FunctionCompiler that compiles statements, and the function as a whole.
 #include <algorithm>
 #include <utility>
 
@@ -37,7 +37,7 @@ Flow flow_of(StmtList statements) {
       }
       case StmtKind::kWhile:
       case StmtKind::kFor: {
-        // What breaks a loop stays in it; a return does not.
+        // A break or continue leaves only the loop. A return leaves the statements around it too.
         const auto returns = [](const auto& self, StmtList list) -> bool {
           return std::any_of(list.begin(), list.end(), [&](const Stmt* each) {
             return each->kind == StmtKind::kReturn || self(self, each->body) ||
@@ -213,7 +213,7 @@ Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value,
       return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) +
                                         " outside this block, and here it would become " +
                                         with_article(*value->type) + ". Use another name");
-    // A variable may change its type in the block that made it.
+    // A variable may change its type in the block that made it, and then `after` stays as it is.
     if (is_same)
       after = {converted, before->declared, before->frame,
                converted->type->kind() != value::TypeKind::kNone};

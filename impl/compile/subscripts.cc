@@ -1,4 +1,4 @@
-// FunctionCompiler: `x[...]`, read and assigned.
+// The part of FunctionCompiler that compiles subscripts, `x[...]`, both read and assigned.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -12,8 +12,9 @@ namespace tenon::compile {
 using script::Expr;
 using script::ExprKind;
 
-// What an object's own method for it gives, or a part of a ModuleList or ModuleDict. PyTorch finds
-// the latter at run time, and believes what stands around it about its type.
+// Compiles the subscript of an object: a call of its `__getitem__`, or a part of a ModuleList or
+// ModuleDict. PyTorch finds such a part at run time, and takes its type from the code around it
+// without a check.
 Status FunctionCompiler::subscript_object(const Expr& expr, GraphValue* base, GraphValue* at,
                                           const TypeRef& hint, Sugar* out) {
   const script::Range index = expr.arguments()[0]->range;
@@ -122,7 +123,7 @@ Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar*
   const int64_t step = given[2].value_or(1);
   if (step == 0) return builder_.refuse("the step of a slice is not 0");
   const auto size = static_cast<int64_t>(items.size());
-  // A slice that goes backwards starts at the last item at most, and can stop before the first.
+  // A slice with a negative step starts at the last item at most, and can stop before the first.
   const int64_t least = step < 0 ? -1 : 0;
   const int64_t most = step < 0 ? size - 1 : size;
   const auto bound = [&](const std::optional<int64_t>& number, int64_t missing) {
@@ -143,7 +144,7 @@ Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar*
   }
   const std::vector<GraphValue*> values = builder_.unpack(base);
   std::vector<GraphValue*> taken;
-  // A step beyond the end takes one item, whatever its size. Bounded, it cannot overflow `at`.
+  // Any step beyond the end takes one item, so the step can be limited. Then `at` cannot overflow.
   const int64_t bounded = std::clamp(step, -size - 1, size + 1);
   for (int64_t at = start; step < 0 ? at > stop : at < stop; at += bounded)
     taken.push_back(values[static_cast<size_t>(at)]);
@@ -153,7 +154,8 @@ Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar*
 
 Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, GraphValue** view,
                                  std::vector<GraphValue*>* tensors) {
-  // `...` stands for as many whole dimensions as are left: those after it are counted from the end.
+  // `...` stands for all dimensions that no other index takes. The dimensions after it are counted
+  // from the end.
   size_t after_ellipsis = 0;
   bool has_ellipsis = false;
   for (const Expr* index : indices) {
@@ -189,7 +191,7 @@ Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, Gra
     TENON_ASSIGN(GraphValue* const given, this->value(*index));
     if (given->type->kind() == TypeKind::kInt) {
       TENON_ASSIGN(value, operator_value("aten::select", {value, at, given}));
-      // Counted from the end, the dimensions that are left keep their numbers.
+      // select() removes the dimension. Dimensions after it keep their negative numbers.
       if (dimension < 0) ++dimension;
       continue;
     }
@@ -241,8 +243,8 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
     if (augmented != nullptr) {
       TENON_ASSIGN(value, this->value(*augmented->value));
       TENON_ASSIGN(GraphValue* const before, operator_value("aten::__getitem__", {base, at}));
-      // PyTorch takes the type of a dict's keys for that of its items. So an item of a dict is
-      // replaced, and an item of a list may change itself.
+      // PyTorch takes the type of a dict's keys for the type of its items here. So an item of a
+      // dict is replaced, and an item of a list may be changed in place.
       const bool is_dict = base->type->kind() == TypeKind::kDict;
       const std::string_view name =
           augmenting_name(augmented->op, is_dict ? *base->type->key() : *before->type);
@@ -267,15 +269,15 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
   if (augmented != nullptr) {
     TENON_ASSIGN(value, this->value(*augmented->value));
     const std::string_view name = augmenting_name(augmented->op, *view->type);
-    // PyTorch drops the result, and no operator changes a Tensor itself for `|=`, `&=`, `^=` and
-    // `**=`. So these assignments do nothing to a view.
+    // PyTorch drops the result of the operator. `|=`, `&=`, `^=` and `**=` have no operator that
+    // works in place, so these assignments have no effect on a view.
     if (tensors.empty()) return operator_value(name, {view, value}).status();
     Result<TypeRef> element = Type::optional(Type::tensor());
     TENON_ASSIGN(GraphValue* const before,
                  operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
     TENON_ASSIGN(value, operator_value(name, {before, value}));
   } else if (value->type->kind() != TypeKind::kTensor) {
-    // A number becomes a Tensor of the kind of what it goes into.
+    // A number becomes a Tensor with the element type and the device of the view.
     TENON_ASSIGN(GraphValue* const dtype, operator_value("prim::dtype", {view}));
     TENON_ASSIGN(GraphValue* const device, operator_value("prim::device", {view}));
     const std::span<const script::Schema* const> makers =

@@ -8,8 +8,8 @@
 namespace tenon::compile {
 namespace {
 
-// No release of PyTorch has 6 as its highest version. The first that reads 6 is 1.10, which reads 7
-// too.
+// No release of PyTorch has 6 as its highest version. The first release that reads version 6
+// is 1.10, which reads version 7 too.
 constexpr std::array<Target, 5> kTargets = {{
     {.version = 4,
      .torch = "1.8",

@@ -24,7 +24,7 @@ bool all_items_are_subtypes(const Classes& classes, const std::vector<TypeRef>& 
   return true;
 }
 
-// Whether the class has every method that the interface has.
+// Whether the class has a method of every name that the interface has.
 bool implements(const script::ClassDeclaration& owner, const script::ClassDeclaration& interface) {
   return std::all_of(interface.methods.begin(), interface.methods.end(), [&](const auto& entry) {
     return owner.methods.find(std::string_view(entry.first)) != owner.methods.end();
@@ -150,7 +150,7 @@ bool bind_variables(const Classes& classes, const script::SchemaType& formal, co
            std::any_of(type.parts.begin(), type.parts.end(),
                        [&](const script::SchemaType& part) { return self(self, part); });
   };
-  if (!has_variable(has_variable, formal)) return true;  // the caller compares
+  if (!has_variable(has_variable, formal)) return true;  // the caller compares the types
   switch (formal.kind) {
     case Kind::kVariable: {
       const auto [found, is_new] = bindings->emplace(formal.name, actual);

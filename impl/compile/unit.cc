@@ -17,16 +17,18 @@ namespace {
 
 using script::Function;
 
-// What PyTorch has as TorchScript source and not as an operator, written here from what each
-// computes. `{}` stands for the type of a number, of which there is one function each.
+// An overload that PyTorch keeps as TorchScript source and not as an operator. The texts here are
+// Tenon's own and compute the same. `{}` stands for a type of numbers, and there is one function
+// for each such type.
 struct SourceOperator {
   std::string_view name;
   std::string_view text;
-  // Archives of this version or later do not have it; 0: all have it. The same for all of a name.
+  // Archives of this version or later do not have the overload. 0: all archives have it. All
+  // overloads of one name have the same number.
   int end_version = 0;
 };
 
-// In older archives the number of steps may be None, and is 100 then.
+// In archives below these versions the number of steps may be None, which means 100.
 constexpr int kLinspaceNeedsSteps = 8;
 constexpr int kLogspaceNeedsSteps = 9;
 
@@ -125,7 +127,7 @@ std::unique_ptr<Unit::SourceOperators> read_source_operators(std::string_view na
     for (const std::string_view number : kNumberTypes) {
       std::string text(each.text);
       if (hole != std::string_view::npos) text.replace(hole, 2, number);
-      // The texts are ours: they always parse.
+      // The texts are Tenon's own and always parse.
       auto file = script::parse_file("<" + std::string(name) + ">", std::move(text));
       if (!file.is_ok()) continue;
       const script::File& parsed = *file.value();
@@ -142,7 +144,8 @@ std::unique_ptr<Unit::SourceOperators> read_source_operators(std::string_view na
   return made;
 }
 
-// The operators of a name have the index of the first entry of kSourceOperators with that name.
+// The parsed overloads of a name are at the index of the first entry of kSourceOperators with that
+// name.
 struct KnownSourceOperators {
   std::array<Once<Unit::SourceOperators>, kSourceOperators.size()> of;
   Unit::SourceOperators none;

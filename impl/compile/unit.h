@@ -1,5 +1,5 @@
-// Unit: all functions of an archive that were compiled so far. A function is compiled when another
-// one calls it, or when its bytecode is asked for.
+// Unit: the functions of an archive that were compiled so far. It compiles a function when another
+// function calls it, or when compile.cc asks for its bytecode.
 #pragma once
 
 #include <limits>
@@ -20,7 +20,7 @@
 
 namespace tenon::compile {
 
-// A compiled function, with all that it calls in it.
+// A compiled function. Its graph contains copies of all functions that it calls.
 struct Compiled {
   std::string name;  // qualified
   const script::Source* source = nullptr;
@@ -29,7 +29,7 @@ struct Compiled {
   script::Schema schema;
   std::vector<value::TypeRef> parameters;
   value::TypeRef returns;
-  // What a call of it becomes. Null: it was not called yet.
+  // The graph that is copied into callers. Null: no function has called this one yet.
   std::unique_ptr<Graph> optimised;
 };
 
@@ -38,27 +38,29 @@ struct Header {
   const script::Source* source = nullptr;
   const script::Function* function = nullptr;
   std::string name;                        // qualified
-  std::string owner;                       // the class of a method; empty of a function
+  std::string owner;                       // the class of a method; empty for a function
   script::Schema schema;                   // with defaults
-  std::vector<value::TypeRef> parameters;  // the first is the method's class
-  value::TypeRef returns;                  // null: what the body says
+  std::vector<value::TypeRef> parameters;  // a method's first one is its class
+  value::TypeRef returns;                  // null: the body decides
 };
 
 struct UnitOptions {
   script::Torch torch = script::Torch::kNewest;
-  // For one function with all that it calls; for all together four times as many.
+  // The most nodes of one function with all functions that it calls. All functions together may
+  // have four times as many.
   size_t max_nodes = 0;
-  // Whether `fork` calls its function at once, and does not refuse to be compiled.
+  // Whether `fork` runs its function at once. Otherwise code with a `fork` is refused.
   bool forks_at_once = false;
   int archive_version = std::numeric_limits<int>::max();
 };
 
 class Unit {
  public:
-  // Calls in one another. Each takes room on the stack for the expression in which it stands.
+  // The deepest chain of calls. Each call takes room on the machine's stack for the expressions
+  // around it.
   static constexpr size_t kMaxCallDepth = 64;
-  // Expressions and statements in one another, in all functions that are being compiled: each takes
-  // room on the stack.
+  // The deepest nesting of expressions and statements, summed over all functions that are being
+  // compiled. Each level takes room on the machine's stack.
   static constexpr size_t kMaxNesting = 1000;
 
   Unit(const script::Declarations& declarations, const Classes::SlotNames* slots,
@@ -71,16 +73,16 @@ class Unit {
   size_t max_nodes() const noexcept { return options_.max_nodes; }
   bool forks_at_once() const noexcept { return options_.forks_at_once; }
 
-  // Of a function of the archive, or of a method of a class. NOT_FOUND: there is none.
+  // The header of a function of the archive, or of a method of a class. NOT_FOUND: there is none.
   Result<const Header*> header(std::string_view qualified_name);
   Result<const Header*> method_header(std::string_view class_name, std::string_view method);
-  // Compiles it, if that was not done yet.
+  // Compiles the function, if that was not done yet.
   Result<const Compiled*> compile(const Header& header);
-  // The graph that a call of it becomes.
+  // The graph that is copied in place of a call of the function.
   Result<const Graph*> called_graph(const Header& header);
 
-  // Of a function that has no name in the archive, and was copied into its caller: nodes of the
-  // copies lead to its graph.
+  // Keeps a compiled function that has no name in the archive and was copied into its caller. It
+  // must live on because nodes of the copies point to its graph.
   Status keep(const Header& header, std::unique_ptr<Compiled> compiled);
 
   // The overloads of an operator that PyTorch keeps as TorchScript source. Tenon compiles them from
@@ -92,14 +94,14 @@ class Unit {
   };
   const SourceOperators& source_operators(std::string_view name) const;
 
-  // Methods that are called through an interface, in the order in which they were met.
+  // The names of methods that are called through an interface, in the order of their first call.
   const std::vector<std::string>& interface_methods() const noexcept { return interface_methods_; }
   void note_interface_call(std::string_view method);
   bool is_called_by_interface(std::string_view method) const {
     return interface_names_.contains(method);
   }
 
-  // How deep the compiler is in expressions and statements now.
+  // How deep the compiler is in nested expressions and statements now.
   size_t nesting = 0;
 
  private:
@@ -114,9 +116,9 @@ class Unit {
   std::map<std::string, std::unique_ptr<Header>, std::less<>> headers_;
   std::map<const Header*, std::unique_ptr<Compiled>> compiled_;
   std::vector<std::unique_ptr<Compiled>> kept_;
-  std::set<const Header*> open_;  // being compiled
+  std::set<const Header*> open_;  // the functions that are being compiled
   std::vector<std::string> interface_methods_;
-  std::set<std::string, std::less<>> interface_names_;  // the same
+  std::set<std::string, std::less<>> interface_names_;  // the same names, sorted
   size_t node_count_ = 0;
 };
 

@@ -58,7 +58,8 @@ Result<Header> read_header(const ZipSource& source) {
   return header;
 }
 
-// A copy of the file's beginning, at an address that suits the table's numbers.
+// A copy of the file's beginning up to the end of the table. Its address is aligned for the table's
+// numbers.
 class Table {
  public:
   static Result<Table> copy(const ZipSource& source, const Header& header, uint64_t max_nbytes) {
@@ -85,7 +86,7 @@ class Table {
   Result<const ptd::FlatTensor*> verify() const {
     const auto* const bytes = reinterpret_cast<const uint8_t*>(words_.data());
     ::flatbuffers::Verifier::Options options;
-    // Each table has four bytes or more of its own.
+    // Each table of the flatbuffer has four bytes or more of its own.
     options.max_tables = static_cast<uint32_t>(nbytes_ / sizeof(uint32_t));
     ::flatbuffers::Verifier verifier(bytes, nbytes_, options);
     if (!ptd::VerifyFlatTensorBuffer(verifier))
@@ -118,8 +119,8 @@ Result<std::vector<archive::ZipReader::Range>> read_segments(const ptd::FlatTens
   return segments;
 }
 
-// The strides of dimensions that lie in the file in the order `order`. Empty if it is no order of
-// them.
+// The strides in elements if the file has the dimensions in the order `order`. Empty if `order`
+// does not name each dimension once.
 std::vector<int64_t> strides_of(std::span<const int64_t> sizes, std::span<const uint8_t> order) {
   std::vector<int64_t> strides(sizes.size(), -1);
   int64_t stride = 1;
@@ -134,7 +135,7 @@ std::vector<int64_t> strides_of(std::span<const int64_t> sizes, std::span<const 
 
 Result<FlatTensorLayout> read_layout(const ptd::TensorLayout& from, const std::string& key) {
   FlatTensorLayout layout;
-  // A negative number becomes one that no element type has.
+  // A negative number becomes a number that no element type has.
   layout.scalar_type = static_cast<uint8_t>(from.scalar_type());
   const uint32_t ndim = from.sizes() == nullptr ? 0 : from.sizes()->size();
   const uint32_t order = from.dim_order() == nullptr ? 0 : from.dim_order()->size();
@@ -156,7 +157,7 @@ Result<FlatTensorLayout> read_layout(const ptd::TensorLayout& from, const std::s
 Result<std::vector<FlatTensorEntry>> read_entries(const ptd::FlatTensor& root, size_t n_segments,
                                                   uint64_t table_nbytes) {
   const uint32_t count = root.named_data() == nullptr ? 0 : root.named_data()->size();
-  // Keys can lie over each other in the table, so their bytes are counted before any is copied.
+  // Keys can overlap in the table, so their bytes are counted before any key is copied.
   std::vector<std::string_view> keys;
   uint64_t keys_nbytes = 0;
   for (uint32_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
-// Reads the table of an ExecuTorch file of weights (.ptd, docs/format/exported_program.md). The
-// table is copied, and FlatBuffers' verifier checks the copy. The weights themselves stay in the
-// file.
+// Reads the table of an ExecuTorch file of weights (.ptd, docs/format/exported_program.md).
+// impl/weights calls this. The table is copied, and FlatBuffers' verifier checks the copy. The
+// weights themselves stay in the file.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@
 namespace tenon::flatbuffer {
 
 struct FlatTensorLayout {
-  int32_t scalar_type = 0;  // c10's number, unchecked
+  int32_t scalar_type = 0;  // the number of c10's enum ScalarType, not checked
   std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;  // of the order in which the file has the dimensions
+  std::vector<int64_t> strides;  // in elements, from the file's order of the dimensions
 };
 
 struct FlatTensorEntry {
   std::string key;
-  uint32_t segment = 0;                    // in FlatTensorFile::segments
-  std::optional<FlatTensorLayout> layout;  // of a tensor; other data are bytes
+  uint32_t segment = 0;                    // an index into FlatTensorFile::segments
+  std::optional<FlatTensorLayout> layout;  // only a tensor has one; other data are plain bytes
 };
 
 struct FlatTensorFile {
-  std::vector<archive::ZipReader::Range> segments;  // in the file, none over another
-  std::vector<FlatTensorEntry> entries;             // no two of one key
+  std::vector<archive::ZipReader::Range> segments;  // ranges of the file that do not overlap
+  std::vector<FlatTensorEntry> entries;             // every key occurs once
 };
 
 // CORRUPT for a header, a table, a segment or a layout that is broken. UNSUPPORTED for a newer

@@ -1,7 +1,7 @@
-// What the reader and the writer of the flatbuffer form share: the classes that flatc made of
-// module.fbs, and PyTorch's numbers that no schema says.
+// The classes that flatc generates from module.fbs, and PyTorch's numbers that the schema does not
+// have. The reader and the writer of the flatbuffer form share them.
 //
-// A build whose FlatBuffers has another version than 2.0.8 makes a header of its own. A build
+// A build with another version of FlatBuffers than 2.0.8 generates its own header. A build
 // without FlatBuffers defines no TENON_HAS_FLATBUFFERS and cannot include this file.
 #pragma once
 

@@ -38,15 +38,15 @@ template <typename T>
 using Tables = Vector<::flatbuffers::Offset<T>>;
 
 constexpr uint64_t kLeastNbytes = 12;  // the root's offset, the identifier, a table
-// The memory that values and functions may take: so much for each byte of the file besides its
-// storages, and some for the smallest file. A file can name one part many times, so a small file
-// could fill the memory without this bound.
+// Values and functions may take kLeastMemory bytes, and kNbytesPerByte bytes for each byte of the
+// file besides its storages. A file can refer to one part many times, so without this limit a small
+// file could fill the memory.
 constexpr uint64_t kNbytesPerByte = 64;
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
-// What a value takes, at most on average.
+// The average memory of a value is at most this many bytes.
 constexpr uint64_t kValueNbytes = 160;
-// A list of storages can name one table many times. Each takes time, and few modules have
-// thousands.
+// The most storages. A list of storages can refer to one table many times, and each entry takes
+// time. Few modules have thousands of storages.
 constexpr uint32_t kMostStorages = uint32_t{1} << 20;
 
 [[gnu::cold]] Status corrupt(const std::string& what) {
@@ -74,7 +74,7 @@ class ModuleReader::Copy {
     auto copy = std::make_unique<Copy>();
     copy->limits_ = limits;
     copy->nbytes_ = nbytes;
-    // The list of storages is copied itself, so a list beyond the limit is refused below.
+    // The list of storages itself is copied, so a list beyond the limit is refused below.
     const std::vector<StorageRange> left_out = likely_storages(source, limits.max_nbytes);
     uint64_t copied = nbytes;
     for (const StorageRange& range : left_out) copied -= range.nbytes;
@@ -86,7 +86,7 @@ class ModuleReader::Copy {
           .with("limit_value", limits.max_nbytes);
     }
     TENON_TRY(os::ask_headroom(copied));
-    // Pages that nothing is copied into take no memory.
+    // The pages of storages stay untouched, so they take no memory.
     TENON_ASSIGN(copy->mapping_, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes));
     uint64_t at = 0;
     const auto take_until = [&](uint64_t end) {
@@ -108,7 +108,7 @@ class ModuleReader::Copy {
   const std::vector<StorageRange>& storages() const { return storages_; }
   uint64_t copied() const { return copied_; }
 
-  // Counts memory that the caller is about to take. CORRUPT beyond the bound.
+  // Counts memory that the caller will allocate. CORRUPT beyond the limit.
   Status spend(uint64_t count, uint64_t each) {
     if (count <= memory_left_ / each) {
       memory_left_ -= count * each;
@@ -147,7 +147,7 @@ class ModuleReader::Copy {
     return Status::ok();
   }
 
-  // A value that was read already and is no function.
+  // Returns a value that was read already and is no function.
   Result<ValueRef> value_at(uint32_t index) {
     if (index >= values_.size()) {
       return wrong(format("names the value %u, which does not stand before it", index));
@@ -195,7 +195,7 @@ class ModuleReader::Copy {
   };
 
   [[gnu::cold]] Status wrong(const std::string& what) const { return corrupt(place_ + " " + what); }
-  // Names the place of a value that impl/value refused.
+  // Adds the place to the error of a value that impl/value refused.
   [[gnu::cold]] Status in_place(const Status& status) const {
     return status.code() == Code::kInvalidArgument ? corrupt(place_ + ": " + status.message())
                                                    : status;
@@ -206,7 +206,7 @@ class ModuleReader::Copy {
     if (has_shared_texts({mapping_.base(), nbytes_}, copied_))
       return corrupt("tables share their texts");
     ::flatbuffers::Verifier::Options options;
-    // Each table has four bytes or more of its own.
+    // Each table of the flatbuffer has four bytes or more of its own.
     options.max_tables = static_cast<uint32_t>(copied_ / sizeof(uint32_t));
     ::flatbuffers::Verifier verifier(base, nbytes_, options);
     if (!form::VerifyModuleBuffer(verifier))
@@ -254,8 +254,8 @@ class ModuleReader::Copy {
 
   template <typename T, typename Make>
   Result<ValueRef> number_list(const Vector<T>* numbers, const TypeRef& element, Make make) {
-    // FlatBuffers' verifier checks where a vector begins, and not where its items do. Its builder
-    // does not align an empty vector.
+    // FlatBuffers' verifier checks the alignment of a vector, but not of its items. FlatBuffers'
+    // builder does not align an empty vector.
     if (size_of(numbers) != 0 && reinterpret_cast<uintptr_t>(numbers->Data()) % sizeof(T) != 0)
       return wrong("has numbers that are not aligned");
     TENON_TRY(spend(size_of(numbers), kValueNbytes));
@@ -267,7 +267,7 @@ class ModuleReader::Copy {
     return Value::list(std::move(type), std::move(items));
   }
 
-  // The value is null for a function.
+  // Reads one value. The result is null for a function.
   Result<ValueRef> read_value(const form::IValue& value) {
     height_ = 0;
     place_ = format("value %zu", values_.size());
@@ -338,7 +338,7 @@ class ModuleReader::Copy {
     return std::string(text_of(text));
   }
 
-  // The type of a list or dict; null where the file does not say it.
+  // The type of a list or dict. Null: the file does not name it.
   Result<TypeRef> read_type(const Text* text, TypeKind kind) {
     if (text_of(text).empty()) return TypeRef();
     auto known = types_.find(text);
@@ -517,7 +517,7 @@ class ModuleReader::Copy {
       TENON_ASSIGN(made.name, copied_text(argument.name()));
       TENON_ASSIGN(made.type, copied_text(argument.type()));
       if (made.type.empty()) return wrong(format("has an argument or result %u without a type", i));
-      // Value 0 stands for no default.
+      // Value 0 means that there is no default.
       if (argument.default_value() != 0) {
         TENON_ASSIGN(made.default_value, value_at(argument.default_value()));
       }
@@ -539,7 +539,7 @@ class ModuleReader::Copy {
   std::vector<Known> values_;
   std::unordered_map<const Text*, TypeRef> types_;
   std::string place_;    // for messages
-  uint32_t height_ = 0;  // of the value that is being read
+  uint32_t height_ = 0;  // the depth of values within the value that is being read
 };
 
 ModuleReader::ModuleReader(std::unique_ptr<Copy> copy) noexcept : copy_(std::move(copy)) {}
@@ -596,7 +596,7 @@ Result<ModuleReader> ModuleReader::open(const archive::ZipSource&, const archive
                 "flatbuffers-compiler of Debian)");
 }
 
-// Nobody has a reader.
+// open() always fails in this build, so these functions are never called.
 uint32_t ModuleReader::bytecode_version() const noexcept { return 0; }
 uint32_t ModuleReader::operator_version() const noexcept { return 0; }
 const std::vector<StorageRange>& ModuleReader::storages() const noexcept {

@@ -1,8 +1,9 @@
-// Reads a module in PyTorch's flatbuffer form, whoever wrote it. Nothing in it is executed.
+// Reads a module in PyTorch's flatbuffer form. impl/module calls this on import. The file may come
+// from an untrusted writer. Nothing in it is executed.
 //
-// Opening copies all of the file but the bytes of its storages, and looks at the copy only: another
-// process may change the file meanwhile. FlatBuffers' verifier checks the copy. Memory is bounded
-// by the bytes that are copied.
+// ModuleReader::open() copies the whole file except for the bytes of its storages, and reads the
+// copy only, because another process may change the file meanwhile. FlatBuffers' verifier checks
+// the copy. The number of copied bytes limits the memory.
 //
 // Source of the format: docs/format/flatbuffer.md.
 #pragma once
@@ -23,7 +24,7 @@
 
 namespace tenon::flatbuffer {
 
-// A storage of the file. All of them lie in the file, and none over another one.
+// The range of a storage in the file. All storages lie in the file and do not overlap.
 using StorageRange = archive::ZipReader::Range;
 
 struct NamedFile {
@@ -31,17 +32,17 @@ struct NamedFile {
   std::string content;
 };
 
-// Gives a storage of the file as elements of a type.
+// Returns the storage number `index` of the file, as elements of type `type`.
 using FindStorage =
     std::function<Result<value::StorageValueRef>(uint32_t index, value::ScalarType type)>;
-// Fails if the module's code does not have that class. It is called for objects and enums.
+// Fails if the module's code does not have the class. The reader calls this for objects and enums.
 using CheckClass = std::function<Status(const std::string& class_name)>;
 
 class ModuleReader {
  public:
-  // CORRUPT for a file that FlatBuffers' verifier refuses. RESOURCE_EXHAUSTED if it has more bytes
-  // besides its storages than limits.max_nbytes. UNSUPPORTED in a build without FlatBuffers. The
-  // source is used here only.
+  // CORRUPT for a file that FlatBuffers' verifier refuses. RESOURCE_EXHAUSTED if the file has more
+  // bytes besides its storages than limits.max_nbytes. UNSUPPORTED in a build without FlatBuffers.
+  // `source` is not used after open() returns.
   static Result<ModuleReader> open(const archive::ZipSource& source,
                                    const archive::PickleLimits& limits);
   ModuleReader(ModuleReader&&) noexcept;
@@ -49,24 +50,26 @@ class ModuleReader {
 
   uint32_t bytecode_version() const noexcept;
   uint32_t operator_version() const noexcept;
-  // The storages in the order of the file. FindStorage gets their places in this list.
+  // The storages in the order of the file. The index that FindStorage gets is one into this list.
   const std::vector<StorageRange>& storages() const noexcept;
-  // The names of sources are qualifiers, such as "__torch__". CORRUPT beyond the bound of memory.
+  // The source files. Their names are qualifiers, such as "__torch__". CORRUPT beyond the bound of
+  // memory.
   Result<std::vector<NamedFile>> sources() const;
   Result<std::vector<NamedFile>> extra_files() const;
-  // How many bytes the file has besides its storages.
+  // The number of bytes of the file without its storages.
   uint64_t nbytes() const noexcept;
 
-  // Reads all values. Call it once, before root(), constants() and program(). CORRUPT for a value
-  // that names a value behind it, a storage that is not there, or a tensor beyond its storage. The
-  // message names the value.
+  // Reads all values. Call this once, before root(), constants() and program(). CORRUPT if a value
+  // refers to a value behind it or to a storage that does not exist, or if a tensor is larger than
+  // its storage. The message names the value.
   Status read_values(const FindStorage& find_storage, const CheckClass& check_class);
-  // The value that the file says is its module. The caller checks that it is an object of a module.
+  // The value that the file names as its module. The caller checks that it is an object of a
+  // module.
   Result<value::ValueRef> root() const;
-  // The constants of the code, CONSTANTS.c0 and on.
+  // The constants of the code: CONSTANTS.c0, CONSTANTS.c1 and so on.
   Result<std::vector<value::ValueRef>> constants() const;
-  // The functions, whose tables are checked for their shape only: bytecode/verify.h checks what
-  // they do. Its version is Program::kVersion.
+  // The functions. Only the shape of their tables is checked here, and bytecode/verify.h checks the
+  // rest. The version of the result is Program::kVersion.
   Result<bytecode::Program> program() const;
 
  private:

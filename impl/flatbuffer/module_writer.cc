@@ -29,7 +29,8 @@ using value::ValueRef;
 
 namespace {
 
-// More than the headers, the padding and the table of one value or function without its items.
+// More bytes than the headers, the padding and the table of one value or function without its
+// items.
 constexpr uint64_t kTableNbytes = 512;
 constexpr size_t kStorageAlignment = 32;  // the most that FlatBuffers allows
 int8_t qscheme_number(value::QScheme scheme) noexcept {
@@ -37,7 +38,8 @@ int8_t qscheme_number(value::QScheme scheme) noexcept {
   return known == std::end(kQSchemeNumbers) ? int8_t{0} : known->number;
 }
 
-// A list with a vector of its own, whose items are no values.
+// The kind of the items of a list that the form stores as a plain vector and not as values. kNone:
+// the value is no such list.
 ValueKind item_kind_of(const Value& value) {
   if (!value.is(ValueKind::kList) || !value.declared_type()) return ValueKind::kNone;
   ValueKind kind = ValueKind::kNone;
@@ -52,16 +54,17 @@ ValueKind item_kind_of(const Value& value) {
   return fits ? kind : ValueKind::kNone;
 }
 
-// Classes of C++ code. PyTorch makes their objects from a state.
+// The names of classes of C++ code begin with this. PyTorch makes their objects from a state.
 constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";
 
-// About the size of the buffer, so that it is allocated once: growing copies what is in it.
+// The approximate size of the buffer in bytes. It lets the buffer be allocated once, because a
+// buffer that grows is copied.
 size_t likely_nbytes(const ModuleContents& contents) {
   constexpr uint64_t kSomeNbytes = uint64_t{64} << 10;
   std::set<value::StorageKey> seen;
   uint64_t nbytes = 0;
   const auto add = [&](const ValueRef& root) {
-    // A failure is the writer's to tell.
+    // The writer reports the failure later.
     (void)value::for_each(*root, [&](const Value& below, size_t) {
       if (!below.is(ValueKind::kTensor) ||
           below.as_tensor()->layout() != value::TensorLayout::kStrided)
@@ -83,10 +86,10 @@ class ModuleWriter {
       : contents_(contents), read_storage_(read_storage), builder_(likely_nbytes(contents)) {}
 
   Status run() {
-    // The loader takes index 0 for "no value".
+    // Index 0 means "no value" to the loader.
     TENON_TRY(add_value(form::IValueUnion::NONE, 0));
     std::vector<uint32_t> methods;
-    // Functions come before the objects that are made by one of them.
+    // Functions come first, because some objects are made by a function.
     for (const bytecode::Function& function : contents_.program->functions) {
       TENON_ASSIGN(const uint32_t index, function_index(function));
       methods.push_back(index);
@@ -121,11 +124,11 @@ class ModuleWriter {
 
  private:
   struct Class {
-    form::ClassKind kind = form::ClassKind::UNSET;  // UNSET: no object of it was met
+    form::ClassKind kind = form::ClassKind::UNSET;  // UNSET: no object of the class was met so far
     std::vector<std::string> attributes;
     std::string of_function;  // a function that names the class
   };
-  // A value that is open: some of its children have no index yet.
+  // An open value: some of its children have no index yet.
   struct Open {
     const Value* value;
     size_t next;
@@ -148,7 +151,7 @@ class ModuleWriter {
 
   uint32_t last_index() const { return static_cast<uint32_t>(values_.size() - 1); }
 
-  // The index of a value, whose children are stored before it.
+  // Stores a value after its children, unless that was done already, and returns its index.
   Result<uint32_t> value_index(const ValueRef& root) {
     if (const auto known = indices_.find(root.get()); known != indices_.end()) return known->second;
     std::vector<Open> open{{root.get(), 0}};
@@ -186,7 +189,7 @@ class ModuleWriter {
         return store_number(form::IValueUnion::Int, value.as_int(), &ints_,
                             form::Int(value.as_int()));
       case ValueKind::kFloat:
-        // By its bits: 0 and -0 are two numbers, and a NaN is itself.
+        // Floats are compared by their bits, because 0 differs from -0 and a NaN must equal itself.
         return store_number(form::IValueUnion::Double, std::bit_cast<int64_t>(value.as_float()),
                             &doubles_, form::Double(value.as_float()));
       case ValueKind::kComplex: {
@@ -458,7 +461,7 @@ class ModuleWriter {
     return known->second;
   }
 
-  // A loader takes the class of a function from one of its objects.
+  // PyTorch's loader takes the class of a function from an object of that class.
   Status check_classes() const {
     for (size_t i = 0; i < classes_.size(); ++i) {
       if (classes_[i].kind != form::ClassKind::UNSET) continue;
@@ -570,7 +573,7 @@ class ModuleWriter {
   const ReadStorage& read_storage_;
   FlatBufferBuilder builder_;
   std::vector<Offset<form::IValue>> values_;
-  // Values with the same pointer have one index, and so have equal numbers and texts.
+  // Values are deduplicated: by their address here, and numbers and texts by their contents below.
   std::unordered_map<const Value*, uint32_t> indices_;
   std::unordered_set<const Value*> open_;
   std::unordered_map<bool, uint32_t> bools_;
@@ -583,7 +586,7 @@ class ModuleWriter {
   std::vector<Class> classes_;
   std::map<value::StorageKey, uint32_t> storage_indices_;
   std::vector<StorageValueRef> storages_;
-  uint64_t storage_nbytes_ = 0;  // of those that are not in the buffer yet
+  uint64_t storage_nbytes_ = 0;  // the bytes of the storages that are not in the buffer yet
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Writes a module in PyTorch's flatbuffer form: one buffer with the bytecode, the values and the
-// TorchScript code. The lite loader and torch.jit.load of PyTorch 1.13 and later read it.
+// TorchScript code. The exports of impl/module call this. The lite loader and torch.jit.load of
+// PyTorch 1.13 and later read the form.
 //
 // Source of the format: docs/format/flatbuffer.md.
 #pragma once
@@ -18,32 +19,33 @@
 
 namespace tenon::flatbuffer {
 
-// A file inside the file. Both texts are the caller's, and stay valid until the module is written.
+// A file inside the file. The caller owns both texts and keeps them valid until the module is
+// written.
 struct NamedText {
   std::string_view name;
   std::string_view content;
 };
 
-// What a file of this form holds.
+// The contents of a file in this form.
 struct ModuleContents {
   const bytecode::Program* program = nullptr;
   value::ValueRef root;  // an object
-  // TorchScript code; the names are qualifiers, "__torch__".
+  // TorchScript code. The names are qualifiers, such as "__torch__".
   std::vector<NamedText> sources;
-  std::span<const value::ValueRef> constants;  // of the code: CONSTANTS.c0 and on
+  std::span<const value::ValueRef> constants;  // the code's: CONSTANTS.c0, CONSTANTS.c1 and so on
   std::vector<NamedText> extra_files;
-  int version = 0;  // of the operators, in the code and in the bytecode
+  int version = 0;  // the version of the operators, in the code and in the bytecode
 };
 
 // Fills `into` with the bytes of a storage.
 using ReadStorage =
     std::function<Status(const value::StorageValue& storage, std::span<std::byte> into)>;
 
-// Writes nothing to `sink` before the whole buffer is made, which is in memory until then.
-// `nbytes` gets its size.
+// Makes the whole buffer in memory before it writes to `sink`. `*nbytes` is set to the size of the
+// buffer.
 //
-// UNSUPPORTED for what the form cannot hold: more than 2 GiB, tensors that are sparse, meta or
-// lazily conjugated, sizes of 2^31 elements or more. UNSUPPORTED too in a build without
+// UNSUPPORTED for contents that the form cannot hold: 2 GiB or more, tensors that are sparse,
+// meta or lazily conjugated, sizes of 2^31 elements or more. UNSUPPORTED too in a build without
 // FlatBuffers.
 Status write_module(const ModuleContents& contents, const ReadStorage& read_storage,
                     archive::Sink* sink, uint64_t* nbytes);

@@ -16,7 +16,7 @@ using Range = archive::ZipReader::Range;
 
 namespace {
 
-// Follows the offsets of a file. A function that answers with a place gives 0 if it leads nowhere.
+// Follows the offsets of a flatbuffer. A function that returns a place returns 0 if there is none.
 class Scout {
  public:
   using ReadAt = std::function<bool(uint64_t offset, void* to, uint64_t nbytes)>;
@@ -30,7 +30,7 @@ class Scout {
   }
   // The table that is an item of a vector of tables.
   uint64_t item(uint64_t vector, uint64_t index) const { return follow(vector + 4 + 4 * index); }
-  // The field that stands at `place` of the vtable, inside its table.
+  // The place of the field in `table` whose offset is at `place` of the vtable.
   uint64_t field(uint64_t table, uint16_t place) const {
     const std::optional<uint32_t> back = number(table);
     if (!back) return 0;
@@ -42,7 +42,7 @@ class Scout {
       return 0;
     return table + offset;
   }
-  // The table, vector or text to which that field points.
+  // The table, vector or text to which such a field points.
   uint64_t pointed(uint64_t table, uint16_t place) const {
     const uint64_t at = field(table, place);
     return at == 0 ? 0 : follow(at);

@@ -1,4 +1,6 @@
-// Memory of a tree: given out in order, given back all at once. Only for what needs no destructor.
+// Arena: the memory of one parsed tree. It hands out memory in order and frees all of it at once.
+// The parser makes its nodes here. An arena holds only types without a destructor. (It has nothing
+// to do with the arenas of impl/memory.)
 #pragma once
 
 #include <algorithm>
@@ -35,7 +37,7 @@ class Arena {
     return {copied, text.size()};
   }
 
-  // Taken from the system so far.
+  // The number of bytes taken from the system so far.
   size_t nbytes() const noexcept { return nbytes_; }
 
  private:
@@ -56,8 +58,8 @@ class Arena {
   }
 
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  size_t size_ = 0;  // of the last chunk
-  size_t used_ = 0;
+  size_t size_ = 0;  // the size of the last chunk, in bytes
+  size_t used_ = 0;  // how many of its bytes are handed out
   size_t nbytes_ = 0;
 };
 

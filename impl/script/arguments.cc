@@ -43,7 +43,8 @@ CallShape call_shape(const Expr& call, size_t skip) {
 }
 
 bool accepts(const Formals& formals, const CallShape& shape) {
-  // No schema has as many; and what is left is linear in the schema for each keyword.
+  // No call with more keywords than parameters fits. This check also keeps the time of the search
+  // below at most quadratic in the number of parameters.
   if (shape.keywords.size() > formals.list.size()) return false;
   std::vector<bool> used(shape.keywords.size());
   bool self = shape.has_self;
@@ -64,7 +65,7 @@ bool accepts(const Formals& formals, const CallShape& shape) {
       if (!used[k] && stands_for(shape.keywords[k], formal, formals.is_aten))
         found = used[k] = true;
     }
-    // What a `*x` holds may be given here.
+    // An item of a `*x` may be the argument for this parameter.
     if (found || formal.has_default || (shape.open && !formal.keyword_only)) continue;
     return false;
   }

@@ -1,5 +1,6 @@
-// Which arguments something that can be called takes, and which a call gives: number and keywords,
-// never types.
+// Compares the arguments that a call gives with the parameters that a function or operator has: by
+// number and by keyword, never by type. The checker and SchemaTable use this; operand_types.h
+// compares types.
 #pragma once
 
 #include <cstddef>
@@ -11,40 +12,42 @@
 
 namespace tenon::script {
 
+// One parameter of a function or operator.
 struct Formal {
   std::string_view name;
   bool has_default = false;
   bool keyword_only = false;
-  // A list: if it is the last that can be given by position, it may take all that is left, as in
-  // `torch.zeros(2, 3)`.
+  // The parameter is a list. If it is the last parameter that can be given by position, it may take
+  // all positional arguments that are left, as in `torch.zeros(2, 3)`.
   bool takes_rest = false;
 };
 
 struct Formals {
   std::vector<Formal> list;
-  bool any_more = false;  // any number of further positional arguments
+  bool any_more = false;  // it takes any number of further positional arguments
   bool is_aten = false;   // the keyword `input` stands for `self`
-  // From the text of the schema table, "self,other[,*,alpha=" or with types. The names are views
-  // into it.
+  // Parses a text of the schema table, such as "self,other[,*,alpha=" or one with types. The names
+  // are views into `text`.
   static Formals parse(std::string_view text);
 };
 
-// What a call gives.
+// The arguments that a call gives.
 struct CallShape {
-  // The value before the dot of a method, for the parameter named `self`.
+  // The call has a value before the dot, which is the argument for the parameter named `self`.
   bool has_self = false;
   size_t positional = 0;
-  // `*x` is among them, so they are at least as many as `positional` says.
+  // The call has an argument `*x`, so `positional` is only the least number of positional
+  // arguments.
   bool open = false;
   std::vector<std::string_view> keywords;
 };
-// `skip`: leading positional arguments that are not counted.
+// `skip` is the number of leading positional arguments that are not counted.
 CallShape call_shape(const Expr& call, size_t skip = 0);
 
-// Whether PyTorch's matching could take this call, whatever the types.
+// Whether PyTorch's matching could take a call of this shape if all types fit.
 bool accepts(const Formals& formals, const CallShape& shape);
 
-// "2 positional arguments and dim=".
+// Describes the arguments for an error message: "2 positional arguments and dim=".
 std::string describe(const CallShape& shape);
 
 }  // namespace tenon::script

@@ -10,7 +10,8 @@ namespace tenon::script {
 namespace {
 
 using Names = std::set<std::string, std::less<>>;
-// What is assigned where the code has come to; nothing: it does not get there.
+// The attributes that are assigned on every path to a point of the code. Nothing: no path leads to
+// the point.
 using Reached = std::optional<Names>;
 
 Reached on_both(const Reached& a, const Reached& b) {
@@ -25,14 +26,15 @@ class Assignments {
  public:
   explicit Assignments(const FindMethod& find_method) : find_method_(find_method) {}
 
-  // Of a method that calls itself, the inner call adds nothing.
+  // The attributes that `method` assigns. If a method calls itself, the inner call adds nothing.
   const Names& of(const Function& method) {
     const auto [known, is_new] = known_.try_emplace(&method);
     if (!is_new || method.params.empty()) return known->second;
     Way way{method.params[0].name, Names(), Reached()};
     run(method.body, &way);
     way.ends = on_both(way.ends, way.here);
-    // A method that only raises assigns what anybody wants; nobody gets behind it.
+    // A method that always raises gets the empty set. Any set would be right, because no code runs
+    // after a call of it.
     known_[&method] = way.ends.value_or(Names());
     return known_[&method];
   }
@@ -40,14 +42,14 @@ class Assignments {
   bool gives_self_away() const noexcept { return gives_self_away_; }
 
  private:
-  // A method on its way.
+  // The state of the walk through one method.
   struct Way {
     std::string_view self;
     Reached here;
     Reached ends;
   };
 
-  // PyTorch writes `raise` like that.
+  // Whether an expression is a `raise` as PyTorch prints one.
   static bool is_raise(const Expr& expr) {
     return expr.kind == ExprKind::kCall && dotted_name(expr.child(0)) == "ops.prim.RaiseException";
   }
@@ -118,7 +120,7 @@ class Assignments {
     }
   }
 
-  // What an expression does to `self`: it calls a method of it, or gives it away.
+  // Finds what an expression does to `self`: it may call a method of `self`, or give `self` away.
   void look(const Expr& expr, Way* way) {
     if (is_self(expr, *way)) {
       gives_self_away_ = true;
@@ -128,7 +130,7 @@ class Assignments {
     for (const Keyword& keyword : expr.keywords) look(*keyword.value, way);
     for (size_t i = 0; i < expr.children.size(); ++i) {
       if (expr.children[i] == nullptr) continue;
-      // What may not run adds nothing, but it can give `self` away.
+      // A child that may not run adds no attributes, but it can give `self` away.
       const Reached before = way->here;
       look(expr.child(i), way);
       if (!always_runs(expr, i)) way->here = before;

@@ -1,4 +1,5 @@
-// Which attributes of `self` a method assigns, however it runs.
+// Finds the attributes of `self` that a method assigns on every path through it. impl/module asks
+// this about `__setstate__`.
 #pragma once
 
 #include <functional>
@@ -11,14 +12,16 @@
 namespace tenon::script {
 
 struct AssignedAttributes {
-  // On every way to the end of the method. A way that ends with `raise` does not count, and what
-  // stands in a loop may never run.
+  // The attributes that are assigned on every path to the end of the method. A path that ends with
+  // `raise` does not count. Assignments in a loop do not count either, because its body may never
+  // run.
   std::set<std::string, std::less<>> names;
-  // `self` is given to a function or to a variable, and that may assign any attribute.
+  // The method passes `self` to a function or stores it in a variable, so other code may assign any
+  // attribute.
   bool gives_self_away = false;
 };
 
-// Finds another method of the class, which the method may call; null: there is none of that name.
+// Finds a method of the same class by its name. Null: the class has no such method.
 using FindMethod = std::function<const Function*(std::string_view name)>;
 
 AssignedAttributes assigned_attributes(const Function& method, const FindMethod& find_method);

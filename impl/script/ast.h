@@ -1,6 +1,9 @@
-// The tree of a parsed code file. Nodes live in the file's arena, are never changed, and point into
-// it or into the source's text; every node knows its bytes. A tree says what PyTorch's importer
-// reads, which is not always what Python would: see docs/format/script.md.
+// The syntax tree of a parsed code file. The parser (parser.h) makes it.
+//
+// Nodes live in the file's arena and never change. They point to other nodes there and to the text
+// of the source. Every node knows the range of bytes that it was parsed from. The tree has the
+// meaning that PyTorch's importer gives to the text, which can differ from Python's: see
+// docs/format/script.md.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +23,16 @@ struct Class;
 using ExprList = std::span<const Expr* const>;
 using StmtList = std::span<const Stmt* const>;
 
+// The comment of a kind names the fields of Expr that it uses.
 enum class ExprKind : uint8_t {
-  kName,         // text
+  kName,         // text: the name
   kAttribute,    // children: value; text: the attribute's name
   kCall,         // children: callee, positional arguments (kStarred among them); keywords
   kSubscript,    // children: value, indices (kSlice, kNone, kEllipsis among them); none for `x[]`
-  kSlice,        // children: start, stop, step, each of them null where it is left out
+  kSlice,        // children: start, stop, step; null where one is left out
   kInt,          // text: as written, with a '-' before it where one was folded in
-  kFloat,        // likewise
-  kComplex,      // likewise; the last letter is 'j'
+  kFloat,        // like kInt
+  kComplex,      // like kInt; the last letter is 'j'
   kString,       // text: its value, adjacent literals joined
   kTrue,         //
   kFalse,        //
@@ -36,7 +40,7 @@ enum class ExprKind : uint8_t {
   kNoneType,     // the keyword `NoneType`
   kEllipsis,     // `...` or `Ellipsis`
   kUnary,        // op; children: operand
-  kBinary,       // op, comparisons and `and` / `or` among them; children: left, right
+  kBinary,       // op, also a comparison, `and` or `or`; children: left, right
   kConditional,  // children: condition, value if true, value if false
   kTuple,        // children: items
   kList,         // children: items
@@ -52,7 +56,7 @@ enum class Operator : uint8_t {
   kMinus,
   kInvert,
   kNot,
-  // Arithmetic; also of an augmented assignment.
+  // Arithmetic. An augmented assignment has one of these too.
   kAdd,
   kSub,
   kMul,
@@ -82,7 +86,7 @@ enum class Operator : uint8_t {
   kOr,
 };
 
-// As written: "+", "not in", …
+// The operator as code writes it: "+", "not in", …
 std::string_view operator_text(Operator op) noexcept;
 
 struct Keyword {
@@ -94,37 +98,41 @@ struct Keyword {
 struct Expr {
   ExprKind kind = ExprKind::kNone;
   Operator op = Operator::kNothing;
-  // Number of nodes on the longest way down, this one counted: at most the parser's limit.
+  // The number of nodes on the longest path down from this node, this node included. The parser
+  // limits it.
   uint16_t height = 1;
-  // Without parentheses around it; those around a part of it are within.
+  // The bytes of the expression. Parentheses around the whole expression are outside the range, and
+  // parentheses around a part of it are inside.
   Range range;
   std::string_view text;
-  // Of kName and kAttribute the bytes of `text` itself; of kUnary, kBinary and kStarred those of
-  // the operator; of kConditional those of the `if`, of comprehensions those of the `for`.
+  // The bytes of one word of the expression. kName and kAttribute: `text` itself. kUnary, kBinary
+  // and kStarred: the operator. kConditional: the `if`. Comprehensions: the `for`.
   Range text_range;
   ExprList children;
   std::span<const Keyword> keywords;
 
   const Expr& child(size_t i) const noexcept { return *children[i]; }
-  // Of kCall the positional arguments, of kSubscript the indices.
+  // kCall: the positional arguments. kSubscript: the indices.
   ExprList arguments() const noexcept { return children.subspan(1); }
 };
 
+// The comment of a kind names the fields of Stmt that it uses.
 enum class StmtKind : uint8_t {
   kExpr,       // value; a docstring is one
   kAssign,     // targets (several: `a = b = value`), value, annotation; each may be a kTuple
-  kAugAssign,  // targets[0], op, value; annotation, for PyTorch takes `x : int += 1`
+  kAugAssign,  // targets[0], op, value, annotation (PyTorch takes `x : int += 1`)
   kReturn,     // value, null for a bare `return`
   kRaise,      // value
   kAssert,     // value, message (null: none)
   kIf,         // value: the condition; body, else_body. `elif` is a kIf alone in else_body
   kWhile,      // value, body
-  kFor,   // targets (several: `for a, b in`), iterables (one, but for what PyTorch refuses later),
-          // body
-  kWith,  // with_items, body
-  kDef,   // function: a nested one, in a class a method
+  // targets (several: `for a, b in`), iterables, body. PyTorch parses several iterables and refuses
+  // them later.
+  kFor,
+  kWith,      // with_items, body
+  kDef,       // function: a method in the body of a class, and elsewhere a nested function
   kDelete,    // targets
-  kGlobal,    // targets, all kName; PyTorch's parser takes it, its compiler never does
+  kGlobal,    // targets, all kName. PyTorch's parser takes it, and its compiler refuses it
   kBreak,     //
   kContinue,  //
   kPass,      //
@@ -140,9 +148,9 @@ struct Stmt {
   Operator op = Operator::kNothing;
   // kIf: it was written `elif`.
   bool is_elif = false;
-  // Number of statements on the longest way down, this one counted.
+  // The number of statements on the longest path down from this one, this one included.
   uint16_t height = 1;
-  // From the first token to the end of the last one, a body's included.
+  // The bytes from the first token to the end of the last one. Bodies are included.
   Range range;
   ExprList targets;
   ExprList iterables;
@@ -165,12 +173,13 @@ struct Param {
   bool keyword_only = false;
 };
 
-// `# type: (Tensor, int) -> Tensor`, the first line of a function's body; of a method without the
-// receiver's type. It has a type for every parameter, and it counts, whatever the annotations say.
+// A type comment, `# type: (Tensor, int) -> Tensor`, is the first line of a function's body. It has
+// a type for every parameter, except for the receiver of a method. PyTorch takes these types and
+// ignores the annotations.
 struct TypeComment {
   Range range;
   ExprList params;
-  const Expr* returns = nullptr;  // null: `# type: (int)`, which says nothing about it
+  const Expr* returns = nullptr;  // null: the comment names no result, as in `# type: (int)`
 };
 
 struct Function {
@@ -188,24 +197,25 @@ struct Class {
   Range name_range;
   Range range;
   const Expr* base = nullptr;  // `class A(base):`; null: none. PyTorch takes one at most
-  // As they stand: kAssign (fields, constants, `__parameters__` and the like), kDef (methods) and
-  // whatever else is written there. class_parts.h sorts them.
+  // The statements in the order of the text: kAssign (fields, constants, `__parameters__` and the
+  // like), kDef (methods) and any other kind that the text has. class_parts.h sorts them.
   StmtList body;
 };
 
 enum class ItemKind : uint8_t { kClass, kFunction, kVersion, kImport };
 
+// One item of a file: a class, a function, `op_version_set = N`, or an import.
 struct Item {
   ItemKind kind = ItemKind::kFunction;
-  // From the first token to the end of the last one.
+  // The bytes from the first token to the end of the last one.
   Range range;
-  // The item with the comments and blank lines before it and the end of its last line: the extents
-  // of a file's items and the file's tail, one after the other, are the file, byte for byte.
+  // The bytes of the item with the comments and blank lines before it and the end of its last line.
+  // The extents of all items and the file's tail, one after the other, are the whole file.
   Range extent;
   const Class* class_def = nullptr;
   const Function* function = nullptr;
   int64_t version = 0;           // kVersion: the N of `op_version_set = N`
-  std::string_view import_name;  // kImport: what follows the keyword
+  std::string_view import_name;  // kImport: the text after the keyword
   std::string_view name() const noexcept {
     return class_def != nullptr  ? class_def->name
            : function != nullptr ? function->name
@@ -213,10 +223,11 @@ struct Item {
   }
 };
 
-// "a.b.c" of a kName or of kAttributes of one; empty for anything else.
+// Returns "a.b.c" if `expr` is a kName, or a chain of kAttribute that begins with a kName. Empty
+// for any other expression.
 std::string dotted_name(const Expr& expr);
 
-// Structure and texts, not where they stand.
+// Compares two trees by structure and texts. Ranges do not count.
 bool equal(const Expr* a, const Expr* b) noexcept;
 bool equal(const Stmt* a, const Stmt* b) noexcept;
 bool equal(const Function& a, const Function& b) noexcept;

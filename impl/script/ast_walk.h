@@ -1,5 +1,5 @@
-// Every statement and expression of a function, nested ones and defaults included. As deep as the
-// parser lets a tree be.
+// Visits every statement and expression of a function, with nested ones and the defaults of its
+// parameters. The walk recurses as deep as the tree, which the parser limits.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ struct AstVisitor {
   std::function<void(const Stmt&)> statement;
 };
 
-// Parents first. Either may be empty.
+// Visits parents before their children. Either function of the visitor may be empty.
 void walk(const Function& function, const AstVisitor& visitor);
 
 }  // namespace tenon::script

@@ -66,7 +66,7 @@ Status check_class(const Environment& environment, const Source& source,
   }
   for (const Method& method : parts.methods) {
     if (owner->is_interface()) {
-      // Only a header counts: nothing runs its body.
+      // Only the header of an interface's method counts, because nothing runs its body.
       TENON_TRY(fields.header(*method.function));
     } else {
       TENON_TRY(check_one_method(environment, source, *owner, *method.function, options, uses));

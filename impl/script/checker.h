@@ -1,11 +1,13 @@
-// The checker of one function: check.h says what it is for.
+// Checker: checks one function. check.cc uses it, and check.h says what the check is for.
 //
-// Its pieces: checker_statements.cc and checker_loops.cc follow the ways through a body,
-// checker_conditions.cc says which conditions PyTorch decides while it compiles,
-// checker_expressions.cc and checker_attributes.cc what an expression stands for, checker_calls.cc
-// whether a call fits, checker_operands.cc whether the operands' types do, checker_literals.cc
-// which types literals and arithmetic have, checker_versioned.cc whether a call depends on the
-// archive's version.
+// The class is implemented in several files:
+// - checker_statements.cc and checker_loops.cc follow the paths through a body.
+// - checker_conditions.cc says which conditions PyTorch decides while it compiles.
+// - checker_expressions.cc and checker_attributes.cc say what an expression stands for.
+// - checker_calls.cc says whether the arguments of a call fit by number and keyword.
+// - checker_operands.cc says whether the types of the operands fit.
+// - checker_literals.cc says which types literals and arithmetic have.
+// - checker_versioned.cc says whether a call depends on the archive's version.
 #pragma once
 
 #include <span>
@@ -20,13 +22,13 @@
 
 namespace tenon::script {
 
-// A loop whose number of rounds PyTorch knows when it compiles is unrolled: its body is no block of
-// its own.
+// Whether PyTorch unrolls a loop. It unrolls a loop whose number of rounds it knows when it
+// compiles. The body of an unrolled loop is no block of its own.
 enum class Unrolled : uint8_t {
   kNo,
   kYes,
   kMaybe,
-  kNever,  // over an empty tuple: the body is not compiled
+  kNever,  // the loop is over an empty tuple, and its body is not compiled
 };
 
 class Checker {
@@ -35,30 +37,30 @@ class Checker {
           Uses* uses)
       : environment_(environment), source_(source), options_(options), uses_(uses) {}
 
-  // `owner`: the class whose method it is; null: a function at file level. `declared`: what the
-  // environment has of it; null: nothing.
+  // Checks a function with its body. `owner` is the class of a method, and null for a function at
+  // file level. `declared` is the environment's declaration of the function. Null: it has none.
   Status function(const ClassDeclaration* owner, const FunctionDeclaration* declared,
                   const Function& function);
-  // The types and defaults of its parameters and what it returns, and not its body.
+  // Checks the types and defaults of the parameters and the returned type, but not the body.
   Status header(const Function& function);
-  // An expression outside of any function, such as a constant's value.
+  // Checks an expression outside of any function, such as a constant's value.
   Status constant(const Expr& expr);
-  // The types that an annotation names exist. `out` may be null; what it is set to lives as long as
-  // this object.
+  // Checks that the types exist which an annotation names. `out` may be null. `*out` is set to the
+  // type, or to null in code where nothing is refused. It lives as long as this object.
   Status annotation(const Expr& annotation, const value::Type** out);
 
  private:
-  // What PyTorch makes of a condition.
+  // Whether PyTorch knows a condition when it compiles, and so compiles one branch only.
   enum class Fixed : uint8_t {
-    kNo,       // both ways are compiled
-    kTrue,     // only the one is
-    kFalse,    // only the other
-    kUnknown,  // one of these, and the checker cannot tell which
+    kNo,       // it does not, and compiles both branches
+    kTrue,     // it compiles only the branch for true
+    kFalse,    // it compiles only the branch for false
+    kUnknown,  // the checker cannot tell which of the three holds
   };
 
-  // What a call gives for one parameter.
+  // One argument of a call.
   struct Operand {
-    std::string_view keyword;           // empty: by its position
+    std::string_view keyword;           // empty: it is given by position
     const value::Type* type = nullptr;  // null: not known
     bool may_hold_tensor = true;
     bool is_starred = false;
@@ -98,12 +100,13 @@ class Checker {
   void mark_tested(const Expr& expr);
 
   // checker_expressions.cc
-  // What it stands for, a value or not.
+  // Finds what the expression stands for, which need not be a value.
   Status meaning(const Expr& expr, Meaning* out);
-  // It must be a value.
+  // Like meaning(), and refuses an expression that is no value.
   Status value(const Expr& expr, Meaning* out);
   Status require_value(const Expr& expr, const Meaning& meaning);
-  // `holds_no_tensor`, if it is not null, says whether none of them may hold a Tensor.
+  // Checks a list of expressions that must be values. `holds_no_tensor` may be null. It is set to
+  // whether none of the values may hold a Tensor.
   Status values(ExprList list, bool* holds_no_tensor = nullptr);
   Status name(const Expr& expr, Meaning* out);
   Status undefined(const Expr& expr);
@@ -147,7 +150,8 @@ class Checker {
   void used_operator(std::string_view name, VersionSpan versions);
   Status note_versions(const Expr& call, const std::string& shown, Overloads listed,
                        VersionSpan span);
-  // `sentence` says what the PyTorch `refusing` refuses. An error if that one decides.
+  // Lists a call that only the PyTorch `refusing` refuses. `sentence` says what it refuses. The
+  // call is an error if CheckOptions make `refusing` decide.
   Status note_partly_refused(const Expr& call, Torch refusing, std::string sentence);
 
   // checker_operands.cc
@@ -155,8 +159,8 @@ class Checker {
     const value::Type* sure = nullptr;
     Range range;
   };
-  // `names`: the operators that may be meant, "aten::len" and "prim::len". `self`: the value before
-  // the dot, or null.
+  // `names` are the operators that the call may mean, such as "aten::len" and "prim::len". `self`
+  // is the value before the dot, or null.
   Status check_operands(const Expr& call, std::span<const std::string> names,
                         const std::string& shown, const Receiver* self, const Operands& given,
                         const CallShape& shape, Meaning* out);
@@ -183,10 +187,10 @@ class Checker {
   void note_division(const Meaning& dividend, const Meaning& divisor);
   void note_division_in_place(const Meaning& dividend, const Meaning& divisor);
 
-  // Something is wrong: an error, or nothing where PyTorch may not compile this at all; the caller
-  // goes on then.
+  // Returns the error `what`. Returns success in quiet code, and the caller goes on.
   Status refuse(Range range, const std::string& what) const;
-  // Nothing is refused here, and nothing counts as used.
+  // Whether this code is quiet: PyTorch may not compile it at all, so the checker refuses nothing
+  // and counts nothing as used.
   bool is_quiet() const noexcept { return quiet_ > 0; }
 
   const Environment& environment_;
@@ -194,8 +198,8 @@ class Checker {
   const CheckOptions& options_;
   Uses* uses_;
   Scope scope_;
-  int quiet_ = 0;
-  int closures_ = 0;  // nested functions around this point
+  int quiet_ = 0;     // how many constructs around this point make it quiet
+  int closures_ = 0;  // how many nested functions are around this point
   const FunctionDeclaration* self_ = nullptr;
   const value::Type* returns_ = nullptr;  // null: not annotated
   std::vector<value::TypeRef> kept_types_;

@@ -12,7 +12,7 @@ namespace {
 using value::TypeKind;
 using Kind = Meaning::Kind;
 
-// Of a Tensor's attribute; null: it is a method, or not known.
+// The type of a Tensor's attribute. Null: the attribute is a method, or its type is not known.
 const value::Type* property_type(std::string_view name) noexcept {
   using value::Type;
   if (name.starts_with("is_")) return Type::boolean().get();
@@ -27,7 +27,7 @@ const value::Type* property_type(std::string_view name) noexcept {
   return nullptr;
 }
 
-// What of a Tensor is none, beside what has a property_type.
+// Whether an attribute of a Tensor is certainly no Tensor.
 bool is_no_tensor(std::string_view name) noexcept {
   return name == "shape" || name == "device" || name == "layout" || name == "name" ||
          name == "requires_grad" || name == "retains_grad";
@@ -43,8 +43,8 @@ bool has_self(Overloads overloads) {
   return false;
 }
 
-// A value whose class is known must have what is looked up in it; one of these may turn out to be
-// something else.
+// Whether a value of unknown class may turn out to be an object with any attribute. A value of
+// known class must have an attribute that is looked up in it.
 bool may_be_anything(const Meaning& base) noexcept {
   if (base.type == nullptr) return base.tuple_size < 0;
   const TypeKind kind = base.type->kind();
@@ -56,7 +56,7 @@ bool is_tuple(const Meaning& base) noexcept {
   return base.type != nullptr && base.type->kind() == TypeKind::kTuple;
 }
 
-// A number has no attributes: `x.real` is one of a Tensor, and `n.real` is nothing.
+// Whether the value is a number. A number has no attributes: `x.real` exists for a Tensor only.
 bool is_plain_number(const Meaning& base) noexcept {
   const value::Type* const type = sure_type(base);
   if (type == nullptr) return false;
@@ -73,7 +73,7 @@ Status Checker::attribute(const Expr& expr, Meaning* out) {
   return attribute_of(expr.child(0), base, expr.text, expr.text_range, out);
 }
 
-// `name` of what `whole` stands for.
+// Looks up the attribute `name` in `base`, which is the meaning of the expression `whole`.
 Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string_view name,
                              Range where, Meaning* out) {
   *out = {};
@@ -110,7 +110,7 @@ Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string
 
 Meaning Checker::of_qualified_name(std::string name) {
   const ClassDeclaration* const found = environment_.find_class(name);
-  // An interface has no objects of its own: it is a type, and no value.
+  // An interface is only a type. It has no objects of its own, so code cannot use it as a value.
   if (found != nullptr && !found->is_interface()) {
     if (uses_ != nullptr && !is_quiet()) uses_->classes.insert(name);
     Meaning meaning = Meaning::of(Kind::kClass);
@@ -148,7 +148,7 @@ Status Checker::class_attribute(const Meaning& base, std::string_view name, Rang
   }
   const auto method = owner.methods.find(name);
   if (owner.is_module() && method != owner.methods.end()) {
-    // A hook: called with the module as its first argument.
+    // The method is a hook, which is called with the module as its first argument.
     out->kind = Kind::kFunction;
     out->function = &method->second;
     return {};
@@ -167,8 +167,8 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
       *out = typed(base.type->parts()[*at].get());
     return {};
   }
-  // Where a tuple comes out of a list, or an `if` chose between two, nobody knows its names here. A
-  // tuple that is written there has none.
+  // A tuple that comes out of a list, or was chosen by an `if`, may have result names that are not
+  // known here. A tuple whose display stands in the code has none.
   const bool is_of_operator = base.owner == nullptr && base.name.empty() && base.tuple_size < 0;
   const bool may_be_result = base.result_names.empty() && is_of_operator && is_result_name(name);
   if (may_be_result && is_tuple(base)) return {};
@@ -190,7 +190,8 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
   const bool is_builtin = is_builtin_attribute(name) && !is_plain_number(base);
   if (!is_builtin &&
       (has_self(table.find(qualified_name)) || has_self(find_source_operator(qualified_name)))) {
-    // What a class has under that name is looked up first; which class it is, is not known.
+    // The class of the value is not known. If it is a class with such a member, PyTorch takes the
+    // member and not the operator.
     if (base.owner == nullptr && may_be_anything(base) &&
         (environment_.any_class_has(name) || table.any_class_has(name)))
       return {};
@@ -205,7 +206,7 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
   if (base.owner != nullptr) return no_member(*base.owner, name, where);
   if (base.name.empty()) {
     if (is_builtin) {
-      // So that `x.is_cuda()` is seen to be no call.
+      // The type makes the checker refuse a call such as `x.is_cuda()`.
       if (base.type != nullptr && base.type->kind() == TypeKind::kTensor) {
         out->type =
             name == "shape" ? keep(value::Type::list(value::Type::integer())) : property_type(name);

@@ -12,11 +12,11 @@ namespace {
 using value::TypeKind;
 using Kind = Meaning::Kind;
 
-// Calls of what has more are taken unseen: many calls of something with very many would take their
-// product in time.
+// Calls of a function with more parameters are taken without a check. The time of the check is the
+// product of the number of calls and the number of parameters.
 constexpr size_t kMaxParameters = 1024;
 
-// "self, other, *, alpha=": as it is written where one is declared.
+// The parameters as a declaration has them: "self, other, *, alpha=".
 std::string written(const Formals& formals) {
   std::string text;
   bool keyword_only = false;
@@ -31,7 +31,7 @@ std::string written(const Formals& formals) {
   return text;
 }
 
-// As code calls it: "torch.relu", "ops.quantized.linear".
+// The name by which code calls an operator: "torch.relu", "ops.quantized.linear".
 std::string called_name(std::string_view qualified_name) {
   const size_t colon = qualified_name.find("::");
   const std::string_view name_space = qualified_name.substr(0, colon);
@@ -39,8 +39,8 @@ std::string called_name(std::string_view qualified_name) {
   return name_space == "aten" ? "torch." + name : "ops." + std::string(name_space) + "." + name;
 }
 
-// The oldest and the newest PyTorch with an overload that takes the call; false: none does.
-// Overloads that are gone from `needed` on do not count.
+// Finds the oldest and the newest PyTorch with an overload that takes the call. False: none has
+// one. Overloads whose last version is older than `needed` do not count.
 bool span_of(Overloads overloads, bool is_aten, const CallShape& shape, uint8_t needed,
              VersionSpan* out) {
   bool any = false;
@@ -56,8 +56,8 @@ bool span_of(Overloads overloads, bool is_aten, const CallShape& shape, uint8_t 
   return any;
 }
 
-// Archives of version 10 are read by PyTorch 1.12 and newer, where some operators are called
-// otherwise than before.
+// The oldest version whose overloads count. Archives of version 10 are read by PyTorch 1.12 and
+// newer, where calls of some operators differ from before.
 uint8_t needed_version(const SchemaTable& table, std::string_view name, int64_t archive_version) {
   if (archive_version < 10 || !depends_on_archive_version(name)) return 0;
   return table.version_of(Torch::kOldest);
@@ -99,7 +99,7 @@ Status Checker::call(const Expr& expr, Meaning* out) {
   if (called.kind == Kind::kGlobal) return call_global(expr, called.global, out);
   Operands operands;
   if (called.kind == Kind::kNew) {
-    // Its argument is a class, and no value.
+    // The argument of `__new__` is a class, and no value.
     for (const Expr* given : expr.arguments()) {
       Meaning ignored;
       TENON_TRY(meaning(*given, &ignored));
@@ -121,7 +121,7 @@ Status Checker::operand(const Expr& expr, std::string_view keyword, Operands* gi
   return {};
 }
 
-// All but `skip` positional arguments are values.
+// Checks that all arguments but the first `skip` positional ones are values.
 Status Checker::arguments(const Expr& call, size_t skip, Operands* given) {
   const ExprList positional = call.arguments();
   for (size_t i = skip; i < positional.size(); ++i) TENON_TRY(operand(*positional[i], {}, given));
@@ -140,7 +140,7 @@ Status Checker::call_meaning(const Expr& call, const Meaning& callee, const Oper
     case Kind::kMethod: return call_declared(call, *callee.function, 1, skip, out);
     case Kind::kValue: return call_object(call, callee, skip, out);
     case Kind::kClosure:
-      // A nested function is for `fork` alone.
+      // Only `fork` can call a nested function.
       return skip > 0 ? Status()
                       : refuse(call.child(0).range, "PyTorch calls a nested function by fork only");
     case Kind::kGlobal: return {};
@@ -198,14 +198,14 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
   bool taken =
       span_of(listed, is_aten, shape, needed_version(table, name, options_.archive_version), &span);
   if (span_of(from_source, is_aten, shape, 0, &other)) {
-    // No version is known of these: they are counted as old as the table.
+    // The versions that have these overloads are not known. They count as being in all versions.
     span = table.all_versions();
     taken = true;
   }
   if (taken) {
     used_operator(name, span);
     note_versioned_call(name, callee, given);
-    // Another version of the archive may mean another operator.
+    // In an older archive PyTorch may run another operator here.
     if (options_.archive_version < 10 && depends_on_archive_version(name)) return {};
     TENON_TRY(note_versions(call, shown, listed, span));
     const Expr& written = call.child(0);
@@ -232,7 +232,7 @@ void Checker::used_operator(std::string_view name, VersionSpan versions) {
   found->second.last = std::min(found->second.last, versions.last);
 }
 
-// `span`: the versions with an overload for such a number and such keywords of arguments.
+// `span` are the versions with an overload for this number and these keywords of arguments.
 Status Checker::note_versions(const Expr& call, const std::string& shown, Overloads listed,
                               VersionSpan span) {
   const SchemaTable& table = SchemaTable::get();
@@ -348,7 +348,7 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
       TENON_TRY(arguments(expr, 1));
       Meaning given;
       if (!expr.arguments().empty()) TENON_TRY(value(*expr.arguments()[0], &given));
-      // What is a bool already stays what it was, a constant too.
+      // A cast of a bool to bool gives the same value, which may be a constant.
       out->may_be_constant = given.may_be_constant;
       Result<value::TypeRef> type = value::Type::parse(callee.text);
       if (!type.is_ok()) return {};
@@ -388,13 +388,13 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
       const std::array<std::string, 2> names = {"aten::" + name, "prim::" + name};
       for (const std::string& one : names) {
         if (!span_of(table.find(one), false, shape, 0, &span)) continue;
-        // A class has a method of its own for it.
+        // A class can have its own method for such a function, as `__len__` for `len`.
         const bool may_be_object = given.type == nullptr ||
                                    given.type->kind() == TypeKind::kClass || given.owner != nullptr;
         return may_be_object ? Status()
                              : check_operands(expr, names, name, nullptr, operands, shape, out);
       }
-      // An object's own method stands behind it.
+      // The argument may be an object, whose class has its own method for such a function.
       if (shape.positional == 1 && shape.keywords.empty()) return {};
       return not_accepted(expr, callee.text, shape, "other arguments");
     }
@@ -417,7 +417,7 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
   return refuse(callee.range, std::string(callee.text) + " cannot be called");
 }
 
-// annotate(T, x), unchecked_cast(T, x), uninitialized(T).
+// Checks annotate(T, x), unchecked_cast(T, x) and uninitialized(T).
 Status Checker::call_with_type(const Expr& call, Global global, Meaning* out) {
   const size_t wanted = global == Global::kUninitialized ? 1 : 2;
   const ExprList given = call.arguments();
@@ -430,12 +430,12 @@ Status Checker::call_with_type(const Expr& call, Global global, Meaning* out) {
   if (wanted == 2) TENON_TRY(value(*given[1], &of_value));
   *out = typed(type);
   out->may_be_constant = of_value.may_be_constant;
-  // PyTorch may know it better than the type that is written here.
+  // PyTorch may know more of the value than the type that is written here.
   out->was_tested = true;
   return {};
 }
 
-// getattr(x, "name"), getattr(x, "name", otherwise), hasattr(x, "name").
+// Checks getattr(x, "name"), getattr(x, "name", otherwise) and hasattr(x, "name").
 Status Checker::get_attribute(const Expr& call, Global global, Meaning* out) {
   const ExprList given = call.arguments();
   const size_t most = global == Global::kGetAttr ? 3 : 2;
@@ -453,8 +453,8 @@ Status Checker::get_attribute(const Expr& call, Global global, Meaning* out) {
     return {};
   }
   if (given.size() == 2) return attribute_of(*given[0], base, name.text, name.range, out);
-  // Whether it has the attribute is decided when PyTorch compiles; only one of the two is looked
-  // at.
+  // PyTorch decides while it compiles whether the object has the attribute, and compiles only the
+  // attribute or only the default.
   out->may_be_constant = true;
   return {};
 }

@@ -11,8 +11,8 @@ bool is_none(const Expr& expr) noexcept {
   return expr.kind == ExprKind::kNone || expr.kind == ExprKind::kNoneType;
 }
 
-// One that has no other type below or above it; what Python says of bool and int is left to
-// PyTorch.
+// Whether a type has no subtypes and no supertypes. bool and int do not count as such, because how
+// they relate is left to PyTorch.
 bool is_plain(TypeKind kind) noexcept {
   return kind == TypeKind::kTensor || kind == TypeKind::kInt || kind == TypeKind::kFloat ||
          kind == TypeKind::kStr;
@@ -41,7 +41,7 @@ Status Checker::condition(const Expr& expr, Fixed* fixed) {
         Fixed right = Fixed::kNo;
         TENON_TRY(condition(expr.child(0), &left));
         TENON_TRY(condition(expr.child(1), &right));
-        // One that decides, decides whatever the other is.
+        // If one operand decides the result, the other one does not matter.
         const Fixed decisive = expr.op == Operator::kAnd ? Fixed::kFalse : Fixed::kTrue;
         if (left == decisive || right == decisive)
           *fixed = decisive;
@@ -92,7 +92,7 @@ Status Checker::compared_with_none(const Expr& expr, Fixed* fixed) {
   return {};
 }
 
-// From here on PyTorch may know its type better than it was declared.
+// Marks a variable, because PyTorch may know more than its declared type from here on.
 void Checker::mark_tested(const Expr& expr) {
   if (expr.kind == ExprKind::kName) scope_.mark_tested(expr.text);
 }
@@ -113,7 +113,8 @@ Status Checker::called_condition(const Expr& call, Fixed* fixed) {
   return {};
 }
 
-// Of a value whose type is told by its kind, and types of which this is true as well.
+// Evaluates isinstance if the types of the value and the asked types are plain. Otherwise the
+// result is kUnknown.
 Checker::Fixed Checker::is_instance(const Meaning& asked, const Expr& types) {
   if (!asked.is_value() || asked.was_tested || asked.type == nullptr ||
       !is_plain(asked.type->kind()))

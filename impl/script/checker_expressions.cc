@@ -66,7 +66,7 @@ Status Checker::annotation(const Expr& written, const value::Type** out) {
   return {};
 }
 
-// A value of that type.
+// The meaning of a value of that type.
 Meaning Checker::typed(const value::Type* type) const {
   Meaning meaning;
   meaning.type = type;
@@ -119,7 +119,7 @@ Status Checker::values(ExprList list, bool* holds_no_tensor) {
 Status Checker::unary(const Expr& expr, Meaning* out) {
   Meaning operand;
   TENON_TRY(value(expr.child(0), &operand));
-  // `not` of what PyTorch knows it knows too.
+  // If PyTorch knows a value, it knows `not` of the value too.
   out->may_be_constant = expr.op == Operator::kNot;
   out->holds_no_tensor = !operand.may_hold_tensor() || gives_bool(expr.op);
   out->type = type_of_unary(expr.op, operand);
@@ -138,7 +138,7 @@ Status Checker::binary(const Expr& expr, Meaning* out) {
   out->holds_no_tensor =
       gives_bool(expr.op) || (!left.may_hold_tensor() && !right.may_hold_tensor());
   out->type = type_of_binary(expr.op, left, right);
-  // `and` and `or` of what PyTorch knows it knows too.
+  // If PyTorch knows the operands, it knows the result of these operators too.
   out->may_be_constant = expr.op == Operator::kAnd || expr.op == Operator::kOr ||
                          expr.op == Operator::kIs || expr.op == Operator::kIsNot;
   return {};
@@ -254,7 +254,7 @@ Status Checker::comprehension(const Expr& expr, Meaning* out) {
   const size_t made = expr.kind == ExprKind::kDictComp ? 2 : 1;
   Meaning over;
   TENON_TRY(meaning(*parts[made + 1], &over));
-  // Over an empty tuple there is nothing to compile.
+  // PyTorch compiles nothing for a comprehension over an empty tuple.
   const bool is_tuple = over.type != nullptr && over.type->kind() == TypeKind::kTuple;
   const bool is_empty = over.tuple_size == 0 || (is_tuple && over.type->parts().empty());
   Meaning element;
@@ -286,7 +286,7 @@ Status Checker::conditional(const Expr& expr, Meaning* out) {
   TENON_TRY(std::move(status));
   const bool constant = out->may_be_constant;
   *out = fixed == Fixed::kTrue ? one : fixed == Fixed::kFalse ? other : common(one, other);
-  // An object of the one class or of none: which PyTorch takes it for is not told here.
+  // The value may come from either branch, so the checker does not know its type for PyTorch.
   out->was_tested = out->was_tested || fixed == Fixed::kUnknown || one.type != other.type;
   out->may_be_constant = constant;
   return {};

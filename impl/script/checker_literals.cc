@@ -1,5 +1,5 @@
-// The types of tuples, lists and arithmetic, where these follow from the operands without a look at
-// the table of operators.
+// The part of Checker that finds the types of tuples, lists, dicts and arithmetic, where they
+// follow from the operands without the table of operators.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -25,7 +25,7 @@ bool is_real(TypeKind kind) noexcept { return kind == TypeKind::kInt || kind == 
 
 }  // namespace
 
-// Keeps the type as long as this object lives. Null: PyTorch has no such type, or the type is too
+// Keeps a type for as long as this object lives. Null: PyTorch has no such type, or the type is too
 // large.
 const Type* Checker::keep(Result<value::TypeRef> type) {
   if (!type.is_ok()) return nullptr;
@@ -33,7 +33,7 @@ const Type* Checker::keep(Result<value::TypeRef> type) {
   return kept_types_.back().get();
 }
 
-// A tuple or a list that stands in the code.
+// Finds the meaning of a tuple or list display.
 Status Checker::sequence(const Expr& expr, Meaning* out) {
   const bool is_tuple = expr.kind == ExprKind::kTuple;
   std::vector<value::TypeRef> types;
@@ -57,8 +57,8 @@ Status Checker::sequence(const Expr& expr, Meaning* out) {
     if (all_known) out->type = keep(Type::tuple(std::move(types)));
     return {};
   }
-  // PyTorch decides which type the elements of an empty list have, and those of a list whose
-  // elements differ.
+  // PyTorch decides the element type of an empty list, and of a list whose elements have different
+  // types.
   const auto is_first = [&](const value::TypeRef& type) { return type->equals(*types.front()); };
   const bool is_plain = all_known && !types.empty() && types.front()->kind() != TypeKind::kNone &&
                         types.front()->kind() != TypeKind::kOptional &&
@@ -68,7 +68,7 @@ Status Checker::sequence(const Expr& expr, Meaning* out) {
   return {};
 }
 
-// A dict that stands in the code: its keys and values by turns.
+// Finds the meaning of a dict display. The children are its keys and values in turn.
 Status Checker::dictionary(const Expr& expr, Meaning* out) {
   std::array<value::TypeRef, 2> types;
   bool all_same = true;

@@ -40,14 +40,15 @@ Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
 
 }  // namespace
 
-// Whether how often a loop over it runs is known when PyTorch compiles.
+// Finds whether PyTorch unrolls a loop over `iterable`. `over` is its meaning.
 Status Checker::unrolled(const Expr& iterable, const Meaning& over, Unrolled* out) {
   *out = unrolled_by_itself(iterable, over);
   const bool is_call =
       iterable.kind == ExprKind::kCall && iterable.child(0).kind == ExprKind::kName;
   if (!is_call || (iterable.child(0).text != "zip" && iterable.child(0).text != "enumerate"))
     return {};
-  // Each level is looked at again; nobody writes many.
+  // meaning() has walked over the operands already, and each level walks over them again. So the
+  // depth is limited. Real code does not reach the limit.
   constexpr uint16_t kMaxHeight = 16;
   *out = iterable.height > kMaxHeight ? Unrolled::kMaybe : Unrolled::kNo;
   if (iterable.height > kMaxHeight) return {};

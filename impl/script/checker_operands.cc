@@ -1,5 +1,6 @@
-// Checks the types of an operator's operands. A call is refused if no overload of PyTorch 1.13 or
-// of the newest PyTorch takes them, and listed (Uses::partly_refused) if only one of the two does.
+// The part of Checker that checks the types of an operator's operands. A call is refused if no
+// overload of PyTorch 1.13 or of the newest PyTorch takes them. It is listed (Uses::partly_refused)
+// if only one of the two takes them.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -13,13 +14,13 @@ namespace {
 using value::Type;
 using value::TypeKind;
 
-// An overload that takes a call of some shape, and which of the two PyTorch versions have it.
+// An overload that takes a call of the given shape, and which of the two PyTorch versions have it.
 struct Candidate {
   const Schema* schema = nullptr;
   std::array<bool, kTorchCount> is_in{};
 };
 
-// Those of the newest PyTorch come first.
+// The candidates of the newest PyTorch come first.
 std::vector<Candidate> candidates_of(std::span<const std::string> names, const CallShape& shape) {
   std::vector<Candidate> found;
   const auto consider = [&](std::string_view name, std::span<const Schema* const> schemas,
@@ -67,7 +68,7 @@ std::string with_article(const std::string& type) {
          type;
 }
 
-// A sentence that says how the reader can mend the operand. Empty: no way is known.
+// Returns a sentence that says how the user can correct the operand. Empty: no way is known.
 const char* remedy_of(const SchemaArgument& argument, const SchemaType& wanted,
                       const Type& given) noexcept {
   const auto wants = [&](TypeKind kind) {
@@ -104,7 +105,7 @@ Status Checker::check_operands(const Expr& call, std::span<const std::string> na
   std::array<bool, kTorchCount> has_overload{};
   std::array<bool, kTorchCount> fits{};
   bool any_fits = false;
-  bool may_be_several = false;  // results
+  bool may_be_several = false;  // some overload that fits has several results
   value::TypeRef returned;
   for (const Candidate& candidate : candidates) {
     const Schema& schema = *candidate.schema;
@@ -127,13 +128,13 @@ Status Checker::check_operands(const Expr& call, std::span<const std::string> na
   }
   if (!any_fits && !candidates.empty())
     return wrong_operand(call, shown, self, given, schemas_of(candidates), best);
-  // A version that has no overload for so many arguments is listed where the number is checked.
+  // note_versions() has listed the call if a version has no overload for this number of arguments.
   for (const Torch torch : {Torch::kOldest, Torch::kNewest}) {
     const auto index = static_cast<size_t>(torch);
     if (has_overload[index] && !fits[index])
       TENON_TRY(note_partly_refused(call, torch, refusal_of_types(torch, shown)));
   }
-  // `torch.max(x)` returns one Tensor, and `torch.max(x, 1)` two by name.
+  // `torch.max(x)` returns one Tensor, and `torch.max(x, 1)` returns two that have names.
   if (any_fits && !may_be_several) out->result_names = {};
   if (returned) {
     kept_types_.push_back(std::move(returned));

@@ -18,7 +18,8 @@ bool is_scalar(TypeKind kind) noexcept {
          kind == TypeKind::kComplex || kind == TypeKind::kStr;
 }
 
-// Whether a value is never of the declared type, whatever PyTorch converts. Null: it may be.
+// Describes a value that can never have the declared type, whatever PyTorch converts. Null: it may
+// have that type.
 const char* never_becomes(const Meaning& value, const value::Type& declared) noexcept {
   if (takes_none(declared)) return nullptr;
   const TypeKind to = declared.kind();
@@ -71,7 +72,7 @@ Status Checker::parameters(const ClassDeclaration* owner, const Function& functi
   const size_t commented = comment != nullptr ? comment->params.size() : 0;
   const size_t left_out =
       commented < function.params.size() ? function.params.size() - commented : 0;
-  // A default is no part of the function: it sees none of its names.
+  // A default is no part of the function's body, so it sees none of the function's variables.
   for (const Param& param : function.params) {
     if (param.default_value != nullptr) TENON_TRY(constant(*param.default_value));
   }
@@ -101,7 +102,7 @@ Status Checker::block(StmtList body, Flow* flow) {
     if (!status.is_ok()) break;
     if (here == Flow::kGoesOn) continue;
     *flow = here;
-    // PyTorch does not compile what follows a statement that ends the block.
+    // PyTorch does not compile the statements after one that ends the block.
     if (here == Flow::kEnds) break;
     ++quiet;
     ++quiet_;
@@ -143,23 +144,23 @@ Status Checker::assign(const Stmt& stmt) {
   if (stmt.annotation != nullptr) TENON_TRY(annotation(*stmt.annotation, &annotated));
   if (stmt.value == nullptr) return {};
   Meaning assigned;
-  // A function may be given a name, one that is no tuple.
+  // An assignment to a single name may give the name to a function or a class.
   const bool one_name = stmt.targets.size() == 1 && stmt.targets[0]->kind == ExprKind::kName;
   TENON_TRY(one_name ? meaning(*stmt.value, &assigned) : value(*stmt.value, &assigned));
   if (stmt.annotation != nullptr && assigned.is_value()) {
     assigned = typed(annotated);
-    // PyTorch may still know that it is not None.
+    // PyTorch may still know more than the annotation, such as that the value is not None.
     assigned.was_tested = true;
   }
   for (const Expr* target : stmt.targets) TENON_TRY(assign_to(*target, assigned, stmt.value));
   return {};
 }
 
-// `written`: the value as it stands there; null: it is part of one.
+// `written` is the expression of the value. Null: the value is a part of a larger one.
 Status Checker::assign_to(const Expr& target, const Meaning& assigned, const Expr* written) {
   switch (target.kind) {
     case ExprKind::kName: {
-      // PyTorch knows constants, and no variable's value.
+      // PyTorch knows the values of constants, but not of variables.
       Meaning kept = assigned;
       kept.may_be_constant = false;
       scope_.set(target.text, std::move(kept));
@@ -216,7 +217,7 @@ Status Checker::unpack(const Expr& target, const Meaning& assigned, const Expr* 
     if (type != nullptr && !starred) part = typed(type->parts()[i].get());
     const bool is_literal = written != nullptr && written->kind == ExprKind::kTuple && !starred &&
                             written->children.size() == targets.size();
-    // Its expressions were looked at already, and found to be values.
+    // The items of the tuple were checked already, and all are values.
     if (is_literal && written->child(i).kind == ExprKind::kName) {
       const Variable* const variable = scope_.find(written->child(i).text);
       if (variable != nullptr && variable->set == Set::kYes) part = variable->meaning;
@@ -282,7 +283,7 @@ Status Checker::if_else(const Stmt& stmt, Flow* flow) {
   TENON_TRY(std::move(status));
   const bool both_end = flow_true == Flow::kEnds && flow_false == Flow::kEnds;
   if (fixed == Fixed::kUnknown) {
-    // Either way may be the only one.
+    // PyTorch may compile only one of the branches, and either may be that one.
     const bool neither = flow_true == Flow::kGoesOn && flow_false == Flow::kGoesOn;
     *flow = both_end ? Flow::kEnds : neither ? Flow::kGoesOn : Flow::kMayEnd;
     scope_.meet(std::move(if_true), Flow::kMayEnd, std::move(if_false), Flow::kMayEnd, stmt.range);
@@ -297,7 +298,7 @@ Status Checker::if_else(const Stmt& stmt, Flow* flow) {
 Status Checker::asserted(const Stmt& stmt, Flow* flow) {
   Fixed fixed = Fixed::kNo;
   TENON_TRY(condition(*stmt.value, &fixed));
-  // PyTorch reads `if not value: raise AssertionError(message)`.
+  // To PyTorch an assert is `if not value: raise AssertionError(message)`.
   if (fixed == Fixed::kFalse) *flow = Flow::kEnds;
   if (fixed == Fixed::kUnknown) *flow = Flow::kMayEnd;
   if (stmt.message == nullptr || fixed == Fixed::kTrue) return {};
@@ -314,7 +315,7 @@ Status Checker::raised(const Stmt& stmt) {
   TENON_TRY(meaning(*stmt.value, &exception));
   const bool is_exception_class =
       exception.kind == Meaning::Kind::kGlobal && exception.global == Global::kException;
-  // An exception is a value without a type here.
+  // The checker gives an exception no type.
   const bool may_be_exception = exception.is_value() && exception.type == nullptr &&
                                 exception.owner == nullptr && exception.tuple_size < 0;
   if (is_exception_class || may_be_exception) return {};

@@ -1,7 +1,7 @@
-// Which calls depend on the version that an archive says: of the six operators that changed, those
-// whose operands make a difference. The rules are those of the functions that PyTorch runs in their
-// place (torch._C._generate_upgraders_graph() prints them), so a call that they hand on unchanged
-// does not count.
+// The part of Checker that finds calls whose meaning depends on the version that an archive says.
+// Six operators have changed, and only some of their calls are affected. For older archives PyTorch
+// runs functions in place of these operators (torch._C._generate_upgraders_graph() prints them). A
+// call that such a function hands on unchanged does not count.
 #include <algorithm>
 
 #include "script/checker.h"
@@ -24,7 +24,8 @@ bool may_be_none(const value::Type* type) noexcept {
 
 }  // namespace
 
-// Null: it is not given. `position` counts what the call gives by position.
+// Finds an operand by its keyword, or by its index among the positional operands. Null: the call
+// does not give it.
 const Checker::Operand* Checker::find_operand(const Operands& given, std::string_view keyword,
                                               size_t position) {
   for (const Operand& operand : given) {
@@ -42,7 +43,8 @@ bool Checker::depends_on_version(std::string_view name, const Meaning& callee,
   };
   const size_t self = callee.has_self ? 1 : 0;
   if (name == "aten::div" || name == "aten::div_") {
-    // A rounding mode says what is meant, and a quotient by a float never was an integer.
+    // The version matters neither with a rounding mode nor for a division by a float, which never
+    // rounded.
     const Operand* const other = find_operand(given, "other", 1 - self);
     if (has("rounding_mode") || (other != nullptr && is_float(other->type))) return false;
     const auto holds_tensor = [](const Operand& operand) { return operand.may_hold_tensor; };
@@ -50,7 +52,7 @@ bool Checker::depends_on_version(std::string_view name, const Meaning& callee,
            std::any_of(given.begin(), given.end(), holds_tensor);
   }
   if (name == "aten::full") {
-    // Before version 5 the elements were floats if nothing said what they are.
+    // Before version 5 the elements were floats if no argument determined their type.
     const Operand* const dtype = find_operand(given, "dtype", SIZE_MAX);
     const Operand* const fill_value = find_operand(given, "fill_value", 1);
     const bool has_dtype = dtype != nullptr && !may_be_none(dtype->type);
@@ -60,7 +62,8 @@ bool Checker::depends_on_version(std::string_view name, const Meaning& callee,
     const Operand* const steps = find_operand(given, "steps", 2);
     return steps == nullptr || may_be_none(steps->type);
   }
-  // Without the word it means the same always; with it older versions refuse the call.
+  // Without the keyword the call has the same meaning in every version. With it, older versions
+  // refuse the call.
   if (name == "aten::gelu") return has("approximate");
   return false;
 }
@@ -74,7 +77,7 @@ void Checker::note_versioned_call(std::string_view name, const Meaning& callee,
   if (depends_on_version(name, callee, given)) note_versioned(name);
 }
 
-// `y.div(2)` of a value of which nothing is known: it may be a Tensor.
+// Notes a method call such as `y.div(2)` on a value of unknown type, because it may be a Tensor.
 void Checker::note_method_of_unknown(const Expr& callee, const Meaning& called) {
   if (callee.kind != ExprKind::kAttribute || !called.is_value() || called.owner != nullptr ||
       called.type != nullptr)
@@ -88,7 +91,7 @@ void Checker::note_division(const Meaning& dividend, const Meaning& divisor) {
   if (dividend.may_hold_tensor() || divisor.may_hold_tensor()) note_versioned("aten::div");
 }
 
-// Of a Tensor `/=` is div_, of a number div.
+// `/=` means div_ for a Tensor and div for a number.
 void Checker::note_division_in_place(const Meaning& dividend, const Meaning& divisor) {
   if (is_float(divisor.type)) return;
   if (dividend.may_hold_tensor()) note_versioned("aten::div_");

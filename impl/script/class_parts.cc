@@ -164,7 +164,7 @@ class Sorter {
                                       [](const Stmt* s) { return s->kind == StmtKind::kPass; });
     if (!has_pass)
       return refuse(function.name_range, "the body of a method of an interface is pass");
-    // PyTorch takes the same name again, here only.
+    // Only in an interface does PyTorch take two methods of one name. The first one counts here.
     if (method_names_.contains(function.name)) return Status::ok();
     return method(stmt);
   }

@@ -1,5 +1,6 @@
-// What a class's body declares, sorted: fields, constants, members of an enum, methods, and the
-// lists that say which field is a parameter, a buffer or a hook.
+// class_parts() sorts the body of a class into fields, constants, members of an enum, methods, and
+// the lists that say which field is a parameter, a buffer or a hook. The checker, the compiler and
+// impl/module use these parts.
 #pragma once
 
 #include <optional>
@@ -34,8 +35,8 @@ struct EnumMember {
   const Stmt* statement = nullptr;
 };
 
-// `__parameters__ = ["w", ]` and its like. Absent and empty are two things: the printer of PyTorch
-// writes some of them always.
+// A list of names such as `__parameters__ = ["w", ]`. An absent list differs from an empty one,
+// because PyTorch's printer writes some of the lists always.
 struct NameList {
   std::vector<std::string> names;
   const Stmt* statement = nullptr;
@@ -58,8 +59,8 @@ struct ClassParts {
   std::optional<NameList> forward_pre_hooks;
 };
 
-// Refuses, with line and caret, a base class that the importer does not know and a statement that
-// it does not take in such a class.
+// Sorts the body of a class. CORRUPT, with line and caret, for a base class that PyTorch's importer
+// does not know, and for a statement that it does not take in such a class.
 Result<ClassParts> class_parts(const Source& source, const Class& class_def);
 
 }  // namespace tenon::script

@@ -9,7 +9,7 @@
 namespace tenon::script {
 namespace {
 
-// Null where the annotation is missing or cannot be read.
+// Returns the type of an annotation. Null: there is no annotation, or it cannot be read.
 value::TypeRef type_or_unknown(const Source& source, const Expr* annotation) {
   if (annotation == nullptr) return nullptr;
   Result<value::TypeRef> type = annotation_type(source, *annotation);
@@ -31,7 +31,8 @@ void add_attributes_set(StmtList body, std::string_view receiver, ClassDeclarati
   }
 }
 
-// Names a custom class that the schema table does not know: what its objects have is not known.
+// Whether the type names a custom class that the schema table does not know. The members of such a
+// class are not known.
 bool names_unknown_class(const value::TypeRef& type) {
   if (!type) return false;
   std::vector<const value::Type*> todo{type.get()};
@@ -79,7 +80,7 @@ FunctionDeclaration declare_function(const Source& source, const Function& funct
   out.returns = type_or_unknown(source, function.returns);
   const TypeComment* const comment = function.type_comment;
   if (comment != nullptr && !out.returns) out.returns = type_or_unknown(source, comment->returns);
-  // A method's receiver may be left out of a comment.
+  // A type comment has no type for a method's receiver.
   const size_t left_out = comment != nullptr && comment->params.size() < function.params.size()
                               ? function.params.size() - comment->params.size()
                               : 0;

@@ -1,6 +1,6 @@
-// What code may name outside of itself: the classes and functions of an archive, with their
-// attributes and signatures, and its constants. An Environment answers for them; Declarations is
-// one made from code files.
+// The classes, functions and constants that code of an archive can name. The checker asks an
+// Environment for them, with their attributes and signatures. Declarations is an Environment that
+// is made from code files.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,11 @@
 
 namespace tenon::script {
 
-// So that a map with string keys is asked with a string_view.
+// A map by name whose string keys can be found with a string_view.
 template <typename T>
 using NameMap = std::unordered_map<std::string, T, KeyedHash, std::equal_to<>>;
 
-// Null: there is none of that name.
+// Null: the map has no such name.
 template <typename T>
 const T* find_in(const NameMap<T>& map, std::string_view name) {
   const auto found = map.find(name);
@@ -42,10 +42,11 @@ struct ParameterDeclaration {
 };
 
 struct FunctionDeclaration {
-  std::string name;  // without what qualifies it
+  std::string name;  // without its qualifier
   std::vector<ParameterDeclaration> parameters;
   value::TypeRef returns;  // null: not known
-  // Views into it. `skip`: a method's receiver, which a call does not give.
+  // The parameters from number `skip` on, as views into this object. `skip` is 1 for a method,
+  // because a call does not give the receiver as an argument.
   Formals formals(size_t skip) const;
 };
 
@@ -58,7 +59,7 @@ struct ClassDeclaration {
   std::string name;  // qualified
   ClassKind kind = ClassKind::kPlain;
   NameMap<AttributeDeclaration> attributes;
-  // Of a NamedTuple, in order: what its constructor takes.
+  // A NamedTuple's fields in their order, which are the parameters of its constructor.
   std::vector<ParameterDeclaration> fields;
   NameMap<FunctionDeclaration> methods;
   bool is_interface() const noexcept {
@@ -70,31 +71,32 @@ struct ClassDeclaration {
 class Environment {
  public:
   virtual ~Environment() = default;
-  // By qualified name; null: none. What they return lives as long as the environment.
+  // Find a class or function by its qualified name. Null: there is none. The declaration lives as
+  // long as the environment.
   virtual const ClassDeclaration* find_class(std::string_view name) const = 0;
   virtual const FunctionDeclaration* find_function(std::string_view name) const = 0;
-  // Some class has, or may have, an attribute, a method or a field of that name.
+  // Whether some class has, or may have, an attribute, a method or a field of that name.
   virtual bool any_class_has(std::string_view member) const = 0;
-  // Entries of constants.pkl.
+  // The number of entries of constants.pkl.
   virtual size_t constants() const = 0;
 };
 
-// Of a class's header and body alone. Types that cannot be read become unknown ones; checking the
-// class names them.
+// Declare a class or a function from its own text alone. A type that cannot be read becomes an
+// unknown type, because check_class() and check_function() report it.
 Result<ClassDeclaration> declare_class(const Source& source, std::string qualified_name,
                                        const Class& class_def);
 FunctionDeclaration declare_function(const Source& source, const Function& function);
 
 class Declarations : public Environment {
  public:
-  // Where an item stands.
+  // The place of an item: its file, and the item there.
   struct Place {
     std::shared_ptr<const File> file;
     const Item* item = nullptr;
   };
 
-  // `qualifier` is "__torch__.a.b" for code/__torch__/a/b.py. Of two items of one name the later
-  // one counts, as with PyTorch.
+  // Adds the items of a file. `qualifier` is "__torch__.a.b" for code/__torch__/a/b.py. If two
+  // items have one name, the later one counts, as with PyTorch.
   Status add(std::string_view qualifier, const std::shared_ptr<const File>& file);
   void set_constants(size_t count) noexcept { constants_ = count; }
 
@@ -112,7 +114,7 @@ class Declarations : public Environment {
   NameMap<FunctionDeclaration> functions_;
   NameMap<Place> places_;
   std::unordered_set<std::string, KeyedHash, std::equal_to<>> members_;
-  // Of other libraries: whatever is asked for, one of them may have it.
+  // Some type names a custom class of another library. Such a class may have a member of any name.
   bool unknown_classes_ = false;
   size_t constants_ = 0;
 };

@@ -223,7 +223,7 @@ constexpr auto kResultNames = std::to_array<Lines>({
 });
 static_assert(std::is_sorted(kResultNames.begin(), kResultNames.end()));
 
-// In the form of the schema table; the two versions are the whole table's.
+// These lines have the form of the schema table. Their two versions, a to z, span the whole table.
 constexpr auto kSourceOperators = std::to_array<Lines>({
     {"aten::__contains__", " - a z str self,str key>bool\n"},
     {"aten::_assert", " - a z bool condition,str message>\n - a z Tensor condition,str message>\n"},
@@ -284,8 +284,9 @@ SchemasByName parsed_source_operators() {
 constexpr auto kVersioned = std::to_array<std::string_view>(
     {"aten::div", "aten::div_", "aten::full", "aten::gelu", "aten::linspace", "aten::logspace"});
 
-// Found by loading an archive with a call of each operator of prim: PyTorch 1.13 and 2.15 say
-// "required keyword attribute 'value' is undefined" and the like. PythonOp ends the process.
+// This list was found by loading an archive with a call of each operator of prim. PyTorch 1.13
+// and 2.15 say "required keyword attribute 'value' is undefined" and the like. PythonOp ends the
+// process.
 constexpr auto kOfGraphsAlone = std::to_array<std::string_view>({
     "prim::BailOut",
     "prim::BroadcastMKLDNNTensors",

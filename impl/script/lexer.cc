@@ -59,7 +59,7 @@ Token Lexer::next() {
     ++nesting_;
   if (found.kind == TokenKind::kCloseParen || found.kind == TokenKind::kCloseBracket ||
       found.kind == TokenKind::kCloseBrace) {
-    // One too many is the parser's to report.
+    // The parser reports a closing bracket too many.
     if (nesting_ > 0) --nesting_;
   }
   return take(found.kind, found.nbytes);
@@ -83,7 +83,7 @@ Token Lexer::name() {
   size_t end = at_ + 1;
   while (end < text_.size() && is_name_part(text_[end])) ++end;
   const std::string_view word = text_.substr(at_, end - at_);
-  // As the importer has it: one space, and no look at what follows.
+  // The importer wants exactly one space, and does not look at the next character.
   if (word == "not" && starts("not in")) return take(TokenKind::kNotIn, 6);
   if (word == "is" && starts("is not")) return take(TokenKind::kIsNot, 6);
   return take(word_kind(word), word.size());
@@ -114,8 +114,8 @@ Token Lexer::unknown() {
 
 void Lexer::skip_comment() noexcept { at_ = std::min(text_.find('\n', at_), text_.size()); }
 
-// At the begin of a line: over empty lines and comments to the first line that has something. Its
-// columns.
+// Called at the beginning of a line. Skips empty lines and comments up to the first other line, and
+// returns its indentation in columns.
 uint32_t Lexer::next_line() noexcept {
   for (;;) {
     line_begin_ = at_;
@@ -130,7 +130,8 @@ uint32_t Lexer::next_line() noexcept {
 Token Lexer::line_end() {
   const size_t end = at_++;
   uint32_t columns = next_line();
-  // The last line's blanks say nothing: the text may come from a literal that ends with some.
+  // Blanks at the end of the text are no indentation. The text may come from a literal that ends
+  // with some.
   if (at_end()) columns = indents_.front();
   if (columns > indents_.back()) {
     indents_.push_back(columns);

@@ -1,6 +1,6 @@
-// From text to tokens, as PyTorch's importer reads it: a blank of any kind counts one column of
-// indentation, only a line feed ends a line, `not in` and `is not` are one word with one space, and
-// what follows that word may be a letter.
+// Lexer: splits the text of a code file into tokens for the parser, as PyTorch's importer does. A
+// blank of any kind counts one column of indentation. Only a line feed ends a line. `not in` and
+// `is not` are one word with exactly one space, and a letter may follow that word.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,13 @@ class Lexer {
  public:
   explicit Lexer(const Source& source);
 
-  // The next token; after kEnd and kError that one again. What kError stands for is in error(): a
-  // mistake earlier in the text is reported first, because the parser has not come here yet.
+  // Returns the next token. After kEnd or kError it returns the same token again.
   Token next();
+  // The error behind a kError. The parser reports it when it reaches that token. It may have found
+  // a mistake earlier in the text by then, because it looks one token ahead.
   const Status& error() const noexcept { return error_; }
-  // Columns of the first line that has something, from which all others are counted.
+  // The indentation, in columns, of the first line that is not empty and no comment. It is the
+  // level of the file's items.
   uint32_t indent() const noexcept { return indents_.front(); }
 
  private:
@@ -43,10 +45,10 @@ class Lexer {
   size_t at_ = 0;
   size_t line_begin_ = 0;
   size_t nesting_ = 0;
-  // Of the blocks that the current line is in, the text's own indent first.
+  // The columns of the blocks that the current line is in. The first element is indent().
   std::vector<uint32_t> indents_;
-  // Blocks that ended with a line, of which no token has told yet; and the column of the line after
-  // them.
+  // While closing_ is set, next() returns kDedent for each block that ended with the last line. The
+  // next line has closing_columns_ columns, and the last line ended at closing_at_.
   bool closing_ = false;
   uint32_t closing_columns_ = 0;
   size_t closing_at_ = 0;

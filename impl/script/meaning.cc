@@ -28,7 +28,8 @@ Meaning common(const Meaning& a, const Meaning& b) {
 
 const value::Type* sure_type(const Meaning& meaning) noexcept {
   using value::TypeKind;
-  // Types are compared at every call. None that anybody writes is as large.
+  // Types are compared at every call, so large ones would take too long. No type in real code is as
+  // large.
   constexpr uint32_t kMaxNodes = 256;
   if (!meaning.is_value() || meaning.is_foreign || meaning.type == nullptr ||
       meaning.type->nodes() > kMaxNodes)

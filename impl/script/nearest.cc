@@ -6,8 +6,8 @@
 namespace tenon::script {
 namespace {
 
-// The number of letters to put in, take out, change or swap with the next one; `limit` if it is
-// that or more.
+// The number of single edits that turn `a` into `b`. An edit inserts, removes or changes a letter,
+// or swaps two neighbouring ones. Returns `limit` if the number is `limit` or more.
 size_t distance(std::string_view a, std::string_view b, size_t limit) {
   std::array<std::array<size_t, 121>, 3> rows{};
   for (size_t j = 0; j <= b.size(); ++j) rows[0][j] = j;
@@ -39,8 +39,8 @@ void Nearest::consider(std::string_view candidate) {
   if (longer - shorter >= limit) return;
   const size_t d = distance(name_, candidate, limit);
   if (d >= limit) return;
-  // Of equally near ones the first in the alphabet: tables give their names in another order in
-  // every process.
+  // Of equally near names the first in the alphabet wins, because hash tables list their names in
+  // another order in every process.
   if (d == best_distance_ && candidate >= best_) return;
   best_distance_ = d;
   best_ = candidate;

@@ -1,4 +1,4 @@
-// Which of many names is spelled most like a given one: for "did you mean".
+// Nearest: finds the name that is spelled most like a given one, for "did you mean" in messages.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ class Nearest {
  public:
   explicit Nearest(std::string_view name) noexcept : name_(name) {}
   void consider(std::string_view candidate);
-  // Empty: none is near enough (two letters, one in a short name).
+  // Empty: no candidate is near enough. A near name differs in at most two letters, or in one if
+  // the shorter of the two names has fewer than four.
   std::string_view best() const noexcept { return best_; }
 
  private:
@@ -21,7 +22,7 @@ class Nearest {
   size_t best_distance_ = 3;
 };
 
-// "; did you mean relu?", for the end of a message; nothing if `nearest` is empty.
+// Returns "; did you mean relu?" for the end of a message, or an empty text if `nearest` is empty.
 std::string did_you_mean(std::string_view nearest);
 
 }  // namespace tenon::script

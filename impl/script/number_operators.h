@@ -1,5 +1,5 @@
-// Which operators give a number, a text or the like, and no Tensor. The checker asks this to judge
-// by the operands whether a division can be one of Tensors.
+// Says which operators give no Tensor but a number, a text or the like. The checker asks this to
+// judge by the operands whether a division can be one of Tensors.
 #pragma once
 
 #include <string_view>

@@ -18,8 +18,8 @@ bool is_numeric(TypeKind kind) noexcept {
   return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kComplex;
 }
 
-// A type without parts, where another one is wanted. `converts`: not in a list, whose elements
-// PyTorch leaves as they are.
+// Whether a type fits where a type without parts is wanted. `converts` is false for the elements of
+// a list, which PyTorch does not convert.
 bool simple_fits(TypeKind wanted, TypeKind given, bool converts) noexcept {
   if (wanted == given || wanted == TypeKind::kAny) return true;
   if (!converts) return wanted == TypeKind::kNumber && is_numeric(given);
@@ -28,7 +28,7 @@ bool simple_fits(TypeKind wanted, TypeKind given, bool converts) noexcept {
   if (is_numeric(wanted)) return becomes_number;
   if (wanted == TypeKind::kNumber) return becomes_number || is_numeric(given);
   if (wanted == TypeKind::kDevice) return given == TypeKind::kStr;
-  // A class may be a NamedTuple.
+  // The class may be a NamedTuple.
   if (wanted == TypeKind::kAnyTuple) return given == TypeKind::kTuple || given == TypeKind::kClass;
   if (wanted == TypeKind::kAnyList) return given == TypeKind::kList;
   return false;
@@ -39,7 +39,7 @@ bool admits_none(TypeKind kind) noexcept {
          kind == TypeKind::kNone;
 }
 
-// Whether two types may have one that both become.
+// Whether there may be a type that both types can become.
 bool may_unify(const Type& a, const Type& b) noexcept {
   if (a.equals(b)) return true;
   if (a.kind() == TypeKind::kOptional) return may_unify(*a.element(), b);
@@ -47,7 +47,7 @@ bool may_unify(const Type& a, const Type& b) noexcept {
   if (admits_none(a.kind()) || admits_none(b.kind())) return true;
   if (a.kind() == TypeKind::kNumber) return is_numeric(b.kind());
   if (b.kind() == TypeKind::kNumber) return is_numeric(a.kind());
-  // A class may be a NamedTuple. What is in lists and the like is not compared.
+  // A class may be a NamedTuple. The parts of lists and the like are not compared.
   const auto has_parts = [](TypeKind kind) { return kind >= TypeKind::kAnyList; };
   return has_parts(a.kind()) && has_parts(b.kind());
 }
@@ -60,7 +60,7 @@ class OperandMatcher {
       case TypeKind::kUnion:
         if (wanted.kind == SchemaKind::kOptional) return true;
         if (wanted.kind == SchemaKind::kVariable) break;
-        // PyTorch takes it if it takes each member, and converts none.
+        // PyTorch takes a Union if it takes each member without a conversion.
         return std::all_of(
             given->parts().begin(), given->parts().end(),
             [&](const value::TypeRef& part) { return fits(wanted, part.get(), false); });
@@ -89,7 +89,7 @@ class OperandMatcher {
       case SchemaKind::kAwait:
         return given->kind() == TypeKind::kAwait && all_fit(wanted, given->parts(), false);
       case SchemaKind::kClass:
-        // Custom classes have no classes above them.
+        // Custom classes have no base classes.
         return given->kind() == TypeKind::kClass &&
                (given->class_name() == wanted.name ||
                 !given->class_name().starts_with(kCustomClasses));
@@ -130,7 +130,7 @@ class OperandMatcher {
            element.simple == given.kind();
   }
 
-  // The elements of a tuple that becomes a list.
+  // Whether the elements of a tuple fit if the tuple becomes a list.
   bool fits_elements(const SchemaType& wanted, std::span<const value::TypeRef> given) {
     if (wanted.kind != SchemaKind::kVariable)
       return std::all_of(given.begin(), given.end(), [&](const value::TypeRef& part) {
@@ -139,7 +139,7 @@ class OperandMatcher {
     if (given.empty()) return true;
     const auto is_first = [&](const value::TypeRef& part) { return part->equals(*given[0]); };
     if (std::all_of(given.begin(), given.end(), is_first)) return binds(wanted.name, *given[0]);
-    // They become one type first, and which one is left to PyTorch.
+    // PyTorch makes one type of the elements' types first. The checker does not compute which.
     return std::all_of(given.begin(), given.end(),
                        [&](const value::TypeRef& part) { return may_unify(*given[0], *part); });
   }
@@ -168,7 +168,7 @@ bool takes_what_is_left(const SchemaType& type) noexcept {
          type.parts[0].kind != SchemaKind::kVariable;
 }
 
-// Gives the operands of a call to the arguments of one schema, in the order of the arguments.
+// Assigns the operands of a call to the arguments of one schema, in the order of the arguments.
 class OperandsOfCall {
  public:
   OperandsOfCall(const OperandType* self, std::span<const OperandType> given)
@@ -207,12 +207,13 @@ class OperandsOfCall {
     result_.wanted = &wanted;
   }
 
-  // Gives all positional operands that are left to `argument`: the list itself, or its elements.
+  // Assigns all positional operands that are left to `argument`. They are its elements, or the only
+  // one is the list itself.
   void rest(const SchemaArgument& argument) {
     const SchemaType& element = argument.type.parts[0];
     if (at_ + 1 == positional_) {
       const Type* const type = given_[at_].type;
-      // A list that does not fit is meant as the list.
+      // A single operand that is no element must be the list itself.
       const bool is_element = type == nullptr || OperandMatcher().fits(element, type);
       if (!is_element) add(argument, argument.type, at_, type);
     } else {
@@ -231,8 +232,8 @@ class OperandsOfCall {
 
   const OperandType* self_;
   std::span<const OperandType> given_;
-  size_t positional_ = 0;  // how many are given by position; they come first
-  size_t at_ = 0;          // the next of them
+  size_t positional_ = 0;  // how many operands are given by position; they come first
+  size_t at_ = 0;          // the index of the next positional operand
   OperandMatcher matcher_;
   TypeMatch result_;
 };

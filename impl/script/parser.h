@@ -1,5 +1,6 @@
-// From text to tree: the language that PyTorch's importer reads (docs/format/script.md). Time and
-// memory are linear in the text.
+// Parses code files and single expressions into the tree of ast.h. The parser reads the language
+// that PyTorch's importer reads (docs/format/script.md). Its time and memory are linear in the
+// text.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +21,26 @@ namespace tenon::script {
 
 struct ParseLimits {
   uint32_t max_nbytes = uint32_t{64} << 20;
-  // Of expressions in one another, and of statements in one another; a long chain of operators is
-  // deep too. Parentheses may be twice as deep. At 500 the parser takes up to 0.8 MiB of stack.
+  // The deepest nesting of expressions within expressions, and of statements within statements. A
+  // long chain of operators counts as nesting too. Parentheses may be twice as deep. At 500 the
+  // parser takes up to 0.8 MiB of stack.
   uint16_t max_depth = 500;
   size_t max_tree_nbytes = size_t{1} << 30;
 };
 
-// A code file: its text, its tree, its items. Shared and never changed.
+// A parsed code file: its text, its tree and its items. It is shared and never changes.
 class File {
  public:
   const Source& source() const noexcept { return source_; }
   std::span<const Item> items() const noexcept { return items_; }
-  // The class or function of that name, the last one written as with PyTorch; null: none.
+  // The class or function of that name. If several have the name, the last one counts, as with
+  // PyTorch. Null: none.
   const Item* find(std::string_view name) const noexcept;
-  // Comments and blanks after the last item: the items' extents and this are the text.
+  // The comments and blanks after the last item. The items' extents and the tail are the whole
+  // text.
   Range tail() const noexcept { return tail_; }
-  // Columns of the items' first lines. Not 0: their extents fit into no other file as they stand.
+  // The indentation of the items' first lines, in columns. If it is not 0, the items' extents
+  // cannot be copied into another file unchanged.
   uint32_t indent() const noexcept { return indent_; }
 
  private:
@@ -50,14 +55,14 @@ class File {
   uint32_t indent_ = 0;
 };
 
-// A whole file. Errors are CORRUPT for bad syntax, UNSUPPORTED for what Python knows and PyTorch's
-// importer does not, and RESOURCE_EXHAUSTED for a limit, with the details of Source::error.
-// `first_line` is the number of the text's first line in errors.
+// Parses a whole file. CORRUPT for bad syntax, UNSUPPORTED for syntax of Python that PyTorch's
+// importer does not read, and RESOURCE_EXHAUSTED for a limit. The errors have the details of
+// Source::error. `first_line` is the number of the text's first line in errors.
 Result<std::shared_ptr<const File>> parse_file(std::string name, std::string text,
                                                const ParseLimits& limits = {},
                                                uint32_t first_line = 1);
 
-// One expression alone, such as an annotation.
+// A single parsed expression, such as an annotation.
 class ParsedExpr {
  public:
   const Source& source() const noexcept { return source_; }

@@ -1,5 +1,5 @@
-// What operators stand between: names, literals, what is in brackets, and what follows it:
-// attributes, calls, subscripts.
+// The part of Parser that reads the operands of operators: names, literals and expressions in
+// brackets, with the attributes, calls and subscripts behind them.
 #include "script/parser_impl.h"
 #include "script/scan.h"
 
@@ -80,8 +80,8 @@ const Expr* Parser::list() {
   advance();
   std::vector<const Expr*> items;
   if (!expr_list(TokenKind::kCloseBracket, items)) return nullptr;
-  // The brackets of a comprehension are no list: to the importer [[a for b in c]] is [a for b in
-  // c].
+  // Brackets around a comprehension make no list of it. To the importer [[a for b in c]] is
+  // [a for b in c].
   if (items.size() == 1 && items[0]->kind == ExprKind::kListComp) return items[0];
   for (const Expr* item : items) {
     if (item->kind == ExprKind::kListComp)

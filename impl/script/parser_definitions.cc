@@ -1,4 +1,4 @@
-// Functions, classes, and what a file is made of.
+// The part of Parser that reads functions, classes and the items of a file.
 #include "script/parser_impl.h"
 #include "script/scan.h"
 
@@ -131,7 +131,7 @@ bool Parser::items(std::vector<Item>& items, Range& tail) {
     extent_begin = line_end_;
     items.push_back(made);
   }
-  // The importer looks for something after an import.
+  // The importer wants another item after an import.
   if (!items.empty() && items.back().kind == ItemKind::kImport) {
     expected("a class or a function");
     return false;
@@ -180,7 +180,7 @@ bool Parser::version(Item& made) {
   return expect(TokenKind::kNewline);
 }
 
-// The importer reads on to the line's end, whatever stands there.
+// Reads to the end of the line without a check, as the importer does.
 bool Parser::import(Item& made) {
   made.kind = ItemKind::kImport;
   advance();

@@ -1,5 +1,5 @@
-// Operators, by how tightly they bind in the importer's eyes: `and` and `or` alike, comparisons
-// from left to right without chains, and `~` as loosely as `not`.
+// The part of Parser that reads operators, with the importer's precedences: `and` and `or` bind
+// alike, comparisons group from left to right without chains, and `~` binds as loosely as `not`.
 #include <algorithm>
 
 #include "script/parser_impl.h"
@@ -96,7 +96,7 @@ const Expr* Parser::conditional(uint32_t begin, const Expr* value, Range at) {
               Operator::kNothing, at);
 }
 
-// The importer takes one for any expression, brackets or not.
+// The importer takes a comprehension anywhere as an expression, with or without brackets.
 const Expr* Parser::comprehension(uint32_t begin, const Expr* element, Range at) {
   const Expr* const target = expr(kTargetLevel);
   if (target == nullptr || !expect(TokenKind::kIn)) return nullptr;
@@ -145,8 +145,8 @@ const Expr* Parser::expr_or_tuple() {
   return node(ExprKind::kTuple, {begin, last_end_}, items);
 }
 
-// Expressions with commas between them, and perhaps one after the last, up to `end`, which is taken
-// too.
+// Reads expressions with commas between them up to the token `end`, and takes that token too. A
+// comma may stand after the last expression.
 bool Parser::expr_list(TokenKind end, std::vector<const Expr*>& items, int level) {
   while (kind() != end) {
     items.push_back(expr(level));

@@ -1,5 +1,5 @@
-// The parser's own state. A function that fails has set status_ and returns null; nothing is
-// thrown, and the first mistake is the one reported.
+// Parser: the implementation behind parser.h. A function that fails sets status_ and returns null
+// or false. The parser throws nothing, and it reports the first mistake only.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace tenon::script {
 
-// "')'", "the end of the line".
+// How an error names a token of that kind: "')'", "the end of the line".
 std::string token_name(TokenKind kind);
 
 class Parser {
@@ -33,7 +33,7 @@ class Parser {
   TokenKind following();
   std::string_view text(const Token& token) const { return source_.text(token.range); }
 
-  // Errors: each returns null, so that it can be returned itself.
+  // Errors. fail() and its like return null, so that a caller can return their result.
   std::nullptr_t fail(Code code, Range range, const std::string& what);
   std::nullptr_t expected(std::string_view what);  // parser_refusals.cc
   bool refused_for_words();
@@ -41,8 +41,9 @@ class Parser {
   std::nullptr_t too_deep(Range range);
   bool enough_memory(Range range);
 
-  // Expressions (parser_expressions.cc, parser_atoms.cc). An operator is taken if it binds tighter
-  // than `level`; `begin` is where what stands before an operator begins, its parentheses included.
+  // Expressions (parser_expressions.cc, parser_atoms.cc). expr() takes an operator only if it binds
+  // tighter than `level`. `begin` is the offset at which the left operand begins, with the
+  // parentheses around it.
   const Expr* expr(int level = 0);
   const Expr* expr_or_tuple();
   const Expr* prefixed();
@@ -60,7 +61,7 @@ class Parser {
   const Expr* comprehension(uint32_t begin, const Expr* element, Range at);
   bool expr_list(TokenKind end, std::vector<const Expr*>& items, int level = 0);
 
-  // Nodes. Null if one is too high.
+  // Make nodes. Null if the node would be higher than the limit, or if memory runs out.
   const Expr* leaf(ExprKind kind, Range range, std::string_view text = {});
   const Expr* node(ExprKind kind, Range range, const std::vector<const Expr*>& children,
                    Operator op = Operator::kNothing, Range text_range = {},
@@ -98,11 +99,11 @@ class Parser {
   bool version(Item& made);
   bool import(Item& made);
 
-  // What is within the limit is within it as printed too, where each node may have parentheses of
-  // its own.
+  // How many levels of recursion one level of the tree may take. The printer can put parentheses
+  // around every node, and a tree within the limit must still parse after it was printed.
   static constexpr unsigned kDepthPerNode = 2;
-  // What a loop's or a comprehension's target is made of binds tighter, or its `in` would be taken
-  // for an operator of it.
+  // The target of a loop or a comprehension takes only operators that bind tighter than this level.
+  // Otherwise the `in` after it would be taken for an operator.
   static constexpr int kTargetLevel = 4;
 
   const Source& source_;
@@ -112,9 +113,9 @@ class Parser {
   Token current_;
   Token ahead_;
   bool has_ahead_ = false;
-  // Of the last token that is no line end and no end of a block.
+  // The end of the last token that was no kNewline, kIndent or kDedent.
   uint32_t last_end_ = 0;
-  // Just after the line feed that ended the last statement's line.
+  // The offset just after the line feed that ended the last statement's line.
   uint32_t line_end_ = 0;
   unsigned depth_ = 0;
   Status status_;

@@ -1,13 +1,13 @@
-// What the parser says where it cannot go on: by its name, if it is a thing of Python's that
-// PyTorch's importer does not read.
+// The part of Parser that makes the errors for text that it cannot read. If the text is a feature
+// of Python that PyTorch's importer does not read, the error names the feature.
 #include "script/parser_impl.h"
 #include "script/scan.h"
 
 namespace tenon::script {
 namespace {
 
-// What Python has and the importer does not, by the word that the mistake stands at or just after.
-// These words are plain names to the importer: `try = 1` is fine.
+// Features of Python that the importer lacks, by the word at the mistake or just before it. These
+// words are plain names to the importer: `try = 1` is fine.
 struct Refused {
   std::string_view word;
   const char* what;
@@ -42,7 +42,7 @@ bool is_string_prefix(std::string_view word) {
 
 std::string token_name(TokenKind kind) {
   const std::string text(token_text(kind));
-  // What has no text of its own is described in several words.
+  // A token without a text of its own has a description of several words.
   const bool is_described =
       text.find(' ') != std::string::npos && kind != TokenKind::kNotIn && kind != TokenKind::kIsNot;
   return is_described ? text : "'" + text + "'";
@@ -60,8 +60,8 @@ std::nullptr_t Parser::expected(std::string_view what) {
                      token_name(kind()).c_str()));
 }
 
-// The word before the mistake, or the mistake itself; `try:` is one whose mistake is on the next
-// line.
+// Looks for a refused word before the mistake, and at the mistake. For `try:` the parser finds the
+// mistake on the next line.
 bool Parser::refused_for_words() {
   std::string_view before = source_.text().substr(0, last_end_);
   if (before.ends_with(':') && (kind() == TokenKind::kIndent || kind() == TokenKind::kNewline))

@@ -1,5 +1,5 @@
-// Statements. A block is indented and stands below its header; only a function may have one
-// statement beside it.
+// The part of Parser that reads statements. A block is indented and stands below its header. Only a
+// function may have a single statement on the line of its header.
 #include <algorithm>
 
 #include "script/parser_impl.h"
@@ -49,7 +49,7 @@ const Stmt* Parser::finish(Stmt* made) {
   return made;
 }
 
-// Of a statement with a line of its own.
+// Finishes a statement that has a line of its own.
 const Stmt* Parser::finish_line(Stmt* made) {
   const Stmt* const finished = finish(made);
   return finished != nullptr && expect(TokenKind::kNewline) ? finished : nullptr;
@@ -167,7 +167,7 @@ const Stmt* Parser::assert_statement() {
   return finish_line(made);
 }
 
-// `del a, b` and `global a, b`.
+// Reads `del a, b` and `global a, b`.
 const Stmt* Parser::names_statement(StmtKind kind_of_statement) {
   Stmt* const made = begin_stmt(kind_of_statement);
   if (made == nullptr) return nullptr;
@@ -184,8 +184,8 @@ const Stmt* Parser::names_statement(StmtKind kind_of_statement) {
 }
 
 const Stmt* Parser::if_statement() {
-  // An `elif` is an if in the one before: a loop, so that a long chain needs no stack. Its height
-  // counts all the same.
+  // An `elif` is an `if` inside the one before. This is a loop, so that a long chain needs no
+  // stack. The chain still counts as height.
   std::vector<Stmt*> chain;
   do {
     Stmt* const made = begin_stmt(StmtKind::kIf);

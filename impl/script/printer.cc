@@ -10,7 +10,7 @@ bool is_number(const Expr& expr) {
          expr.kind == ExprKind::kComplex;
 }
 
-// Needs no parentheses wherever it stands, but for a number before a dot.
+// Whether an expression needs no parentheses anywhere, except if it is a number before a dot.
 bool is_one_word(const Expr& expr) {
   switch (expr.kind) {
     case ExprKind::kUnary:
@@ -29,7 +29,8 @@ void Printer::operand(const Expr& expr, std::string_view not_after) {
   if (!one_word) out += '(';
   this->expr(expr);
   if (!one_word) out += ')';
-  // `not in` and `is not` are words to the lexer even where they begin a longer one.
+  // The lexer takes `not in` and `is not` for one word even if the letters after it belong to a
+  // longer word, as in `not inside`.
   if (!not_after.empty() && std::string_view(out).substr(begin).starts_with(not_after)) {
     out.insert(begin, "(");
     out += ')';

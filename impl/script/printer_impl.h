@@ -1,4 +1,4 @@
-// The printer's own state: the text so far.
+// Printer: the implementation behind printer.h.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@ namespace tenon::script {
 
 class Printer {
  public:
-  // Expressions (printer.cc).
+  // Appends an expression to `out` (printer.cc).
   void expr(const Expr& expr);
-  // Statements, with the indent before each line and a line end after it (printer_statements.cc).
+  // Append statements, with the indent before each line and a line end after it
+  // (printer_statements.cc).
   void stmt(const Stmt& stmt, unsigned level);
   void function(const Function& function, unsigned level);
   void class_def(const Class& class_def);
@@ -21,9 +22,10 @@ class Printer {
   std::string out;
 
  private:
-  // In parentheses unless it is one word; and also if its text begins with `not_after`.
+  // Appends an operand. It gets parentheses if it is more than one word, or if its text begins with
+  // `not_after`.
   void operand(const Expr& expr, std::string_view not_after = {});
-  // Before a dot or a bracket.
+  // Appends the expression before a dot or a bracket.
   void base(const Expr& expr);
   void list(ExprList items);
   void call(const Expr& expr);

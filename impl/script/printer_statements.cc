@@ -62,7 +62,7 @@ void Printer::simple_stmt(const Stmt& stmt) {
 }
 
 void Printer::assign(const Stmt& stmt) {
-  // One tuple is unpacked without parentheses and with a last comma, as PyTorch writes it.
+  // A single tuple as target has no parentheses and a comma at its end, as PyTorch prints it.
   const bool unpacks = stmt.targets.size() == 1 && stmt.targets[0]->kind == ExprKind::kTuple &&
                        !stmt.targets[0]->children.empty() && stmt.annotation == nullptr &&
                        stmt.op == Operator::kNothing;
@@ -84,7 +84,8 @@ void Printer::assign(const Stmt& stmt) {
   expr(*stmt.value);
 }
 
-// `in` would be taken for an operator of a target that has any.
+// Puts parentheses around targets with operators. Otherwise the `in` after them would be taken for
+// an operator too.
 void Printer::target_list(ExprList targets) {
   for (size_t i = 0; i < targets.size(); ++i) {
     if (i > 0) out += ", ";
@@ -128,7 +129,7 @@ void Printer::function(const Function& function, unsigned level) {
   for (const Stmt* inner : function.body) stmt(*inner, level + 1);
 }
 
-// PyTorch indents by four whatever the level is.
+// Every parameter but the first has a line of its own. PyTorch indents it by four at every level.
 void Printer::params(const Function& function) {
   out += '(';
   bool keyword_only = false;

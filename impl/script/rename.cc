@@ -8,7 +8,7 @@
 namespace tenon::script {
 namespace {
 
-// Every dotted name of a piece of code that is no local variable's.
+// Collects the dotted names in a range of code that do not begin with a local variable.
 class DottedNames {
  public:
   DottedNames(Range range, std::span<const std::string_view> first_parts)
@@ -16,8 +16,8 @@ class DottedNames {
 
   void item(const Item& item) {
     if (item.class_def != nullptr) {
-      // Of a class with many methods, who asks for the names of each would go through all of them
-      // each time.
+      // The search skips methods outside the range. A caller that asks for the names of each method
+      // of a large class would walk over all methods each time.
       const StmtList body = item.class_def->body;
       auto stmt = std::partition_point(body.begin(), body.end(), [&](const Stmt* each) {
         return each->range.end <= range_.begin;
@@ -35,7 +35,7 @@ class DottedNames {
 
  private:
   // A function or comprehension around the current expression. Its variables are collected and
-  // sorted when somebody first asks for one.
+  // sorted when has() is called first.
   struct Scope {
     // null: a comprehension, whose variables are in `bound` from the start.
     const Function* function = nullptr;
@@ -65,7 +65,7 @@ class DottedNames {
            std::find(first_parts_.begin(), first_parts_.end(), first_part) != first_parts_.end();
   }
 
-  // A function's variables are its own everywhere in it, before they are set too.
+  // A function's variables are local everywhere in it, even before they are set.
   void function(const Function& function) {
     for (const Param& param : function.params) {
       if (param.annotation != nullptr) type(*param.annotation);
@@ -103,7 +103,7 @@ class DottedNames {
   }
 
   void stmt(const Stmt& stmt) {
-    // A name that is set is a variable's, or in a class a field's.
+    // A name that a statement sets is a variable, or a field in the body of a class.
     for (const Expr* target : stmt.targets) {
       if (target->kind != ExprKind::kName) expr(*target);
     }
@@ -117,7 +117,7 @@ class DottedNames {
     for (const Stmt* inner : stmt.else_body) this->stmt(*inner);
   }
 
-  // No variable is ever meant in a type.
+  // Names in a type never mean a variable.
   void type(const Expr& expr) {
     std::vector<Scope> none;
     std::swap(scopes_, none);
@@ -186,7 +186,7 @@ std::string renamed(const File& file, Range range, const NewNames& names) {
   std::string made;
   uint32_t done = range.begin;
   for (const Expr* use : names_in(file, range)) {
-    // From the whole name to ever shorter ones: the longest that the map knows is meant.
+    // The loop tries the whole name and then ever shorter ones. The longest one in the map counts.
     std::string dotted = dotted_name(*use);
     for (const Expr* at = use;; at = at->children[0]) {
       if (const auto found = names.find(dotted); found != names.end()) {

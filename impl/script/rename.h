@@ -1,5 +1,5 @@
-// Qualified names replaced in code whose every other byte stays: what mangling a class does to the
-// code that means it.
+// Finds and replaces qualified names in code and leaves every other byte as it is. impl/module uses
+// this when it gives a class another name: all code that names the class then follows.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,21 @@
 
 namespace tenon::script {
 
-// From old qualified name to new. Of several names that begin a dotted one the longest is meant:
-// with __torch__.A to be renamed, a class
-// __torch__.A.B that stays must be in the map too, as itself.
+// Maps old qualified names to new ones. If several names of the map are the beginning of a dotted
+// name in the code, the longest one counts. So if __torch__.A is renamed and a class __torch__.A.B
+// is not, the map must have __torch__.A.B with itself as its new name.
 using NewNames = std::map<std::string, std::string, std::less<>>;
 
-// The text of `range` of the file, a whole item's extent for example, with the names replaced: in
-// annotations, calls and every other use of the dotted name. A local variable is not meant by a
-// name of the map that begins with its name; strings and comments stay.
+// Returns the text of `range` of the file, such as an item's extent, with the names replaced in
+// annotations, calls and every other use. A dotted name whose first part is a local variable stays.
+// Strings and comments stay too.
 std::string renamed(const File& file, Range range, const NewNames& names);
 
-// The qualified names that the code of `range` uses: every dotted name whose first part is no local
-// variable, at its longest
-// ("__torch__.E.RED", "torch.add"). Sorted, each once. If `first_parts` is not empty, only names
-// that begin with one of these parts are looked for: most names of a body are variables and
-// operators, and to look for each of them among the variables takes long.
+// Returns the qualified names that the code of `range` uses: every dotted name whose first part is
+// no local variable, at its full length ("__torch__.E.RED", "torch.add"). The names are sorted and
+// each is listed once. If `first_parts` is not empty, only names that begin with one of these parts
+// are returned. This saves time: most names of a body are variables and operators, and each of them
+// would have to be looked up among the variables.
 std::vector<std::string> used_names(const File& file, Range range,
                                     std::span<const std::string_view> first_parts = {});
 

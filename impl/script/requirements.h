@@ -1,4 +1,5 @@
-// What a program needs of the PyTorch that runs it, by the operators that it uses.
+// Finds which versions of PyTorch can run a program, by the operators that the program uses. Only
+// tests call this so far.
 #pragma once
 
 #include <string>
@@ -9,16 +10,17 @@
 namespace tenon::script {
 
 struct Requirements {
-  // The oldest PyTorch of the schema table that has all operators, in a form that takes these
-  // calls: "1.9". Since operand types are not known, the true one may be newer. Empty: no PyTorch
-  // of the table has them all.
+  // The oldest PyTorch of the schema table that has all operators and takes these calls: "1.9". The
+  // types of operands are not compared, so the true oldest version may be newer. Empty: no PyTorch
+  // of the table takes them all.
   std::string oldest_torch;
-  // An operator that older ones have not got ("aten::gelu"); empty: the table's oldest has all.
+  // An operator ("aten::gelu") that makes versions older than oldest_torch fail. Empty: the oldest
+  // PyTorch of the table takes all calls.
   std::string because_of;
-  // The last PyTorch of the table that has all, where newer ones have not; empty: the newest has
+  // The newest PyTorch of the table that takes all calls. Empty: the newest of the table takes
   // them.
   std::string newest_torch;
-  // Operators whose meaning depends on the version that the archive says, as they are called here.
+  // Operators with calls whose meaning depends on the version that the archive says.
   std::vector<std::string> versioned_operators;
   // Namespaces of operators that come from other libraries.
   std::vector<std::string> foreign_namespaces;

@@ -23,7 +23,7 @@ char at_or_nul(std::string_view text, size_t at) noexcept {
   return at < text.size() ? text[at] : '\0';
 }
 
-// `[eEpP][+-]digits` at `at`, 0 for none.
+// The number of bytes of an exponent, `[eEpP][+-]digits`, at `at`. 0: there is none.
 size_t exponent_nbytes(std::string_view text, size_t at, char lower) noexcept {
   const char c = at_or_nul(text, at);
   if (c != lower && c != lower - 'a' + 'A') return 0;
@@ -32,7 +32,7 @@ size_t exponent_nbytes(std::string_view text, size_t at, char lower) noexcept {
   return digits == 0 ? 0 : 1 + sign + digits;
 }
 
-// Digits with at most one dot among them, 0 if there is no digit.
+// The number of bytes of the digits at `at`, with at most one dot among them. 0: there is no digit.
 template <typename Predicate>
 size_t mantissa_nbytes(std::string_view text, size_t at, Predicate is_one) noexcept {
   const size_t whole = count_while(text, at, is_one);
@@ -45,8 +45,8 @@ bool is_hexadecimal(std::string_view text) noexcept {
   return text.starts_with("0x") || text.starts_with("0X");
 }
 
-// Whether a number too far from 1 for a double is too large (and not too small): by where its first
-// digit that counts stands.
+// For a number that a double cannot hold: whether it is too large. Otherwise it is too small. The
+// place of the first digit that is not 0 decides.
 bool is_large(std::string_view mantissa_and_exponent, bool hexadecimal) noexcept {
   const size_t mark = std::min(mantissa_and_exponent.find_first_of(hexadecimal ? "pP" : "eE"),
                                mantissa_and_exponent.size());
@@ -62,8 +62,7 @@ bool is_large(std::string_view mantissa_and_exponent, bool hexadecimal) noexcept
   const auto point = static_cast<int64_t>(std::min(mantissa.find('.'), mantissa.size()));
   const auto first =
       static_cast<int64_t>(std::min(mantissa.find_first_not_of("0."), mantissa.size()));
-  // |point - first| is at most the length of a text, so nothing here overflows but for an exponent
-  // near the ends of 64 bits.
+  // |point - first| is at most the length of the text, so nothing here overflows.
   const int64_t scale = (point - first) * (hexadecimal ? 4 : 1);
   return exponent > -scale;
 }
@@ -118,7 +117,7 @@ double float_value(std::string_view text) noexcept {
   const auto format = hexadecimal ? std::chars_format::hex : std::chars_format::general;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value, format);
   if (read.ec == std::errc::result_out_of_range) {
-    // from_chars does not say on which side.
+    // from_chars does not say whether the number is too large or too small.
     value = is_large(text, hexadecimal) ? std::numeric_limits<double>::infinity() : 0;
   }
   return negative ? -value : value;

@@ -1,4 +1,6 @@
-// How far a number, a string or a name reaches, and what literals stand for.
+// Scans numbers and strings in source text: how many bytes a literal has, and which value it stands
+// for. The lexer, the parser and impl/module call these functions. None of them depends on the
+// locale.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +13,7 @@
 
 namespace tenon::script {
 
-// Blanks within a line; locale-free, as all of this.
+// Whether `c` is a blank within a line.
 constexpr bool is_blank(char c) noexcept {
   return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
@@ -21,26 +23,29 @@ constexpr bool is_name_start(char c) noexcept {
 }
 constexpr bool is_name_part(char c) noexcept { return is_name_start(c) || is_digit(c); }
 
-// Bytes of the number that `text` begins with, 0 for none: what strtod reads (hexadecimal too), and
-// a 'j' after it.
+// The number of bytes of the number that `text` begins with. 0: there is none. A number is what
+// strtod reads (hexadecimal too), with an optional 'j' after it.
 size_t number_nbytes(std::string_view text) noexcept;
-// kInt, kFloat or kComplex: by the letters in it, as PyTorch does (so that 0x1E is a float).
+// Returns kInt, kFloat or kComplex. The letters in the number decide, as in PyTorch, so 0x1E is a
+// float.
 ExprKind number_kind(std::string_view text) noexcept;
-// The value of a kInt: hexadecimal and, after a leading 0, octal too, up to the first byte that
-// does not belong. None: beyond 64 bits.
+// The value of a kInt. It may be hexadecimal, or octal after a leading 0. Reading stops at the
+// first byte that is no digit of the base. Nothing: the value does not fit into 64 bits.
 std::optional<int64_t> int_value(std::string_view text) noexcept;
 // The value of a kFloat, or the imaginary part of a kComplex.
 double float_value(std::string_view text) noexcept;
 
-// Bytes of the string literal that `text` begins with, quotes included; 0: it does not end.
+// The number of bytes of the string literal that `text` begins with, with its quotes. 0: the
+// literal has no end.
 size_t string_nbytes(std::string_view text) noexcept;
 
-// What one string literal stands for, appended to `value`. False with the escape that PyTorch does
-// not read, as offset and length in `literal`.
+// An escape in a string literal that PyTorch does not read, as offset and length in the literal.
 struct BadEscape {
   size_t begin = 0;
   size_t nbytes = 0;
 };
+// Appends the value of one string literal to `value`. False: `bad` is an escape in `literal` that
+// PyTorch does not read.
 bool append_string_value(std::string_view literal, std::string& value, BadEscape& bad);
 
 }  // namespace tenon::script

@@ -1,5 +1,5 @@
-// Schema: the typed signature of an operator in one version of PyTorch, parsed from the text of the
-// schema table.
+// Schema: the typed signature of one overload of an operator, parsed from the text of the schema
+// table (schema_table.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SchemaType {
     // simple: Tensor, int, float, bool, complex, str, Device, NoneType, number, Generator, Stream,
     // Capsule, Any, list, tuple.
     kSimple,
-    kVariable,  // name: "t", bound by the first argument that has it
+    kVariable,  // name: a type variable such as "t", bound by the first argument that has it
     kList,      // parts[0]
     kDict,      // parts[0], parts[1]
     kTuple,     // parts
@@ -31,8 +31,9 @@ struct SchemaType {
     kAnyEnum,   // a value of any enum
     kAnyClass,  // an object of any class
     kClass,     // name: a custom class, "__torch__.torch.classes.quantized.LinearPackedParamsBase"
-    kOther,     // name: a type that no value of TorchScript source has (Storage, QScheme); such an
-                // argument takes nothing
+    // name: a type that no value of TorchScript source has, such as Storage and QScheme. No value
+    // can be given for an argument of such a type.
+    kOther,
   };
   Kind kind = Kind::kOther;
   value::TypeKind simple = value::TypeKind::kAny;
@@ -59,7 +60,7 @@ struct Schema {
   std::vector<SchemaArgument> arguments;
   std::vector<SchemaType> returns;
   bool takes_more = false;    // "...": any number of further arguments
-  bool returns_more = false;  // "-> ...": the compiler says what comes out
+  bool returns_more = false;  // "-> ...": the compiler knows the results
 };
 
 }  // namespace tenon::script

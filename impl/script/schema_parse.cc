@@ -65,7 +65,8 @@ class SchemaTypeReader {
     if (!base(out)) return false;
     for (;;) {
       if (take('(')) {
-        // What the value may alias. parse_schema() has seen whether it is written to.
+        // The parentheses say what the value may alias. parse_schema() has noted already whether
+        // the operator writes to it.
         const size_t end = text_.find(')');
         if (end == std::string_view::npos) return false;
         text_.remove_prefix(end + 1);
@@ -92,7 +93,7 @@ class SchemaTypeReader {
     *type = std::move(outer);
   }
 
-  // Up to the ')' that ends them.
+  // Reads types up to the ')' that ends the list, and takes it too.
   bool parts(SchemaType* out) {
     do {
       if (!type(&out->parts.emplace_back())) return false;
@@ -142,7 +143,7 @@ class SchemaTypeReader {
   std::string_view text_;
 };
 
-// Of a default that is a string: "\" \\n\\t\"" in the text is a space, a line's end and a tab.
+// Reads a default that is a string. "\" \\n\\t\"" in the text is a space, a line end and a tab.
 bool unquoted(std::string_view text, std::string* out) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"') return false;
   text = text.substr(1, text.size() - 2);
@@ -167,7 +168,7 @@ bool whole_number(std::string_view text, Number* out) noexcept {
   return error == std::errc() && stopped == end;
 }
 
-// A default that is no list. Null: it is none that the type can have.
+// Reads a default that is no list. Null: the type cannot have it.
 ValueRef scalar_default(std::string_view text, TypeKind kind) {
   if (text == "True" || text == "False") return Value::of_bool(text == "True");
   if (text.starts_with('"')) {

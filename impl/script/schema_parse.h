@@ -8,8 +8,9 @@
 
 namespace tenon::script {
 
-// False: the line has no types, or a word in it is not one that the table can have. `overload` is
-// "-" for none, as in the table. The text is Tenon's own: nothing here bounds how deep it is.
+// False: the line has no types, or a word in it is none that the table can have. `overload` is "-"
+// for an overload without a name, as in the table. The text is Tenon's own, so nothing here limits
+// its nesting.
 bool parse_schema(std::string_view name, std::string_view overload, std::string_view text,
                   Schema* out);
 

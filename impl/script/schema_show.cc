@@ -29,7 +29,7 @@ std::string shown_default(const value::Value& value) {
       char text[32];
       const auto end = std::to_chars(text, text + sizeof text, value.as_float()).ptr;
       const std::string made(text, end);
-      // As PyTorch writes a float that is whole.
+      // PyTorch writes a whole float with a dot.
       return made.find_first_not_of("-0123456789") == std::string::npos ? made + "." : made;
     }
     case ValueKind::kStr: return '"' + value.as_str() + '"';
@@ -47,7 +47,7 @@ uint32_t fixed_size_of(const SchemaType& type) {
   return type.kind == SchemaKind::kOptional ? type.parts[0].fixed_size : type.fixed_size;
 }
 
-// `marks`: with fixed sizes, and with a '!' where the operator writes.
+// `marks` adds fixed sizes, and a '!' to each argument that the operator writes to.
 std::string shown_arguments(const Schema& schema, bool marks) {
   std::string text = "(";
   bool keyword_only = false;

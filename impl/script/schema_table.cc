@@ -30,12 +30,13 @@ std::string inflate() {
   const libdeflate_result result =
       libdeflate_deflate_decompress(decompressor.get(), kSchemaTableDeflated,
                                     kSchemaTableDeflatedNbytes, text.data(), text.size(), nullptr);
-  // The data is ours. An assert would put this machine's paths into the library.
+  // The data is part of the library, so this cannot fail. abort() stands here because an assert
+  // would put the paths of the build machine into the library.
   if (result != LIBDEFLATE_SUCCESS) std::abort();
   return text;
 }
 
-// Up to `end`, which is taken too.
+// Takes the text up to `end` off `*text` and returns it. `end` itself is taken off too.
 std::string_view take(std::string_view* text, char end) noexcept {
   const size_t size = std::min(text->find(end), text->size());
   const std::string_view word = text->substr(0, size);
@@ -182,7 +183,7 @@ bool SchemaTable::knows_namespace(std::string_view name_space) const noexcept {
 
 Overloads SchemaTable::find_class(std::string_view qualified_name) const noexcept {
   if (!qualified_name.starts_with(kCustomClasses)) return {};
-  // The dot before the class's own name is in the table.
+  // The table's name of a custom class begins with the dot before it.
   const Entry* const entry = lookup(qualified_name.substr(kCustomClasses.size() - 1));
   return entry != nullptr ? Overloads(entry->lines) : Overloads();
 }

@@ -1,6 +1,6 @@
-// The operators that PyTorch has: which overloads, with which arguments, in which of its versions.
-// tools/make_schema_table.py makes the table from PyTorch itself. The library has it deflated, and
-// inflates it when somebody first asks.
+// SchemaTable: the overloads and arguments of PyTorch's operators in its versions. The checker and
+// the compiler look operators up here. tools/make_schema_table.py makes the table from PyTorch
+// itself. The library contains the deflated text, and inflates it at the first use.
 #pragma once
 
 #include <array>
@@ -18,20 +18,23 @@
 
 namespace tenon::script {
 
-// The versions of the table, as indices: 0 is the oldest that it knows.
+// A range of PyTorch versions, as indices into SchemaTable::versions(). 0 is the oldest version
+// that the table knows. `last` is in the range.
 struct VersionSpan {
   uint8_t first = 0;
   uint8_t last = 0;
 };
 
-// The two versions whose schemas have types.
+// The two versions for which the checker and the compiler have all schemas with types, in the order
+// in which PyTorch tries them. (SchemaTable::schemas_in() serves some older versions.)
 enum class Torch : uint8_t { kOldest /* 1.13 */, kNewest };
 inline constexpr size_t kTorchCount = 2;
 
 struct Overload {
   std::string_view name;  // "-" where it has none
   VersionSpan versions;
-  // For Formals::parse(); with types and results, if 1.13 or the newest PyTorch has the overload.
+  // A text for Formals::parse(). It has types and results if a version with types has the overload
+  // (see schemas_in()).
   std::string_view arguments;
 };
 
@@ -41,7 +44,7 @@ class Overloads {
   Overloads() noexcept = default;
   explicit Overloads(std::string_view lines) noexcept : lines_(lines) {}
   bool empty() const noexcept { return lines_.empty(); }
-  // False at the end.
+  // Takes the next overload. False at the end.
   bool next(Overload* out) noexcept;
 
  private:
@@ -56,46 +59,49 @@ class SchemaTable {
   // "1.4", ..., the oldest first.
   const std::vector<std::string_view>& versions() const noexcept { return versions_; }
 
-  // The place of "1.9" in versions(). Nothing: the table does not know it.
+  // The index of a version such as "1.9" in versions(). Nothing: the table does not know it.
   std::optional<uint8_t> find_version(std::string_view version) const noexcept;
 
-  // The place of one of the two in versions().
+  // The index of `torch` in versions().
   uint8_t version_of(Torch torch) const noexcept { return columns_[static_cast<size_t>(torch)]; }
 
   VersionSpan all_versions() const noexcept {
     return {0, static_cast<uint8_t>(versions_.size() - 1)};
   }
 
-  // Of "aten::relu". Empty: there is none.
+  // The overloads of an operator such as "aten::relu". Empty: there is no such operator.
   Overloads find(std::string_view qualified_name) const noexcept;
-  // The overloads of "aten::relu" in the order in which that PyTorch tries them. Empty: it has
-  // none. They are parsed at the first call and live as long as the process. Safe from any thread.
+  // The schemas of an operator such as "aten::relu", in the order in which `torch` tries them.
+  // Empty: it has none. They are parsed at the first call and live as long as the process. Safe
+  // from any thread.
   std::span<const Schema* const> schemas(std::string_view qualified_name, Torch torch) const;
-  // Likewise for any version of versions() whose schemas have types, from 1.8 to 1.10 among others.
-  // They stand in the newest PyTorch's order. A schema of an older version says what a call has to
-  // give. How a type is spelled there can be a later version's.
+  // The schemas of an operator in any version whose schemas have types, which 1.8 to 1.10 are too.
+  // They are in the newest PyTorch's order. A schema of an older version says which arguments a
+  // call must give, but it can have a type in the spelling of a later version.
   std::vector<const Schema*> schemas_in(std::string_view qualified_name, uint8_t version) const;
-  // Some operator of "aten" is in the table; if none is, the table does not know which the
-  // namespace has.
+  // Whether the table has an operator of a namespace such as "aten". If it has none, it does not
+  // know which operators the namespace has.
   bool knows_namespace(std::string_view name_space) const noexcept;
 
-  // The names of all operators, "aten::relu", in order.
+  // The names of all operators, such as "aten::relu", in alphabetical order.
   std::vector<std::string_view> operators() const;
 
-  // The methods of "__torch__.torch.classes.quantized.LinearPackedParamsBase". Empty: there is no
-  // such class.
+  // The methods of a custom class such as
+  // "__torch__.torch.classes.quantized.LinearPackedParamsBase". Empty: there is no such class.
   Overloads find_class(std::string_view qualified_name) const noexcept;
-  // Some custom class has a method of that name.
+  // Whether some custom class has a method of that name.
   bool any_class_has(std::string_view method) const noexcept;
 
-  // The name in the same namespace, without that, which is spelled most like it; empty: none is.
+  // The name of the operator in the same namespace that is spelled most like this one, without the
+  // namespace. Empty: none is near enough.
   std::string_view nearest(std::string_view qualified_name) const;
 
  private:
   SchemaTable();
   struct Entry {
     std::string_view name;
-    std::string_view order;  // "2,0,1": the lines that 1.13 has, in its order; empty: as they stand
+    // "2,0,1": the lines that 1.13 has, in its order. Empty: it has them in the order of `lines`.
+    std::string_view order;
     std::string_view lines;
   };
   struct Parsed {
@@ -114,7 +120,7 @@ class SchemaTable {
   std::vector<std::string_view> versions_;
   std::vector<Entry> entries_;  // by name
   std::vector<std::string_view> class_methods_;
-  std::array<uint8_t, kTorchCount> columns_{};  // of each Torch, in versions_
+  std::array<uint8_t, kTorchCount> columns_{};  // the index of each Torch in versions_
   std::unique_ptr<Once<Parsed>[]> parsed_;      // by the index of entries_
 };
 

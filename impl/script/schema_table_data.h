@@ -6,8 +6,8 @@
 
 namespace tenon::script {
 
-extern const size_t kSchemaTableNbytes;          // inflated
-extern const size_t kSchemaTableDeflatedNbytes;  // raw deflate, in kSchemaTableDeflated
+extern const size_t kSchemaTableNbytes;          // the size of the inflated text
+extern const size_t kSchemaTableDeflatedNbytes;  // the size of kSchemaTableDeflated (raw deflate)
 extern const char kSchemaTableDeflated[];
 
 }  // namespace tenon::script

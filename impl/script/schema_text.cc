@@ -5,8 +5,8 @@
 namespace tenon::script {
 namespace {
 
-// The length of the first argument: up to a comma or a '>' that stands in no parentheses, list or
-// string.
+// The length of the first argument. It ends at a comma or a '>' outside of parentheses, lists and
+// strings.
 size_t argument_size(std::string_view text) noexcept {
   int depth = 0;
   bool in_default = false;
@@ -32,8 +32,8 @@ size_t argument_size(std::string_view text) noexcept {
   return text.size();
 }
 
-// A list that takes what is left: "int[]", "Tensor(a!)[]", but not "t[]", "t[](a!)", "int[2]" or
-// "int[]?".
+// Whether a type is a list that may take all positional arguments that are left: "int[]" and
+// "Tensor(a!)[]", but not "t[]", "t[](a!)", "int[2]" or "int[]?".
 bool is_open_list(std::string_view type) noexcept {
   const size_t alias = type.rfind('(');
   if (type.ends_with(')') && alias != std::string_view::npos && alias > 0)

@@ -6,7 +6,7 @@
 
 namespace tenon::script {
 
-// One argument as the text has it. The words "*" and "..." have their text as the name.
+// One argument as the text has it. For the words "*" and "..." the name is the word itself.
 struct SchemaWord {
   std::string_view type;  // empty: the line has no types
   std::string_view name;

@@ -9,7 +9,7 @@
 namespace tenon::script {
 namespace {
 
-// How a variable stands after an `if` whose two ways leave it so.
+// The state of a variable after an `if`, from its states at the ends of the two branches.
 Variable met(const Variable& if_true, Flow flow_true, const Variable& if_false, Flow flow_false,
              Range where) {
   const bool lost_if_false = if_false.set == Set::kNo;
@@ -27,7 +27,7 @@ Variable met(const Variable& if_true, Flow flow_true, const Variable& if_false, 
     out.set = if_true.set == Set::kYes && if_false.set == Set::kYes ? Set::kYes : Set::kMaybe;
     return out;
   }
-  // The way on which it is not set may not be there.
+  // PyTorch may not compile the branch that does not set the variable.
   if ((lost_if_true ? flow_true : flow_false) == Flow::kMayEnd) {
     out.set = Set::kMaybe;
     return out;

@@ -5,7 +5,8 @@
 namespace tenon::script {
 namespace {
 
-// Longer than any type that value::Type takes: a guard against an annotation that is a whole file.
+// Larger than any type that value::Type takes. This limit guards against an annotation that is a
+// whole file.
 constexpr uint32_t kMaxTypeNbytes = 1 << 20;
 
 class TypeText {

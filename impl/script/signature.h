@@ -1,4 +1,5 @@
-// What a function's header says: names, types and defaults of its parameters, and what it returns.
+// Reads the header of a function: the names, types and defaults of its parameters, and the type of
+// its result. The compiler and impl/module call signature().
 #pragma once
 
 #include <string>
@@ -11,14 +12,15 @@
 
 namespace tenon::script {
 
-// The type that an annotation means: `Tensor`, `List[int]`, `int | None`, `__torch__.a.B`. An error
-// stands at the annotation.
+// Returns the type that an annotation names: `Tensor`, `List[int]`, `int | None`, `__torch__.a.B`.
+// Errors name the place of the annotation. CORRUPT: it is no type. RESOURCE_EXHAUSTED: it is too
+// long.
 Result<value::TypeRef> annotation_type(const Source& source, const Expr& annotation);
 
 struct Parameter {
   std::string name;
-  // Null: nothing was said, which PyTorch takes for Tensor (and for the class, where it is a
-  // method's first).
+  // Null: the code names no type. PyTorch then takes Tensor, and the class for the first parameter
+  // of a method.
   value::TypeRef type;
   const Expr* default_value = nullptr;  // null: required
   bool keyword_only = false;
@@ -29,7 +31,8 @@ struct Signature {
   value::TypeRef returns;  // null: PyTorch infers it
 };
 
-// `is_method`: the first parameter is the receiver, of which a type comment says nothing.
+// Reads the header of `function`. If `is_method`, the first parameter is the receiver, which has no
+// type in a type comment.
 Result<Signature> signature(const Source& source, const Function& function, bool is_method);
 
 }  // namespace tenon::script

@@ -6,7 +6,7 @@
 namespace tenon::script {
 namespace {
 
-// Of a line longer than this an excerpt shows what is near the range.
+// If a line is longer than this, an excerpt shows only the part near the range.
 constexpr size_t kExcerptWidth = 120;
 constexpr size_t kExcerptBefore = 60;
 

@@ -1,4 +1,5 @@
-// The text of a code file, positions in it, and the errors that name them.
+// Source: the text of a code file, positions in the text, and errors that name them. The lexer, the
+// parser, the checker and the compiler report their errors through it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ struct Range {
   bool operator==(const Range&) const noexcept = default;
 };
 
-// Counted from 1; columns in bytes.
+// Line and column count from 1. A column is one byte.
 struct Position {
   uint32_t line = 1;
   uint32_t column = 1;
@@ -39,8 +40,9 @@ class Source {
 
   Position position(uint32_t offset) const noexcept;
 
-  // "<name>:<line>:<column>: <what>", with the details file, line, column and excerpt: the line and
-  // below it carets under the range. A long line is cut to what is near the range.
+  // Makes the error "<name>:<line>:<column>: <what>" with the details file, line, column and
+  // excerpt. The excerpt is the line and, below it, carets under the range. A long line is cut to
+  // the part near the range.
   Status error(Code code, Range range, const std::string& what) const;
 
  private:

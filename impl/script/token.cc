@@ -45,7 +45,7 @@ constexpr auto kKeywords = std::to_array<Word>({
     {"Ellipsis", TokenKind::kEllipsisName},
 });
 
-// By first byte, longer ones before what they begin with.
+// Sorted by the first byte. A longer word stands before the shorter words that it begins with.
 constexpr auto kPunctuation = std::to_array<Word>({
     {"!=", TokenKind::kNotEqual},
     {"!", TokenKind::kExclamation},
@@ -95,7 +95,7 @@ constexpr auto kPunctuation = std::to_array<Word>({
     {"~", TokenKind::kTilde},
 });
 
-// Where in kPunctuation the words with a first byte begin; those of one byte stand side by side.
+// For each first byte: the index in kPunctuation of the first word that begins with it.
 constexpr size_t kNoWord = kPunctuation.size();
 constexpr auto kFirstWord = [] {
   std::array<size_t, 128> first{};
@@ -105,7 +105,8 @@ constexpr auto kFirstWord = [] {
   return first;
 }();
 
-// By first letter: which sizes there are. Most words of a program are none.
+// For each first letter: a bit for each size of a keyword with that letter. Most words of a program
+// are no keywords, and this finds most of them without a search.
 constexpr std::array<uint16_t, 128> keyword_sizes() {
   std::array<uint16_t, 128> sizes{};
   for (const Word& word : kKeywords) {

@@ -1,4 +1,5 @@
-// The words of a code file.
+// Token: one word, literal or punctuation mark of a code file. The lexer makes tokens and the
+// parser reads them.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +11,17 @@
 namespace tenon::script {
 
 enum class TokenKind : uint8_t {
-  kEnd,      // of the text
-  kError,    // what no token begins with; the lexer has said why
-  kNewline,  // the end of a line that is a statement's last; where the next line is indented
-             // deeper, kIndent stands in its place
+  kEnd,    // the end of the text
+  kError,  // a mistake in the text; Lexer::error() says what is wrong
+  // The end of the last line of a statement. If the next line is indented deeper, there is a
+  // kIndent and no kNewline.
+  kNewline,
   kIndent,
   kDedent,
   kName,
   kNumber,
   kString,
-  kTypeComment,  // `# type:`, whose rest is tokens too
+  kTypeComment,  // `# type:` alone; the rest of the comment becomes tokens too
   // Keywords.
   kDef,
   kClass,
@@ -95,22 +97,23 @@ enum class TokenKind : uint8_t {
   kLeftShiftAssign,
   kRightShiftAssign,
   kStarStarAssign,
-  kQuestion,          // with no use in the language
-  kExclamation,       // likewise
-  kLessEqualGreater,  // `<=>`, likewise
+  kQuestion,          // has no use in the language
+  kExclamation,       // has no use either
+  kLessEqualGreater,  // `<=>`, has no use either
 };
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  // Of kNewline, kIndent, kDedent and kEnd the end of the line before, so that an error stands
-  // where something is missing; of kIndent the blanks of its line.
+  // The bytes of the token. kNewline and kDedent have no bytes and stand at the end of the
+  // statement's last line, so that an error points to the place where something is missing. kIndent
+  // has the blanks of its line. kEnd stands at the end of the text.
   Range range;
 };
 
-// The keyword's kind, or kName.
+// Returns the kind of a keyword, and kName for any other word.
 TokenKind word_kind(std::string_view word) noexcept;
 
-// The longest operator or bracket that `text` begins with; no bytes: none.
+// The longest operator or bracket that `text` begins with. `nbytes` is 0 if there is none.
 struct Punctuation {
   TokenKind kind = TokenKind::kError;
   size_t nbytes = 0;
@@ -120,7 +123,8 @@ Punctuation punctuation_at(std::string_view text) noexcept;
 // How an error calls a token of that kind: "')'", "a name", "the end of the line".
 std::string_view token_text(TokenKind kind) noexcept;
 
-// `name` could be written as a variable or an attribute: letters, digits and '_', and no keyword.
+// Whether code could have `name` as a variable or an attribute: it consists of letters, digits and
+// '_', and is no keyword.
 bool is_identifier(std::string_view name) noexcept;
 
 }  // namespace tenon::script

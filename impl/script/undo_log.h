@@ -1,5 +1,6 @@
-// UndoLog: what names stand for while code is walked, where changes since a mark can be taken back.
-// Two ways through a function are compared with it. The checker and the compiler each have one.
+// UndoLog: a table of variables by name whose changes since a mark can be undone. It serves to
+// compare two paths through a function: walk the first one, undo it, and walk the other. The
+// checker (scope.h) and the compiler (compile/environment.h) each have one.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +23,13 @@ class UndoLog {
   };
   using Changes = std::vector<Change>;
 
-  // Null: no variable of that name was ever changed. Valid until the next call that is not const.
+  // Null: there was no variable of that name so far. Valid until the next call that is not const.
   const T* find(std::string_view name) const {
     const uint32_t* const id = find_in(ids_, name);
     return id != nullptr ? &variables_[*id] : nullptr;
   }
 
-  // The number of a name. A new name gets a variable that is T().
+  // Returns the number of a name. A new name gets a variable with the value T().
   uint32_t id_of(std::string_view name) {
     if (const uint32_t* const known = find_in(ids_, name)) return *known;
     const auto id = static_cast<uint32_t>(variables_.size());
@@ -48,14 +49,14 @@ class UndoLog {
     if (open_marks_ > 0) undo_.push_back({id, std::move(before)});
   }
 
-  // Marks are opened and taken in the order of brackets.
+  // Opens a mark. Pairs of begin() and take() nest like brackets.
   size_t begin() {
     ++open_marks_;
     return undo_.size();
   }
 
-  // Takes back what changed since the mark, and returns how the variables stood. Each of them is
-  // there once.
+  // Undoes the changes since the mark. Returns the value that each changed variable had before
+  // that, one element for each variable.
   Changes take(size_t mark) {
     ++stamp_;
     Changes changes;
@@ -80,7 +81,7 @@ class UndoLog {
   NameMap<uint32_t> ids_;
   std::vector<std::string> names_;
   std::vector<T> variables_;
-  std::vector<uint32_t> stamps_;  // of a variable: the last take() that met it
+  std::vector<uint32_t> stamps_;  // for each variable: the stamp_ of the last take() that met it
   std::vector<Undo> undo_;
   size_t open_marks_ = 0;
   uint32_t stamp_ = 0;
