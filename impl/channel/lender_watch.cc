@@ -118,9 +118,13 @@ void LenderWatch::add(std::span<const Ref<Storage>> storages) {
   LenderWatchState& all = lender_watch_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   if (is_gone()) {
-    lock.unlock();
     for (const Ref<Storage>& each : storages) {
-      if (is_lent(*each)) each->drop();
+      const auto found = all.lent.find(each.get());
+      const bool has_lender = found != all.lent.end() && found->second.lenders > 0;
+      if (has_lender || !is_lent(*each)) continue;
+      lock.unlock();
+      each->drop();
+      lock.lock();
     }
     return;
   }

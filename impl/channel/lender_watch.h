@@ -4,6 +4,9 @@
 // The lender is gone when nobody holds its end of the socket any more: its process ended, or
 // everybody who had that end closed it. The kernel reports this as a hang-up, and the library's
 // thread hears it.
+//
+// A forked child hears no hang-up: is_gone() keeps the value that it had at the fork, and end()
+// returns at once.
 #pragma once
 
 #include <atomic>
@@ -24,17 +27,21 @@ class LenderWatch : public std::enable_shared_from_this<LenderWatch> {
  public:
   // Lets go of the segments that only the connection holds. Returns false if another thread is in
   // the connection: that thread then calls is_gone() before it leaves, and lets go of them itself.
+  // The library's thread calls this function up to kForgetTries times, kForgetPause apart, until it
+  // returns true.
   using Forget = bool (*)(void* context) noexcept;
 
   // Watches `socket`, which the caller keeps open until end(). `forget` may be null.
+  // INVALID_ARGUMENT (detail "fd") if another watch has this socket. Otherwise the errors of making
+  // an eventfd and of os::serve_hang_up().
   static Result<std::shared_ptr<LenderWatch>> create(int socket, Forget forget, void* context);
   // Afterwards `forget` is not called, and no call is under way. Received storages stay as they
   // are.
   void end() noexcept;
 
-  // These storages came over the connection. They are dropped when the lender is gone, unless
-  // another lender that is watched with this class lent them too. Memory that came home stays, as
-  // does private memory. Throws std::bad_alloc.
+  // These storages came over the connection. They are dropped when the lender is gone, or at once
+  // if it is gone already, unless another lender that is watched with this class lent them too.
+  // Memory that came home stays, as does private memory. Throws std::bad_alloc.
   void add(std::span<const Ref<storage::Storage>> storages);
   bool is_gone() const noexcept { return gone_.load(std::memory_order_acquire); }
   // An fd, borrowed, that becomes readable when the lender is gone and its memory is dropped.
