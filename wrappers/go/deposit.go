@@ -296,7 +296,7 @@ func SetDepositLimits(limits *DepositLimits) error {
 type DepositStats struct {
 	Messages uint64 // that no process has fetched
 	Segments uint64 // for which their receivers may ask; 0 if no message waits
-	Expired  uint64 // messages that were withdrawn because of a limit, in all
+	Expired  uint64 // messages withdrawn by a limit or without a carrier, in all
 }
 
 // GetDepositStats gives the figures now.

@@ -169,7 +169,10 @@ typedef struct tenon_deposit_stats {
   uint64_t messages;
   /** Segments for which their receivers may ask. It is 0 if no message waits. */
   uint64_t segments;
-  /** Messages that were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, in all. */
+  /**
+   * Messages that were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, or because
+   * their carrier was gone (tenon_ticket_watch), in all.
+   */
   uint64_t expired;
 } tenon_deposit_stats;
 

@@ -102,8 +102,9 @@ def _release_storage(out: Any) -> None:
 class DepositStats(Frozen):
     """What of this process waits to be fetched, all of one moment.
 
-    messages: that nobody has fetched. segments: for which their receivers may ask; 0 if there is no
-    message. expired: messages that were withdrawn by a limit, in all.
+    messages: those that nobody has fetched. segments: those for which receivers may ask; 0 if there
+    is no message. expired: messages that were withdrawn by a limit, or because their carrier was
+    gone, in all.
     """
 
     __slots__ = ("expired", "messages", "segments")

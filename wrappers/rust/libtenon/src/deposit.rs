@@ -359,7 +359,7 @@ pub struct DepositStats {
     pub messages: u64,
     /// Segments for which their receivers may ask. It is 0 if no message waits.
     pub segments: u64,
-    /// Messages that were withdrawn because of a limit, in all.
+    /// Messages that were withdrawn because of a limit or because their carrier was gone, in all.
     pub expired: u64,
 }
 
