@@ -3,7 +3,8 @@
 // alignment, the records in their order, and the version of libdeflate.
 //
 // Memory beside the added bytes: about 100 bytes and the name for each record, half a MiB, and for
-// a compressed record its compressed bytes and libdeflate's tables.
+// a compressed record its uncompressed size less 1 byte and libdeflate's tables. A compressed
+// record of a mapped file is also copied whole first.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +48,8 @@ enum class Reach {
   kMappedFile,
 };
 
+// A call out of order is INVALID_ARGUMENT, and later calls are not affected: add(), begin() or
+// finish() inside a record, append() or end() outside one, and any of them after finish().
 class ZipWriter {
  public:
   // The sink is borrowed until the last call. INVALID_ARGUMENT for a bad option.
@@ -60,7 +63,8 @@ class ZipWriter {
   Status add_text(std::string_view name, std::string_view text,
                   Compression compression = Compression::kStored);
 
-  // Adds a stored record in pieces, which have `nbytes` bytes together.
+  // Adds a stored record in pieces, which have `nbytes` bytes together. More or fewer bytes are
+  // INVALID_ARGUMENT, and every later call fails with the same error.
   Status begin(std::string_view name, uint64_t nbytes);
   Status append(std::span<const std::byte> bytes, Reach reach = Reach::kMemory);
   Status end();
@@ -73,8 +77,9 @@ class ZipWriter {
   size_t record_count() const noexcept { return entries_.size(); }
   uint64_t nbytes() const noexcept { return position_; }  // the size of the archive so far
 
-  // A stored record of at most this many bytes has its checksum in its header. A longer one has it
-  // in a data descriptor behind its bytes.
+  // A record that add() stores has its checksum in its header if it has at most this many bytes. A
+  // longer one has it in a data descriptor behind its bytes, and so has every record of begin()
+  // that is not empty.
   static constexpr uint64_t kCrcAheadUpTo = uint64_t{64} << 10;
   // Bytes are written in chunks of this size, and the checksum of each chunk is made right after
   // its write. The kernel's copy has then brought the chunk into the cache. In the other order, the

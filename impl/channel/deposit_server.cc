@@ -27,8 +27,9 @@ using memory::Segment;
 using memory::Token;
 using os::Fd;
 
-// A client that has said nothing for this time is dropped. At most this many clients are connected
-// at once.
+// A client that has said nothing for this time is dropped. A tick looks once in this time, so the
+// drop comes 5 to 10 s after the client connected. At most kMostDepotClients clients are connected
+// at once. One more gets RESOURCE_EXHAUSTED. Other users' processes, except root's, get PERMISSION.
 constexpr int64_t kDepotSilenceNs = 5'000'000'000;
 constexpr size_t kMostDepotClients = 64;
 
@@ -96,7 +97,8 @@ Code find_things(const DepositState& all, std::span<const WireThingName> names,
   return Code::kOk;
 }
 
-// Reads the request of a client and answers it. False: the client has said nothing yet.
+// Reads the request of a client and answers it. True: the client was answered, or is beyond help,
+// and the caller drops it, so a connection has one request. False: the client has said nothing yet.
 bool serve(DepositState* all, const DepotClient& client) {
   struct {
     DepotRequestPacket head;

@@ -24,7 +24,8 @@ struct Opened {
 struct Used {
   uint32_t index = 0;
   bool is_marked = false;
-  std::shared_ptr<const share::CudaEvent> event;  // null: the call waited for the stream
+  // Null in a marked device: no event could be had, so make_device_block() waited for the stream.
+  std::shared_ptr<const share::CudaEvent> event;
 };
 
 Result<std::vector<Opened>> open_devices(const DeviceBlock& block, const DeviceStreams& streams) {

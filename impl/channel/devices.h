@@ -44,8 +44,9 @@ struct DeviceOpenOptions {
   bool keep_open = false;  // as in share::CudaOpenOptions
 };
 // Reaches the memory of each segment of the block, and returns one CudaReach for each. Work that is
-// given to the streams of the devices after this call waits for the sender's events. The fds are
-// borrowed.
+// given to the streams of the devices after this call waits for the sender's events. `fds`, which
+// are borrowed, must be block.n_fds() in number, and `content` must have passed
+// decode_descriptor(). connection_recv.cc checks both. Private openings are UNSUPPORTED.
 Result<std::vector<share::CudaReach>> reach_devices(const DeviceBlock& block,
                                                     std::span<const os::Fd> fds,
                                                     const tensor::DescriptorContent& content,

@@ -10,6 +10,9 @@
 namespace tenon::compile {
 namespace {
 
+// Goes over the graph in passes: count_uses() notes which values are used at all, drop_unused()
+// adds drops of the other values, number() notes the block of each value, last_uses() finds the
+// last use of each value, and insert() adds the drops behind those uses.
 class DropPlanner {
  public:
   explicit DropPlanner(Graph* graph) : graph_(*graph) {}
@@ -64,6 +67,7 @@ class DropPlanner {
     }
   }
 
+  // Walks backwards, so the first use that scan() sees of a value is the last one.
   void last_uses(Block* block) {
     scan(block->outputs, nullptr, block);
     for (size_t i = block->nodes.size(); i > 0; --i) {
@@ -78,6 +82,8 @@ class DropPlanner {
       GraphValue* const value = values[i - 1];
       if (!seen_.insert(value).second) continue;
       Block* const home = home_.at(value);
+      // The emitter empties the register at a last use in the value's own block, so that use needs
+      // no drop. Blocks inside may run several times or not at all.
       if (home == block) continue;
       // Finds the node in the value's own block whose blocks contain this use.
       const Node* outer = node;
@@ -86,8 +92,8 @@ class DropPlanner {
         outer = at->owner;
         at = outer->owner;
       }
-      // A constant needs no drop. PyTorch adds an empty drop node all the same, and that node keeps
-      // values from staying on the stack across it.
+      // A constant needs no drop. PyTorch adds an empty drop node all the same, and StackPlan keeps
+      // no value on the stack across it. So this look-up makes the list even if it stays empty.
       std::vector<GraphValue*>& dropped = after_[outer];
       if (!is_constant(value)) dropped.push_back(value);
     }
@@ -109,9 +115,10 @@ class DropPlanner {
   }
 
   Graph& graph_;
-  std::unordered_set<const GraphValue*> used_;
-  std::unordered_map<const GraphValue*, Block*> home_;
-  std::unordered_set<const GraphValue*> seen_;
+  std::unordered_set<const GraphValue*> used_;          // values that anything uses
+  std::unordered_map<const GraphValue*, Block*> home_;  // the block that has the value
+  std::unordered_set<const GraphValue*> seen_;          // values whose last use was found
+  // By node: the values that a new drop node behind it will have. The list may be empty.
   std::unordered_map<const Node*, std::vector<GraphValue*>> after_;
 };
 

@@ -3,7 +3,11 @@
 //
 // ModuleReader::open() copies the whole file except for the bytes of its storages, and reads the
 // copy only, because another process may change the file meanwhile. FlatBuffers' verifier checks
-// the copy. The number of copied bytes limits the memory.
+// the copy.
+//
+// The bound of memory: all values and files that a ModuleReader makes may take 1 MiB and 64 bytes
+// for each copied byte. read_values(), sources(), extra_files(), constants() and program() each use
+// up part of the bound, so call each once. Beyond the bound they are CORRUPT.
 //
 // Source of the format: docs/format/flatbuffer.md.
 #pragma once
@@ -40,9 +44,11 @@ using CheckClass = std::function<Status(const std::string& class_name)>;
 
 class ModuleReader {
  public:
-  // CORRUPT for a file that FlatBuffers' verifier refuses. RESOURCE_EXHAUSTED if the file has more
-  // bytes besides its storages than limits.max_nbytes. UNSUPPORTED in a build without FlatBuffers.
-  // `source` is not used after open() returns.
+  // CORRUPT for a file that FlatBuffers' verifier refuses, that is too short or has 2 GiB or more,
+  // whose tables share texts, or whose storages overlap. RESOURCE_EXHAUSTED if the file has more
+  // bytes besides its storages than limits.max_nbytes or too many storages (limit "storages"), or
+  // if memory is lacking. UNSUPPORTED in a build without FlatBuffers. `source` is not used after
+  // open() returns.
   static Result<ModuleReader> open(const archive::ZipSource& source,
                                    const archive::PickleLimits& limits);
   ModuleReader(ModuleReader&&) noexcept;
@@ -52,8 +58,8 @@ class ModuleReader {
   uint32_t operator_version() const noexcept;
   // The storages in the order of the file. The index that FindStorage gets is one into this list.
   const std::vector<StorageRange>& storages() const noexcept;
-  // The source files. Their names are qualifiers, such as "__torch__". CORRUPT beyond the bound of
-  // memory.
+  // The source files. Their names are qualifiers, such as "__torch__". CORRUPT beyond the bound, as
+  // extra_files().
   Result<std::vector<NamedFile>> sources() const;
   Result<std::vector<NamedFile>> extra_files() const;
   // The number of bytes of the file without its storages.
@@ -61,7 +67,9 @@ class ModuleReader {
 
   // Reads all values. Call this once, before root(), constants() and program(). CORRUPT if a value
   // refers to a value behind it or to a storage that does not exist, or if a tensor is larger than
-  // its storage. The message names the value.
+  // its storage. The message names the value. INVALID_ARGUMENT of find_storage or check_class
+  // becomes CORRUPT. RESOURCE_EXHAUSTED (limit "max_depth") if values are nested too deep, or if
+  // memory is lacking.
   Status read_values(const FindStorage& find_storage, const CheckClass& check_class);
   // The value that the file names as its module. The caller checks that it is an object of a
   // module.

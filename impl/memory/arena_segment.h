@@ -32,6 +32,8 @@ struct ArenaSegment {
   // The bytes of the pages that exist beyond the front and belong to nobody.
   uint64_t nbytes_ahead() const noexcept { return reserved - std::min(reserved, space.front()); }
 
+  // Null in a forked child, if the segment belongs to a default home of its parent.
+  // forget_in_child() (arena.cc) leaks such a record, because inherited storages still point to it.
   Ref<Segment> segment;
   Space space;
   Arena* arena;              // null: the segment belongs to a default home
@@ -44,6 +46,9 @@ struct ArenaSegment {
   uint64_t retired_nbytes = 0;
 
   OnBoard on_board;
+  // figures() reads two pointers. For a default home, `shared_figures` points into
+  // ArenaState::figures, because a mode's figures move onto the board and off it. A user's arena
+  // has `own_figures`: its row on the board, or &unseen_figures.
   board::ArenaFigures unseen_figures{};  // used if the segment has no row on the board
   board::ArenaFigures* own_figures = nullptr;
   board::ArenaFigures* const* shared_figures = nullptr;
@@ -66,6 +71,8 @@ struct ArenaState {
   ArenaSegment* find_home(const Segment* segment, HomeSegments** list) noexcept;
   LentIndex lent;
   Slab lent_blocks{sizeof(LentBlock)};
+  // These two and `figures` also count blocks that have a segment of their own and no ArenaSegment,
+  // such as isolated, FROZEN and large blocks (own_segment_block() in arena.cc).
   uint64_t live_nbytes = 0;
   uint64_t live_blocks = 0;
   uint64_t lent_nbytes = 0;  // of blocks that are LENT
@@ -98,8 +105,8 @@ struct Freed {
 // not be made. The caller holds the lock.
 Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
                   bool* found);
-// Whether a block would fit at the front on pages that exist already. That can be so after
-// consolidate(), which moves the front back. The caller holds the lock.
+// Whether a block would fit at the front on pages that exist already. Space::consolidate()
+// (space.h) moves the front back, which can leave such pages. The caller holds the lock.
 bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignment) noexcept;
 // Frees or retires a block, and moves the objects that end with it into `freed`. The caller holds
 // the lock, as for move_block().
@@ -111,10 +118,10 @@ void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from,
 void forget_inherited_block() noexcept;
 // Notes that pages exist up to `end`. The caller holds the lock.
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
-// Call this without the lock, before a block of `nbytes` is taken. If the block is large, this
-// frees the blocks whose leases have ended, so that the block which came back last is taken. Its
-// bytes are the likeliest to be in the processor's caches. For a small block that is not worth the
-// search.
+// Call this without the lock, before a block of `nbytes` is taken. If the block has at least
+// 1 MiB (kLookFirstNbytes), this frees the blocks whose leases have ended, so that the block which
+// came back last is taken. Its bytes are the likeliest to be in the processor's caches. For a small
+// block that is not worth the search.
 void look_first(uint64_t nbytes) noexcept;
 // Call this without the lock, before fresh room is taken. Ends the leases that borrowers have given
 // back, unless the call is skipped (see `skip_looks`). True: some leases have ended, so the caller

@@ -20,8 +20,9 @@ namespace tenon::memory::claims_page {
 
 inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'C', 'L', 'M'};
 inline constexpr uint32_t kVersion = 1;
-inline constexpr uint32_t kMessages = 1U << 20;       // the most that can wait or be held at a time
-inline constexpr uint32_t kMostMessages = 16U << 20;  // the most that a reader accepts
+inline constexpr uint32_t kMessages = 1U << 20;  // the most that can wait or be held at a time
+// The most that a reader accepts. check_header() applies this to the number of things too.
+inline constexpr uint32_t kMostMessages = 16U << 20;
 // The most things that can have a number at a time. A thing is a segment or a token whose fd
 // receivers ask for.
 inline constexpr uint32_t kThings = 1U << 16;
@@ -35,9 +36,11 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what chang
   uint32_t version;
   uint32_t messages;
   uint32_t things;
-  uint32_t slots;  // as many as the lease pages of this depot's borrowers have
-  uint64_t incompat;
-  alignas(64) Word ended;  // how many things that had a number have ended
+  uint32_t slots;     // as many as the lease pages of this depot's borrowers have
+  uint64_t incompat;  // not 0: a reader refuses the page with INCOMPATIBLE
+  // How many things that had a number have ended. A receiver that sees another count than last time
+  // checks its cached fds against the thing words (forget_ended() in channel/fetch.cc).
+  alignas(64) Word ended;
 };
 static_assert(offsetof(Header, things) == 16 && offsetof(Header, incompat) == 24 &&
               offsetof(Header, ended) == 64);
@@ -135,7 +138,8 @@ inline bool is_pending(std::byte* base, uint32_t message, uint32_t generation) n
 }
 
 // For a borrower: whether any message is open and unfetched. Lenders use the words of messages from
-// the first one up, so the first word that was never used ends the search.
+// the first one up, so the first word that was never used ends the search. Such a word is 0,
+// because generations begin at 1.
 inline bool has_unfetched(std::byte* base, uint32_t messages) noexcept {
   for (uint32_t message = 0; message < messages; ++message) {
     const uint64_t word = claim_word(base, message).load(std::memory_order_acquire);

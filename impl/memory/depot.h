@@ -1,10 +1,11 @@
-// The lender's side of deposits: a Depot keeps the leases of messages until a receiver fetches
-// them. channel/ deposits messages here, and the ledgers of receivers take leases from here.
+// The lender's side of deposits: a Depot keeps the leases of deposited messages until they end.
+// channel/ deposits messages here, and the ledgers of receivers take leases from here.
 //
 // A lease needs a holder. A message on a queue has many possible receivers, so until one of them
 // fetches it the message has the leases itself. A receiver claims the message by one exchange in
 // the claims page (claims_page.h). It gives single leases back by a lease page of its own, as on a
-// connection. But the slots are the depot's, so a bit in a borrower's page is believed only for
+// connection. A claim changes the claim word only: the leases stay in the depot's slots until each
+// is given back. The slots are the depot's, so a bit in a borrower's page is believed only for
 // slots of messages that this borrower has claimed. The hang-up of its token ends all of its
 // leases.
 #pragma once
@@ -29,7 +30,8 @@ class Depot final : public Counted {
  public:
   static Result<Ref<Depot>> create();
   // Makes the depot of a keeper, over the claims page of a lender that has ended. It has no leases
-  // to end. Its borrowers are numbered from `next_borrower` on.
+  // to end. Its borrowers are numbered from `next_borrower` on. INCOMPATIBLE for a page of another
+  // size than this version of Tenon makes.
   static Result<Ref<Depot>> inherit(os::Fd page, uint32_t next_borrower);
   bool made_by_this_process() const noexcept { return generation_ == fork_generation(); }
   // The fd of the claims page, which every borrower gets. It stays the depot's.
@@ -40,19 +42,22 @@ class Depot final : public Counted {
     uint32_t message = 0;
     uint32_t generation = 0;
   };
-  // Begins a message with one lease of each object, all or none. The first object is the envelope.
-  // The receiver gives back its lease when it has opened the others. Nobody can claim the message
-  // before open(). RESOURCE_EXHAUSTED with limit "leases" or "messages".
+  // Begins a message with one lease of each object, all or none. The first object is the envelope
+  // (Envelope in channel/deposit.cc): a Leased of 0 bytes that keeps the message's storages. The
+  // receiver gives back the envelope's lease when it has opened all other objects. Nobody can claim
+  // the message before open(). RESOURCE_EXHAUSTED with limit "leases" or "messages". The call also
+  // fails if the claims page needs a new page and there is no memory for it.
   Result<Place> deposit(std::span<Leased* const> objects, uint32_t* slots);
   // Adds leases to a message that nobody can have claimed yet. INVALID_ARGUMENT if the message is
-  // over.
+  // over. RESOURCE_EXHAUSTED with limit "leases". It may need a page, as deposit() does.
   Status add(Place place, std::span<Leased* const> objects, uint32_t* slots);
   void open(Place place) noexcept;
   // Ends the leases of a message that nobody has claimed, before or after open(). False: it has
-  // been claimed, or it is over.
+  // been claimed, it is over, or this process is a forked child.
   bool withdraw(Place place) noexcept;
   // For a process that fetches its own message. It claims the message by claim_here(), opens the
-  // storages, and ends the leases by end_message().
+  // storages, and ends the leases by end_message(). In a forked child claim_here() returns false
+  // and end_message() does nothing.
   bool claim_here(Place place) noexcept;
   void end_message(Place place) noexcept;
   bool is_unfetched(Place place) const noexcept;
@@ -71,24 +76,27 @@ class Depot final : public Counted {
   Result<uint32_t> add_borrower();
 
   // The number of a thing whose fd each borrower asks for once. A thing is a segment, or a token of
-  // a lender further up.
+  // a lender further up. `thing` is an index in the claims page, and is used again. `serial` is
+  // never used twice, so it shows that a cached fd belongs to an earlier thing.
   struct Number {
     uint32_t thing = 0;
     uint64_t serial = 0;
   };
+  // RESOURCE_EXHAUSTED with limit "segments". It may need a page, as deposit() does.
   Result<Number> number_thing();
   void end_thing(Number number) noexcept;
 
   // The rest is for the ledger of a borrower (ledger.h). It takes the slots that the borrower gives
   // back and, when the borrower's token hangs up, all that are left.
   std::mutex& mutex() const noexcept { return mutex_; }
-  // Ends the lease in a slot and returns its object. Null: this borrower has no lease in this slot.
-  // The caller holds mutex(), as for the next two functions.
+  // Takes the object out of a slot and returns it. Null: this borrower has no lease in this slot.
+  // The caller holds mutex(), as for the next two functions. After it has released mutex(), it
+  // calls end_leases() (lent_block.h) for the objects that it took, and count_leases() (ledgers.h).
   Leased* take(uint32_t slot, uint32_t borrower) noexcept;
   // All slots are below this number.
   uint32_t end() const noexcept { return static_cast<uint32_t>(slots_.size()); }
-  // Ends some of the leases that a borrower has, from message `*cursor` on, and returns how many
-  // objects it put into `out`. 0: no lease is left.
+  // Takes objects of the leases that a borrower has, from message `*cursor` on, as take() does.
+  // Returns how many objects it put into `out`. 0: no lease is left.
   size_t take_claimed(uint32_t borrower, uint32_t* cursor, std::span<Leased*> out) noexcept;
 
   struct Totals {
@@ -99,6 +107,8 @@ class Depot final : public Counted {
 
  private:
   Depot() noexcept = default;
+  // A slot whose lease has ended stays taken until the last lease of its message has ended. Then
+  // all slots of the message become free together (finish()).
   struct Slot {
     Leased* object = nullptr;  // null: the lease has ended, or the slot is free
     uint32_t message = 0;      // in a free slot: the next free slot

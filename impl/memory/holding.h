@@ -45,7 +45,9 @@ class GivingBack;
 class Holding : public Counted {
  public:
   // Makes a holding from the fds that came with a message. It checks them, because none is trusted.
-  // If `page` and `bell` are not open, the leases only end together. Takes the fds over on success.
+  // If `page` and `bell` are not open, the leases only end together. Takes the fds over on success,
+  // and rings the bell, by which the lender learns which process took the token. CORRUPT or
+  // INCOMPATIBLE with detail "field" = "tokens", or an error of inspecting or mapping the page.
   static Result<Ref<Holding>> open(os::Fd* token, os::Fd* page, os::Fd* bell);
 
   // All slots are below this number. 0: the leases only end together.
@@ -62,7 +64,9 @@ class Holding : public Counted {
     return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily
                                                                   : LeaseState::kHeld;
   }
-  // Whether the process that watches the token has ended. False if this process cannot tell.
+  // Whether no process has the read end of the token any more (POLLERR): the lender has ended or
+  // has closed its watch. False while a forked child of the lender still has the read end open, and
+  // if this process cannot tell.
   bool lender_is_gone() const noexcept;
   // Asks the lender for a new token, once, if a fork has copied this one since it came.
   void renew() noexcept;
@@ -90,7 +94,7 @@ class Holding : public Counted {
   uint64_t generation_;
   uint32_t mark_;
   std::atomic<bool> asked_{false};
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards `inherited_`
   std::vector<std::shared_ptr<Token>> inherited_;
 };
 

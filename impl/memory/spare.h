@@ -8,14 +8,15 @@
 
 namespace tenon::memory {
 
-// Gives back what a higher layer keeps for later. Any thread may call the function. The caller
-// holds no lock but a connection's.
+// Gives back what a higher layer keeps for later. Any thread may call the function. It takes the
+// lock of rank 1 (base/fork.h), so the caller of it, of give_back_spare() and of with_spare() holds
+// no lock that has a rank. A connection's locks have none.
 using SpareFunction = void (*)() noexcept;
-// A static initialiser calls this.
+// A static initialiser calls this. There is room for 4 functions. A fifth would be ignored.
 void register_spare(SpareFunction give_back) noexcept;
 
-// Calls the registered functions, and gives back the segments of the default homes that have no
-// LIVE or LENT block.
+// Calls the registered functions. Then trim_arena() settles the ledgers and gives back the segments
+// of the default homes that have no LIVE or LENT block. Segments with retired blocks go too.
 void give_back_spare() noexcept;
 
 // Whether `status` names a limit that giving back may relieve. An arena's capacity is no such
@@ -34,7 +35,8 @@ const Status* status_of(const Result<T>& result) noexcept {
 }  // namespace detail
 
 // `attempt` returns a Status or a Result, and leaves nothing behind when it fails. `give_back_more`
-// is called before the second attempt. The caller holds no lock of rank 3 or more (base/fork.h).
+// is called before the second attempt. A std::bad_alloc that `attempt` throws goes to the caller
+// without a second attempt.
 template <typename Attempt, typename Function>
 auto with_spare(Attempt&& attempt, Function&& give_back_more) -> decltype(attempt()) {
   auto first = attempt();

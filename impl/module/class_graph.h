@@ -9,7 +9,7 @@
 // too. To find equal nodes, refine() puts nodes with one name and text in one set, and splits the
 // sets until none can be split any more. So classes that mention each other need no special
 // treatment. If several nodes have one name and are not equal, one keeps the name and the names of
-// the others are mangled.
+// the others are mangled. A definition of the first root's code has precedence.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct Mentions {
     Definition* definition = nullptr;  // null: the class is not in this code
   };
   // All mentioned definitions, sorted by name, without the definition itself. The statements that
-  // declare submodules are not searched.
+  // declare submodules are not searched, because the objects tell better which classes their
+  // submodules have.
   std::vector<Definition*> outer;
   std::vector<Child> children;    // submodules whose declared type is a module's class
   std::vector<size_t> constants;  // the N of each CONSTANTS.cN
@@ -54,19 +55,21 @@ class ClassGraph {
     std::string name;                // the name in the archive
   };
 
-  // An object of a module, and the code in which its class is looked up.
+  // A module object, and the code in which its class is looked up.
   struct Root {
     ValueRef object;
     CodeSet* code = nullptr;
   };
   // Takes at least one root. A class or constant that several roots have in common is in the graph
-  // once.
+  // once. INVALID_ARGUMENT if values are nested too deep, or if a submodule, a constant or a
+  // submodule's class that code mentions is missing. NOT_FOUND if the code lacks the class of a
+  // value.
   static Result<ClassGraph> create(std::span<const Root> roots);
 
   // All code to which the graph refers. The first root's code comes first.
   const std::vector<Ref<CodeSet>>& codes() const noexcept { return codes_; }
-  // Whether nothing was changed: there is one code, it is as it was read, and every object has the
-  // class that the code declares.
+  // Whether nothing was changed: there is one root and one code, the code is as it was read, and
+  // every object has the class that the code declares.
   bool is_as_read() const noexcept { return is_as_read_; }
   const std::vector<Node>& nodes() const noexcept { return nodes_; }
   // find() gives the node of a module object, or of a definition. Null: the graph does not need it.
@@ -77,7 +80,9 @@ class ClassGraph {
   CodeSet* code_of(const value::Value& value) const;
 
   // The constants of all codes as one list. All constants of the first root's code come first, in
-  // their order. constant_index() says which place a constant has in this list.
+  // their order. Then come the constants of other code that some node mentions, without those that
+  // equal an earlier one. constant_index() says which place a constant has in this list, and throws
+  // std::out_of_range for a constant that is not in it.
   const std::vector<ValueRef>& constants() const noexcept { return constants_; }
   size_t constant_index(const CodeSet* code, size_t index) const;
 

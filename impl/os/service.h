@@ -20,7 +20,8 @@ using ServiceHandler = void (*)(int fd, bool readable, bool hung_up) noexcept;
 
 // Serves an fd. An fd that is served already keeps its handler. Starts the thread, unless the
 // process chose to have none. The caller may hold locks of a rank below 25, which is the service's
-// own lock rank (base/fork.h). The same holds for every function here but poll_service().
+// own lock rank (base/fork.h). This lock rule holds for every function here but poll_service().
+// serve_fd(), serve_hang_up() and add_work() can throw std::bad_alloc.
 Status serve_fd(int fd, ServiceHandler handler);
 // Does what serve_fd() does, but `handler` is called only when the peer of `fd` has hung up, and
 // not when there is something to read.
@@ -40,7 +41,8 @@ void call_later(void (*tick)() noexcept, int64_t after_ns) noexcept;
 Status add_work(bool (*slice)() noexcept);
 
 // Whether the caller is the service thread. All fds, ticks and work wait for this thread, so it may
-// wait for nobody.
+// wait for nobody. False on a thread that is in poll_service(). Stays true in a child that was
+// forked on the service thread.
 bool on_service_thread() noexcept;
 
 // Chooses to have no thread: the user polls service_fd() and calls poll_service(). INVALID_ARGUMENT

@@ -28,6 +28,8 @@ class Cancel {
 struct Wait {
   int64_t timeout_ns = -1;  // < 0: for ever; 0: do not wait
   Cancel* cancel = nullptr;
+  // True: a signal ends a wait with INTERRUPTED. False: until_ready() goes on after a signal, and
+  // pause() returns success early. With timeout 0 there is no wait that a signal could end.
   bool interruptible = false;
 };
 
@@ -39,7 +41,8 @@ class Waiter {
   // Waits until `fd` has one of `events` (or POLLHUP/POLLERR, which count as ready). Fails with
   // WOULD_BLOCK (timeout 0), TIMEOUT, INTERRUPTED, CANCELLED. With timeout 0 it still looks once. A
   // triggered cancel wins over readiness. `awaited`, a noun, is named in the message, and so is
-  // `fd`. If `other` is >= 0, it is a second fd that can end the wait.
+  // `fd`. If `other` is >= 0, it is polled for the same events, and success does not say which of
+  // the two is ready. INVALID_ARGUMENT (detail "fd") for an fd that is not open.
   Status until_ready(int fd, short events, const char* awaited, int other = -1);
   // Sleeps for at most `nanoseconds`. It is for callers that wait for something which no fd
   // reports, and that have just looked. Fails with WOULD_BLOCK, TIMEOUT, INTERRUPTED, CANCELLED.

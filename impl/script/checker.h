@@ -31,6 +31,8 @@ enum class Unrolled : uint8_t {
   kNever,  // the loop is over an empty tuple, and its body is not compiled
 };
 
+// Each call of function() needs a Checker of its own, because self_, returns_ and scope_ keep what
+// function() put into them.
 class Checker {
  public:
   Checker(const Environment& environment, const Source& source, const CheckOptions& options,
@@ -64,7 +66,9 @@ class Checker {
     const value::Type* type = nullptr;  // null: not known
     bool may_hold_tensor = true;
     bool is_starred = false;
-    const value::Type* sure = nullptr;  // sure_type()
+    // The sure_type() of the value (meaning.h): its type, if PyTorch certainly has the same. Null:
+    // it may have another.
+    const value::Type* sure = nullptr;
     Range range;
   };
   using Operands = std::vector<Operand>;
@@ -129,6 +133,10 @@ class Checker {
   Status constant_entry(std::string_view name, Range where);
 
   // checker_calls.cc
+  // `skip` is the number of leading positional arguments of `call` that the callee does not get,
+  // such as the function that `fork` is given. `given` has the other arguments in their order.
+  // `receiver` is the number of leading parameters that a call does not give: 1 for a method.
+  // `shown` is the operator's name as code writes it, "torch.relu", for messages.
   Status call(const Expr& expr, Meaning* out);
   Status call_global(const Expr& expr, Global global, Meaning* out);
   Status call_operator(const Expr& call, const Meaning& callee, const Operands& given, size_t skip,
@@ -190,7 +198,7 @@ class Checker {
   // Returns the error `what`. Returns success in quiet code, and the caller goes on.
   Status refuse(Range range, const std::string& what) const;
   // Whether this code is quiet: PyTorch may not compile it at all, so the checker refuses nothing
-  // and counts nothing as used.
+  // and counts nothing as used. Only note_versioned() fills Uses::versioned_operators all the same.
   bool is_quiet() const noexcept { return quiet_ > 0; }
 
   const Environment& environment_;
@@ -200,8 +208,8 @@ class Checker {
   Scope scope_;
   int quiet_ = 0;     // how many constructs around this point make it quiet
   int closures_ = 0;  // how many nested functions are around this point
-  const FunctionDeclaration* self_ = nullptr;
-  const value::Type* returns_ = nullptr;  // null: not annotated
+  const FunctionDeclaration* self_ = nullptr;  // of the function that is checked; null: none
+  const value::Type* returns_ = nullptr;       // null: not annotated
   std::vector<value::TypeRef> kept_types_;
 };
 

@@ -59,6 +59,8 @@ const bool g_cache_fork_hooks = [] {
   return true;
 }();
 
+// By now intern() may have put a new object in the place of this one. ObjectTable::erase() removes
+// exactly the given object, so the new one stays.
 void forget_segment(Segment* segment) noexcept {
   CacheState& all = cache_state();
   const std::lock_guard<std::mutex> lock(all.mutex);

@@ -20,7 +20,8 @@ Ref<storage::Storage> find_storage(const memory::Segment* segment, uint64_t offs
 
 // Adds an object, unless the cache has a living object with the same key. In that case the living
 // object is returned, and `storage` stays the caller's. It also stays the caller's if the call
-// throws std::bad_alloc.
+// throws std::bad_alloc. intern_segment() takes its reference by value, and releases it in both
+// cases.
 Ref<memory::Segment> intern_segment(Ref<memory::Segment> segment);
 Ref<storage::Storage> intern_storage(Ref<storage::Storage>&& storage);
 

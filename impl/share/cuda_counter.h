@@ -53,14 +53,17 @@ class CudaCounter {
 };
 
 // No more counters are taken from the current file. The file goes with the last of its counters
-// that is held.
+// that is held. A fork hook calls this in the child, because the parent goes on with the file.
 void end_cuda_counter_file() noexcept;
 
 // Subtracts 1 from a counter, as a receiver does once for each message. It opens the file that has
 // the name at this moment. A missing file is success, because its maker is gone. INVALID_ARGUMENT
 // for a name outside /dev/shm or a slot beyond the file. CORRUPT for a file that is no counter
-// file, and for a counter that is not above 0. Only a file of exactly the size that Tenon and
-// PyTorch make is written, so that a stranger's name does not lead to somebody's tensor by mistake.
+// file, and for a counter that is not above 0. A counter file has exactly the size that Tenon and
+// PyTorch make. It has Tenon's magic and the prefix "tenon-cuda-", or a PyTorch name and a head
+// that is otherwise zero. No other file is written, so that a stranger's name does not lead to
+// somebody's tensor by mistake. The call can block for about 1 s (kLookTries) while another process
+// checks whether the file is dead.
 Status release_cuda_counter(std::string_view name, uint64_t slot);
 
 struct CudaCounterFile;
@@ -68,9 +71,9 @@ struct CudaCounterFile;
 // The receiver's side of one message's counter. After keep() the destructor decrements the counter.
 // Without keep() the message stays as valid as it was, because opening it may still fail.
 //
-// The constructor finds, checks and maps the file as release_cuda_counter() does. One mapping
-// serves all held counters of a file. So letting go is an atomic step in memory, and neither opens
-// nor closes a file, which would wake every process that watches /dev/shm.
+// The constructor finds, checks and maps the file as release_cuda_counter() does, and can block as
+// long. One mapping serves all held counters of a file. So letting go is an atomic step in memory,
+// and neither opens nor closes a file, which would wake every process that watches /dev/shm.
 //
 // Decrementing is safe after the sender unlinked the file, ended or was killed: then no process
 // observes it. A new file that gets the same name is never mistaken for the mapped file. If the
@@ -89,7 +92,7 @@ class CudaCounterHold {
   bool is_kept_ = false;
   std::shared_ptr<const CudaCounterFile> file_;
   // Not empty: the file could not be opened for a reason that may pass, such as a lack of fds. The
-  // destructor tries again.
+  // destructor then opens the counter file that has this name at that moment.
   std::string name_;
   uint64_t slot_;
 };

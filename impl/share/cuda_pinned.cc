@@ -30,7 +30,9 @@ class PinnedTail final : public memory::SegmentTail {
   void after_unmap() noexcept override {}
 
  private:
-  int32_t device_;  // the device for which the segment was registered
+  // The device for which the segment was registered. A later pin_cuda() for another device finds
+  // this tail, and only asks for the address there.
+  int32_t device_;
   uint64_t generation_;
 };
 

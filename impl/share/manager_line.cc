@@ -22,7 +22,9 @@ namespace {
 using os::Fd;
 using os::Waiter;
 
-// The most idle connections, and the most kept deallocations, for each manager.
+// The most idle connections, and the most kept deallocations, for each manager. A kept deallocation
+// is a message to the manager for which its socket had no room. Beyond the most, an idle connection
+// is closed, and a deallocation is lost.
 constexpr size_t kIdleMost = 4;
 constexpr size_t kUnsentMost = 100'000;
 
@@ -41,7 +43,8 @@ ManagerLineTable& manager_line_table() noexcept { return immortal<ManagerLineTab
 
 // A forked child makes its own connections: otherwise its messages would come over a connection
 // that the manager knows as the parent's. A connection that another thread had taken from the table
-// at the fork stays open in the child, which does the manager no harm.
+// at the fork stays open in the child, which does the manager no harm. The parent's kept
+// deallocations go too, because the child would send them a second time. `own_folder` stays.
 void forget_manager_line_in_child() noexcept {
   manager_line_table().lines.clear();
   manager_line_table().mutex.unlock();

@@ -49,10 +49,11 @@ struct Packed {
 // blocks are retired.
 enum class Leases { kNo, kYes };
 // `let_write`: also lend a device's read-only storages when the receiver would be able to write
-// them. Without leases, storages of a device are refused.
+// them. Without leases, storages of a device are refused. After an error `packed` is half filled,
+// and the caller clears it.
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write = false);
 
-// Lends one storage, with a lease and without a tensor.
+// Lends one storage, with a lease and without a tensor. `packed` is as for pack().
 Status pack_storage(const Ref<storage::Storage>& storage, memory::Access access, Packed* packed);
 
 // The opener's access to one segment: a mapping to share, an fd to read from for private openings,
@@ -68,8 +69,10 @@ std::vector<uint64_t> needed_nbytes(const DescriptorContent& content);
 
 // Opens the storages and makes the message. `content` must have passed decode_descriptor().
 // `resolved` has an entry for each segment, and `leases` has one for each storage or is empty.
-// Opened storages are put into `storages`. A call that threw for want of memory can be repeated
-// with them and continues there.
+// Opened storages are put into `storages`, after an error too. A storage takes its lease out of
+// `leases`. A lease that a storage of the CPU does not take ends. A call that threw for want of
+// memory can be repeated with the same `storages` and `leases` and continues there. It needs
+// `content` anew.
 Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
                                         std::span<const Resolved> resolved,
                                         std::span<memory::Lease> leases,
