@@ -339,9 +339,8 @@ impl Composite {
     /// where.
     pub fn check(&self) -> Result<Composite> {
         // SAFETY: self keeps the composite alive; out is ours.
-        Ok(Composite {
-            raw: make(|out, err| unsafe { sys::tenon_composite_check(self.as_raw(), out, err) })?,
-        })
+        let raw = make(|out, err| unsafe { sys::tenon_composite_check(self.as_raw(), out, err) })?;
+        Ok(Composite { raw })
     }
 
     /// The C library's pointer; borrowed, it is released with self.

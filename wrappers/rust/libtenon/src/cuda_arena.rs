@@ -50,8 +50,8 @@ impl CudaArenaOptions {
             transport: self.transport.raw(),
             capacity_nbytes: self.capacity_nbytes,
         };
-        // SAFETY: options is borrowed for the call; what comes is a new reference.
         Ok(CudaArena {
+            // SAFETY: options is borrowed for the call; what comes is a new reference.
             raw: make(|out, err| unsafe { sys::tenon_cuda_arena_new(&options, out, err) })?,
         })
     }

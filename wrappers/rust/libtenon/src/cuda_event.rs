@@ -62,8 +62,8 @@ impl CudaEvent {
     /// An event, which is complete until it is recorded.
     pub fn new(options: CudaEventOptions) -> Result<CudaEvent> {
         let options = options.raw();
-        // SAFETY: the options are borrowed for the call; what comes is a new reference.
         Ok(CudaEvent {
+            // SAFETY: the options are borrowed for the call; what comes is a new reference.
             raw: make(|out, err| unsafe { sys::tenon_cuda_event_new(&options, out, err) })?,
         })
     }

@@ -77,8 +77,8 @@ impl fmt::Debug for Ticket {
 /// # Ok::<(), tenon::Error>(())
 /// ```
 pub fn deposit(message: &Message) -> Result<Ticket> {
-    // SAFETY: the message is borrowed for the call.
     Ok(Ticket {
+        // SAFETY: the message is borrowed for the call.
         raw: make(|out, err| unsafe { sys::tenon_message_deposit(message.as_raw(), out, err) })?,
     })
 }

@@ -55,8 +55,8 @@ impl Descriptor {
             flags,
             reserved: 0,
         };
-        // SAFETY: both are borrowed for the call.
         Ok(Descriptor {
+            // SAFETY: both are borrowed for the call.
             raw: make(|out, err| unsafe {
                 sys::tenon_descriptor_new(message.as_raw(), &options, out, err)
             })?,

@@ -328,9 +328,9 @@ impl Module {
     pub fn opnames(&self, methods: &[&str]) -> Result<Vec<String>> {
         let methods = joined(methods)?;
         let raw_methods = methods.as_ref().map_or(ptr::null(), |methods| methods.as_ptr());
-        // SAFETY: self keeps the module, the lock keeps changes away, and the methods are borrowed
-        // for the call. The list is this function's.
         tree::look(|| {
+            // SAFETY: self keeps the module, the lock keeps changes away, and the methods are
+            // borrowed for the call. The list is this function's.
             Ok(names(make(|out, err| unsafe {
                 sys::tenon_export_opnames(self.as_raw(), raw_methods, out, err)
             })?))

@@ -274,8 +274,8 @@ impl Module {
             foreign_endian: 0,
             without_crc: 0,
         };
-        // SAFETY: self keeps it; raw is of its own struct_size.
         tree::look(|| {
+            // SAFETY: self keeps it; raw is of its own struct_size.
             check(|err| unsafe { sys::tenon_module_import_report(self.as_raw(), &mut raw, err) })
         })?;
         Ok(ImportReport {

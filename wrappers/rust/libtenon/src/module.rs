@@ -359,8 +359,8 @@ impl Module {
 
     /// All members, in the order in which the class declares them, methods last.
     pub fn members(&self) -> Result<Vec<Member>> {
-        // SAFETY: as above; out is ours.
         tree::look(|| {
+            // SAFETY: as above; out is ours.
             members(make(|out, err| unsafe { sys::tenon_module_members(self.as_raw(), out, err) })?)
         })
     }
@@ -368,8 +368,8 @@ impl Module {
     /// The member of a path; [`ErrorKind::NotFound`] names the part that is not there.
     pub fn find(&self, path: &str) -> Result<Member> {
         let path = c_text(path, "the path")?;
-        // SAFETY: as above.
         let found = tree::look(|| {
+            // SAFETY: as above.
             members(make(|out, err| unsafe {
                 sys::tenon_module_find(self.as_raw(), path.as_ptr(), out, err)
             })?)
@@ -398,8 +398,8 @@ impl Module {
     /// and `__setstate__` has a state in an archive and no attributes; [`value`](Module::value)
     /// gives a state, or a part of it: `"conv.state[0]"`.
     pub fn states(&self) -> Result<Vec<String>> {
-        // SAFETY: as above.
         tree::look(|| {
+            // SAFETY: as above.
             Ok(names(make(|out, err| unsafe {
                 sys::tenon_module_states(self.as_raw(), out, err)
             })?))
@@ -409,8 +409,8 @@ impl Module {
     /// Every parameter, buffer and tensor of a state below, named by its path, in the order of the
     /// tree; a shared one under each of its paths. Those that are None are left out.
     pub fn tensors(&self) -> Result<Vec<Member>> {
-        // SAFETY: as above.
         tree::look(|| {
+            // SAFETY: as above.
             members(make(|out, err| unsafe { sys::tenon_module_tensors(self.as_raw(), out, err) })?)
         })
     }
@@ -431,8 +431,8 @@ impl Module {
 
     /// The files beside the module.
     pub fn extra_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
-        // SAFETY: as above.
         tree::look(|| {
+            // SAFETY: as above.
             files(make(|out, err| unsafe {
                 sys::tenon_module_extra_files(self.as_raw(), out, err)
             })?)
@@ -442,8 +442,8 @@ impl Module {
     /// The code of its classes and functions, as an export writes it: one file for each qualifier,
     /// `"__torch__/my/layers.py"`.
     pub fn code_files(&self) -> Result<Vec<(String, String)>> {
-        // SAFETY: as above.
         let found = tree::look(|| {
+            // SAFETY: as above.
             files(make(|out, err| unsafe {
                 sys::tenon_module_code_files(self.as_raw(), out, err)
             })?)
@@ -456,8 +456,8 @@ impl Module {
 
     /// What `CONSTANTS.c0`, `CONSTANTS.c1`, … are in the code.
     pub fn constants(&self) -> Result<Vec<Value>> {
-        // SAFETY: as above.
         tree::look(|| {
+            // SAFETY: as above.
             Value::new(|out, err| unsafe { sys::tenon_module_constants(self.as_raw(), out, err) })
         })?
         .items()
@@ -467,8 +467,8 @@ impl Module {
     /// newest PyTorch takes, or the other way round, and what an import found, such as operators
     /// that have another meaning in the archive's version than today.
     pub fn warnings(&self) -> Result<Vec<String>> {
-        // SAFETY: as above.
         tree::look(|| {
+            // SAFETY: as above.
             Ok(names(make(|out, err| unsafe {
                 sys::tenon_module_warnings(self.as_raw(), out, err)
             })?))
@@ -478,8 +478,8 @@ impl Module {
     /// The qualified name of its class.
     pub fn class_name(&self) -> Result<String> {
         let raw = self.as_raw();
-        // SAFETY: as above; the buffer is as large as said.
         tree::look(|| {
+            // SAFETY: as above; the buffer is as large as said.
             sized(|out, capacity, nbytes, err| unsafe {
                 sys::tenon_module_class_name(raw, out, capacity, nbytes, err)
             })

@@ -328,12 +328,12 @@ unsafe fn read_node(node: &sys::tenon_object_node, made: &mut Vec<Object>) -> Re
             Error::new(ErrorKind::Corrupt, format!("a text is no UTF-8: {error}"))
         })?),
         sys::TENON_OBJECT_BYTES => Object::Bytes(bytes()),
-        // SAFETY: a living tensor (above).
         sys::TENON_OBJECT_TENSOR => {
+            // SAFETY: a living tensor (above).
             Object::Tensor(unsafe { retained(node.tensor) }.ok_or_else(unknown)?)
         }
-        // SAFETY: a living composite (above).
         sys::TENON_OBJECT_COMPOSITE => {
+            // SAFETY: a living composite (above).
             Object::Composite(unsafe { Composite::retained(node.composite) }.ok_or_else(unknown)?)
         }
         sys::TENON_OBJECT_TUPLE => Object::Tuple(take(count)),

@@ -49,8 +49,8 @@ impl Package {
     pub fn open(path: impl AsRef<Path>, options: &ImportOptions<'_>) -> Result<Package> {
         let path = c_path(path.as_ref())?;
         let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
-        // SAFETY: all is borrowed for the call; what comes is a new reference.
         Ok(Package {
+            // SAFETY: all is borrowed for the call; what comes is a new reference.
             raw: make(|out, err| unsafe {
                 sys::tenon_package_open(path.as_ptr(), &raw, out, err)
             })?,

@@ -141,8 +141,8 @@ impl<'a> StorageOptions<'a> {
     }
 
     fn new_raw(&self, frozen: bool, nbytes: u64) -> Result<NonNull<sys::tenon_storage>> {
-        // SAFETY: options is borrowed for the call (rule 4 in tenon.h).
         self.with_raw(frozen, |options| {
+            // SAFETY: options is borrowed for the call (rule 4 in tenon.h).
             make(|out, err| unsafe { sys::tenon_storage_new(options, nbytes, out, err) })
         })
     }

@@ -44,8 +44,8 @@ impl Value {
     /// The keys of a dict, in the order of its items.
     pub fn keys(&self) -> Result<Vec<Value>> {
         (0..self.raw_count())
-            // SAFETY: self keeps it alive; out is ours.
             .map(|index| {
+                // SAFETY: self keeps it alive; out is ours.
                 Value::new(|out, err| unsafe {
                     sys::tenon_value_key(self.as_raw(), index, out, err)
                 })
@@ -74,8 +74,8 @@ impl Value {
     /// An attribute of an object, or what a dict has under that str.
     pub fn find(&self, name: &str) -> Result<Value> {
         let name = c_text(name, "the name")?;
-        // SAFETY: name is borrowed for the call; out is ours.
         self.look(|| {
+            // SAFETY: name is borrowed for the call; out is ours.
             Value::new(|out, err| unsafe {
                 sys::tenon_value_find(self.as_raw(), name.as_ptr(), out, err)
             })
@@ -154,8 +154,8 @@ impl Value {
     /// `found`.
     pub fn check(&self, type_text: &str) -> Result<()> {
         let type_text = c_text(type_text, "the type")?;
-        // SAFETY: the type is borrowed for the call.
         tree::look(|| {
+            // SAFETY: the type is borrowed for the call.
             check(|err| unsafe { sys::tenon_value_check(self.as_raw(), type_text.as_ptr(), err) })
         })
     }

@@ -43,8 +43,8 @@ impl Weights {
     pub fn open(path: impl AsRef<Path>, options: &ImportOptions<'_>) -> Result<Weights> {
         let path = c_path(path.as_ref())?;
         let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
-        // SAFETY: all is borrowed for the call; what comes is a new reference.
         Ok(Weights {
+            // SAFETY: all is borrowed for the call; what comes is a new reference.
             raw: make(|out, err| unsafe {
                 sys::tenon_open_weights(path.as_ptr(), &raw, out, err)
             })?,

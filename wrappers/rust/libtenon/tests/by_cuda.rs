@@ -36,8 +36,8 @@ fn one_answer() {
         counter: "/tenon-cuda-none".to_owned(),
         ..CudaHandle::default()
     };
-    // SAFETY: the default stream.
     assert_eq!(
+        // SAFETY: the default stream.
         unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(),
         ErrorKind::Unsupported
     );
@@ -69,8 +69,8 @@ fn only_device_memory_is_lent_so() {
 fn what_is_wrong_without_a_call() {
     for counter in ["/a\0b", &"a".repeat(256)] {
         let handle = CudaHandle { counter: counter.to_owned(), ..CudaHandle::default() };
-        // SAFETY: the default stream.
         assert_eq!(
+            // SAFETY: the default stream.
             unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(),
             ErrorKind::InvalidArgument
         );

@@ -120,8 +120,8 @@ fn what_is_refused() {
     }
     assert_eq!(CudaArenaOptions::new().create().unwrap_err().kind(), ErrorKind::InvalidArgument);
     let (one, _other) = common::pair();
-    // SAFETY: the default stream.
     assert_eq!(
+        // SAFETY: the default stream.
         unsafe { one.set_stream(-1, null_mut()) }.unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );

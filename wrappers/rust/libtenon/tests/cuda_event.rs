@@ -20,8 +20,8 @@ fn without_a_device() {
         return;
     }
     assert_eq!(CudaEvent::new(CudaEventOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);
-    // SAFETY: a handle of no event.
     assert_eq!(
+        // SAFETY: a handle of no event.
         unsafe { CudaEvent::from_ipc_handle(&[0; 64], 0) }.unwrap_err().kind(),
         ErrorKind::Unsupported
     );

@@ -125,8 +125,8 @@ fn no_view_of_another_type_or_of_what_is_not_packed_or_not_aligned() {
     assert_eq!(strided.cells::<i32>().unwrap_err().kind(), ErrorKind::NotContiguous);
     assert_eq!(strided.cells::<u32>().unwrap_err().kind(), ErrorKind::WrongElement);
     assert_eq!(strided.write_from(&[0i32; 4]).unwrap_err().kind(), ErrorKind::NotContiguous);
-    // SAFETY: it fails.
     assert_eq!(
+        // SAFETY: it fails.
         unsafe { strided.as_slice_unguarded::<i32>() }.unwrap_err().kind(),
         ErrorKind::NotContiguous
     );
