@@ -1,8 +1,13 @@
 /* A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected
- * AF_UNIX socket. It says "ready"; then the first message brings the tensors. After that each
- * message asks for something in its user bytes, and gets an answer: sum      read every float32
- * weight in place add N    add 1 to weight N of the first tensor, in place Ends when the lender
- * closes its end. */
+ * AF_UNIX socket.
+ *
+ * It says "ready". Then the first message brings the tensors. After that each message asks for
+ * something in its user bytes, and gets an answer:
+ *
+ *   sum      reads every float32 weight in place
+ *   add N    adds 1 to weight N of the first tensor, in place
+ *
+ * It ends when the lender closes its end. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-// Reads pickles that PyTorch wrote. Told on stdin what to do, one task per line with tabs between
-// its words:
+// Reads pickles that PyTorch wrote. Reads one task per line on stdin, with tabs between its words:
 //
-//   rewrite <pickle> <folder of its storages> <where to write it again>     prints the keys of the
-//   storages in the order of their use state_dict <pickle> <folder of its storages> prints one line
-//   per tensor
+//   rewrite <pickle> <folder of its storages> <where to write it again>
+//       prints the keys of the storages in the order of their use
+//   state_dict <pickle> <folder of its storages>
+//       prints one line per tensor
 //
-// and ends every task with a line "ok", or "error <code> <message>".
+// Each task ends with a line "ok", or "error <code> <message>".
 #include <cstddef>
 #include <cstdio>
 #include <fstream>

@@ -2,15 +2,20 @@
 // words:
 //
 //   pack <out> <in>...                            writes a package of modules: net.pt is the
-//   resource zoo/net.pkl rewrite <in> <out> <map, private or fill>     imports and exports again;
-//   prints what the reports say add <in> <out> <number>                       adds the number to
-//   every float parameter twice <in> <out> <method>                     replaces the method by one
-//   that returns twice what it returned combine <out> <in> <in> ...                   a new root
-//   whose forward returns the tuple of what theirs return swap <in> <path> <other> <out> another
-//   archive's root takes the place of a submodule version <in> <out> <version> exports as that
-//   version transplant <in> <from> <out> [compile]        gives <in> all tensors of <from>, and
-//   prints its states; compile:
-//                                                 exports with bytecode that is compiled here
+//                                                 resource zoo/net.pkl
+//   rewrite <in> <out> <map, private or fill>     imports and exports again; prints what the
+//                                                 reports say
+//   add <in> <out> <number>                       adds the number to every float parameter
+//   twice <in> <out> <method>                     replaces the method by one that returns twice
+//                                                 what it returned
+//   combine <out> <in> <in> ...                   a new root whose forward returns the tuple of
+//                                                 what theirs return
+//   swap <in> <path> <other> <out>                another archive's root takes the place of a
+//                                                 submodule
+//   version <in> <out> <version>                  exports as that version
+//   transplant <in> <from> <out> [compile]        gives <in> all tensors of <from>, and prints its
+//                                                 states; compile: exports with bytecode that is
+//                                                 compiled here
 //
 // and ends every task with a line "ok", or "error <code> <message>".
 #include <iostream>

@@ -1,7 +1,9 @@
-// Checks programs that tests give it: reads cases from stdin, writes a line for each.
+// Checks programs that tests give it. Reads cases from stdin, and writes a line for each.
 //
-//   case <version> <constants> <files> <roots>     then for each file: <qualifier> <nbytes>, a
-//   newline, the bytes, a newline; for each root its name
+//   case <version> <constants> <files> <roots>
+//
+// Then follow for each file: <qualifier> <nbytes>, a newline, the bytes, a newline; and for each
+// root its name.
 //
 // Answers, with tabs between: "taken <oldest> <newest or -> <because of, or -> <versioned
 // operators> <foreign namespaces>", lists joined by commas, and for each sentence about calls that

@@ -2,8 +2,9 @@
 // then its bytes. The answer is a line:
 //
 //   parse     "taken": and what was parsed, printed and parsed again is equal, and its extents are
-//   its bytes classes   likewise, and every class is one that class_parts takes print     "printed
-//   <nbytes>", and then the bytes
+//             its bytes
+//   classes   likewise, and every class is one that class_parts takes
+//   print     "printed <nbytes>", and then the bytes
 //
 // or "refused <code> <line> <column> <message>", or, of a fault of ours, "broken <what>".
 #include <iostream>

@@ -1,16 +1,15 @@
-/* One process of the storm. It makes storages under names, sends them to the others over a queue
-   that all share, opens what it gets, looks at the bytes of all that it holds, lets go, forks, and
-   is killed somewhere in between. What it finds wrong goes to standard error, and it ends with
-   status 1.
-
-   storm_peer work SEED DIRECTORY ROLE TORCH CONTROL QUEUE_IN QUEUE_OUT TORCH_QUEUE_OUT
-   storm_peer call DIRECTORY                                       one call of somebody who was
-   never here before storm_peer sweep DIRECTORY                                      of PyTorch's
-   dead names too, however young
-
-   ROLE is sender or receiver; TORCH 1: files are lent to PyTorch too. Over CONTROL come S (settle:
-   let go of everything, say what is left, do nothing more until R) and Q (end in order); there go
-   "P pid" of a child, "S ..." and "M ..." when a manager was not there. */
+/* One process of the storm. It makes storages under names, sends them to the other processes over a
+ * queue that all share, opens what it gets, reads the bytes of all that it holds, lets go, forks,
+ * and is killed somewhere in between. It prints what it finds wrong to standard error, and ends
+ * with status 1.
+ *
+ *   storm_peer work SEED DIRECTORY ROLE TORCH CONTROL QUEUE_IN QUEUE_OUT TORCH_QUEUE_OUT
+ *   storm_peer call DIRECTORY     one call of a process that was never here before
+ *   storm_peer sweep DIRECTORY    a sweep, also of PyTorch's dead names, however young they are
+ *
+ * ROLE is sender or receiver. TORCH 1: files are lent to PyTorch too. Over CONTROL come S (settle:
+ * let go of everything, say what is left, and do nothing more until R) and Q (end in order). Over
+ * it go "P pid" of a child, "S ..." and "M ..." when a manager was not there. */
 #include "capi/check.h"
 
 #define HELD 12
