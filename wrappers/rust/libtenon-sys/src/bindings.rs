@@ -2358,7 +2358,8 @@ pub struct tenon_deposit_stats {
     pub messages: u64,
     ///Segments for which their receivers may ask. It is 0 if no message waits.
     pub segments: u64,
-    ///Messages that were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, in all.
+    /**Messages that were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, or because
+ their carrier was gone (tenon_ticket_watch), in all.*/
     pub expired: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
