@@ -1,9 +1,8 @@
 // The verifier: functions that run are taken, and each wrong instruction is refused at its place.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
 #include "unit/bytecode/bytecode_kit.h"
+#include "unit/cpu_time.h"
 
 namespace tenon::bytecode::test {
 namespace {
@@ -284,9 +283,9 @@ TEST(BytecodeVerify, without_a_schema_the_first_instruction_tells_the_inputs) {
 }
 
 double seconds_for(const Function& function, Status* status) {
-  const std::clock_t begin = std::clock();
+  const double begin = cpu_seconds();
   *status = verified(function);
-  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  return cpu_seconds() - begin;
 }
 
 TEST(BytecodeVerify, hostile_functions_take_bounded_time_and_memory) {

@@ -2,15 +2,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "small_stack.h"
 #include "unit/compile/compile_kit.h"
+#include "unit/cpu_time.h"
 
 namespace tenon::compile::test {
 namespace {
-
-double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // The most memory that this process ever had, in bytes.
 size_t peak_nbytes() {

@@ -1,8 +1,7 @@
 // What an import may cost, whatever the archive: steps and memory.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
+#include "unit/cpu_time.h"
 #include "unit/module/module_kit.h"
 
 namespace tenon::module {
@@ -10,10 +9,6 @@ namespace {
 
 constexpr char kModule[] =
     "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n";
-
-double seconds_since(std::clock_t begin) {
-  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-}
 
 std::string attribute(const std::string& name, const std::string& pickled) {
   return pickled_text(name) + pickled;
@@ -26,11 +21,11 @@ TEST(ImportBounds, TuplesThatManyMembersOfAUnionMayBe) {
     code += "class " + std::string(name) + "(NamedTuple):\n  f : " + declared + "\n";
   code += kModule + ("  f : " + declared + "\n");
   const std::string bad = pickled_text("bad") + std::string(400, '\x85');
-  const std::clock_t begin = std::clock();
+  const double begin = cpu_seconds();
   refused(imported(made_archive(
               code, pickled_object("M", attribute("training", "\x88") + attribute("f", bad)))),
           Code::kCorrupt, {"data.pkl", "wanted"});
-  EXPECT_LT(seconds_since(begin), 2);
+  EXPECT_LT(cpu_seconds() - begin, 2);
 }
 
 // Each class's Union has all classes, so the pairs are as many as values times classes times
@@ -48,13 +43,13 @@ TEST(ImportBounds, AnArchiveThatAsksForTooManyStepsIsRefused) {
   for (int i = 0; i < 300; ++i) list += pickled_text("bad") + std::string(500, '\x85');
   const std::string root =
       pickled_object("M", attribute("training", "\x88") + attribute("f", list + "t"));
-  const std::clock_t begin = std::clock();
+  const double begin = cpu_seconds();
   const auto bytes = made_archive(code, root);
   const auto result = imported(bytes);
   EXPECT_FALSE(result.is_ok());
   // 64 steps for each of the bytes, of which a million take a second at most, and three on a busy
   // machine.
-  EXPECT_LT(seconds_since(begin), 200e-6 * static_cast<double>(bytes.size()) + 5)
+  EXPECT_LT(cpu_seconds() - begin, 200e-6 * static_cast<double>(bytes.size()) + 5)
       << result.status().message();
 }
 
@@ -74,10 +69,10 @@ double seconds_for_fields(int n) {
   }
   const std::string code = "class M(Module):\n  __parameters__ = [" + names +
                            "]\n  __buffers__ = [" + names + "]\n  training : bool\n" + fields;
-  const std::clock_t begin = std::clock();
+  const double begin = cpu_seconds();
   const auto module = must(imported(made_archive(code, pickled_object("M", state))));
   EXPECT_EQ(must(module->members()).size(), static_cast<size_t>(n) + 1U);
-  return seconds_since(begin);
+  return cpu_seconds() - begin;
 }
 
 TEST(ImportBounds, AClassOfManyFieldsIsReadOnce) {
@@ -91,12 +86,12 @@ double seconds_for_methods(int n) {
     code += "  def m" + std::to_string(i) +
             "(self: __torch__.M, x: Tensor) -> Tensor:\n    return torch.add(x, 1)\n";
   }
-  const std::clock_t begin = std::clock();
+  const double begin = cpu_seconds();
   const auto bytes = made_archive(code, pickled_object("M", attribute("training", "\x88")));
   const auto module = must(imported(bytes));
   EXPECT_EQ(must(module->members()).size(), static_cast<size_t>(n) + 1U);
   ok(module->check());
-  return seconds_since(begin);
+  return cpu_seconds() - begin;
 }
 
 TEST(ImportBounds, AClassOfManyMethodsIsReadOnce) {

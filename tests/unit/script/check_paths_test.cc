@@ -2,8 +2,7 @@
 // that PyTorch decides do to that.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
+#include "unit/cpu_time.h"
 #include "unit/script/check_kit.h"
 
 namespace tenon::script {
@@ -120,10 +119,9 @@ TEST(CheckPaths, TimeIsLinear) {
               " = torch.neg(" + name + ")\nelse:\n  w = " + name + "\n";
     }
     const std::string code = method(body + "return x", kParameters);
-    // Of this process alone, whatever else the machine does.
-    const std::clock_t begin = std::clock();
+    const double begin = cpu_seconds();
     EXPECT_EQ(message(check_code(code)), "taken");
-    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    return cpu_seconds() - begin;
   };
   seconds(100);
   const double once = seconds(2000);
