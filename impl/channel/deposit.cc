@@ -40,8 +40,8 @@ class Envelope final : public memory::Leased {
   std::vector<Ref<storage::Storage>> storages_;  // each keeps its segment
 };
 
-// Makes `depot` the depot of this process, with its socket, if there is none. The caller holds the
-// lock.
+// Makes `depot` the depot of this process, with its socket, unless another thread was quicker. The
+// caller holds the lock.
 Status open_depot(DepositState* all, Ref<Depot> depot) {
   if (all->depot) return Status::ok();
   TENON_ASSIGN(all->id, os::random_nonce());
@@ -64,15 +64,14 @@ Status open_depot(DepositState* all, Ref<Depot> depot) {
 // is. `looks`: how many numbered things are checked for being gone.
 Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* ticket, size_t looks) {
   std::unique_lock<std::mutex> lock(all->mutex);
-  Ref<Depot> depot;
   if (!all->depot) {
     // Both calls may take locks of a lower rank: with_spare() gives back kept memory.
     lock.unlock();
     sweep_depots();
-    TENON_ASSIGN(depot, memory::with_spare([] { return Depot::create(); }));
+    TENON_ASSIGN(Ref<Depot> depot, memory::with_spare([] { return Depot::create(); }));
     lock.lock();
+    TENON_TRY(open_depot(all, std::move(depot)));
   }
-  TENON_TRY(open_depot(all, std::move(depot)));
   ticket->pid = os::process_id();
   ticket->depot = all->id;
   ticket->rendezvous = all->name.path();
