@@ -9,8 +9,8 @@ Run this by hand when a new PyTorch is out. First, with the Python of each PyTor
 then, with any Python, over the present table and the dumps (a file's name says which PyTorch wrote
 it):
 
-    python3 tools/make_schema_table.py merge --table impl/script/schema_table_data.cc dumps/*.json
-    -o impl/script/schema_table_data.cc
+    python3 tools/make_schema_table.py merge --table impl/script/schema_table_data.cc \\
+        dumps/*.json -o impl/script/schema_table_data.cc
 
 A version without a dump keeps what the present table says of it. A version with a dump keeps the
 custom classes that another build of it had. The versions 1.13 and the newest are the two ends:
@@ -23,9 +23,9 @@ The text that is deflated there:
     #versions 1.4 1.7 ...             oldest first; below, columns of these are letters, 'a' for the
                                       first
     aten::add 1,0,2                   an operator; its overloads follow, in the order in which the
-                                      newest
-                                      PyTorch tries them. The numbers, if there are any, are the
-                                      lines that 1.13 has, in the order in which 1.13 tries them.
+                                      newest PyTorch tries them. The numbers, if there are any, are
+                                      the lines that 1.13 has, in the order in which 1.13 tries
+                                      them.
      Tensor d g Tensor self,Tensor other,*,Scalar alpha=1>Tensor
                                       name ('' is written '-'), first and last PyTorch that has it,
                                       arguments, '>', what it returns

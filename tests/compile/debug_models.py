@@ -2,12 +2,12 @@
 """Models whose calls fail, for debug_test.py. It runs under the Python of one PyTorch.
 
 debug_models.py write FOLDER       writes of each model NAME.pt, the scripted module; NAME.bare.pt,
-                                   the same without
-                                   the tables of its source; NAME.ptl and NAME.bare.ptl, PyTorch's
-                                   own bytecode of the two with debug tables
+                                   the same without the tables of its source; NAME.ptl and
+                                   NAME.bare.ptl, PyTorch's own bytecode of the two with debug
+                                   tables
 debug_models.py run ARCHIVE...     runs each archive in the lite interpreter and prints the errors
-                                   as a JSON object;
-                                   what stands before the first dot of the file's name is the model
+                                   as a JSON object; what stands before the first dot of the file's
+                                   name is the model
 debug_models.py load ARCHIVE...    the same by torch.jit.load
 """
 

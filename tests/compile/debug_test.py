@@ -6,8 +6,9 @@ for PyTorch's own archive, and more where PyTorch forgets some. With tables that
 these are lines of the user's files. Without, they are lines of the archive's code, and the archive
 has no path of the machine that wrote it.
 
-usage: debug_test.py debian|newest      Exit status 77: that PyTorch is not here, or it has no
-                                        TorchScript.
+usage: debug_test.py debian|newest
+
+Exit status 77: that PyTorch is not here, or it has no TorchScript.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 """Prints the functions of an archive's bytecode, for a person who looks for a fault in the
 compiler.
 
-usage: disassemble.py ARCHIVE [FUNCTION]          FUNCTION is a qualified name or its end, such as
-                                                  "forward"
+usage: disassemble.py ARCHIVE [FUNCTION]
+
+FUNCTION is a qualified name or its end, such as "forward".
 """
 
 import sys

@@ -2,8 +2,9 @@
 """Every module that is built by hand has the same archive, to the byte, from one language as from
 C.
 
-usage: built_test.py LANGUAGE     of C itself: from two runs. Exit status 77: this machine has not
-                                  got the language.
+usage: built_test.py LANGUAGE
+
+For C itself, two runs are compared. Exit status 77: this machine has not got the language.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 lite_peer.py write FOLDER                  saves models for the lite interpreter, with debug tables,
                                            and as flatbuffers
 lite_peer.py check OLD NEW NUMBER          compares the archives in NEW with those in OLD, to whose
-                                           float
-                                           parameters NUMBER was added: by torch.jit.load and in
-                                           lite
+                                           float parameters NUMBER was added: by torch.jit.load and
+                                           in lite
 """
 
 import math

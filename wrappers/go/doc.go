@@ -12,9 +12,9 @@
 //	message, err := tenon.NewMessage(weight)
 //	err = connection.Send(ctx, message)
 //
-//	message, err := connection.Recv(ctx) // the borrower, in another process views, err :=
-//	message.Views() err = tenon.With(views[0], func(values []float32) error { values[0] = 42; return
-//	nil })
+//	message, err := connection.Recv(ctx) // the borrower, in another process
+//	views, err := message.Views()
+//	err = tenon.With(views[0], func(values []float32) error { values[0] = 42; return nil })
 //
 // # Who closes what
 //
