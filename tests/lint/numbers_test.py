@@ -168,7 +168,7 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
     "descriptor's version": (
         (DESCRIPTOR, r"uint16_t kMajor = (\d+);\ninline constexpr uint16_t kMinor = (\d+);"),
         [
-            (DESCRIPTOR, r"structs, versions 1\.0 and ([\d.]+)\. "),
+            (DESCRIPTOR, r"structs, in versions 1\.0 and ([\d.]+)\. "),
             ("docs/format/descriptor.md", r"^# The descriptor, versions 1\.0 and ([\d.]+)$"),
         ],
     ),
