@@ -17,7 +17,7 @@ constexpr size_t kMaxHooks = 32;
 
 struct Registry {
   std::array<ForkHooks, kMaxHooks> hooks{};
-  std::array<int, kMaxHooks> ranks{};
+  std::array<LockRank, kMaxHooks> ranks{};
   size_t count = 0;
   std::atomic<bool> has_forked{false};
   std::atomic<uint32_t> forks_ended{0};
@@ -57,7 +57,7 @@ void on_child() noexcept {
 
 }  // namespace
 
-void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
+void register_fork_hooks(LockRank rank, ForkHooks hooks) noexcept {
   Registry& all = registry();
   if (all.count == kMaxHooks) __builtin_trap();  // a bug of this library, found at load
   size_t at = all.count++;

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/lock_rank.h"
+
 namespace tenon {
 
 struct ForkHooks {
@@ -17,11 +19,11 @@ struct ForkHooks {
   void (*child_unlocked)() noexcept = nullptr;
 };
 
-// Registers hooks for the life of the process. `rank` is the lock rank. The prepare functions run
-// from the lowest rank to the highest, the others from the highest to the lowest. So the ranks must
-// have the order in which the code itself takes the locks. At most 32 hooks can be registered. Call
-// this from a static initialiser.
-void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
+// Registers hooks for the life of the process. The prepare functions run from the lowest rank to
+// the highest, the others from the highest to the lowest. At most 32 hooks can be registered. Call
+// this from a static initialiser. A state with a lock registers its hooks by deriving from
+// ProcessState (base/process_state.h).
+void register_fork_hooks(LockRank rank, ForkHooks hooks) noexcept;
 
 namespace detail {
 // These two are in the header because each block and lease that comes or goes reads them inline.

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "channel/depot_packets.h"
 #include "memory/ledger.h"
 #include "os/clock.h"
@@ -32,23 +31,6 @@ using os::Fd;
 // at once. One more gets RESOURCE_EXHAUSTED. Other users' processes, except root's, get PERMISSION.
 constexpr int64_t kDepotSilenceNs = 5'000'000'000;
 constexpr size_t kMostDepotClients = 64;
-
-const bool g_deposit_fork_hooks = [] {
-  (void)deposit_state();
-  register_fork_hooks(7, {[]() noexcept { deposit_state().mutex.lock(); },
-                          []() noexcept { deposit_state().mutex.unlock(); },
-                          []() noexcept {
-                            DepositState& all = deposit_state();
-                            all.mutex.unlock();
-                            forget_depot(&all);  // its leases are the parent's
-                            all.clients.clear();
-                            all.expired = 0;
-                            all.tick_is_due = false;
-                            all.age_tick_is_due = false;
-                            all.watch_tick_is_due = false;
-                          }});
-  return true;
-}();
 
 // ---- answers
 
@@ -215,7 +197,16 @@ void on_depot_listener(int fd, bool, bool) noexcept {
 
 }  // namespace
 
-DepositState& deposit_state() noexcept { return immortal<DepositState>(); }
+DepositState& deposit_state() noexcept { return process_state<DepositState>(); }
+
+void DepositState::in_child() noexcept {
+  forget_depot(this);  // its leases are the parent's
+  clients.clear();
+  expired = 0;
+  tick_is_due = false;
+  age_tick_is_due = false;
+  watch_tick_is_due = false;
+}
 
 void sweep_things(DepositState* all, size_t looks) noexcept {
   for (auto at = all->things.begin(); looks > 0 && at != all->things.end(); --looks) {

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "base/counted.h"
+#include "base/process_state.h"
 #include "base/status.h"
 #include "channel/deposit_limits.h"
 #include "channel/deposit_watch.h"
@@ -42,9 +42,8 @@ struct DepotClient {
   int64_t since_ns = 0;
 };
 
-// The lock `mutex` guards all other fields. It has lock rank 7 (base/fork.h).
-struct DepositState {
-  std::mutex mutex;
+// `mutex` guards all fields.
+struct DepositState : ProcessState<LockRank::kDeposits> {
   Ref<memory::Depot> depot;
   DepotId id{};
   share::Filename name;
@@ -65,6 +64,8 @@ struct DepositState {
   bool tick_is_due = false;    // a tick that drops silent clients is requested
   bool age_tick_is_due = false;    // a tick that applies DepositLimits::age_ns is requested
   bool watch_tick_is_due = false;  // a tick that checks the watches is requested
+
+  void in_child() noexcept;
 };
 
 DepositState& deposit_state() noexcept;

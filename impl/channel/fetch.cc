@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/fork.h"
-#include "base/immortal.h"
 #include "base/keyed_hash.h"
+#include "base/process_state.h"
 #include "channel/deposit.h"
 #include "channel/deposit_server.h"
 #include "channel/depot_packets.h"
@@ -80,34 +80,25 @@ constexpr size_t kFewLinks = 8;
 // With more links than this, the lenders are checked only when the number of links has doubled.
 constexpr size_t kLookedAtEachTime = 64;
 
-struct FetchState {
-  std::mutex mutex;
+struct FetchState : ProcessState<LockRank::kFetch> {
   std::map<DepotId, std::shared_ptr<Link>> links;
   size_t look_at = kFewLinks;  // with so many links, all links to lenders that are gone are removed
+
+  // A forked child meets each lender itself. The child's copies of the tokens are closed. A link
+  // that another thread of the parent was using may be torn, so it is leaked.
+  void in_child_unlocked() noexcept {
+    for (auto& [id, link] : links) {
+      if (link->mutex.try_lock()) {
+        link->mutex.unlock();
+      } else {
+        (void)new (std::nothrow) std::shared_ptr<Link>(link);
+      }
+    }
+    links.clear();
+  }
 };
 
-FetchState& fetch_state() noexcept { return immortal<FetchState>(); }
-
-// Runs in a forked child, which meets each lender itself. The child's copies of the tokens are
-// closed. A link that another thread of the parent was using may be torn, so it is leaked.
-void forget_links_in_child() noexcept {
-  for (auto& [id, link] : fetch_state().links) {
-    if (link->mutex.try_lock()) {
-      link->mutex.unlock();
-    } else {
-      (void)new (std::nothrow) std::shared_ptr<Link>(link);
-    }
-  }
-  fetch_state().links.clear();
-}
-
-const bool g_fetch_fork_hooks = [] {
-  (void)fetch_state();
-  register_fork_hooks(7, {[]() noexcept { fetch_state().mutex.lock(); },
-                          []() noexcept { fetch_state().mutex.unlock(); },
-                          []() noexcept { fetch_state().mutex.unlock(); }, &forget_links_in_child});
-  return true;
-}();
+FetchState& fetch_state() noexcept { return process_state<FetchState>(); }
 
 // Whether a link is kept. Its lender has been met, and the caller holds the link's lock.
 bool is_worth_keeping(const Link& link) {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "os/limits.h"
 #include "os/service.h"
 #include "os/socket.h"
@@ -32,8 +32,7 @@ struct Lent {
   uint32_t lenders = 0;  // the lenders that are watched and not gone
 };
 
-struct LenderWatchState {
-  std::mutex mutex;
+struct LenderWatchState : ProcessState<LockRank::kLenderWatch> {
   std::unordered_map<int, std::shared_ptr<LenderWatch>> watches;  // by socket
   std::unordered_map<const Storage*, Lent> lent;
 
@@ -45,22 +44,15 @@ struct LenderWatchState {
     lent.erase(found);
     return last;
   }
-};
-LenderWatchState& lender_watch_state() noexcept { return immortal<LenderWatchState>(); }
 
-// A forked child has no thread that hears a hang-up, and the connections are its parent's. Received
-// storages stay as they are.
-const bool g_lender_watch_fork_hooks = [] {
-  (void)lender_watch_state();
-  register_fork_hooks(24, {[]() noexcept { lender_watch_state().mutex.lock(); },
-                           []() noexcept { lender_watch_state().mutex.unlock(); },
-                           []() noexcept {
-                             lender_watch_state().mutex.unlock();
-                             lender_watch_state().watches.clear();
-                             lender_watch_state().lent.clear();
-                           }});
-  return true;
-}();
+  // A forked child has no thread that hears a hang-up, and the connections are its parent's.
+  // Received storages stay as they are.
+  void in_child() noexcept {
+    watches.clear();
+    lent.clear();
+  }
+};
+LenderWatchState& lender_watch_state() noexcept { return process_state<LenderWatchState>(); }
 
 bool is_lent(const Storage& storage) noexcept {
   return storage.device_memory() != nullptr ? storage.nbytes() > 0 : !storage.is_own();

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "memory/arena_segment.h"
 #include "memory/ledger.h"
 #include "memory/spare.h"
@@ -14,19 +13,12 @@
 
 namespace tenon::memory {
 
-ArenaState& arena_state() noexcept { return immortal<ArenaState>(); }
-
-namespace {
-
-constexpr uint64_t kFirstReserve = uint64_t{256} << 10;
-constexpr uint32_t kMostSkipped = 256;
-constexpr uint64_t kLookFirstNbytes = uint64_t{1} << 20;
+ArenaState& arena_state() noexcept { return process_state<ArenaState>(); }
 
 // The child must not hand out blocks of the parent's segments, nor may its releases touch the
 // parent's lists. So it forgets both. Storages that it inherited hold their segments themselves.
-void forget_in_child() noexcept {
-  ArenaState& all = arena_state();
-  for (auto& home : all.homes) {
+void ArenaState::in_child_unlocked() noexcept {
+  for (auto& home : homes) {
     // Inherited storages still point to these records. made_by_this_process() keeps their releases
     // from going further. The records are small, and are leaked.
     for (auto& segment : home) {
@@ -35,31 +27,27 @@ void forget_in_child() noexcept {
     }
     home.clear();
   }
-  all.lent.clear();
-  all.live_nbytes = 0;
-  all.inherited_blocks.fetch_add(all.live_blocks, std::memory_order_relaxed);
-  all.live_blocks = 0;
-  all.lent_nbytes = 0;
-  all.retired_nbytes = 0;
-  all.public_board.forget_in_child();
-  all.board_users = 0;
-  all.ledgers = 0;
+  lent.clear();
+  live_nbytes = 0;
+  inherited_blocks.fetch_add(live_blocks, std::memory_order_relaxed);
+  live_blocks = 0;
+  lent_nbytes = 0;
+  retired_nbytes = 0;
+  public_board.forget_in_child();
+  board_users = 0;
+  ledgers = 0;
   const board::ArenaFigures none{};
   for (uint32_t mode = 0; mode < kModes; ++mode) {
-    all.figures[mode] = &all.own_figures[mode];
-    board::copy(none, all.figures[mode]);
+    figures[mode] = &own_figures[mode];
+    board::copy(none, figures[mode]);
   }
 }
 
-const bool g_arena_fork_hooks = [] {
-  (void)arena_state();
-  // forget_in_child() runs when the lock is free. It needs no lock, because the child has one
-  // thread, and it may hold none, because the end of a segment takes locks of lower rank.
-  register_fork_hooks(10, {[]() noexcept { arena_state().mutex.lock(); },
-                           []() noexcept { arena_state().mutex.unlock(); },
-                           []() noexcept { arena_state().mutex.unlock(); }, &forget_in_child});
-  return true;
-}();
+namespace {
+
+constexpr uint64_t kFirstReserve = uint64_t{256} << 10;
+constexpr uint32_t kMostSkipped = 256;
+constexpr uint64_t kLookFirstNbytes = uint64_t{1} << 20;
 
 Status reserve_front(ArenaSegment* home, uint64_t end) {
   if (end <= home->reserved) return Status::ok();

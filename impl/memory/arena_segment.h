@@ -1,7 +1,7 @@
 // The record of one segment of an arena, and the state that all arenas of this process share. Only
 // the .cc files of memory/ use this header.
 //
-// "The arenas' lock", or "the lock" here, is ArenaState::mutex. It has lock rank 10 (base/fork.h).
+// "The arenas' lock", or "the lock" here, is ArenaState::mutex.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/counted.h"
+#include "base/process_state.h"
 #include "memory/arena.h"
 #include "memory/board.h"
 #include "memory/lent_index.h"
@@ -59,8 +59,8 @@ struct ArenaSegment {
 using HomeSegments = std::vector<std::unique_ptr<ArenaSegment>>;
 inline constexpr uint32_t kHomesOfMode = 2;
 
-struct ArenaState {
-  std::mutex mutex;  // guards every field here and in ArenaSegment that is not atomic
+// `mutex` guards every field here and in ArenaSegment that is not atomic.
+struct ArenaState : ProcessState<LockRank::kArenas> {
   std::array<HomeSegments, kModes * kHomesOfMode> homes;
   // Returns the home for blocks of this size.
   HomeSegments& home(Mode mode, uint64_t nbytes) noexcept {
@@ -90,6 +90,8 @@ struct ArenaState {
   std::array<board::ArenaFigures, kModes> own_figures{};
   std::array<board::ArenaFigures*, kModes> figures{&own_figures[0], &own_figures[1],
                                                    &own_figures[2]};
+
+  void in_child_unlocked() noexcept;
 };
 ArenaState& arena_state() noexcept;
 

@@ -8,33 +8,24 @@
 #include <mutex>
 #include <vector>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "memory/ledgers.h"
 #include "os/service.h"
 
 namespace tenon::memory {
 namespace {
 
-struct ArenaWaitState {
-  std::mutex mutex;
+struct ArenaWaitState : ProcessState<LockRank::kArenaWait> {
   std::vector<os::Cancel*> events;  // one for each thread that waits
   std::atomic<size_t> count{0};
+
+  void in_child() noexcept {
+    events.clear();
+    count = 0;
+  }
 };
 
-ArenaWaitState& arena_wait_state() noexcept { return immortal<ArenaWaitState>(); }
-
-const bool g_arena_wait_fork_hooks = [] {
-  (void)arena_wait_state();
-  register_fork_hooks(11, {[]() noexcept { arena_wait_state().mutex.lock(); },
-                           []() noexcept { arena_wait_state().mutex.unlock(); },
-                           []() noexcept {
-                             arena_wait_state().mutex.unlock();
-                             arena_wait_state().events.clear();
-                             arena_wait_state().count = 0;
-                           }});
-  return true;
-}();
+ArenaWaitState& arena_wait_state() noexcept { return process_state<ArenaWaitState>(); }
 
 // While a Listening lives, signal_space() triggers the event, and borrowers ring after each
 // release.

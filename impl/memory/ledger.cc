@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "memory/depot.h"
 #include "memory/lease_page.h"
 #include "memory/ledgers.h"
@@ -25,38 +25,24 @@ std::atomic<uint64_t> g_next_ledger_id{1};
 // its ledger is registered, and while TokenFds close their fds. fork copies the fd table first and
 // the memory later. Without the lock, another thread could close an fd in between, and nobody in
 // the child would know of the child's copy.
-struct Travelling {
-  std::mutex mutex;
+struct TokenFdList : ProcessState<LockRank::kTokenFds> {
   TokenFds* first = nullptr;
+
+  // A copy of a token in the child would hide the hang-up, even if the message that carries it is
+  // still being sent. TokenFds whose last reference is gone were just waiting for the lock in their
+  // destructor, in a thread that the child does not have. So their fds are closed even if
+  // `is_childs_too`.
+  void in_child() noexcept {
+    for (TokenFds* each = first; each != nullptr; each = each->next) {
+      if (each->is_childs_too && !each->weak_from_this().expired()) continue;
+      each->token.reset();
+      each->page.reset();
+      each->bell.reset();
+    }
+  }
 };
 
-Travelling& travelling() noexcept { return immortal<Travelling>(); }
-
-// A copy of a token in the child would hide the hang-up, even if the message that carries it is
-// still being sent. TokenFds whose last reference is gone were just waiting for the lock in their
-// destructor, in a thread that the child does not have. So their fds are closed even if
-// `is_childs_too`.
-void close_in_child() noexcept {
-  for (TokenFds* each = travelling().first; each != nullptr; each = each->next) {
-    if (each->is_childs_too && !each->weak_from_this().expired()) continue;
-    each->token.reset();
-    each->page.reset();
-    each->bell.reset();
-  }
-}
-
-const bool g_ledger_fork_hooks = [] {
-  (void)travelling();
-  // Lock rank 8 (base/fork.h): a ledger registers, under rank 9, while this lock is held. The other
-  // lock of rank 8 (user_arena.cc) is never held together with this one.
-  register_fork_hooks(8, {[]() noexcept { travelling().mutex.lock(); },
-                          []() noexcept { travelling().mutex.unlock(); },
-                          []() noexcept {
-                            close_in_child();
-                            travelling().mutex.unlock();
-                          }});
-  return true;
-}();
+TokenFdList& token_fd_list() noexcept { return process_state<TokenFdList>(); }
 
 // Objects are let go of outside the lock, in batches of this size, so that no memory is needed for
 // a list.
@@ -89,14 +75,14 @@ Result<os::Fd> create_page(os::Mapping* mapping) {
 
 }  // namespace
 
-TokenFds::TokenFds() noexcept : next(travelling().first) {
+TokenFds::TokenFds() noexcept : next(token_fd_list().first) {
   if (next != nullptr) next->previous = this;
-  travelling().first = this;
+  token_fd_list().first = this;
 }
 
 TokenFds::~TokenFds() {
-  const std::lock_guard<std::mutex> lock(travelling().mutex);
-  (previous != nullptr ? previous->next : travelling().first) = next;
+  const std::lock_guard<std::mutex> lock(token_fd_list().mutex);
+  (previous != nullptr ? previous->next : token_fd_list().first) = next;
   if (next != nullptr) next->previous = previous;
   token.reset();
   page.reset();
@@ -122,7 +108,7 @@ Result<Ref<Ledger>> Ledger::create(Ref<Ledger> ledger, const Borrower& borrower,
   it.totals_.began_ns = os::monotonic_ns();
   // Locked after the ledger was made, so that the lock is free again when a ledger that failed
   // ends.
-  const std::lock_guard<std::mutex> lock(travelling().mutex);
+  const std::lock_guard<std::mutex> lock(token_fd_list().mutex);
   it.fds_ = std::make_shared<TokenFds>();
   TENON_ASSIGN(os::TokenPair pair, os::create_token());
   TENON_ASSIGN(it.token_id_, os::token_id(pair.token.get()));

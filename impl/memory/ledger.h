@@ -44,7 +44,7 @@ struct TokenFds : std::enable_shared_from_this<TokenFds> {
   TokenFds() noexcept;  // the caller holds that lock, as for every change of the fds
   TokenFds(const TokenFds&) = delete;
   TokenFds& operator=(const TokenFds&) = delete;
-  ~TokenFds();  // takes that lock, so the caller holds no lock of rank 8 or more (base/fork.h)
+  ~TokenFds();  // takes that lock, so the caller holds no lock from kTokenFds on (base/lock_rank.h)
 
   os::Fd token;
   os::Fd page;  // not open, like `bell`, if the leases of the ledger only end together
@@ -57,7 +57,8 @@ struct TokenFds : std::enable_shared_from_this<TokenFds> {
 class Ledger : public Counted {
  public:
   // The library's thread watches the token from now on. `by_slot`: the ledger has a lease page, so
-  // that each lease can end by itself. The caller holds no lock of rank 8 or more (base/fork.h).
+  // that each lease can end by itself. The caller holds no lock from kTokenFds on
+  // (base/lock_rank.h).
   static Result<Ref<Ledger>> create(const Borrower& borrower, bool by_slot);
   // The ledger of a borrower that claims messages of a depot. The slots belong to the depot, so
   // grant() must not be called.

@@ -6,8 +6,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "memory/unread_guard.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -69,41 +68,32 @@ void renew_again() noexcept;
 constinit Look g_end_hung_up{&end_hung_up};
 constinit Look g_renew_again{&renew_again};
 
-struct LedgersState {
-  std::mutex mutex;
+struct LedgersState : ProcessState<LockRank::kLedgers> {
   std::unordered_map<int, Ref<Ledger>> open;  // by watch
   std::unordered_map<int, int> by_bell;       // listener -> watch
   std::vector<Ref<Ledger>> ending;            // hung up, but some leases have not ended yet
   uint32_t waiting = 0;
   std::atomic<int64_t> leases{0};
   std::atomic<uint64_t> forgotten{0};
+
+  // The leases are the parent's, so they never end in a child.
+  void in_child() noexcept {
+    for (auto& [watch, ledger] : open) {
+      ledger->forget_in_child();
+      (void)ledger.detach();
+    }
+    for (Ref<Ledger>& ledger : ending) (void)ledger.detach();
+    open.clear();
+    by_bell.clear();
+    ending.clear();
+    waiting = 0;
+    leases = 0;
+    g_end_hung_up.forget();
+    g_renew_again.forget();
+  }
 };
 
-LedgersState& ledgers_state() noexcept { return immortal<LedgersState>(); }
-
-const bool g_ledgers_fork_hooks = [] {
-  (void)ledgers_state();
-  register_fork_hooks(9, {[]() noexcept { ledgers_state().mutex.lock(); },
-                          []() noexcept { ledgers_state().mutex.unlock(); },
-                          []() noexcept {
-                            LedgersState& all = ledgers_state();
-                            all.mutex.unlock();
-                            for (auto& [watch, ledger] : all.open) {
-                              ledger->forget_in_child();
-                              // Its leases are the parent's, so they never end here.
-                              (void)ledger.detach();
-                            }
-                            for (Ref<Ledger>& ledger : all.ending) (void)ledger.detach();
-                            all.open.clear();
-                            all.by_bell.clear();
-                            all.ending.clear();
-                            all.waiting = 0;
-                            all.leases = 0;
-                            g_end_hung_up.forget();
-                            g_renew_again.forget();
-                          }});
-  return true;
-}();
+LedgersState& ledgers_state() noexcept { return process_state<LedgersState>(); }
 
 bool end_slice() noexcept;
 

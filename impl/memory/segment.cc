@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/process_state.h"
 #include "os/limits.h"
 #include "os/named_file.h"
 #include "os/poller.h"
@@ -20,14 +21,7 @@ std::atomic<uint64_t> g_next_serial{1};
 // Held while a segment's fd for lending is made and published. fork holds it, too, because it
 // copies the fd table before it copies the memory. If another thread published an fd in between,
 // the child would be given the number of an fd that it does not have.
-std::mutex g_lend_mutex;
-const bool g_segment_fork_hooks = [] {
-  register_fork_hooks(
-      15, {[]() noexcept { g_lend_mutex.lock(); }, []() noexcept { g_lend_mutex.unlock(); },
-           []() noexcept { g_lend_mutex.unlock(); }});
-  return true;
-}();
-
+struct LendFdLock : ProcessState<LockRank::kLendFd> {};
 // Makes a file that can be sealed. Where memfd_create is denied, memory that needs no seal gets a
 // nameless file, and `*sealable` is false.
 Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes,
@@ -414,7 +408,7 @@ Result<int> Segment::lending_fd() {
   if (mode_ == Mode::kShared && !has_no_fd) return write_fd_.get();
   if (mode_ == Mode::kFrozen) return read_fd_.get();
   if (const int known = lend_fd_.load(std::memory_order_acquire); known >= 0) return known;
-  const std::lock_guard<std::mutex> lock(g_lend_mutex);
+  const std::lock_guard<std::mutex> lock(process_state<LendFdLock>().mutex);
   if (const int known = lend_fd_.load(std::memory_order_acquire); known >= 0) return known;
   TENON_ASSIGN(os::Fd made, has_no_fd ? reopen() : os::reopen_read_only(write_fd_.get()));
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);

@@ -3,31 +3,19 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "memory/ledgers.h"
 
 namespace tenon::memory {
 namespace {
 
-struct UnreadGuardState {
-  std::mutex mutex;
+struct UnreadGuardState : ProcessState<LockRank::kUnreadGuards> {
   std::unordered_multimap<uint64_t, UnreadGuard*> guards;  // by the id of the ledger
+
+  void in_child() noexcept { guards.clear(); }  // ledgers and connections are the parent's
 };
 
-UnreadGuardState& unread_guard_state() noexcept { return immortal<UnreadGuardState>(); }
-
-const bool g_unread_guard_fork_hooks = [] {
-  (void)unread_guard_state();
-  register_fork_hooks(12, {[]() noexcept { unread_guard_state().mutex.lock(); },
-                           []() noexcept { unread_guard_state().mutex.unlock(); },
-                           []() noexcept {
-                             unread_guard_state().mutex.unlock();
-                             // Ledgers and connections are the parent's.
-                             unread_guard_state().guards.clear();
-                           }});
-  return true;
-}();
+UnreadGuardState& unread_guard_state() noexcept { return process_state<UnreadGuardState>(); }
 
 }  // namespace
 

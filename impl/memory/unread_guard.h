@@ -23,8 +23,8 @@ enum class Drained : uint8_t {
 // The guard of one connection.
 class UnreadGuard {
  public:
-  // Asks the connection. Any thread may call this while it holds locks of a rank up to 12
-  // (base/fork.h), so the function must not wait.
+  // Asks the connection. Any thread may call this while it holds locks of a rank up to
+  // LockRank::kUnreadGuards (base/lock_rank.h), so the function must not wait.
   using Ask = Drained (*)(void* context) noexcept;
 
   UnreadGuard(Ask ask, void* context) noexcept : ask_(ask), context_(context) {}

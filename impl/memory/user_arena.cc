@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "memory/arena_segment.h"
 #include "memory/ledger.h"
 #include "memory/spare.h"
@@ -24,21 +23,13 @@ constexpr uint64_t kLeastPiece = uint64_t{512} << 10;
 // The arenas whose pages are made in the background. A reference that is taken here may become the
 // last one to an arena, and the end of its segment takes locks of lower rank. So no reference is
 // dropped under this lock.
-struct Prefault {
-  std::mutex mutex;
+struct Prefault : ProcessState<LockRank::kPrefault> {
   std::vector<Weak<Arena>> arenas;
+
+  void in_child_unlocked() noexcept { arenas.clear(); }  // they are the parent's
 };
 
-Prefault& prefaults() noexcept { return immortal<Prefault>(); }
-
-const bool g_user_arena_fork_hooks = [] {
-  (void)prefaults();
-  register_fork_hooks(8, {[]() noexcept { prefaults().mutex.lock(); },
-                          []() noexcept { prefaults().mutex.unlock(); },
-                          []() noexcept { prefaults().mutex.unlock(); },
-                          []() noexcept { prefaults().arenas.clear(); }});  // they are the parent's
-  return true;
-}();
+Prefault& prefaults() noexcept { return process_state<Prefault>(); }
 
 // The caller has the arena, so the reference that is dropped here is not the last.
 void stop_prefault(const Arena* arena) noexcept {

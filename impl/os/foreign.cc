@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 #include "os/poller.h"
@@ -38,31 +37,22 @@ constexpr int kMostClosers = 16;
 constexpr auto kCloseGrace = std::chrono::milliseconds(200);
 constexpr auto kOpenGrace = std::chrono::seconds(2);
 
-struct ClosingState {
-  std::mutex mutex;
+struct ClosingState : ProcessState<LockRank::kForeignFds> {
   std::condition_variable changed;
   std::vector<int> waiting;
   int threads = 0;
   int busy = 0;  // threads that are in close()
   // A close took longer than the grace period. No caller waits again until no close is under way.
   bool is_stuck = false;
-};
-ClosingState& closing() noexcept { return immortal<ClosingState>(); }
 
-// The child has the queued fds and no thread. Its next close starts one. Lock rank 50
-// (base/fork.h).
-const bool g_foreign_fork_hooks = [] {
-  (void)closing();
-  register_fork_hooks(
-      50, {[]() noexcept { closing().mutex.lock(); }, []() noexcept { closing().mutex.unlock(); },
-           []() noexcept {
-             closing().threads = 0;
-             closing().busy = 0;
-             closing().is_stuck = false;
-             closing().mutex.unlock();
-           }});
-  return true;
-}();
+  // The child has the queued fds and no thread. Its next close starts one.
+  void in_child() noexcept {
+    threads = 0;
+    busy = 0;
+    is_stuck = false;
+  }
+};
+ClosingState& closing() noexcept { return process_state<ClosingState>(); }
 
 void run_closer(void*) noexcept {
   ClosingState& all = closing();

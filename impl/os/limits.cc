@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "os/fd.h"
 #include "os/small_file.h"
 #include "os/socket.h"
@@ -135,28 +134,20 @@ int64_t coarse_now() noexcept {
 }
 
 // Reading the limits takes tens of microseconds. So each OK leaves a credit, a small part of the
-// free memory, from which small requests are granted for kFreshNs. Lock rank 30 (base/fork.h).
-struct LimitsState {
-  std::mutex mutex;
+// free memory, from which small requests are granted for kFreshNs.
+struct LimitsState : ProcessState<LockRank::kMemoryLimits> {
   uint64_t credit = 0;
   int64_t asked_ns = 0;
   int64_t discovered_ns = 0;
   std::vector<Level> levels;
+
+  void in_child() noexcept {
+    credit = 0;  // a child is often moved to another cgroup
+    discovered_ns = 0;
+  }
 };
 
-LimitsState& limits_state() noexcept { return immortal<LimitsState>(); }
-
-const bool g_limits_fork_hooks = [] {
-  (void)limits_state();
-  register_fork_hooks(30, {[]() noexcept { limits_state().mutex.lock(); },
-                           []() noexcept { limits_state().mutex.unlock(); },
-                           []() noexcept {
-                             limits_state().credit = 0;  // a child is often moved to another cgroup
-                             limits_state().discovered_ns = 0;
-                             limits_state().mutex.unlock();
-                           }});
-  return true;
-}();
+LimitsState& limits_state() noexcept { return process_state<LimitsState>(); }
 
 Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit,
                         uint64_t limit_nbytes) {

@@ -8,8 +8,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "os/memfd.h"
 
 namespace tenon::os {
@@ -44,18 +43,8 @@ Status open_refused(int error, int number) {
 }
 
 // Only one thread at a time compares files by their signals, because two threads would read each
-// other's numbers. Lock rank 31 (base/fork.h).
-struct Asking {
-  std::mutex mutex;
-};
-std::mutex& asking() noexcept { return immortal<Asking>().mutex; }
-
-const bool g_open_file_fork_hooks = [] {
-  (void)asking();
-  register_fork_hooks(31, {[]() noexcept { asking().lock(); }, []() noexcept { asking().unlock(); },
-                           []() noexcept { asking().unlock(); }});
-  return true;
-}();
+// other's numbers.
+struct FileComparisonLock : ProcessState<LockRank::kFileComparison> {};
 
 enum class Told : uint8_t { kSame, kOther, kDisturbed };
 
@@ -81,7 +70,7 @@ Told compare_signals(int one, int other, const Nonce& numbers) noexcept {
 // time and disturb this comparison. Then it is repeated. In the worst case the answer is that the
 // files differ, which costs one import and nothing else.
 bool has_same_signal(int one, int other) noexcept {
-  const std::lock_guard<std::mutex> lock(asking());
+  const std::lock_guard<std::mutex> lock(process_state<FileComparisonLock>().mutex);
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const int flags = ::fcntl(one, F_GETFL);
     const int before = ::fcntl(one, F_GETSIG);

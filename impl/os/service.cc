@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "os/fd.h"
 #include "os/limits.h"
 #include "os/poller.h"
@@ -43,8 +42,7 @@ struct Work {
   bool wanted = false;
 };
 
-struct ServiceState {
-  std::mutex mutex;
+struct ServiceState : ProcessState<LockRank::kService> {
   bool no_thread = false;
   bool running = false;  // the thread
   bool polling = false;  // without a thread: a caller is in poll_service()
@@ -57,34 +55,22 @@ struct ServiceState {
   std::vector<Work> works;
   size_t next_work = 0;
   size_t wanted_works = 0;
+
+  // The epoll fd is closed first. It is the parent's too, so removing an fd from it would remove
+  // the fd for the parent.
+  void in_child() noexcept {
+    running = false;
+    polling = false;
+    poller.reset();
+    timer.reset();
+    served.clear();
+    ticks.clear();
+    for (Work& work : works) work.wanted = false;
+    wanted_works = 0;
+  }
 };
 
-ServiceState& service_state() noexcept { return immortal<ServiceState>(); }
-
-// The epoll fd is closed first. It is the parent's too, so removing an fd from it would remove the
-// fd for the parent.
-void forget_in_child() noexcept {
-  ServiceState& all = service_state();
-  all.running = false;
-  all.polling = false;
-  all.poller.reset();
-  all.timer.reset();
-  all.served.clear();
-  all.ticks.clear();
-  for (Work& work : all.works) work.wanted = false;
-  all.wanted_works = 0;
-}
-
-const bool g_service_fork_hooks = [] {
-  (void)service_state();
-  register_fork_hooks(25, {[]() noexcept { service_state().mutex.lock(); },
-                           []() noexcept { service_state().mutex.unlock(); },
-                           []() noexcept {
-                             service_state().mutex.unlock();
-                             forget_in_child();
-                           }});
-  return true;
-}();
+ServiceState& service_state() noexcept { return process_state<ServiceState>(); }
 
 // The key of an fd. A number that was closed and opened again is another fd with another serial
 // number. So an event of the old fd is not taken for one of the new fd.

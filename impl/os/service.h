@@ -19,8 +19,8 @@ namespace tenon::os {
 using ServiceHandler = void (*)(int fd, bool readable, bool hung_up) noexcept;
 
 // Serves an fd. An fd that is served already keeps its handler. Starts the thread, unless the
-// process chose to have none. The caller may hold locks of a rank below 25, which is the service's
-// own lock rank (base/fork.h). This lock rule holds for every function here but poll_service().
+// process chose to have none. The caller may hold locks of a rank before LockRank::kService
+// (base/lock_rank.h). This lock rule holds for every function here but poll_service().
 // serve_fd(), serve_hang_up() and add_work() can throw std::bad_alloc.
 Status serve_fd(int fd, ServiceHandler handler);
 // Does what serve_fd() does, but `handler` is called only when the peer of `fd` has hung up, and

@@ -4,9 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/fork.h"
-#include "base/immortal.h"
 #include "base/keyed_hash.h"
+#include "base/process_state.h"
 #include "share/object_table.h"
 
 namespace tenon::share {
@@ -43,21 +42,12 @@ struct Storages {
 
 // Raw pointers are enough, because an object removes its entry, under the lock, before its memory
 // can go. Between the last release and that moment try_retain() fails, and the key stays as it was.
-struct CacheState {
-  std::mutex mutex;
+struct CacheState : ProcessState<LockRank::kIdentityCache> {
   ObjectTable<Segment, Segments> segments;
   ObjectTable<Storage, Storages> storages;
 };
 
-CacheState& cache_state() noexcept { return immortal<CacheState>(); }
-
-const bool g_cache_fork_hooks = [] {
-  (void)cache_state();
-  register_fork_hooks(20, {[]() noexcept { cache_state().mutex.lock(); },
-                           []() noexcept { cache_state().mutex.unlock(); },
-                           []() noexcept { cache_state().mutex.unlock(); }});
-  return true;
-}();
+CacheState& cache_state() noexcept { return process_state<CacheState>(); }
 
 // By now intern() may have put a new object in the place of this one. ObjectTable::erase() removes
 // exactly the given object, so the new one stays.

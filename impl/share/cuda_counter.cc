@@ -9,9 +9,9 @@
 #include <thread>
 #include <unordered_map>
 
-#include "base/fork.h"
 #include "base/immortal.h"
 #include "base/keyed_hash.h"
+#include "base/process_state.h"
 #include "os/mapping.h"
 #include "os/named_file.h"
 #include "share/by_filename.h"
@@ -46,22 +46,14 @@ constexpr int kLookTries = 1000;
 // counter file.
 constexpr std::string_view kPrefix = "tenon-cuda-";
 
-struct CudaCounterState {
-  std::mutex mutex;
+struct CudaCounterState : ProcessState<LockRank::kCudaCounter> {
   Ref<Segment> current;
   uint32_t next = 0;
-};
-CudaCounterState& cuda_counter_state() noexcept { return immortal<CudaCounterState>(); }
 
-const bool g_cuda_counter_fork_hooks = [] {
-  (void)cuda_counter_state();
-  register_fork_hooks(2, {[]() noexcept { cuda_counter_state().mutex.lock(); },
-                          []() noexcept { cuda_counter_state().mutex.unlock(); },
-                          []() noexcept { cuda_counter_state().mutex.unlock(); },
-                          // The parent goes on handing out the counters of the current file.
-                          []() noexcept { end_cuda_counter_file(); }});
-  return true;
-}();
+  // The parent goes on handing out the counters of the current file.
+  void in_child_unlocked() noexcept { end_cuda_counter_file(); }
+};
+CudaCounterState& cuda_counter_state() noexcept { return process_state<CudaCounterState>(); }
 
 Counter& counter_at(std::byte* file, uint32_t slot) noexcept {
   return std::launder(reinterpret_cast<Counter*>(file + kFilenameHeaderNbytes))[slot];

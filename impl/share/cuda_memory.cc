@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "share/cuda_lent.h"
 
 namespace tenon::share {
@@ -19,16 +19,16 @@ constexpr int kSome = 4;
 // The queue of memory that waits. A call checks the first entry, and puts it at the end if it has
 // to wait on. The queue is linked through the objects themselves, because a release must be able to
 // add one without allocating.
-class CudaLimbo {
+class CudaLimbo : public ProcessState<LockRank::kCudaMemory> {
  public:
   void add(std::unique_ptr<CudaMemory> memory) noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex);
     *end_ = memory.release();
     end_ = &(*end_)->next_;
     ++size_;
   }
   uint64_t size() noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex);
     return size_;
   }
   // Checks the first entry, and ends it if nothing uses it. The lock is not held while the driver
@@ -36,7 +36,7 @@ class CudaLimbo {
   bool look_at_one() noexcept {
     std::unique_ptr<CudaMemory> one;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard<std::mutex> lock(mutex);
       if (first_ == nullptr) return false;
       one.reset(first_);
       first_ = std::exchange(one->next_, nullptr);
@@ -46,24 +46,16 @@ class CudaLimbo {
     if (!one->is_unused()) add(std::move(one));
     return true;
   }
-  void lock() noexcept { mutex_.lock(); }
-  void unlock() noexcept { mutex_.unlock(); }
-  // For a forked child. The memory and what remains to be done for it belong to the parent. The
-  // owners are not told, so nothing is freed here.
-  void abandon() noexcept {
-    *end_ = abandoned_;
-    abandoned_ = std::exchange(first_, nullptr);
-    end_ = &first_;
-    size_ = 0;
-  }
+  // The memory and what remains to be done for it belong to the parent. The owners are not told, so
+  // a forked child frees nothing.
+  void in_child() noexcept;
   void add_abandoned(std::unique_ptr<CudaMemory> memory) noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex);
     memory->next_ = abandoned_;
     abandoned_ = memory.release();
   }
 
  private:
-  std::mutex mutex_;
   CudaMemory* first_ = nullptr;
   CudaMemory** end_ = &first_;  // where the next entry is linked
   uint64_t size_ = 0;
@@ -72,7 +64,7 @@ class CudaLimbo {
 
 namespace {
 
-CudaLimbo& limbo() noexcept { return immortal<CudaLimbo>(); }
+CudaLimbo& limbo() noexcept { return process_state<CudaLimbo>(); }
 
 // The objects whose end was put off. Then, for this thread: how many CudaCollectLater objects
 // exist, and whether a MustNotWait exists.
@@ -82,20 +74,17 @@ thread_local bool t_must_not_wait = false;
 // How deep collections of everything may nest, each in a release function that another one calls.
 constexpr int kMostNested = 8;
 
-const bool g_cuda_memory_fork_hooks = [] {
-  (void)limbo();
-  register_fork_hooks(1, {[]() noexcept { limbo().lock(); }, []() noexcept { limbo().unlock(); },
-                          []() noexcept {
-                            limbo().abandon();
-                            abandon_lent_cuda();
-                            // The parent frees them.
-                            g_put_off.store(nullptr, std::memory_order_relaxed);
-                            limbo().unlock();
-                          }});
-  return true;
-}();
-
 }  // namespace
+
+void CudaLimbo::in_child() noexcept {
+  *end_ = abandoned_;
+  abandoned_ = std::exchange(first_, nullptr);
+  end_ = &first_;
+  size_ = 0;
+  abandon_lent_cuda();
+  // The parent frees them.
+  g_put_off.store(nullptr, std::memory_order_relaxed);
+}
 
 void CudaEnding::dispose() noexcept {
   if (!t_must_not_wait) {

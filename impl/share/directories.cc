@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork.h"
-#include "base/immortal.h"
 #include "base/keyed_hash.h"
+#include "base/process_state.h"
 #include "os/host.h"
 #include "os/named_file.h"
 #include "share/liveness.h"
@@ -38,15 +37,16 @@ struct KnownDirectory {
   uint64_t last_use = 0;
 };
 
-struct DirectoriesState {
-  std::mutex mutex;
+struct DirectoriesState : ProcessState<LockRank::kDirectories> {
   std::unordered_map<std::string, KnownDirectory, KeyedHash> known;  // by path
   // Directories whose paths lead elsewhere by now.
   std::vector<Ref<Directory>> replaced;
   uint64_t uses = 0;
+
+  void in_child() noexcept;
 };
 
-DirectoriesState& directories_state() noexcept { return immortal<DirectoriesState>(); }
+DirectoriesState& directories_state() noexcept { return process_state<DirectoriesState>(); }
 
 }  // namespace
 
@@ -142,16 +142,7 @@ class Directories {
 
 namespace {
 
-const bool g_directories_fork_hooks = [] {
-  (void)directories_state();
-  register_fork_hooks(4, {[]() noexcept { directories_state().mutex.lock(); },
-                          []() noexcept { directories_state().mutex.unlock(); },
-                          []() noexcept {
-                            directories_state().mutex.unlock();
-                            Directories::in_child();  // the child has one thread
-                          }});
-  return true;
-}();
+void DirectoriesState::in_child() noexcept { Directories::in_child(); }
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <thread>
 
-#include "base/fork.h"
+#include "base/process_state.h"
 #include "os/host.h"
 #include "os/local_socket.h"
 #include "os/memfd.h"
@@ -152,17 +152,10 @@ Status look_at_socket(int directory, const NameInfo& info, const LookOptions& op
 
 // Two threads of this process that checked one file at once would each find the other's fd, and
 // call the file held.
-std::mutex g_look_mutex;
-const bool g_liveness_fork_hooks = [] {
-  register_fork_hooks(
-      7, {[]() noexcept { g_look_mutex.lock(); }, []() noexcept { g_look_mutex.unlock(); },
-          []() noexcept { g_look_mutex.unlock(); }});
-  return true;
-}();
-
+struct NameCheckLock : ProcessState<LockRank::kNameCheck> {};
 Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& options,
                        NameReport* report) {
-  const std::lock_guard<std::mutex> lock(g_look_mutex);
+  const std::lock_guard<std::mutex> lock(process_state<NameCheckLock>().mutex);
   Fd fd;
   for (int tries = 1;; ++tries) {
     Result<Fd> opened = os::open_name(directory, report->leaf, false);

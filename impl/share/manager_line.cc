@@ -7,9 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/fork.h"
-#include "base/immortal.h"
 #include "base/keyed_hash.h"
+#include "base/process_state.h"
 #include "os/local_socket.h"
 #include "os/peer.h"
 #include "os/sender.h"
@@ -33,31 +32,18 @@ struct Lines {
   std::vector<ManagerBytes> unsent;
 };
 
-struct ManagerLineTable {
-  std::mutex mutex;
+struct ManagerLineTable : ProcessState<LockRank::kManagerLines> {
   std::unordered_map<std::string, Lines, KeyedHash> lines;
   std::string own_folder;
+
+  // A forked child makes its own connections: otherwise its messages would come over a connection
+  // that the manager knows as the parent's. A connection that another thread had taken from the
+  // table at the fork stays open in the child, which does the manager no harm. The parent's kept
+  // deallocations go too, because the child would send them a second time. `own_folder` stays.
+  void in_child() noexcept { lines.clear(); }
 };
 
-ManagerLineTable& manager_line_table() noexcept { return immortal<ManagerLineTable>(); }
-
-// A forked child makes its own connections: otherwise its messages would come over a connection
-// that the manager knows as the parent's. A connection that another thread had taken from the table
-// at the fork stays open in the child, which does the manager no harm. The parent's kept
-// deallocations go too, because the child would send them a second time. `own_folder` stays.
-void forget_manager_line_in_child() noexcept {
-  manager_line_table().lines.clear();
-  manager_line_table().mutex.unlock();
-}
-
-// Lock rank 40 (base/fork.h). No other lock is taken under this one.
-const bool g_manager_line_fork_hooks = [] {
-  (void)manager_line_table();
-  register_fork_hooks(40, {[]() noexcept { manager_line_table().mutex.lock(); },
-                           []() noexcept { manager_line_table().mutex.unlock(); },
-                           []() noexcept { forget_manager_line_in_child(); }});
-  return true;
-}();
+ManagerLineTable& manager_line_table() noexcept { return process_state<ManagerLineTable>(); }
 
 // Whether the manager hung up, or sent bytes for which no call waits.
 bool is_stale(const Fd& socket) noexcept {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/fork.h"
-#include "base/immortal.h"
 #include "base/keyed_hash.h"
+#include "base/process_state.h"
 #include "os/clock.h"
 #include "os/limits.h"
 #include "os/local_socket.h"
@@ -81,8 +81,7 @@ struct Bell {
   size_t names = 0;
 };
 
-struct NameServerState {
-  std::mutex mutex;
+struct NameServerState : ProcessState<LockRank::kNameServer> {
   std::unordered_map<const Directory*, Bell> bells;
   std::unordered_map<int, std::unique_ptr<Served>> served;  // by listener
   std::unordered_map<int, Client> clients;                  // by socket
@@ -93,36 +92,23 @@ struct NameServerState {
   std::unordered_map<std::string, int, KeyedHash> paths;
   bool exit_hook = false;
   bool tick_is_due = false;
+
+  // A forked child serves nothing: its copies of the listeners would keep the parent's names alive
+  // after the parent. The messages are the parent's, so the references to their segments are
+  // leaked. A segment that stays mapped in the child does no harm.
+  void in_child() noexcept {
+    for (auto& [fd, each] : served) (void)each->held.detach();
+    served.clear();
+    bells.clear();
+    clients.clear();
+    own_names.clear();
+    storage_names.clear();
+    paths.clear();
+    tick_is_due = false;
+  }
 };
 
-NameServerState& name_server_state() noexcept { return immortal<NameServerState>(); }
-
-// A forked child serves nothing: its copies of the listeners would keep the parent's names alive
-// after the parent.
-void forget_name_server_in_child() noexcept {
-  NameServerState& all = name_server_state();
-  // The messages are the parent's. The references are leaked, because a segment that stays mapped
-  // in the child does no harm.
-  for (auto& [fd, served] : all.served) (void)served->held.detach();
-  all.served.clear();
-  all.bells.clear();
-  all.clients.clear();
-  all.own_names.clear();
-  all.storage_names.clear();
-  all.paths.clear();
-  all.tick_is_due = false;
-}
-
-const bool g_name_server_fork_hooks = [] {
-  (void)name_server_state();
-  register_fork_hooks(3, {[]() noexcept { name_server_state().mutex.lock(); },
-                          []() noexcept { name_server_state().mutex.unlock(); },
-                          []() noexcept {
-                            name_server_state().mutex.unlock();
-                            forget_name_server_in_child();
-                          }});
-  return true;
-}();
+NameServerState& name_server_state() noexcept { return process_state<NameServerState>(); }
 
 // Removes the socket, unless another one has the name by now.
 void unlink_served(const Served& served) noexcept {

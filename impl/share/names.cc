@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "os/host.h"
 #include "os/named_file.h"
 #include "os/process.h"
@@ -45,8 +45,7 @@ struct LastHeld {
 // closes that fd a timer tick later, or even later on a busy machine.
 constexpr int kLastTries = 5;
 
-struct NamesState {
-  std::mutex mutex;
+struct NamesState : ProcessState<LockRank::kNames> {
   std::vector<Kept> kept;
   // Files that could not be removed yet. The library's thread tries again. If the process ends
   // first, at_exit() removes them.
@@ -54,9 +53,17 @@ struct NamesState {
   // The register of the files that this process holds, a linked list.
   FileTail* first = nullptr;
   bool exit_hook = false;
+
+  // A forked child holds the files that it inherited by their mappings, and has no part in the
+  // counts (leave() sees that by the generation). The files kept for messages are the parent's:
+  // mappings of them in the child would make the files look held.
+  void in_child() noexcept {
+    kept.clear();
+    unsettled.clear();
+  }
 };
 
-NamesState& names_state() noexcept { return immortal<NamesState>(); }
+NamesState& names_state() noexcept { return process_state<NamesState>(); }
 
 bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept {
   return info.device == device && info.inode == inode;
@@ -149,14 +156,6 @@ class Names {
     }
   }
 
-  // A forked child holds the files that it inherited by their mappings, and has no part in the
-  // counts (leave() sees that by the generation). The files kept for messages are the parent's:
-  // mappings of them in the child would make the files look held.
-  static void in_child() noexcept {
-    names_state().kept.clear();
-    names_state().unsettled.clear();
-  }
-
   static void add_last(const FileTail& tail, std::vector<LastHeld>* files) noexcept {
     try {
       files->push_back({tail.directory_, tail.leaf_, tail.device_, tail.inode_});
@@ -222,21 +221,6 @@ class Names {
     }
   }
 };
-
-namespace {
-
-const bool g_names_fork_hooks = [] {
-  (void)names_state();
-  register_fork_hooks(5, {[]() noexcept { names_state().mutex.lock(); },
-                          []() noexcept { names_state().mutex.unlock(); },
-                          []() noexcept {
-                            names_state().mutex.unlock();
-                            Names::in_child();  // the child has one thread
-                          }});
-  return true;
-}();
-
-}  // namespace
 
 void leave_names() noexcept { Names::at_exit(); }
 

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "os/host.h"
 #include "os/poller.h"
 #include "os/service.h"
@@ -55,8 +54,7 @@ constexpr int kLooksAtOnce = 64;
 
 constexpr int kUnwatched = -1;
 
-struct NamesThreadState {
-  std::mutex mutex;
+struct NamesThreadState : ProcessState<LockRank::kNamesThread> {
   std::shared_ptr<os::DirectoryWatch> watch;  // null while no directory is watched
   // The watched directories by the number that the watch gives to a directory. Several paths can
   // lead to one directory.
@@ -66,37 +64,25 @@ struct NamesThreadState {
   // and against fork.
   std::map<std::pair<const Directory*, std::string>, std::shared_ptr<Again>> again;
   Clock::time_point next_look = Clock::time_point::max();
+
+  void in_child() noexcept {
+    for (auto& [number, directories] : watched) {
+      for (const std::shared_ptr<Watched>& each : directories) {
+        each->directory->set_watched(false);
+        each->directory = nullptr;
+      }
+    }
+    if (watch) *watch = os::DirectoryWatch();
+    watch = nullptr;
+    watched.clear();
+    numbers.clear();
+    for (auto& [name, check] : again) check->directory = nullptr;
+    again.clear();
+    next_look = Clock::time_point::max();
+  }
 };
 
-NamesThreadState& names_thread_state() noexcept { return immortal<NamesThreadState>(); }
-
-void forget_names_thread_in_child() noexcept {
-  NamesThreadState& all = names_thread_state();
-  for (auto& [number, directories] : all.watched) {
-    for (const std::shared_ptr<Watched>& each : directories) {
-      each->directory->set_watched(false);
-      each->directory = nullptr;
-    }
-  }
-  if (all.watch) *all.watch = os::DirectoryWatch();
-  all.watch = nullptr;
-  all.watched.clear();
-  all.numbers.clear();
-  for (auto& [name, again] : all.again) again->directory = nullptr;
-  all.again.clear();
-  all.next_look = Clock::time_point::max();
-}
-
-const bool g_names_thread_fork_hooks = [] {
-  (void)names_thread_state();
-  register_fork_hooks(6, {[]() noexcept { names_thread_state().mutex.lock(); },
-                          []() noexcept { names_thread_state().mutex.unlock(); },
-                          []() noexcept {
-                            names_thread_state().mutex.unlock();
-                            forget_names_thread_in_child();
-                          }});
-  return true;
-}();
+NamesThreadState& names_thread_state() noexcept { return process_state<NamesThreadState>(); }
 
 // The time of the next check of a name after `tries` checks. The delay depends on the pid, so that
 // two processes do not check at the same time again.

@@ -7,8 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include "base/fork.h"
-#include "base/immortal.h"
+#include "base/process_state.h"
 #include "share/object_table.h"
 
 namespace tenon::share {
@@ -44,21 +43,12 @@ struct Cells {
 
 // Raw pointers are enough, for the reason that share/cache.cc gives: a storage removes its entry,
 // under the lock, before its memory can go.
-struct AddressState {
-  std::mutex mutex;
+struct AddressState : ProcessState<LockRank::kStorageAddresses> {
   ObjectTable<Storage, Cells> storages;
   std::array<uint64_t, kLevels> counts{};  // storages of each level
 };
 
-AddressState& address_state() noexcept { return immortal<AddressState>(); }
-
-const bool g_address_fork_hooks = [] {
-  (void)address_state();
-  register_fork_hooks(21, {[]() noexcept { address_state().mutex.lock(); },
-                           []() noexcept { address_state().mutex.unlock(); },
-                           []() noexcept { address_state().mutex.unlock(); }});
-  return true;
-}();
+AddressState& address_state() noexcept { return process_state<AddressState>(); }
 
 void forget_address(Storage* storage) noexcept {
   AddressState& all = address_state();

@@ -1,5 +1,5 @@
-// The driver does not work in a child of fork of a process that started it: such a child is told
-// so, and the driver is left alone.
+// Tests that a forked child of a process that started the driver gets a clear error. The driver
+// does not work in such a child, and the library does not call it there.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,8 @@ using cuda_test::says;
 using cuda_test::start;
 using cuda_test::wait_for;
 
-// The library has such hooks of its own; of the archive nothing is here that the test does not use.
+// Counts this test's own fork hooks. The library's hooks may be absent, because the linker takes
+// from the archive only what the test uses.
 [[maybe_unused]] const bool kCounted = [] {
   register_fork_hooks(1, {[]() noexcept {}, []() noexcept {}, []() noexcept {}});
   return true;
@@ -91,8 +92,8 @@ TEST(Fork, WhileAnotherThreadStartsIt) {
       thread = gettid();
       EXPECT_TRUE(available().is_ok());
     });
-    // Into cuInit, where it sleeps: while it still loads the library it holds locks of the loader,
-    // which the child would need.
+    // Waits until the thread sleeps inside cuInit. While the thread loads the library it holds
+    // locks of the loader, and the child would need them.
     while (thread == 0 || cuda_test::library() == nullptr || !sleeps(thread))
       std::this_thread::yield();
     EXPECT_EQ(wait_for(start(expect_told_of_fork)), 0);

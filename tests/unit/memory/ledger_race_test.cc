@@ -1,5 +1,5 @@
-// Ledgers beside other threads and forks: what a child is born with, and what a look, a bell or a
-// wait finds after another thread did.
+// These tests run ledgers beside other threads and forks. They check which fds a forked child has,
+// and what a check, a bell or a wait finds after another thread was there first.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -38,7 +38,8 @@ Ref<Ledger> new_ledger(bool by_slot = true) {
   return std::move(made).value();
 }
 
-// One that was sent: the borrower's copies, and none of the lender's.
+// A ledger whose token was sent. The borrower's copies of the fds are here, and the lender has
+// closed its own.
 struct Sent {
   Ref<Ledger> ledger = new_ledger();
   os::Fd token = os::duplicate(ledger->fds().token.get()).value();
@@ -58,11 +59,11 @@ int tokens_here() {
   return count;
 }
 
-// How many tokens a child is born with whose fork stands still, with the ledgers' lock and those
-// before it, while `body` comes as far as it comes without them in another thread. What is a pipe's
-// and no token was there before.
+// Returns how many more tokens a forked child has than its parent had. The fork stops while it
+// holds the ledgers' lock and all locks before it. Meanwhile `body` runs in another thread, until
+// it needs one of these locks.
 int born_with(const std::function<void()>& body) {
-  test::ForkGate gate(9);
+  test::ForkGate gate(LockRank::kLedgers);
   int before = 0;
   std::atomic<int> born{-1};
   std::thread forks([&] {
@@ -80,10 +81,12 @@ int born_with(const std::function<void()>& body) {
   gate.open();
   forks.join();
   other.join();
-  return born - before - 1;  // of the child's own pipe it has the writer, which came later
+  // The child also has the write end of ForkChild's pipe, which is_token() counts.
+  return born - before - 1;
 }
 
-// Its lease does not end before the gate opens, as if an owner's function ran there.
+// The lease of this object does not end before `may_end` is set, as if a slow function of its owner
+// ran.
 class SlowObject final : public Leased {
  public:
   void lease_ended() noexcept override {
@@ -98,8 +101,8 @@ class SlowObject final : public Leased {
   std::atomic<bool> may_end{false};
 };
 
-// Who asks what is lent is not told of a lease that another thread has taken back and not ended
-// yet.
+// A caller that asks what is lent waits for a lease that another thread has taken back and not
+// ended yet.
 TEST(LedgerRace, ALookWaitsForWhoEndsALease) {
   test::in_child([] {
     const Sent sent;
@@ -112,7 +115,7 @@ TEST(LedgerRace, ALookWaitsForWhoEndsALease) {
     std::thread other([&] { (void)sent.ledger->drain(); });
     ASSERT_TRUE(soon([&] { return object->is_ending.load(); }));
     EXPECT_TRUE(sent.ledger->is_ending_elsewhere());
-    // Not for ever: what runs there may wait for this thread.
+    // The wait has a limit, because the owner's function may itself wait for this thread.
     const auto begin = std::chrono::steady_clock::now();
     (void)settle_ledgers();
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
@@ -132,8 +135,8 @@ TEST(LedgerRace, AChildHasNoTokenThatIsJustMade) {
   }
 }
 
-// The kernel copies the fds before the memory: what is closed between the two would be open in the
-// child, which would not know of it.
+// The kernel copies the fds before it copies the memory. An fd that is closed between the two would
+// be open in the child, and the child would not know of it.
 TEST(LedgerRace, AChildHasNoTokenThatIsJustClosed) {
   for (const bool by_slot : {true, false}) {
     test::in_child([by_slot] {
@@ -165,10 +168,10 @@ TEST(LedgerRace, AChildHasADescriptorsTokenAsItsParent) {
   });
 }
 
-// One that fails ends without the lock that it takes as it ends.
+// A ledger that cannot be created must not hold the lock that its destructor takes.
 TEST(LedgerRace, OneThatCannotBeMadeLeavesNothing) {
   test::in_child([] {
-    (void)new_ledger();  // the service has its fds
+    (void)new_ledger();  // the service has its fds from now on
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
     const int tokens = tokens_here();
@@ -191,7 +194,7 @@ struct Busy {
   std::atomic<int> asked{0};
 };
 
-// How often it happens in a while, for each millisecond.
+// Measures how often the number grows per millisecond.
 template <typename Number>
 double rate_of(const Number& number) {
   const auto before = number.load();
@@ -249,7 +252,7 @@ TEST(LedgerRace, OneBusyConnectionIsAskedForARenewalInOneRow) {
   });
 }
 
-// A child's ledgers are looked at again, whatever was due in the parent.
+// A child checks its own ledgers, although a check was already due in the parent.
 TEST(LedgerRace, WhatWasDueInTheParentIsNotDueInTheChild) {
   test::in_child([] {
     ASSERT_TRUE(os::use_no_thread().is_ok());
@@ -274,7 +277,8 @@ TEST(LedgerRace, WhatWasDueInTheParentIsNotDueInTheChild) {
   });
 }
 
-// A hang-up that came to nobody's knowledge in time: its fd is closed, and the number is another's.
+// The bell of this ledger hung up, and nobody noticed in time. Its fd was closed, and another
+// socket got the number.
 struct Reuse {
   Sent ledger;
   os::Fd other_end;
@@ -289,7 +293,7 @@ void hear(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
   if (read(fd, &byte, 1) == 1) ++g_heard;
 }
 
-// With the ledgers' lock.
+// Runs with the ledgers' lock held.
 void use_number_again(Reuse* all) noexcept {
   const int number = all->ledger.ledger->listener();
   all->ledger.bell.reset();

@@ -1,5 +1,5 @@
-// Threads that stand still where a test wants them: in front of a lock, in a wait, in the middle of
-// a fork.
+// These helpers make threads stop where a test wants them: in front of a lock, in a wait, or in the
+// middle of a fork. The tests of ledgers and arenas use them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@
 
 namespace tenon::test {
 
-// Each in a process of its own: what the library's thread and fork leave lasts as long as the
-// process. -1: it hung, or crashed.
+// Runs the body in a process of its own, because the library's thread and the effects of fork last
+// as long as their process. The test fails if the body fails, hangs or crashes.
 inline void in_child(const std::function<void()>& body) {
   std::fflush(nullptr);
   ForkChild child([&](int) {
@@ -34,7 +34,7 @@ inline void in_child(const std::function<void()>& body) {
   EXPECT_EQ(child.reap(), 0);
 }
 
-// Returns whether the condition comes true. Only a failure takes the whole 20 s.
+// Returns whether the condition becomes true. Only a failure takes the whole 20 s.
 template <typename Condition>
 bool soon(Condition&& condition) {
   for (int i = 0; i < 20'000 && !condition(); ++i)
@@ -44,12 +44,13 @@ bool soon(Condition&& condition) {
 
 inline pid_t thread_id() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
-// A thread that tells others who it is. The body must not end before is_asleep() is over.
+// A thread that tells other threads its id. Its body must not end before falls_asleep() has
+// returned.
 class Told {
  public:
   void tell() { id_ = thread_id(); }
-  // Until it sleeps and goes on sleeping: in front of a lock that another holds, or in a wait.
-  // False: it does not come to that.
+  // Waits until the thread sleeps and stays asleep, in front of a lock that another thread holds or
+  // in a wait. Returns false if the thread does not sleep within 20 s.
   bool falls_asleep() const {
     int looks = 0;
     for (int i = 0; i < 20'000 && looks < 10; ++i) {
@@ -70,13 +71,13 @@ class Told {
   std::atomic<pid_t> id_{0};
 };
 
-// One in the program. A fork stands still in it, with the locks of the ranks up to its own, when it
-// is closed.
+// Stops a fork while the gate is closed. The forking thread then holds the locks of all ranks up to
+// the gate's rank. A process makes at most one gate.
 class ForkGate {
  public:
-  // After the static initialisers, so that it comes behind the locks of the same rank. Before the
-  // first fork that it is for.
-  explicit ForkGate(int rank) {
+  // The gate must be made after the static initialisers, so that fork comes to it after the locks
+  // of the same rank. It must be made before the first fork that it is to stop.
+  explicit ForkGate(LockRank rank) {
     if (place() == nullptr)
       register_fork_hooks(rank, {[]() noexcept { pass(); }, []() noexcept {}, []() noexcept {}});
     place() = this;
@@ -101,7 +102,8 @@ class ForkGate {
   std::binary_semaphore open_{0};
 };
 
-// A child that does nothing. False: it hung in what fork itself does there, or crashed.
+// Forks a child that does nothing. Returns false if the child crashed, or hung in the work that
+// fork itself does in a child.
 inline bool forks_well() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);

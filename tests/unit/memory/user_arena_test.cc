@@ -1,5 +1,5 @@
-// An arena beside other threads and forks: whose locks it takes when it goes, and what it finds
-// after others have looked.
+// These tests destroy and use an arena beside other threads and forks. They check the order of
+// locks when an arena ends, and what an arena finds after another thread has changed it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,13 +20,13 @@ namespace {
 
 using test::kMiB;
 
-// A lock that comes before the arenas', as that of the directories of names does.
+// A lock that comes before the lock of the arenas, as the lock of the directories of names does.
 std::mutex& early_lock() {
   static std::mutex mutex;
   return mutex;
 }
 
-// Takes it when the segment has gone, as a segment's socket names do.
+// Takes early_lock() after the segment is unmapped, as the names of a segment's sockets do.
 class EarlyTail final : public SegmentTail {
  public:
   void before_unmap(Segment* /*segment*/) noexcept override {}
@@ -34,12 +34,13 @@ class EarlyTail final : public SegmentTail {
 };
 
 void register_early_lock() {
-  register_fork_hooks(
-      4, {[]() noexcept { early_lock().lock(); }, []() noexcept { early_lock().unlock(); },
-          []() noexcept { early_lock().unlock(); }});
+  register_fork_hooks(LockRank::kDirectories, {[]() noexcept { early_lock().lock(); },
+                                               []() noexcept { early_lock().unlock(); },
+                                               []() noexcept { early_lock().unlock(); }});
 }
 
-// Its user let go of it, and the list of those that are made ready alone has it.
+// Leaves an arena that its user has released. Only the list of arenas to make ready still refers to
+// it.
 void leave_one_to_make_ready() {
   const Ref<Arena> arena = new_arena(4 * kMiB, 2 * kMiB);
   arena->segment()->attach_tail(std::make_unique<EarlyTail>());
@@ -58,12 +59,12 @@ TEST(UserArena, AChildOfForkDropsWhatItsParentWasToMakeReady) {
   });
 }
 
-// The slice has the list's lock no more when the arena ends: fork holds the locks that the end
-// takes, and waits for the list's.
+// The work on the list ends an arena only after it has released the list's lock. The end takes
+// locks that a fork may hold, while that fork waits for the list's lock.
 TEST(UserArena, ASliceThatEndsOneDoesNotMeetAFork) {
   test::in_child([] {
     register_early_lock();
-    test::ForkGate gate(7);
+    test::ForkGate gate(LockRank::kNameCheck);
     ASSERT_TRUE(os::use_no_thread().is_ok());
     leave_one_to_make_ready();
     const uint64_t segments = segment_totals().segments.load();
@@ -82,10 +83,11 @@ TEST(UserArena, ASliceThatEndsOneDoesNotMeetAFork) {
   });
 }
 
-// Between the last look and the next one another thread drains what was given back, and joins it.
+// Between two checks of the arena, another thread drains the leases that were given back, and joins
+// the free pieces.
 TEST(UserArena, RoomThatAnotherThreadJoinedIsFound) {
   test::in_child([] {
-    test::ForkGate gate(9);  // behind the ledgers' lock
+    test::ForkGate gate(LockRank::kLedgers);  // behind the ledgers' lock
     const Ref<Arena> arena = new_arena(kMiB);
     Block first;
     Block second;
