@@ -3,8 +3,8 @@
 
 /**
  * @file
- * Archives: writing modules (tenon/module.h) to files that torch.jit.load runs, and reading files
- * that torch.jit.save wrote. No PyTorch is needed.
+ * Archives: these functions write modules (tenon/module.h) to files that torch.jit.load runs, and
+ * read files that torch.jit.save wrote. No PyTorch is needed.
  */
 
 #include <stddef.h>
@@ -17,15 +17,14 @@ TENON_BEGIN_DECLS
 
 /*
  * An archive is the zip file that torch.jit.save writes and torch.jit.load reads
- * (docs/format/archive.md). Its parts are called records. PyTorch's other form of a module is the
- * flatbuffer (docs/format/flatbuffer.md), which an import takes in place of an archive. An import
- * treats the contents of a file as hostile: it checks every size, offset, name and type, and
- * executes nothing.
+ * (docs/format/archive.md). Its parts are called records. PyTorch's other file format for modules
+ * is the flatbuffer (docs/format/flatbuffer.md), which an import accepts too. An import treats the
+ * contents of a file as hostile: it checks every size, offset, name and type, and executes nothing.
  */
 
-/** How certain it is that the file is on the disk when an export returns. */
+/** Whether the file is certainly on the disk when an export returns. */
 enum {
-  TENON_DURABILITY_NONE = 0, /**< The system writes the file when it likes. */
+  TENON_DURABILITY_NONE = 0, /**< The system writes the file at some later time. */
   TENON_DURABILITY_FILE = 1, /**< The export calls fsync on the file. */
   /** The export calls fsync on the file and on the directory that names it. */
   TENON_DURABILITY_FILE_AND_DIRECTORY = 2
@@ -33,10 +32,10 @@ enum {
 
 enum {
   /**
-   * The code is written as it is, without the check of tenon_module_check. (An archive that was
-   * imported and whose code has not changed is written without this check in any case. With
-   * bytecode of a version below 8, which is for an old PyTorch, the check takes calls that the
-   * newest PyTorch refuses and PyTorch 1.13 takes.)
+   * The export writes the code as it is, without the check of tenon_module_check. An archive that
+   * was imported and whose code has not changed is never checked. With bytecode of a version below
+   * 8, which is for an old PyTorch, the check also accepts calls that the newest PyTorch refuses
+   * and PyTorch 1.13 accepts.
    */
   TENON_EXPORT_UNCHECKED = 1,
   /**
@@ -46,69 +45,75 @@ enum {
    */
   TENON_EXPORT_KEEP_DEVICE = 2,
   /**
-   * Debug tables are written, from which PyTorch's errors name modules and source lines. With
-   * TENON_BYTECODE_COMPILE they are made for the new bytecode. Else those of the archive that the
-   * module came from are written, all of them or none: none if its code was changed. Lines are
-   * those of the files from which the module was made if the import read the archive's tables
-   * (TENON_IMPORT_DEBUG_TABLES) and the code was not changed. Such tables have absolute paths of
-   * the person who saved the module. Otherwise new tables name lines of the archive's own code.
+   * The export writes debug tables, from which PyTorch's errors name modules and source lines.
+   * - With TENON_BYTECODE_COMPILE it makes tables for the new bytecode. Their lines are those of
+   *   the files from which the module was made, if the import read the archive's tables
+   *   (TENON_IMPORT_DEBUG_TABLES) and the code was not changed. Otherwise their lines are those of
+   *   the archive's own code.
+   * - Without TENON_BYTECODE_COMPILE it writes all tables of the archive from which the module
+   *   came, or none if the code was changed or if the export does not write the bytecode to which
+   *   some tables belong.
+   *
+   * Tables of an archive contain absolute paths of the person who saved the module.
    */
   TENON_EXPORT_DEBUG_TABLES = 4,
   /**
-   * PyTorch's flatbuffer form is written in place of a zip archive: one buffer with the bytecode,
-   * the values, the code and the extra files. torch.jit.load and the lite loader of PyTorch 1.13
-   * and later read it. It always has bytecode: new bytecode if the module's archive had none that
-   * fits. The whole buffer is in memory until it is written. It has no debug tables and says
-   * nothing about devices. TENON_UNSUPPORTED for what it cannot hold: 2 GiB or more, tensors that
-   * are sparse, meta or lazily conjugated, and a size, stride or offset of 2^31 elements or more.
+   * The export writes PyTorch's flatbuffer form instead of a zip archive: one buffer with the
+   * bytecode, the values, the code and the extra files. torch.jit.load and the lite loader of
+   * PyTorch 1.13 and later read this form. It always has bytecode: if the module's archive has none
+   * that fits, the export makes new bytecode. It has no debug tables and says nothing about
+   * devices. The whole buffer is in memory until it is written.
+   *
+   * TENON_UNSUPPORTED for contents that the form cannot hold: 2 GiB or more, tensors that are
+   * sparse, meta or lazily conjugated, and a size, stride or offset of 2^31 elements or more.
    * TENON_UNSUPPORTED too if the library was built without FlatBuffers.
    */
   TENON_EXPORT_FLATBUFFER = 8
 };
 
-/** What an export does about bytecode, which the lite interpreter of PyTorch runs. */
+/** How an export treats bytecode, which the lite interpreter of PyTorch runs. */
 enum {
   /**
-   * The bytecode of the archive that the module came from is written while it fits: the code, the
-   * version and the order of attributes are those of that archive. Weights may be others.
+   * The export writes the bytecode of the archive from which the module came, if it still fits: the
+   * code, the version and the order of attributes must be those of that archive. The weights may
+   * differ.
    */
   TENON_BYTECODE_KEEP = 0,
-  /** No bytecode is written. */
+  /** The export writes no bytecode. */
   TENON_BYTECODE_DROP = 1,
-  /** Bytecode is made from the code, whether the archive had any or not. */
+  /** The export compiles bytecode from the code, whether or not the archive had any. */
   TENON_BYTECODE_COMPILE = 2
 };
 
 /**
- * What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the first four
- * switches too. The first three change nothing about what the bytecode does in PyTorch 1.13 or
- * later.
+ * The form of the bytecode of TENON_BYTECODE_COMPILE. PyTorch's exporter has the first four
+ * switches too. The first three do not change what the bytecode does in PyTorch 1.13 or later.
  */
 enum {
   /**
-   * Each call of an operator has all its arguments, those that have their default too. PyTorch:
+   * Each call of an operator passes all arguments, also those that equal their defaults. PyTorch:
    * default_value_for_unspecified_arg.
    */
   TENON_EMIT_DEFAULT_INPUTS = 1,
   /**
-   * A call of an operator with an `out` argument has all arguments before it, those that have their
-   * default too. PyTorch: default_args_before_out_args is off.
+   * A call of an operator with an `out` argument passes all arguments before `out`, also those that
+   * equal their defaults. PyTorch: default_args_before_out_args is off.
    */
   TENON_EMIT_DEFAULTS_BEFORE_OUT = 2,
   /**
-   * Operators such as aten::dim are called like all others, although bytecode of version 8 has
-   * instructions for them. PyTorch: emit_promoted_ops is off.
+   * The bytecode calls operators such as aten::dim like all others, although bytecode of version 8
+   * has instructions for them. PyTorch: emit_promoted_ops is off.
    */
   TENON_EMIT_PLAIN_OPERATORS = 4,
   /**
-   * The methods that are called through an interface get no functions. Such a call fails when it is
-   * run. PyTorch: mobile_interface_call_export is off.
+   * Methods that are called through an interface get no functions. Such a call fails at run time.
+   * PyTorch: mobile_interface_call_export is off.
    */
   TENON_EMIT_NO_INTERFACE_METHODS = 8,
   /**
-   * A function that is forked runs where fork stands, in the same thread, and waiting for it gives
-   * its result. An exception of it comes from fork and not from wait. The lite interpreter has no
-   * fork: without this switch, code that forks is TENON_UNSUPPORTED.
+   * A forked function runs at the place of the fork, in the same thread, and waiting for it gives
+   * its result. Its exception comes from fork and not from wait. The lite interpreter has no fork:
+   * without this switch, code that forks is TENON_UNSUPPORTED.
    */
   TENON_EMIT_FORKS_AT_ONCE = 16
 };
@@ -116,8 +121,8 @@ enum {
 /** Where an import puts tensors. */
 enum {
   /**
-   * The tensors are read-only views of the file. A tensor that cannot be a view is copied:
-   * tenon_import_report counts the reasons. Neither views nor these copies can be lent.
+   * The tensors are read-only views of the file. A tensor that cannot be a view is copied, and
+   * tenon_import_report counts the reasons. Neither the views nor these copies can be lent.
    */
   TENON_IMPORT_MAP = 0,
   /** As TENON_IMPORT_MAP, but the views are writable. Writes stay in this process. */
@@ -139,16 +144,16 @@ enum {
   TENON_IMPORT_DEBUG_TABLES = 1
 };
 
-/** What an import checks. */
+/** The level of an import: how much of the file it verifies. */
 enum {
   /**
    * The directory of the zip file, all headers, bounds, overlaps and references, and the checksums
    * of pickles and code.
    */
   TENON_IMPORT_CHECK_STRUCTURE = 0,
-  /** Also the checksum of each tensor that is copied. */
+  /** As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of each tensor that is copied. */
   TENON_IMPORT_CHECK_FILL = 1,
-  /** Also the checksum of every record. */
+  /** As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of every record. */
   TENON_IMPORT_CHECK_ALL = 2
 };
 
@@ -188,13 +193,13 @@ typedef struct tenon_export_options {
   void *hook_context;
   /**
    * The folder inside the archive. NULL means the name of the file without its extension, or
-   * "archive" for an export that has no path.
+   * "archive" for an export that has no path. With TENON_EXPORT_FLATBUFFER it must be NULL.
    */
   const char *archive_name;
   /**
    * The version of the archive. 0 means the version by the rule of docs/format/archive.md. A number
-   * from 1 to 10 is taken as it is, and refused if some code would mean something else in that
-   * version.
+   * from 1 to 10 is used as it is. The export is refused if some code would mean something else in
+   * that version.
    */
   int32_t file_version;
   /** TENON_DURABILITY_*. Must be 0 unless the export writes to a path. */
@@ -210,21 +215,21 @@ typedef struct tenon_export_options {
   int32_t bytecode;
   /**
    * For TENON_BYTECODE_COMPILE: the methods of the module that get bytecode, with commas between
-   * them, such as "forward,predict". What these call is in them. NULL means all methods. Otherwise
-   * it must be NULL.
+   * them, such as "forward,predict". Their bytecode includes the methods and functions that they
+   * call. NULL means all methods. Otherwise it must be NULL.
    */
   const char *methods;
   /**
-   * For TENON_BYTECODE_COMPILE: the version of the bytecode. A runtime of an old PyTorch refuses
-   * bytecode that is newer than itself, and 4 to 7 are for such runtimes (docs/format/bytecode.md).
-   * 0 means 8, the version that PyTorch writes. Otherwise it must be 0.
+   * For TENON_BYTECODE_COMPILE: the version of the bytecode. A runtime refuses bytecode that is
+   * newer than itself. The versions 4 to 7 are for the runtimes of old PyTorch versions
+   * (docs/format/bytecode.md). 0 means 8, the version that PyTorch writes. Otherwise it must be 0.
    */
   int32_t bytecode_version;
   /** For TENON_BYTECODE_COMPILE: TENON_EMIT_*. Otherwise it must be 0. */
   uint32_t emit_flags;
 } tenon_export_options;
 
-/** What an export wrote. */
+/** The report of an export. */
 typedef struct tenon_export_report {
   /** sizeof(tenon_export_report), set by the caller. */
   size_t struct_size;
@@ -286,13 +291,13 @@ typedef struct tenon_import_options {
   uint32_t flags;
 } tenon_import_options;
 
-/** What an import found. */
+/** The report of an import. */
 typedef struct tenon_import_report {
   /** sizeof(tenon_import_report), set by the caller. */
   size_t struct_size;
   /** The archive's version, which says what its operators mean. 0: the module was not imported. */
   int32_t version;
-  /** The number of records in the archive. Of a flatbuffer it is the number of storages. */
+  /** The number of records in the archive. For a flatbuffer it is the number of storages. */
   uint32_t records;
   /** The number of storages that are views of the file. */
   uint64_t mapped_storages;
@@ -313,16 +318,16 @@ typedef struct tenon_import_report {
 } tenon_import_report;
 
 /**
- * Writes a module to a file. When the call returns, either the whole new file has the name, or the
- * name still stands for what it stood for before. Nothing else is left behind.
+ * Writes a module to a file. When the call returns, the path names either the complete new file or
+ * the same file as before. The call leaves no other file behind.
  *
  * Tensors in host memory are written directly from where they lie. Tensors on a CUDA device go
  * through 8 MiB of pinned memory for each device. They are read after all work that was given to
- * options.stream before the call. The host waits for these reads and no stream of the program does:
- * when the call returns, the tensors have been read.
+ * options.stream before the call. The host waits for these reads, and no stream of the program
+ * waits for them. When the call returns, the tensors have been read.
  * @param[in]     module   borrowed.
- * @param[in]     path     borrowed. Its directory must exist. A file of that name is replaced. For
- * a symbolic link, the file to which it leads is replaced.
+ * @param[in]     path     borrowed. Its directory must exist. A file of that name is replaced. If
+ *                         the path is a symbolic link, the file to which it leads is replaced.
  * @param[in]     options  borrowed. NULL means the defaults.
  * @param[in,out] report   struct_size set by the caller, the other fields filled in by the call.
  *                         May be NULL. Untouched on failure.
@@ -356,10 +361,10 @@ TENON_API tenon_status tenon_export_module(const tenon_module *module, const cha
  * @param[in]     fd       borrowed and not closed. After a failure, some bytes may have been
  *                         written to it.
  * @param[in]     options  borrowed. NULL means the defaults.
- * @param[in,out] report   as above.
+ * @param[in,out] report   as in tenon_export_module.
  * @param[out]    err      optional, see rule 2 in tenon.h.
- * @return the same codes as tenon_export_module. TENON_PEER_GONE also means that nobody reads the
- *         pipe or the socket any more.
+ * @return the same codes as tenon_export_module. TENON_PEER_GONE also means that no process reads
+ *         the pipe or the socket any more.
  * @since 0.1. Any thread may call this function while no call changes the module.
  */
 TENON_API tenon_status tenon_export_module_fd(const tenon_module *module, int fd,
@@ -371,13 +376,13 @@ TENON_API tenon_status tenon_export_module_fd(const tenon_module *module, int fd
  * Passes the bytes of a module's archive to a function. In all else this function is like
  * tenon_export_module.
  * @param[in]     module   borrowed.
- * @param[in]     write    called with one piece after the other, on this thread. After a failure,
- *                         it may have received some of them.
+ * @param[in]     write    called with one piece after another, on this thread. After a failure it
+ *                         may have received some of the pieces.
  * @param[in]     context  handed to `write`.
  * @param[in]     options  borrowed. NULL means the defaults.
- * @param[in,out] report   as above.
+ * @param[in,out] report   as in tenon_export_module.
  * @param[out]    err      optional, see rule 2 in tenon.h.
- * @return the same codes as tenon_export_module, and the codes for what `write` returned
+ * @return the same codes as tenon_export_module, and the codes for the results of `write`
  *         (tenon_write_function).
  * @since 0.1. Any thread may call this function while no call changes the module.
  */
@@ -388,13 +393,13 @@ TENON_API tenon_status tenon_export_module_to(const tenon_module *module,
                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Lists the operators that bytecode of a module calls, such as "aten::add.Tensor": each once, in
- * the order of the names. A mobile build of PyTorch needs these. Nothing is written. A function
- * that is forked is taken as with TENON_EMIT_FORKS_AT_ONCE.
+ * Lists the operators that bytecode of a module calls, such as "aten::add.Tensor". The list has
+ * each operator once, sorted by name. A mobile build of PyTorch needs this list. The call writes no
+ * file. It accepts code that forks, as TENON_EMIT_FORKS_AT_ONCE does.
  * @param[in]  module   borrowed.
  * @param[in]  methods  borrowed; as in tenon_export_options. NULL means all methods.
- * @param[out] out      a new list, which is the caller's; release it with tenon_name_list_release.
- *                      Untouched on failure.
+ * @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+ *                      on failure.
  * @param[out] err      optional, see rule 2 in tenon.h. The details "file", "line", "column" and
  *                      "excerpt" name the place in the code.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (a method), TENON_UNSUPPORTED (the lite
@@ -409,9 +414,9 @@ TENON_API tenon_status tenon_export_opnames(const tenon_module *module, const ch
  * Reads an archive of PyTorch 1.4 or later, or a flatbuffer. The file must not be changed while
  * views of it are in use. Replacing the file by rename is harmless.
  *
- * Tensors that were saved on another device come to the CPU, unless `tensors` or `device_map` in
- * the options says otherwise. Tensors that were copied to a CUDA device are complete when the call
- * returns, and every stream may use them.
+ * Tensors that were saved on another device than the CPU are put on the CPU, unless `tensors` or
+ * `device_map` in the options says otherwise. Tensors that were copied to a CUDA device are
+ * complete when the call returns, and every stream may use them.
  * @param[in]  path     borrowed.
  * @param[in]  options  borrowed. NULL means the defaults.
  * @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
@@ -464,8 +469,8 @@ TENON_API tenon_status tenon_import_module_memory(const void *data, size_t nbyte
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Gives what the import of a module found. For a module that no import function returned, all
- * fields are 0.
+ * Gives the report of the import that made a module. For a module that no import function returned,
+ * all fields are 0.
  * @param[in]     module  borrowed, a module that an import function returned.
  * @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
  *                        Untouched on failure.
@@ -478,13 +483,13 @@ TENON_API tenon_status tenon_module_import_report(const tenon_module *module,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Lists what is remarkable about a module, in one line each. For every module these are the calls
- * that PyTorch 1.13 refuses and the newest PyTorch takes, or the other way round: "PyTorch 1.13
- * refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in code/__torch__.py:3:12".
- * A module that an import function returned also has the lines of its import. Examples are
- * records that an export does not write again, code that cannot be parsed, tensors that were saved
- * on another device, and operators that have another meaning in the archive's version than today.
- * A module with code that both versions refuse has no lines about calls.
+ * Lists warnings about a module, one line each. For every module these are the calls that PyTorch
+ * 1.13 refuses and the newest PyTorch accepts, or the reverse: "PyTorch 1.13 refuses
+ * torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in code/__torch__.py:3:12". A module
+ * with code that both versions refuse has no lines about calls. A module that an import function
+ * returned also has lines about the import. Examples are records that an export does not write
+ * again, code that cannot be parsed, tensors that were saved on another device, and operators that
+ * have another meaning in the archive's version than today.
  * @param[in]  module  borrowed.
  * @param[out] out     new reference to a list; release it with tenon_name_list_release. Untouched
  *                     on failure.

@@ -7,18 +7,18 @@
  * and one mapping in each process.
  *
  * An arena is one segment. It needs one fd and one mapping in this process and in each borrower,
- * however many storages lie in it. Its size is reserved address space; memory is taken as the arena
- * fills. The library also keeps arenas of its own, for each mode, from which it allocates storages
- * that name no arena.
+ * however many storages lie in it. Its size is reserved address space. Memory is taken from the
+ * system as the arena fills. The library also keeps arenas of its own, for each mode, from which it
+ * allocates storages that name no arena.
  *
  * A storage takes its size, rounded up to its alignment: at least 64 bytes, and 4096 bytes for
- * storages of 128 GiB and more. So a storage that is as large as its arena fits. When the whole
- * piece of a released storage is reused, the new storage may take up to an eighth more than it
- * needs. A free piece that is large enough is always found.
+ * storages of 128 GiB and more. So a storage that is as large as its arena fits. A new storage that
+ * reuses the whole block of a released storage may take up to an eighth more than it needs. The
+ * arena always finds a free range that is large enough.
  *
- * A borrower of one byte of an arena can read the whole arena, and can write to all of it in
- * TENON_MODE_SHARED. Put data that not every borrower may see into an arena of its own, or into a
- * storage with TENON_STORAGE_ISOLATED. Bytes that were lent to a borrower are cleared before
+ * A borrower of one byte of an arena can read the whole arena. In TENON_MODE_SHARED it can also
+ * write to the whole arena. Put data that not every borrower may see into an arena of its own, or
+ * into a storage with TENON_STORAGE_ISOLATED. Bytes that were lent to a borrower are cleared before
  * another storage gets them.
  */
 
@@ -49,7 +49,7 @@ enum {
   TENON_ARENA_LOCKED = 1,
   /**
    * If the machine cannot give the requested pages or the requested NUMA node, the call fails.
-   * Without this flag the arena takes the next best, and tenon_arena_stats tells what it got.
+   * Without this flag the arena takes the next best memory, and tenon_arena_stats tells its kind.
    */
   TENON_ARENA_EXACT = 2
 };
@@ -58,7 +58,7 @@ enum {
 typedef struct tenon_arena_options {
   /** sizeof(tenon_arena_options), set by the caller. */
   size_t struct_size;
-  /** The mode of all its storages: TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES. */
+  /** The mode of all storages in the arena: TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES. */
   tenon_mode mode;
   /** TENON_ARENA_*. */
   uint32_t flags;
@@ -78,13 +78,15 @@ typedef struct tenon_arena_options {
    */
   uint64_t huge_page_nbytes;
   /**
-   * How many bytes, from the arena's start, the service thread makes ready in the background. 0
-   * means none.
+   * How many bytes, from the arena's start, the service thread prepares in the background. 0 means
+   * none.
    */
   uint64_t prefault_nbytes;
 } tenon_arena_options;
 
-/** The contents of an arena and the kind of memory it got. The figures are of one moment. */
+/**
+ * Figures about the contents of an arena and the kind of its memory. All figures are of one moment.
+ */
 typedef struct tenon_arena_stats {
   /** sizeof(tenon_arena_stats), set by the caller. */
   size_t struct_size;
@@ -98,7 +100,7 @@ typedef struct tenon_arena_stats {
   uint64_t bytes_lent;
   /** Bytes that are reserved and not in use. */
   uint64_t bytes_free;
-  /** The size of the longest free piece. */
+  /** The size of the longest free range. */
   uint64_t bytes_largest_free;
   /** Bytes that were lent without a lease (by fd, by name) and released. They are never reused. */
   uint64_t bytes_retired;
@@ -108,7 +110,7 @@ typedef struct tenon_arena_stats {
   uint64_t blocks_live;
   /** The number of blocks under leases. */
   uint64_t blocks_lent;
-  /** How many of 1,000 free bytes lie outside the longest free piece. */
+  /** How many of 1,000 free bytes lie outside the longest free range. */
   uint32_t fragmentation;
   /** The pages that the arena got: TENON_PAGES_*, but not AUTO. */
   tenon_pages pages;
@@ -152,8 +154,8 @@ TENON_API tenon_arena *tenon_arena_retain(tenon_arena *arena) TENON_NOEXCEPT;
 TENON_API void tenon_arena_release(tenon_arena *arena) TENON_NOEXCEPT;
 
 /**
- * Gives the figures of an arena: its contents and the kind of memory it got. The call looks for
- * leases that have ended first.
+ * Gives the figures of an arena. Before that, the call ends the leases whose borrowers have given
+ * them back or are gone.
  * @param[in]     arena  borrowed.
  * @param[in,out] out    the caller's. out->struct_size says how much the call may write. It is
  *                       untouched on failure.
@@ -172,7 +174,7 @@ TENON_API tenon_status tenon_arena_stats_get(const tenon_arena *arena, tenon_are
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory that was taken before
  *         the failure stays with the arena), TENON_UNSUPPORTED (in a child of fork).
- * @since 0.1. Any thread may call this function. Other threads can allocate in between.
+ * @since 0.1. Any thread may call this function. Other threads can allocate during the call.
  */
 TENON_API tenon_status tenon_arena_reserve(tenon_arena *arena, uint64_t nbytes,
                                            tenon_error **err) TENON_NOEXCEPT;

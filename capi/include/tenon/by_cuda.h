@@ -3,9 +3,9 @@
 
 /**
  * @file
- * Lending memory of a CUDA device to another process, and opening device memory that Tenon or
- * PyTorch lends. tenon_send and tenon_recv (tenon/connection.h) lend device memory too, under
- * leases; the functions here are for handles that a program passes on by its own means.
+ * These functions lend memory of a CUDA device to another process, and open device memory that
+ * Tenon or PyTorch lends. tenon_send and tenon_recv (tenon/connection.h) lend device memory too,
+ * under leases. The functions here are for handles that a program passes on by its own means.
  */
 
 #include <stddef.h>
@@ -17,21 +17,21 @@ TENON_BEGIN_DECLS
 
 /*
  * Handles. Device memory is lent in PyTorch's protocol (docs/format/cuda.md), by an IPC handle.
- * Memory for which the driver has no IPC handle is lent by one of the driver's newer ways. A handle
- * is for one receiver, which opens it once. It gives access to the whole allocation in which the
- * storage lies, or to all pieces that are mapped there. The receiver can read and write all of
- * that. Memory that came by an IPC handle cannot be lent on. Memory that came by another way can be
- * lent on by the same way.
+ * Memory for which the driver has no IPC handle is lent by a newer transport of the driver. A
+ * handle is for one receiver, which opens it once. It gives access to the whole allocation in which
+ * the storage lies, or to all pieces that are mapped there. The receiver can read and write all of
+ * that. A receiver cannot lend on memory that came by an IPC handle. Memory that came by another
+ * transport can be lent on by the same transport.
  *
  * When memory is given back. Three things keep device memory alive: its storage, the streams that
  * are recorded as using the storage, and each handle until its receiver has released the memory.
  * The receiver does that by changing a counter in a file. When nothing keeps the memory any more,
- * it is given back to its owner. Nobody notifies the library when a counter changes or when the
- * work in a stream is complete, so the library must check. tenon_share_cuda, tenon_open_cuda and
- * each last release of a storage on a device check a few waiting allocations. tenon_cuda_collect
- * checks all. So any of these calls may give memory back, and then the owner's release function,
- * such as a DLPack deleter, runs in that call, on its thread. A receiver that is killed, and a
- * handle that nobody opens, keep the memory until this process ends. The same holds in PyTorch.
+ * it is given back to its owner. The library is not notified when a counter changes or when the
+ * work in a stream is complete, so it must check. tenon_share_cuda, tenon_open_cuda and each last
+ * release of a storage on a device check a few waiting allocations. tenon_cuda_collect checks all.
+ * So any of these calls may give memory back, and then the owner's release function, such as a
+ * DLPack deleter, runs in that call, on its thread. A receiver that is killed, and a handle that
+ * nobody opens, keep the memory until this process ends. The same holds in PyTorch.
  *
  * Streams. A stream is a CUstream or a cudaStream_t. NULL is the default stream, and 0x2 is the
  * default stream of the calling thread. No function here waits for a device, with one exception in
@@ -51,9 +51,9 @@ TENON_BEGIN_DECLS
  * It makes no context and takes no memory of a device.
  *
  * The result is kept until the process ends. So later calls cost next to nothing, and they do not
- * see a driver that is installed later. A refusal that can pass is not kept, and the next call asks
- * again: the system's daemons are not ready yet, another process has the device for itself, or
- * memory is short.
+ * see a driver that is installed later. A failure that may be temporary is not kept, and the next
+ * call tries again. Such a failure means that the system's daemons are not ready yet, that another
+ * process has the device for itself, or that memory is short.
  * @param[out] err  optional, see rule 2 in tenon.h.
  * @return TENON_OK, or
  * - TENON_UNSUPPORTED: the library was built without CUDA; there is no driver, or it is too old
@@ -61,7 +61,7 @@ TENON_BEGIN_DECLS
  *   "cuda_error", "cuda_error_name"); or this process is a child of fork of a process that had
  *   started the driver.
  * - TENON_RESOURCE_EXHAUSTED: there is no memory to ask the driver.
- * @since 0.1. Any thread may call this function. While the first call runs, other threads that ask
+ * @since 0.1. Any thread may call this function. While the first call runs, calls by other threads
  *         wait for it. Fork: the driver does not work in the child of a process that had started
  *         it, and Tenon does not call it there. The child of a process that never used CUDA may
  *         start the driver for itself.
@@ -69,14 +69,14 @@ TENON_BEGIN_DECLS
 TENON_API tenon_status tenon_cuda_available(tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The way by which a handle gives access to memory. PyTorch opens TENON_CUDA_IPC only. Only
- * TENON_CUDA_FABRIC reaches other machines.
+ * The transport of a handle: the way in which the driver lets the memory travel. PyTorch opens only
+ * TENON_CUDA_IPC. Only TENON_CUDA_FABRIC reaches other machines.
  */
 typedef uint32_t tenon_cuda_transport;
 
 enum {
   /**
-   * In a handle: the storage is empty. As an option: the first of the following ways that the
+   * In a handle: the storage is empty. As an option: the first of the following transports that the
    * driver offers for the memory.
    */
   TENON_CUDA_NO_MEMORY = 0,
@@ -108,7 +108,7 @@ enum {
    * of mid-2024.
    */
   TENON_CUDA_FORM_A = 0,
-  TENON_CUDA_FORM_B = 1, /**< Those builds of mid-2024 write this layout. */
+  TENON_CUDA_FORM_B = 1, /**< The excepted builds of mid-2024 write it. */
   TENON_CUDA_FORM_C = 2, /**< PyTorch 2.6 and 2.7 write this layout. */
   TENON_CUDA_FORM_D = 3, /**< PyTorch 2.8 to 2.12 write this layout. */
   TENON_CUDA_FORM_E = 4  /**< PyTorch 2.13 and later write this layout. */
@@ -120,8 +120,8 @@ enum {
   /** tenon_share_cuda: lend a read-only storage too, although its receiver can write to it. */
   TENON_CUDA_LET_WRITE = 2,
   /**
-   * tenon_open_cuda: the device refuses writes by this process. This works for TENON_CUDA_FD and
-   * TENON_CUDA_FABRIC only.
+   * tenon_open_cuda: the device refuses writes by this process. Only TENON_CUDA_FD and
+   * TENON_CUDA_FABRIC can do this.
    */
   TENON_CUDA_READ_ONLY = 4,
   /**
@@ -146,30 +146,34 @@ typedef struct tenon_cuda_options {
   tenon_cuda_form form;
   /** tenon_open_cuda with TENON_CUDA_ON_DEVICE: the ordinal in this process's numbering. */
   int32_t device;
-  /** tenon_share_cuda: the way to take, or 0. */
+  /** tenon_share_cuda: the transport to use, TENON_CUDA_*. */
   tenon_cuda_transport transport;
 } tenon_cuda_options;
 
 /**
- * How to reach device memory. A handle has the eight items of PyTorch's tuple, with their index in
- * brackets, and what that tuple lacks. A handle that has fds must travel together with them
- * (SCM_RIGHTS), because the numbers alone mean nothing in another process.
+ * A handle with which another process can open device memory. It has the eight items of PyTorch's
+ * tuple, whose index stands in brackets, and fields that the tuple lacks. A handle that has fds
+ * must travel together with them (SCM_RIGHTS), because the numbers alone mean nothing in another
+ * process.
  */
 typedef struct tenon_cuda_handle {
   /** sizeof(tenon_cuda_handle), set by the caller, also for output. */
   size_t struct_size;
-  /** TENON_CUDA_*. Ignored on input, because the memory handle says it. */
+  /** TENON_CUDA_*. It is ignored on input, because the bytes in `memory` say the transport. */
   tenon_cuda_transport transport;
   /** [0] The device's ordinal in the sender's numbering. */
   int32_t device;
   /**
-   * The UUID of the device, which takes precedence over the ordinal. All 0 means that it is not
-   * known, as in PyTorch's tuple.
+   * The UUID of the device, which takes precedence over the ordinal. All 0 means that the UUID is
+   * not known, as in PyTorch's tuple.
    */
   uint8_t uuid[16];
   /** [2] The size of the storage in bytes. */
   uint64_t nbytes;
-  /** [3] Bytes from the start of the memory to which the memory handle leads. */
+  /**
+   * [3] Where the storage begins, in bytes from the start of the memory to which the memory handle
+   * leads.
+   */
   uint64_t offset;
   /** [5] The index of the counter in its file. */
   uint64_t slot;
@@ -178,8 +182,8 @@ typedef struct tenon_cuda_handle {
   /** How many bytes of `memory` are in use. 0 for an empty storage. */
   uint32_t memory_nbytes;
   /**
-   * On input a memory handle that is longer than `memory`, borrowed for the call, and used instead
-   * of it. memory_nbytes is then its size, at most 1 MiB. NULL on output.
+   * On input: a memory handle that is too long for `memory`, borrowed for the call. It is used
+   * instead of `memory`, and memory_nbytes is then its size, at most 1 MiB. NULL on output.
    */
   const uint8_t *long_memory;
   /** [1] The memory handle. */
@@ -203,8 +207,8 @@ typedef struct tenon_cuda_handle {
 /**
  * Lends a storage on a CUDA device: fills in a handle for one receiver. No byte is copied. All work
  * that was given to `stream` before the call is complete before the receiver's work begins. An
- * interprocess event orders that on the devices. Only when 1,000 such events are in flight, or when
- * the device has none, does the call wait for the stream instead.
+ * interprocess event gives this order on the devices, without a wait of the host. If 1,000 such
+ * events are in flight, or if the device has no such events, the call waits for the stream instead.
  * @param[in]     storage  borrowed.
  * @param[in]     stream   the stream in which the bytes were written, borrowed for the call.
  * @param[in]     options  borrowed. NULL means the defaults.
@@ -239,12 +243,12 @@ TENON_API tenon_status tenon_share_cuda(tenon_storage *storage, void *stream,
  * tries again when the storage ends. Until that works, the sender does not get its memory back.
  *
  * TENON_CUDA_KEEP_OPEN: memory that the driver has opened stays open after its last storage has
- * ended, until tenon_cuda_collect, or until 64 other allocations were opened with this flag. Use it
- * only if the sender does not free meanwhile what it lent. PyTorch, for example, keeps such memory
- * in its cache. Freeing device memory that another process has open is undefined. The next IPC
- * handle of the same memory always finds it open. The next handle by TENON_CUDA_FD or
- * TENON_CUDA_FABRIC does so as long as the sender's storage lives. Memory of a pool is closed in
- * spite of the flag.
+ * ended, until tenon_cuda_collect, or until 64 other allocations were opened with this flag. Use
+ * this flag only if the sender does not free the lent memory meanwhile. PyTorch, for example, keeps
+ * such memory in its cache. Freeing device memory that another process has open is undefined. The
+ * next IPC handle of the same memory always finds it open. The next handle by TENON_CUDA_FD or
+ * TENON_CUDA_FABRIC finds it open as long as the sender's storage lives. Memory of a pool is closed
+ * in spite of the flag.
  * @param[in]  handle   borrowed.
  * @param[in]  stream   the stream in which the bytes will be used, borrowed until the storage's
  *                      last release. Destroy it only after that.
@@ -256,12 +260,12 @@ TENON_API tenon_status tenon_share_cuda(tenon_storage *storage, void *stream,
  * @return TENON_OK, or one of these codes, and then nothing is open and the handle can still be
  *         used:
  * - TENON_INVALID_ARGUMENT: there is no such device; the driver does not know a handle or an fd;
- *   the number of fds is not the one that belongs to the handle; the range leaves the allocation.
+ *   the number of fds does not fit the handle; the range leaves the allocation.
  * - TENON_CORRUPT: the bytes are not a memory handle.
  * - TENON_INCOMPATIBLE: the memory handle has a newer version (detail "version").
  * - TENON_UNSUPPORTED: there is no CUDA; the memory is one of PyTorch's expandable segments with
- *   fabric handles or in form E; or TENON_CUDA_READ_ONLY is set, and the memory cannot be opened
- *   in that way.
+ *   fabric handles or in form E; or TENON_CUDA_READ_ONLY is set, and the memory cannot be opened in
+ *   that way.
  * - TENON_NOT_FOUND: this process does not see the device with that UUID.
  * - TENON_PERMISSION, TENON_PEER_GONE: the fds of PyTorch's expandable segments are fetched from
  *   the process that made them. TENON_PERMISSION: this process may not trace that process, or that
@@ -276,9 +280,9 @@ TENON_API tenon_status tenon_open_cuda(const tenon_cuda_handle *handle, void *st
                                        tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Gives up a handle that its receiver will not open. A receiver calls this function so that the
- * sender gets its memory back. The counter changes as if the handle had been opened and its storage
- * released. No CUDA is needed.
+ * Gives up a handle that its receiver will not open. The receiver calls this function so that the
+ * sender gets its memory back. The counter changes as it does when a handle is opened and its
+ * storage released. No CUDA is needed.
  * @param[in] counter  borrowed, the field tenon_cuda_handle.counter.
  * @param[in] slot     the field tenon_cuda_handle.slot.
  * @param[out] err     optional, see rule 2 in tenon.h.
@@ -293,8 +297,8 @@ TENON_API tenon_status tenon_release_cuda_counter(const char *counter, uint64_t 
 
 /**
  * Records that work in a stream uses a storage. The memory is not given back before all work is
- * complete that was given to the stream until the storage's last release. The host does not wait
- * for it. In a child of fork, which cannot give work to streams, the call does nothing.
+ * complete that was given to the stream until the storage's last release. The host does not wait.
+ * In a child of fork, which cannot give work to streams, the call does nothing.
  * @param[in]  storage  borrowed, a storage on a CUDA device.
  * @param[in]  stream   borrowed until the storage's last release. Destroy it only after that. A
  *                      default stream is the one of the calling thread and of its current context,
@@ -328,11 +332,11 @@ TENON_API tenon_status tenon_storage_order_stream(tenon_storage *storage, void *
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Gives back device memory that nobody uses any more. The call checks all memory whose storage was
+ * Gives back device memory that is not used any more. The call checks all memory whose storage was
  * released in this process and that still had a receiver or a stream. It also closes memory that
  * was only kept open (TENON_CUDA_KEEP_OPEN). If it frees the memory of an arena, it waits for the
  * device's work (tenon_cuda_arena_release).
- * @return how many storages have memory that must still wait.
+ * @return for how many storages the memory must still wait.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API uint64_t tenon_cuda_collect(void) TENON_NOEXCEPT;

@@ -3,9 +3,9 @@
 
 /**
  * @file
- * Lending a storage by file descriptor. tenon_share_fd gives a handle: an fd and a few numbers. The
- * program sends them to another process, which calls tenon_open_fd. A tenon_connection does both
- * for whole messages.
+ * These functions lend storages by file descriptor. tenon_share_fd gives a handle: an fd and a few
+ * numbers. The program sends them to another process, which calls tenon_open_fd. A tenon_connection
+ * does both for whole messages.
  */
 
 #include <stddef.h>

@@ -3,9 +3,9 @@
 
 /**
  * @file
- * Lending a storage by name. tenon_share_filename gives a name in a directory that both processes
- * see, and tenon_open_filename opens it. PyTorch can open some of these names, and Tenon can open
- * PyTorch's.
+ * These functions lend storages by name. tenon_share_filename gives a name in a directory that both
+ * processes see, and tenon_open_filename opens the name. PyTorch can open some of these names, and
+ * Tenon can open PyTorch's.
  *
  * A name leads to one of two things:
  *  - A file in PyTorch's layout: 64 bytes with a count, then the payload. PyTorch can be on both
@@ -17,8 +17,8 @@
  *  - A socket on which the lender hands out the sealed memory of a segment. One name serves the
  *    whole segment, so many storages share one name, and the handle's offset and nbytes say where
  *    each of them lies. The name lives as long as the lender holds the storage. Nobody can cut that
- *    memory short. Every storage that tenon_storage_new or an arena made is lent in this way.
- *    (tenon_share_fd tells about systems that deny sealed memory.)
+ *    memory short. Every storage that tenon_storage_new or an arena made is lent in this way. The
+ *    comment of tenon_share_fd describes systems that deny sealed memory.
  *
  * A process that dies leaves no name behind for long: each holder has a lock, which the kernel
  * releases when the holder ends, and the next process that looks at the directory removes the names
@@ -195,7 +195,7 @@ TENON_API tenon_status tenon_open_filename(const tenon_filename_handle *handle,
 /**
  * Counts one message in flight. The name then outlives the sender's own references, until a
  * receiver opens the name with TENON_OPEN_DECREF or calls tenon_filename_decref (PyTorch's
- * receivers do the same). It does so as long as this process lives, and for 60 seconds after an
+ * receivers do the same). The name stays as long as this process lives, and for 60 seconds after an
  * orderly exit. If this process is killed, its messages in flight are lost.
  * @param[in]  handle  borrowed. It must be the handle of a storage that this process holds.
  * @param[out] err     optional, see rule 2 in tenon.h.
@@ -217,9 +217,10 @@ TENON_API tenon_status tenon_filename_decref(const tenon_filename_handle *handle
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Does now what exit() does for names: subtracts this process from their counts, keeps the files of
- * its messages in flight for 60 seconds, and ends the sockets through which it hands out memory and
- * serves deposits.
+ * Gives up the names of this process now, as exit() does later. The call subtracts this process
+ * from the counts of its files, keeps the files of its messages in flight for 60 seconds, and ends
+ * the sockets through which this process hands out memory and serves deposits.
+ *
  * Call it in a process that ends in order but with _exit(), such as a process that Python's
  * multiprocessing forked, or a Go program. Other processes need not call it.
  * @since 0.1. Any thread may call this function. Storages stay valid.
@@ -248,7 +249,7 @@ enum {
   TENON_SWEEP_TORCH = 2
 };
 
-/** What to sweep. A NULL pointer to these options means that all fields are zero. */
+/** How to sweep. A NULL pointer to these options means that all fields are zero. */
 typedef struct tenon_sweep_options {
   /** sizeof(tenon_sweep_options), set by the caller. */
   size_t struct_size;
@@ -291,7 +292,7 @@ typedef struct tenon_sweep_result {
  * Tenon or not, and in whatever container it runs.
  *
  * Making and releasing names also sweeps a little, and the service thread removes the names of
- * killed processes. This call removes the rest.
+ * killed processes. This call removes all others.
  * @param[in]     options  borrowed. NULL means the defaults.
  * @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
  *                         NULL is allowed. It is untouched on failure.

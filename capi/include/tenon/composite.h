@@ -3,10 +3,9 @@
 
 /**
  * @file
- * Composites: tensors that are not one strided view of a storage, but several tensors and what ties
- * them together. Sparse, nested and quantised tensors are composites. A tensor on meta, which has
- * no memory, is a composite without parts. Sizes, strides and offsets in this header are in
- * elements.
+ * Composites: tensors that consist of several tensors, which are called their parts. Sparse, nested
+ * and quantised tensors are composites. A tensor on meta, which has no memory, is a composite
+ * without parts. Sizes, strides and offsets in this header are in elements.
  *
  * A composite travels in a message: its parts are tensors of the message, and the message says
  * which of them make up a composite.
@@ -22,7 +21,7 @@
 
 TENON_BEGIN_DECLS
 
-/** A tensor of several parts. A composite never changes. */
+/** A tensor that consists of several tensors, its parts. A composite never changes. */
 typedef struct tenon_composite tenon_composite;
 
 /**
@@ -50,7 +49,10 @@ enum {
   TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS = 3
 };
 
-/** Whether a COO tensor is coalesced: its indices are sorted, and no two are equal. */
+/**
+ * Whether a COO tensor is coalesced. In a coalesced tensor the indices are sorted, and no two are
+ * equal.
+ */
 enum {
   TENON_COALESCED_UNKNOWN = 0, /**< It is not known. */
   TENON_COALESCED_NO = 1,
@@ -58,8 +60,8 @@ enum {
 };
 
 /**
- * What a composite is made of. Every part is borrowed. A field that the layout does not use must be
- * 0 or NULL on input, except for `dtype` and `sizes`, which are then ignored.
+ * The layout and the parts of a composite. Every part is borrowed. A field that the layout does not
+ * use must be 0 or NULL on input, except for `dtype` and `sizes`, which are then ignored.
  */
 typedef struct tenon_composite_spec {
   /** sizeof(tenon_composite_spec), set by the caller, also for output. */
@@ -69,55 +71,69 @@ typedef struct tenon_composite_spec {
   /** The number of dimensions, 0 to TENON_TENSOR_MAX_NDIM. */
   int32_t ndim;
   /**
-   * ndim sizes. Sparse and meta: given by the caller. Other layouts: ignored on input. On output a
-   * size is -1 if it can differ from component to component. NULL if ndim is 0.
+   * ndim sizes. The caller sets them for sparse and meta layouts. For other layouts they are
+   * ignored on input. On output a size is -1 if it can differ from component to component. NULL if
+   * ndim is 0.
    */
   const int64_t *sizes;
-  /** Meta: ndim strides, of which NULL on input means contiguous. Else NULL. */
+  /** Meta: ndim strides. NULL on input means contiguous elements. For other layouts it is NULL. */
   const int64_t *strides;
-  /** Meta: the distance from the start of the storage that is not there. Else 0. */
+  /**
+   * Meta: the distance from the start of the storage that the tensor would have. For other layouts
+   * it is 0.
+   */
   uint64_t offset;
-  /** The element type. Meta: given by the caller. Else that of `values`, ignored on input. */
+  /**
+   * The element type. The caller sets it for meta. For other layouts it is the type of `values`,
+   * and it is ignored on input.
+   */
   tenon_dtype dtype;
-  /** TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_IS_PARAMETER; meta: also the other TENON_TENSOR_*. */
+  /** TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_IS_PARAMETER. Meta: all TENON_TENSOR_*. */
   uint32_t flags;
   /**
-   * The elements of all layouts but meta. COO: non-zeros, then the dense dimensions. CSR, CSC, BSR,
-   * BSC: batch, non-zeros, for BSR and BSC the two block dimensions, then the dense dimensions.
-   * Jagged: as the whole tensor, without the first dimension, all components one after another in
-   * the ragged one. Nested: one dimension, contiguous. Quantised: int8, uint8, int32, uint4 or
-   * uint2.
+   * The elements, for all layouts but meta. The dimensions are:
+   * - COO: the non-zeros, then the dense dimensions.
+   * - CSR, CSC, BSR, BSC: the batch, the non-zeros, for BSR and BSC the two block dimensions, then
+   *   the dense dimensions.
+   * - Jagged: those of the whole tensor without the first one. All components lie one after another
+   *   in the ragged dimension.
+   * - Nested: one dimension, contiguous.
+   * - Quantised: those of the whole tensor. The type is int8, uint8, int32, uint4 or uint2.
    */
   tenon_tensor *values;
   /**
    * COO: the indices, sparse dimensions by non-zeros. CSR and BSR: the row pointers. CSC and BSC:
-   * the column pointers. int64 or int32, like the next three.
+   * the column pointers. The type of this part and of the next three is int64 or int32.
    */
   tenon_tensor *indices;
   /** CSR and BSR: the column indices. CSC and BSC: the row indices. */
   tenon_tensor *plain_indices;
   /**
-   * Jagged: where each component begins along the ragged dimension of `values`, and then where the
-   * last one ends. Nested: where each component begins in `values`; int64.
+   * Jagged: where each component begins along the ragged dimension of `values`, and last where the
+   * last component ends. Nested: where each component begins in `values`, as int64.
    */
   tenon_tensor *offsets;
-  /** Jagged: the length of each component. NULL if each ends where the next one begins. */
+  /**
+   * Jagged: the length of each component. NULL if each component ends where the next one begins.
+   */
   tenon_tensor *lengths;
   /** Nested: components by dimensions, int64. */
   tenon_tensor *component_sizes;
   /** Nested: components by dimensions, int64. */
   tenon_tensor *component_strides;
-  /** Quantised per channel: one float64 for each channel; float32 with float parameters. */
+  /** Quantised per channel: one float64 for each channel, or float32 with float parameters. */
   tenon_tensor *scales;
-  /** Quantised per channel: one int64 for each channel; float32 with float parameters. */
+  /** Quantised per channel: one int64 for each channel, or float32 with float parameters. */
   tenon_tensor *zero_points;
-  /** Quantised per tensor: a number is (element - zero_point) * scale. */
+  /** Quantised per tensor: an element represents the number (element - zero_point) * scale. */
   double scale;
-  /** Quantised per tensor. */
+  /** Quantised per tensor: see `scale`. */
   int64_t zero_point;
   /** Quantised per channel: the dimension of the channels. */
   int32_t axis;
-  /** Jagged: the dimension in which components differ, from 1 on; dimension 0 counts components. */
+  /**
+   * Jagged: the dimension in which components differ, from 1 on. Dimension 0 counts the components.
+   */
   int32_t ragged_dim;
   /** TENON_QUANTIZER_*. */
   int32_t quantizer;
@@ -127,14 +143,14 @@ typedef struct tenon_composite_spec {
 
 /**
  * Makes a composite. The shapes, the element types and the devices of the parts must fit each
- * other. The numbers in the indices, offsets and component sizes are not read: see
- * tenon_composite_check.
+ * other. The call does not read the numbers in the indices, offsets and component sizes;
+ * tenon_composite_check checks them.
  * @param[in]  spec  borrowed for the call, including its arrays. The composite takes a reference to
  *                   each part.
  * @param[out] out   new reference; release it with tenon_composite_release. It is untouched on
  *                   failure.
- * @param[out] err   optional, see rule 2 in tenon.h. The detail `part` names the part that is
- *                   wrong, if one is.
+ * @param[out] err   optional, see rule 2 in tenon.h. If a part is wrong, the detail `part` names
+ *                   it.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (unknown flags),
  *         TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread may call this function.
@@ -173,17 +189,20 @@ TENON_API tenon_status tenon_composite_get_spec(const tenon_composite *composite
 
 /**
  * Checks the numbers in the indices, offsets and component sizes of a composite. A reader that
- * follows the numbers of the result stays inside the parts. Frameworks do not check them: a column
- * index that is too large makes the newest PyTorch read memory that is not the tensor's. The rules
- * are PyTorch's: indices within the sizes, pointers from 0 to the number of non-zeros and never
- * decreasing, the plain indices of a line ascending, and those of a coalesced tensor too.
+ * follows the numbers of the result stays inside the parts. Frameworks do not check these numbers:
+ * a column index that is too large makes the newest PyTorch read memory outside the tensor. The
+ * rules are PyTorch's. Indices are within the sizes. Row and column pointers go from 0 to the
+ * number of non-zeros and never decrease. The plain indices of one line ascend, and so do the
+ * indices of a coalesced tensor. A quantised tensor has none of these numbers, so the call returns
+ * it as it is.
  *
- * If another process can still write a part, the call copies that part into private memory first,
- * and checks the copy. It does this for every part but the values, unless the part is in a FROZEN
- * storage or in private memory. The whole cost is one pass over these parts.
+ * If another process can still write such a part, the call copies the part into private memory
+ * first and checks the copy. A part in a frozen storage or in private memory needs no copy, unless
+ * the memory is a copy-on-write opening or a view of a file, or the part is misaligned or not
+ * contiguous. The values are never copied. The whole cost is one pass over the checked parts.
  * @param[in]  composite  borrowed.
- * @param[out] out        new reference: the same composite, or one with the copied parts. Release
- *                        it with tenon_composite_release. It is untouched on failure.
+ * @param[out] out        new reference to the same composite, or to one with the copied parts.
+ *                        Release it with tenon_composite_release. It is untouched on failure.
  * @param[out] err        optional, see rule 2 in tenon.h. The details `part` and `index` say where
  *                        the wrong number is.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (a number is wrong), TENON_UNSUPPORTED
@@ -196,9 +215,9 @@ TENON_API tenon_status tenon_composite_check(tenon_composite *composite, tenon_c
 
 /**
  * Adds composites to a message. The call adds all of them or, on failure, none. The parts of each
- * become tensors of the message, without names and one after another, behind those that the message
- * has already. Parts that share a storage share it in the receiver too. A Tenon that does not know
- * composites yet refuses to receive such a message: TENON_INCOMPATIBLE.
+ * composite become tensors of the message, without names and one after another, behind the tensors
+ * that the message has already. Parts that share a storage share it in the receiver too. A version
+ * of Tenon that does not know composites refuses to receive such a message with TENON_INCOMPATIBLE.
  * @param[in]  message     borrowed.
  * @param[in]  composites  borrowed, an array of n composites. The message takes a reference to
  *                         each.
@@ -226,20 +245,21 @@ TENON_API tenon_status tenon_message_add_composites(tenon_message *message,
 TENON_API size_t tenon_message_composite_count(const tenon_message *message) TENON_NOEXCEPT;
 
 /**
- * Returns one composite of a message. They are in the order of their parts.
+ * Returns one composite of a message. The composites are in the order of their parts.
  * @param[in] message  borrowed. NULL is allowed.
  * @param[in] index    counts from 0.
  * @return the composite, borrowed from the message and valid until the message is released. Use
- *         tenon_composite_retain to keep it longer. It is NULL if `index` is past the last one.
+ *         tenon_composite_retain to keep it longer. It is NULL if `index` is past the last
+ *         composite.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_composite *tenon_message_composite(const tenon_message *message,
                                                    size_t index) TENON_NOEXCEPT;
 
 /**
- * Returns where the parts of a composite are among the tensors of its message. A reader who wants
- * all that was sent in its order walks through the tensors, and takes the composite where its parts
- * begin instead of them.
+ * Returns where the parts of a composite are among the tensors of its message. A reader that needs
+ * tensors and composites in the order of sending goes through the tensors. Where the parts of a
+ * composite begin, it takes the composite and skips the parts.
  * @param[in]  message  borrowed. NULL is allowed.
  * @param[in]  index    which composite, counted from 0.
  * @param[out] n_parts  how many parts there are, 0 on meta. It may be NULL.

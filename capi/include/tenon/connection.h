@@ -3,8 +3,8 @@
 
 /**
  * @file
- * Connections: sending and receiving messages over a connected AF_UNIX socket. Storages that travel
- * over a connection are lent under leases (tenon/lease.h).
+ * Connections: these functions send and receive messages over a connected AF_UNIX socket. Storages
+ * that travel over a connection are lent under leases (tenon/lease.h).
  */
 
 #include <stddef.h>
@@ -66,7 +66,8 @@ enum {
    * - A storage that arrived over two such connections stays valid until both lenders are gone. A
    *   storage that is lent again over another connection becomes valid again.
    * - Private openings stay valid, and so does this process's own memory that was sent back to it.
-   * - If the borrower releases the connection before the lender is gone, it keeps what it received.
+   * - If the borrower releases the connection before the lender is gone, it keeps the memory that
+   *   it received.
    */
   TENON_LENDER_GONE_DROP = 1
 };
@@ -109,10 +110,10 @@ typedef struct tenon_connection_options {
 } tenon_connection_options;
 
 /**
- * Who is at the other end of a connection. The kernel reports it (SO_PEERCRED) in the numbers of
- * this process's namespaces, as of the moment when the socket was connected. After accept, it
- * describes the process that called connect. After connect, it describes the process that called
- * listen. For a socketpair, both ends describe the process that called socketpair.
+ * The process at the other end of a connection. The kernel reports it (SO_PEERCRED) in the numbers
+ * of this process's namespaces, as of the moment when the socket was connected. After accept, this
+ * struct describes the process that called connect. After connect, it describes the process that
+ * called listen. For a socketpair, both ends describe the process that called socketpair.
  *
  * If the socket was passed on or inherited since, these numbers still describe the first process,
  * and another process may have its pid by now. A user or group that this user namespace does not
@@ -163,7 +164,7 @@ TENON_API tenon_status tenon_connection_new(int socket, const tenon_connection_o
 TENON_API int tenon_connection_fd(const tenon_connection *connection) TENON_NOEXCEPT;
 
 /**
- * Tells who is at the other end of a connection.
+ * Gives the process at the other end of a connection.
  * @param[in]     connection  borrowed.
  * @param[in,out] out         struct_size set by the caller, the other fields filled in by the call.
  *                            It is untouched on failure.
@@ -224,11 +225,12 @@ TENON_API tenon_status tenon_connection_set_stream(tenon_connection *connection,
  * continues where this call stopped. The next call may pass the same message, which is not sent
  * twice. It may pass another message, which is kept too and sent after the first. Or it may pass
  * NULL. Once this call, or a later call by the same thread, has returned TENON_OK, passing the same
- * message sends it again. While earlier messages are unfinished, later ones wait in memory: give
- * the peer time to read the socket.
+ * message sends it again. While earlier messages are unfinished, later messages wait in memory.
+ * Then give the peer time to read the socket.
  * @param[in]  connection  borrowed.
  * @param[in]  message     borrowed. The storages that it lends stay valid for the peer after the
- *                         message is released. NULL only finishes what an earlier call left.
+ *                         message is released. NULL: the call only finishes messages that earlier
+ *                         calls left unfinished.
  * @param[in]  wait        borrowed. NULL means to wait for ever.
  * @param[out] err         optional, see rule 2 in tenon.h.
  * @return TENON_OK, the four codes of a wait that ended (see above), or
@@ -258,7 +260,7 @@ TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_mess
  * @param[out] err         optional, see rule 2 in tenon.h.
  * @return TENON_OK, one of the four codes of a wait that ended (see tenon_send), or
  * - TENON_INVALID_ARGUMENT.
- * - TENON_PEER_GONE: the peer closed its end or died. All messages that were sent before are
+ * - TENON_PEER_GONE: the peer closed its end or died. All messages that the peer sent before are
  *   delivered first, except with TENON_LENDER_GONE_DROP.
  * - TENON_RESOURCE_EXHAUSTED, limit "RLIMIT_NOFILE": this process had no room for the message's
  *   fds, and the kernel dropped them. This message, and later messages that need the same segments,
@@ -282,7 +284,7 @@ TENON_API tenon_status tenon_recv(tenon_connection *connection, const tenon_wait
                                   tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Releases a connection. A message that is sent only in part is never finished: the peer gets
+ * Releases a connection. A message that was sent only in part is never finished, and the peer gets
  * TENON_PEER_GONE. Storages that were received stay valid.
  * @param[in] connection  consumed. NULL is allowed. No other call may be using the connection.
  * @since 0.1. Any thread may call this function. In a child of fork: if a thread of the parent was

@@ -22,12 +22,12 @@ TENON_BEGIN_DECLS
  * tenon_share_cuda or through PyTorch.
  *
  * The range of the arena in which a storage lies is called its block. A block is reused when its
- * storage is released, the work in the streams that used it is complete, and every receiver has
- * released it. For a storage that was sent over a connection, a receiver that is killed, and a
- * receiver that never reads the message, count as having released it.
+ * storage is released, the work in the streams that used the storage is complete, and every
+ * receiver has released the storage. For a storage that was sent over a connection, a receiver that
+ * is killed or never reads the message counts as having released it.
  *
- * A receiver of one byte of an arena can read and write all of it. A block that is reused still has
- * the bytes of the storage before.
+ * A receiver of one byte of an arena can read and write the whole arena. A block that is reused
+ * still has the bytes of its earlier storage.
  */
 
 /** An arena on a CUDA device, with a reference count. */
@@ -40,8 +40,8 @@ typedef struct tenon_cuda_arena_options {
   /** The device's ordinal in this process's numbering. */
   int32_t device;
   /**
-   * The way to lend the memory: TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC. 0 means
-   * TENON_CUDA_IPC if the device has it, because PyTorch opens that, else TENON_CUDA_FD.
+   * The transport of the memory: TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC. 0 means
+   * TENON_CUDA_IPC if the device has it, because PyTorch opens that, and otherwise TENON_CUDA_FD.
    */
   tenon_cuda_transport transport;
   /**
@@ -51,13 +51,13 @@ typedef struct tenon_cuda_arena_options {
   uint64_t capacity_nbytes;
 } tenon_cuda_arena_options;
 
-/** The contents of an arena on a device. All figures are of one moment. */
+/** Figures about the contents of an arena on a device. All figures are of one moment. */
 typedef struct tenon_cuda_arena_stats {
   /** sizeof(tenon_cuda_arena_stats), set by the caller. */
   size_t struct_size;
   /** The device's ordinal. */
   int32_t device;
-  /** The way in which the memory is lent. */
+  /** The transport by which the memory is lent. */
   tenon_cuda_transport transport;
   /** The most bytes that the arena can hold. */
   uint64_t bytes_capacity;
@@ -65,7 +65,7 @@ typedef struct tenon_cuda_arena_stats {
   uint64_t bytes_used;
   /** Bytes that are not in use. */
   uint64_t bytes_free;
-  /** The size of the longest free piece. */
+  /** The size of the longest free range. */
   uint64_t bytes_largest_free;
   /** The most bytes that were in use at one time. */
   uint64_t bytes_peak;
@@ -81,8 +81,8 @@ typedef struct tenon_cuda_arena_stats {
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (`options` is NULL; capacity_nbytes is 0; there is no
  *         such device; the transport is another one), TENON_UNSUPPORTED (there is no CUDA, or the
- *         device cannot lend memory in that way), TENON_RESOURCE_EXHAUSTED (device memory), other
- *         codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ *         device cannot lend memory by that transport), TENON_RESOURCE_EXHAUSTED (device memory),
+ *         other codes for errors of the driver (details "cuda_error", "cuda_error_name").
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_cuda_arena_new(const tenon_cuda_arena_options *options,
@@ -100,9 +100,9 @@ TENON_API tenon_cuda_arena *tenon_cuda_arena_retain(tenon_cuda_arena *arena) TEN
 /**
  * Releases a reference. The arena's memory is freed once the last storage in it is released and no
  * stream and no receiver uses it any more. The driver waits for the device's work when it frees
- * memory. So a send, a receive or another call in which an arena happens to end leaves its memory
- * to tenon_cuda_collect, to the next call that ends a storage on a device, or to a call that finds
- * too little memory.
+ * memory. So a send, a receive or another call in which an arena ends does not free the memory
+ * itself. tenon_cuda_collect, the next call that ends a storage on a device, or a call that finds
+ * too little memory frees it.
  * @param[in] arena  consumed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
@@ -112,7 +112,7 @@ TENON_API void tenon_cuda_arena_release(tenon_cuda_arena *arena) TENON_NOEXCEPT;
  * Allocates a storage in an arena. Its address on the device is a multiple of 256 bytes. If there
  * is no room, the call checks for memory that was given back meanwhile, as tenon_cuda_collect does.
  * If there is still no room, it waits as `wait` says and checks again, at most a millisecond apart.
- * It does not wait if `nbytes` is more than the arena's capacity.
+ * The call does not wait if `nbytes` is more than the arena's capacity.
  * @param[in]  arena   borrowed. The storage keeps the arena alive.
  * @param[in]  nbytes  the size in bytes. The content of the bytes is unspecified. 0 gives an empty
  *                     storage, which takes no room.

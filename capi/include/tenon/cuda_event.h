@@ -4,7 +4,8 @@
 /**
  * @file
  * CUDA events: marks in streams, with which a program orders the work of several streams and
- * processes itself. What tenon_share_cuda and tenon_send lend is ordered by events of its own.
+ * processes itself. tenon_share_cuda and tenon_send do not need them: they order the memory that
+ * they lend by events of their own.
  */
 
 #include <stddef.h>
@@ -17,14 +18,14 @@ TENON_BEGIN_DECLS
 /*
  * An event is a mark in a CUDA stream. It is complete when all work that was given to the stream
  * before the mark is complete. Streams of this process and of other processes can wait for an event
- * on the device. The host can ask whether it is complete, or wait for it.
+ * on the device. The host can ask whether an event is complete, or wait for it.
  *
- * An event belongs to its device's primary context, which CUDA's runtime and so every framework
- * uses. It can be recorded in streams of that context only. Streams of any context can wait for it.
- * A stream is a CUstream or a cudaStream_t. NULL is the default stream of the event's device, and
- * 0x2 is the default stream of the calling thread. Both are streams of the current context if that
- * context is on the device, else of the primary context. Events do not measure time, because an
- * event that measures time cannot leave its process.
+ * An event belongs to its device's primary context. CUDA's runtime, and so every framework, uses
+ * that context. An event can be recorded only in streams of that context. Streams of any context
+ * can wait for it. A stream is a CUstream or a cudaStream_t. NULL is the default stream of the
+ * event's device, and 0x2 is the default stream of the calling thread. Both are streams of the
+ * current context if that context is on the device, else of the primary context. Events do not
+ * measure time, because an event that measures time cannot leave its process.
  *
  * All functions on events may be called concurrently. If two threads record an event at the same
  * time, one of the two records is the last. In a child of fork of a process that used CUDA, every
@@ -56,7 +57,7 @@ typedef struct tenon_cuda_event_options {
  *         TENON_CUDA_EVENT_INTERPROCESS on a device without CUDA IPC, as in MIG mode; a child of
  *         fork), TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details
  *         "cuda_error", "cuda_error_name").
- * @since 0.1. Any thread may call this function. If nobody has made the device's primary context
+ * @since 0.1. Any thread may call this function. If the device's primary context does not exist
  *         yet, the call makes it, which takes some hundred megabytes and some time.
  */
 TENON_API tenon_status tenon_cuda_event_new(const tenon_cuda_event_options *options,
@@ -65,8 +66,9 @@ TENON_API tenon_status tenon_cuda_event_new(const tenon_cuda_event_options *opti
 
 /**
  * Opens an event of another process. Both events are then the same mark, whichever process records
- * it. The process that made the event must keep it until all others have released it. If it does
- * not, CUDA does not define what happens to them, nor what an event of a process that died reports.
+ * it. The process that made the event must keep it until all other processes have released it. If
+ * it does not, or if that process dies, CUDA does not define the behaviour of the other processes'
+ * events.
  * @param[in]  handle   borrowed, the 64 bytes of tenon_cuda_event_ipc_handle or of
  *                      cudaIpcGetEventHandle, which PyTorch uses too.
  * @param[in]  options  borrowed. NULL means the defaults. The device is the one on which the event
@@ -107,8 +109,8 @@ TENON_API void tenon_cuda_event_release(tenon_cuda_event *event) TENON_NOEXCEPT;
 
 /**
  * Records an event in a stream. The event is complete when all work is complete that was given to
- * the stream before the call. An older mark of the same event is forgotten, but streams that
- * already wait for the older mark still wait for that one.
+ * the stream before the call. The new mark replaces an older mark of the same event, but streams
+ * that already wait for the older mark go on waiting for it.
  * @param[in]  event   borrowed.
  * @param[in]  stream  borrowed for the call, a stream of the event's context.
  * @param[out] err     optional, see rule 2 in tenon.h.
@@ -122,8 +124,8 @@ TENON_API tenon_status tenon_cuda_event_record(tenon_cuda_event *event, void *st
 
 /**
  * Lets a stream wait for an event. Work that is given to the stream after the call begins when the
- * mark that was recorded last is reached, whichever process recorded it. The host does not wait.
- * For an event that nobody has recorded, the stream does not wait either.
+ * mark that was recorded last is reached, whichever process recorded it. The host does not wait. If
+ * the event was never recorded, the stream does not wait either.
  * @param[in]  event   borrowed.
  * @param[in]  stream  borrowed for the call, a stream of any device.
  * @param[out] err     optional, see rule 2 in tenon.h.
@@ -137,8 +139,8 @@ TENON_API tenon_status tenon_cuda_event_wait(const tenon_cuda_event *event, void
 /**
  * Tells whether an event is complete.
  * @param[in]  event  borrowed.
- * @param[out] out    1 if the work before the mark is complete, or if nobody has recorded the
- *                    event. Otherwise 0. Untouched on failure.
+ * @param[out] out    1 if the work before the mark is complete, or if the event was never recorded.
+ *                    Otherwise 0. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), other codes for
  *         errors of the driver, which include errors of earlier work on the device (details
@@ -150,9 +152,9 @@ TENON_API tenon_status tenon_cuda_event_query(const tenon_cuda_event *event, int
 
 /**
  * Waits on the host until an event is complete. If nothing but the event can end the wait, and this
- * process made the event, the thread sleeps in the driver. Otherwise the call asks again and again,
- * at most a millisecond apart. A call that asks in this way also waits for a mark that is recorded
- * meanwhile.
+ * process made the event, the thread sleeps in the driver. Otherwise the call polls the event, at
+ * most a millisecond apart. A call that polls also waits for a mark that is recorded during the
+ * wait.
  * @param[in]  event  borrowed.
  * @param[in]  wait   borrowed. NULL: wait for ever, and do not let a signal end the wait.
  * @param[out] err    optional, see rule 2 in tenon.h.

@@ -3,8 +3,9 @@
 
 /**
  * @file
- * Pinned memory: shared host memory that a CUDA device reads and writes directly. Use it where
- * device memory cannot be lent (MIG, integrated GPUs), and for copies that run beside the host.
+ * Pinned memory: shared host memory that a CUDA device reads and writes directly. Pinned memory is
+ * for machines where device memory cannot be lent (MIG, integrated GPUs), and for copies that run
+ * in parallel to the host.
  */
 
 #include <stdint.h>
@@ -16,7 +17,7 @@ TENON_BEGIN_DECLS
 /*
  * Each process pins for itself the storages that it lends or has opened. Its device then reads and
  * writes the same bytes as the other process's device. A copy between pinned memory and a device
- * runs beside the host (cudaMemcpyAsync; PyTorch's non_blocking).
+ * runs in parallel to the host (cudaMemcpyAsync; PyTorch's non_blocking).
  *
  * Pinning registers the whole segment in which the storage lies with the driver, once in a process.
  * The segment stays registered until it is unmapped. Work that was given to a device may run on
@@ -52,8 +53,8 @@ TENON_API tenon_status tenon_storage_pin(tenon_storage *storage, int32_t device,
                                          tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Tells whether this process has pinned the segment in which a storage lies. It does not matter for
- * which storage of the segment.
+ * Tells whether this process has pinned the segment in which a storage lies, for this storage or
+ * for another storage of the segment.
  * @param[in] storage  borrowed. NULL is allowed.
  * @return 1 if the segment is pinned, otherwise 0. It is 0 for an empty storage, which has no
  *         memory, and in a child of fork of the process that pinned the segment.

@@ -89,8 +89,8 @@ TENON_API void tenon_descriptor_release(tenon_descriptor *descriptor) TENON_NOEX
  *
  * The bytes of a descriptor with TENON_DESCRIPTOR_BYTES_ONLY name a process, whose memory is opened
  * with the rights of this process. So that process must run as this process's effective user.
- * TENON_OPEN_OTHER_USER lifts this rule: it says that the writer of the bytes is trusted with those
- * rights.
+ * TENON_OPEN_OTHER_USER lifts this rule. With this flag the caller trusts the writer of the bytes
+ * with those rights.
  * @param[in]  bytes    borrowed for the call. They need not come from a trusted process. It may be
  *                      NULL if nbytes is 0.
  * @param[in]  nbytes   how many bytes there are, at most 64 MiB. 0 bytes are TENON_CORRUPT, like

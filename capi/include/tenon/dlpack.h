@@ -3,8 +3,8 @@
 
 /**
  * @file
- * Exchanging tensors with other frameworks in the same process through DLPack, without copying
- * them.
+ * These functions exchange tensors with other frameworks in the same process through DLPack,
+ * without copying them.
  */
 
 #include <tenon/error.h>
@@ -22,9 +22,9 @@ TENON_BEGIN_DECLS
 /**
  * Takes a tensor from another framework, without a copy. DLPack's read-only flag is respected. In
  * host memory the storage is private, so it cannot be lent. On a CUDA device it can be lent
- * (tenon/by_cuda.h). Its deleter then waits until the borrowers have released it and the streams
- * that use it have passed. The work that wrote the tensor must be complete, or must be in the
- * stream that is named when the storage is lent.
+ * (tenon/by_cuda.h). The deleter is then called only when the borrowers have released the storage
+ * and the work in the streams that use it is complete. The work that wrote the tensor must be
+ * complete, or must be in the stream that is named when the storage is lent.
  * @param[in]  managed  consumed on success: its deleter is called once, when the last reference to
  *                      the storage is released, on the thread that released it. After a failure it
  *                      is still the caller's, who must call the deleter.
@@ -72,7 +72,8 @@ TENON_API tenon_status tenon_tensor_to_dlpack(tenon_tensor *tensor,
 
 /**
  * Gives a tensor to another framework in DLPack's older form, which has no version. A read-only
- * tensor is refused: its consumer could not know, and would be killed by its first write.
+ * tensor is refused, because its consumer could not know that the tensor is read-only, and its
+ * first write would kill the process.
  * @param[in]  tensor  borrowed. The result takes a reference of its own.
  * @param[out] out     the caller's, as in tenon_tensor_to_dlpack. It is untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.

@@ -43,7 +43,7 @@ enum {
 };
 
 enum {
-  TENON_DTYPE_MAX_NAME_NBYTES = 32 /**< Every name and its NUL fit into so many bytes. */
+  TENON_DTYPE_MAX_NAME_NBYTES = 32 /**< The most bytes of a name, with its NUL. */
 };
 
 /**
@@ -72,7 +72,7 @@ TENON_API tenon_status tenon_dtype_parse(const char *name, tenon_dtype *out,
                                          tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Computes how many bytes a packed tensor takes, which is what a storage needs to hold it.
+ * Computes how many bytes a packed tensor takes, which is the size of a storage for it.
  * @param[in]  dtype  the type of one element.
  * @param[in]  sizes  borrowed, an array of ndim sizes >= 0. It may be NULL if ndim is 0.
  * @param[in]  ndim   0 to 64.

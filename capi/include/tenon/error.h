@@ -14,15 +14,15 @@
 TENON_BEGIN_DECLS
 
 /**
- * The outcome of a call. Codes are never renumbered and never reused. Each code stands for one
- * thing that a caller can do about the failure.
+ * The outcome of a call. Each code stands for one way in which a caller can react to the failure.
+ * Codes are never renumbered and never reused.
  */
 typedef int32_t tenon_status;
 
 enum {
   /** The call succeeded. */
   TENON_OK = 0,
-  /** The call is wrong whatever the state of the machine. Fix the program. */
+  /** The call is wrong in every state of the machine. Fix the program. */
   TENON_INVALID_ARGUMENT = 1,
   /** The object does not allow the access. Ask for other access, or create it in another mode. */
   TENON_PERMISSION = 2,
@@ -30,17 +30,17 @@ enum {
   TENON_NOT_FOUND = 3,
   /** Bytes or an fd from outside are not what they claim to be. Do not trust the peer. */
   TENON_CORRUPT = 4,
-  /** A version that this library does not read made the object. Upgrade one side. */
+  /** The object has a format version that this library does not read. Upgrade one side. */
   TENON_INCOMPATIBLE = 5,
   /** A limit was reached; the detail "limit" names it. Raise the limit, or free something. */
   TENON_RESOURCE_EXHAUSTED = 6,
-  /** This build, this kernel or this object cannot do it. Choose another way. */
+  /** This build, this kernel or this object cannot do the operation. Choose another way. */
   TENON_UNSUPPORTED = 7,
   /** The other process closed its end or died. */
   TENON_PEER_GONE = 8,
-  /** A call with timeout 0 would have had to wait. Poll, then call again. */
+  /** The timeout is 0, and the call would have to wait. Poll, then call again. */
   TENON_WOULD_BLOCK = 9,
-  /** The time is over. Call again to continue. */
+  /** The timeout is over. Call again to continue. */
   TENON_TIMEOUT = 10,
   /** A signal ended an interruptible wait. Call again to continue. */
   TENON_INTERRUPTED = 11,
@@ -75,7 +75,7 @@ TENON_API const char *tenon_status_name(tenon_status status) TENON_NOEXCEPT;
 TENON_API tenon_status tenon_error_code(const tenon_error *error) TENON_NOEXCEPT;
 
 /**
- * Returns one line of UTF-8 text that names the object and the cause, and what the reader can do.
+ * Returns one line of UTF-8 text that names the object, the cause and the remedy.
  * @param[in] error  borrowed. NULL is allowed.
  * @return a string, borrowed from the error and valid until the error is released. It is "" for
  *         NULL, and never NULL.
@@ -87,8 +87,8 @@ TENON_API const char *tenon_error_message(const tenon_error *error) TENON_NOEXCE
  * Returns one detail of an error, as text. A program can act on details without reading the
  * message. These keys are in use:
  * - Any error: "errno" (a decimal number), "path", "fd", "pid", "uid", "field" (of a descriptor or
- *   a struct), "option" (the option or the call that would allow it), "version" (of a format that
- *   this library does not read).
+ *   a struct), "option" (the option or the call that would allow the operation), "version" (of a
+ *   format that this library does not read).
  * - A limit: "limit" (its name), "limit_value", "in_use", "wanted".
  * - A full arena: "live", "lent", "retired" and "free" (bytes), and "holders" (a text that says
  *   which processes hold leases of its blocks).

@@ -111,7 +111,7 @@ TENON_API tenon_tensor *tenon_message_find(const tenon_message *message,
                                            const char *name) TENON_NOEXCEPT;
 
 /**
- * Gives the views of the first n tensors of a message in one call. It serves callers for which
+ * Gives the views of the first n tensors of a message in one call. It is for callers for which
  * every call is expensive, such as wrappers in other languages.
  * @param[in]     message  borrowed.
  * @param[in,out] out      the caller's array of n views. The caller sets out[0].struct_size, which

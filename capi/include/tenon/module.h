@@ -27,17 +27,17 @@ TENON_BEGIN_DECLS
  * is put into a module.
  *
  * States: where a class has the methods __getstate__ and __setstate__, an archive has no attributes
- * of its objects. It has the value that __getstate__ returned, which is called the state.
- * PyTorch gives the state to __setstate__, which makes the attributes. Quantised modules are like
- * that, and so are objects of PyTorch's own C++ classes. The path "conv.state" names the state of
- * the object at "conv", and "state" that of the module itself. Behind it, indices lead to a part of
- * the state: "conv.state[0]", or "conv.state['scale']" for the key of a dict. A class with only one
- * of the two methods has attributes.
+ * of its objects. It has the value that __getstate__ returned, which is called the state. PyTorch
+ * gives the state to __setstate__, which makes the attributes. Quantised modules and objects of
+ * PyTorch's own C++ classes have states. The path "conv.state" names the state of the object at
+ * "conv", and "state" that of the module itself. Indices after such a path name a part of the
+ * state: "conv.state[0]", or "conv.state['scale']" for the key of a dict. A class with only one of
+ * the two methods has attributes.
  *
- * Threads: functions that take a pointer to a const module may run concurrently. A function that
- * changes a module needs its whole tree alone: no other call may use the tree at the same time.
- * While an export of the tree runs, every change returns TENON_PERMISSION, also a change by a
- * callback of that export. After a change that fails, everything is as it was before.
+ * Threads: functions that take a pointer to a const module may run concurrently. While a function
+ * changes a module, no other call may use any part of the same tree. While an export of the tree
+ * runs, every change returns TENON_PERMISSION, also a change by a callback of that export. A change
+ * that fails leaves the tree as it was.
  *
  * A library that was built without modules (CMake's option TENON_MODULES=OFF) has all functions of
  * this header, of tenon/value.h, of tenon/archive.h and of tenon/package.h. Those that can fail
@@ -45,7 +45,7 @@ TENON_BEGIN_DECLS
  */
 typedef struct tenon_module tenon_module;
 
-/** What the name of a member stands for. */
+/** The kinds of members of a module. */
 enum {
   TENON_MEMBER_PARAMETER = 0,
   TENON_MEMBER_BUFFER = 1,
@@ -76,7 +76,7 @@ typedef struct tenon_member {
   /** TENON_MEMBER_*. */
   int32_t kind;
   /**
-   * The member's name. For a state it is the path from "state" on. In the list of
+   * The member's name. For a state it is the part of the path from "state" on. In the list of
    * tenon_module_tensors it is the tensor's path.
    */
   const char *name;
@@ -264,7 +264,7 @@ TENON_API tenon_status tenon_module_add_submodule(tenon_module *module, const ch
  *                     "excerpt" name the place in the source.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
  *         (the source is Python that TorchScript lacks), TENON_PERMISSION (an export runs),
- * TENON_RESOURCE_EXHAUSTED.
+ *         TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. One thread at a time, see tenon_module.
  */
 TENON_API tenon_status tenon_module_define(tenon_module *module, const char *source,
@@ -352,14 +352,14 @@ TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, cons
                                                       tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replaces the value of a parameter, a buffer or an attribute, a state, or a part of a state. The
- * new tensor may have another shape and another element type, but in the state of a C++ class it
- * has the same element type. Every other place below `module` that holds the same tensor gets the
- * new tensor too.
+ * Replaces the value of a parameter, a buffer or an attribute, a state, or a part of a state. A new
+ * tensor may have another shape and another element type. In the state of a C++ class the element
+ * type must stay the same. Every other place below `module` that holds the same tensor gets the new
+ * tensor too.
  *
  * If the old parameter requires a gradient, the new tensor will require one too, unless elements of
- * its type cannot have one. The lack of TENON_TENSOR_REQUIRES_GRAD in the new tensor changes
- * nothing about that. To freeze a parameter, remove it and add it again.
+ * its type cannot have one. This holds also if the new tensor lacks TENON_TENSOR_REQUIRES_GRAD. To
+ * freeze a parameter, remove it and add it again.
  * @param[in]  module  borrowed.
  * @param[in]  path    borrowed.
  * @param[in]  value   borrowed. The module takes a reference of its own. NULL means None.
@@ -375,19 +375,19 @@ TENON_API tenon_status tenon_module_set(tenon_module *module, const char *path, 
                                         tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Gives an object a state. An object that has one gets the new state in its place. A module that
- * has attributes loses their values, and its class keeps their types: PyTorch calls __setstate__,
- * which assigns values to them. tenon_module_set replaces a part of a state.
+ * Gives an object a state. The new state replaces a state that the object has. A module that has
+ * attributes loses their values, and its class keeps their types: PyTorch calls __setstate__, which
+ * assigns values to them. tenon_module_set replaces a part of a state.
  *
  * An export and tenon_module_check refuse a class whose __getstate__ returns another type than
- * __setstate__ takes, or whose __setstate__ does not assign all attributes however it runs.
+ * __setstate__ takes, or whose __setstate__ can end without assigning all attributes.
  * @param[in]  module  borrowed.
  * @param[in]  path    borrowed, the path of the object. "" means the module itself.
  * @param[in]  state   borrowed. The object takes a reference of its own. NULL means None.
  * @param[out] err     optional, see rule 2 in tenon.h, with the details "where", "wanted" and
  *                     "found".
  * @return TENON_OK, TENON_INVALID_ARGUMENT (the state is not of the type that __setstate__ takes;
- *         the module's class lacks one of the two methods; the path leads to something else),
+ *         the module's class lacks one of the two methods; the path does not lead to an object),
  *         TENON_NOT_FOUND (there is no such member), TENON_UNSUPPORTED (the module has submodules,
  *         which no __setstate__ can make), TENON_PERMISSION (an export runs), TENON_CORRUPT (the
  *         code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED.
@@ -424,9 +424,9 @@ TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *pat
                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replaces parameters, buffers and tensors of states, which are named by their paths. The call
- * replaces all of them or, on failure, none. A parameter that requires a gradient still requires
- * one afterwards, as in tenon_module_set.
+ * Replaces parameters, buffers and tensors of states by their paths. The call replaces all of them
+ * or, on failure, none. A parameter that requires a gradient still requires one afterwards, as in
+ * tenon_module_set.
  * @param[in]  module      borrowed.
  * @param[in]  paths       borrowed array of n paths. May be NULL if n is 0.
  * @param[in]  tensors     borrowed array of n values of kind tensor. NULL in the array means None.
@@ -441,8 +441,8 @@ TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *pat
  * @param[out] unexpected  new reference to the list of the given paths that the module does not
  *                         have, as for `missing`. May be NULL. Untouched on failure.
  * @param[out] err         optional, see rule 2 in tenon.h. The message names the first missing and
- *                         unexpected paths. The details "missing" and "unexpected" are their
- *                         numbers.
+ *                         unexpected paths. The details "missing" and "unexpected" have the numbers
+ *                         of such paths.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (a path is missing, unexpected or given twice; a tensor
  *         does not fit the declared type; two different tensors are given for one shared tensor),
  *         TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (unknown flags), TENON_CORRUPT (the
@@ -457,10 +457,11 @@ TENON_API tenon_status tenon_module_load(tenon_module *module, const char *const
 
 /**
  * Checks the code of a module as an export does: names, operators, and the number, the keywords and
- * the types of arguments. What the newest PyTorch refuses is an error. A call that PyTorch 1.13
- * alone refuses is none, and tenon_module_warnings lists it. Operands whose type depends on what
- * runs are left to PyTorch. In a module that was imported and whose code was not changed, a call
- * that PyTorch 1.13 takes is no error either. Nothing is written.
+ * the types of arguments. The call writes nothing. Code that the newest PyTorch refuses is an
+ * error. A call that only PyTorch 1.13 refuses is not an error: tenon_module_warnings lists it. In
+ * a module that was imported and whose code was not changed, a call that PyTorch 1.13 accepts is
+ * not an error either. The check leaves operands to PyTorch if their type depends on values at run
+ * time.
  * @param[in]  module  borrowed.
  * @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
  *                     "excerpt" name the place in the code.
@@ -519,8 +520,8 @@ TENON_API tenon_status tenon_module_tensors(const tenon_module *module, tenon_me
                                             tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Lists the states below a module: those of modules, of objects that are attributes of modules, and
- * of objects in such states.
+ * Lists the states below a module: the states of modules, of objects that are attributes of
+ * modules, and of objects in such states.
  * @param[in]  module  borrowed.
  * @param[out] out     new reference to a list of paths, such as "conv.state"; release it with
  *                     tenon_name_list_release. Untouched on failure.

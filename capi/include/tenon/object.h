@@ -5,10 +5,10 @@
  * @file
  * Objects: plain data with tensors in it, such as a dict of numbers, text, lists and tensors. A
  * program in any language can send an object to another program, with or without Python on either
- * side. `Connection.send_object` and `recv_object` are the Python functions for it.
+ * side. The Python functions are `Connection.send_object` and `recv_object`.
  *
- * An object travels in a message: its storages are tensors of the message, which are lent and not
- * copied, and the rest is a pickle that names them. No part of that pickle is ever called.
+ * An object travels in a message. Its storages are tensors of the message, which are lent and not
+ * copied. The rest is a pickle that refers to them. Nothing that the pickle names is ever called.
  */
 
 #include <stddef.h>
@@ -24,8 +24,8 @@ TENON_BEGIN_DECLS
 /**
  * Plain data: one value, which can contain other values. An object never changes.
  *
- * An object is a tree. A value that a Python program uses in two places becomes two equal values.
- * Two tensors over one storage share that storage in the receiver too.
+ * An object is a tree. A value that stands in two places of a Python object becomes two equal
+ * values. Two tensors over one storage share that storage in the receiver too.
  */
 typedef struct tenon_object tenon_object;
 
@@ -51,9 +51,9 @@ enum {
 };
 
 /**
- * One value of an object. The nodes of an object stand in an array in the order in which its text
- * would be written: the items of a tuple, list or set stand behind it, and the keys and values of a
- * dict stand behind it in turn. Each is followed by everything inside it. The dict
+ * One value of an object. The nodes of an object form an array, in the order in which the object is
+ * written as text. The items of a tuple, list or set follow it. The keys and values of a dict
+ * follow it in turn. Everything inside an item follows that item. For example, the dict
  * `{"a": [1, 2], "b": None}` is these seven nodes:
  *
  *     DICT of 2, STR "a", LIST of 2, INT 1, INT 2, STR "b", NONE
@@ -69,8 +69,8 @@ typedef struct tenon_object_node {
    */
   uint32_t count;
   /**
-   * The index of the first node behind this value and everything inside it. It leads to the next
-   * item of a container. Ignored on input.
+   * The index of the first node behind this value and everything inside it. For an item of a
+   * container that is the next item. Ignored on input.
    */
   size_t next;
   /** BOOL: 0 or 1. INT: the number. */
@@ -93,19 +93,19 @@ typedef struct tenon_object_node {
 } tenon_object_node;
 
 /**
- * Makes an object of nodes.
- * @param[in]  nodes  borrowed array of n nodes, which are one value with everything inside it. Only
- *                    the fields of a node's kind are read. nodes[0].struct_size is the size of
- *                    every element. Text and bytes are copied. The object takes a reference to each
- *                    tensor and composite.
+ * Makes an object from an array of nodes.
+ * @param[in]  nodes  borrowed array of n nodes: one value and everything inside it. Only the fields
+ *                    of a node's kind are read. nodes[0].struct_size is the size of every element.
+ *                    Text and bytes are copied. The object takes a reference to each tensor and
+ *                    composite.
  * @param[in]  n      the number of nodes, at least 1.
  * @param[out] out    new reference; release it with tenon_object_release. It is untouched on
  *                    failure.
  * @param[out] err    optional, see rule 2 in tenon.h. The detail `index` says which node is wrong.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such kind; the nodes are too few or too
  *         many for their counts; values are nested deeper than TENON_OBJECT_MAX_DEPTH; a text is
- *         not UTF-8; a key of a dict or an item of a set is not None, a bool, a number, text,
- *         bytes or a tuple of these, or stands there twice), TENON_RESOURCE_EXHAUSTED.
+ *         not UTF-8; a key of a dict or an item of a set occurs twice, or is not None, a bool, a
+ *         number, text, bytes or a tuple of these), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_object_new(const tenon_object_node *nodes, size_t n,
@@ -120,7 +120,7 @@ TENON_API tenon_status tenon_object_new(const tenon_object_node *nodes, size_t n
 TENON_API tenon_object *tenon_object_retain(tenon_object *object) TENON_NOEXCEPT;
 
 /**
- * Releases a reference. The last one releases the references to tensors and composites.
+ * Releases a reference. The last release also releases the references to tensors and composites.
  * @param[in] object  consumed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
@@ -152,7 +152,7 @@ TENON_API tenon_status tenon_object_get_nodes(const tenon_object *object, size_t
                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Finds the value of a key that is text. The cost grows with the number of entries.
+ * Finds the value that a dict has for a text key. The cost grows with the number of entries.
  * @param[in]  object  borrowed.
  * @param[in]  dict    the index of a node of kind DICT; 0 if the whole object is a dict.
  * @param[in]  key     borrowed, UTF-8.
@@ -166,9 +166,9 @@ TENON_API tenon_status tenon_object_find(const tenon_object *object, size_t dict
                                          size_t *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Makes a message that carries an object. A receiver reads it with tenon_object_new_from_message,
- * or in Python with `Connection.recv_object`. The storages of the object's tensors are lent whole,
- * also if a tensor is a small part of its storage.
+ * Makes a message that carries an object. A receiver reads the object with
+ * tenon_object_new_from_message, or in Python with `Connection.recv_object`. The storages of the
+ * object's tensors are lent whole, even if a tensor is a small part of its storage.
  * @param[in]  object   borrowed.
  * @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
  *                      tenon_share_fd, for every storage.
@@ -188,17 +188,17 @@ TENON_API tenon_status tenon_message_new_from_object(const tenon_object *object,
  * Reads the object that a message carries. The sender is not trusted: nothing that it names is
  * called, and every tensor is checked against its storage. Tensors and storages of PyTorch become
  * tensors, an OrderedDict becomes a dict, a bytearray becomes bytes and a frozenset becomes a set.
- * The contents of composites are not checked: see tenon_composite_check.
- * @param[in]  message  borrowed. The object keeps what it needs of it.
+ * The contents of composites are not checked; tenon_composite_check does that.
+ * @param[in]  message  borrowed. The object takes references of its own to the tensors.
  * @param[out] out      new reference; release it with tenon_object_release. It is untouched on
  *                      failure.
  * @param[out] err      optional, see rule 2 in tenon.h. The detail `offset` says where in the
  *                      pickle an error is, in bytes.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the message carries no object, or a
- *         wrong one), TENON_INCOMPATIBLE (a later version of Tenon wrote it), TENON_UNSUPPORTED (a
- *         class or function of Python, an integer of more than 64 bits, a container that contains
- *         itself, an element type that Tenon lacks; the message names it),
- *         TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the message carries no object, or one
+ *         with errors), TENON_INCOMPATIBLE (a later version of Tenon wrote the object),
+ *         TENON_UNSUPPORTED (the object has a class or function of Python, an integer of more than
+ *         64 bits, a container that contains itself, or an element type that Tenon lacks; the error
+ *         message names it), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_object_new_from_message(const tenon_message *message,

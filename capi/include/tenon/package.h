@@ -3,9 +3,9 @@
 
 /**
  * @file
- * Packages: reading and writing archives of torch.package. A package has any number of script
- * modules (tenon/module.h), pickles, Python sources and other files. No PyTorch is needed, and
- * nothing in a package is executed.
+ * Packages: these functions read and write archives of torch.package. A package has any number of
+ * script modules (tenon/module.h), pickles, Python sources and other files. No PyTorch is needed,
+ * and nothing in a package is executed.
  */
 
 #include <stddef.h>
@@ -20,9 +20,9 @@ TENON_BEGIN_DECLS
  * A package that was opened (docs/format/package.md). Its parts are called records. A record such
  * as "models/net.pkl" is the resource "net.pkl" of the Python package "models".
  *
- * A script module has two names: its resource, if there is a record that holds this module and
- * nothing else, and its id in the package, such as "0". Storages that several modules share are in
- * memory once.
+ * A script module has an id in the package, such as "0". It also has the name of a resource, if
+ * there is a record that holds this module and nothing else. A storage that several modules share
+ * is in memory once.
  *
  * PyTorch writes and reads script modules in packages only after
  * torch.package.package_exporter._gate_torchscript_serialization was set to False.
@@ -54,12 +54,13 @@ typedef struct tenon_package_options {
   /**
    * A package, borrowed for the call. Everything in it that no entry replaces is written again: its
    * modules as they are now, and all other records byte for byte. A module of the base that no
-   * record of the new package needs is left out, and so is its storage. NULL means none.
+   * record of the new package needs is left out, and so is its storage. NULL means no base.
    */
   tenon_package *base;
   /**
-   * Names of Python modules that the package does not contain and its pickles need, such as
-   * "numpy". Borrowed. Those of the base, and the one that modules need, are written anyway.
+   * Names of Python modules that the package's pickles need and the package does not contain, such
+   * as "numpy". Borrowed. The names of the base, and the name that script modules need, are written
+   * anyway.
    */
   const char *const *externs;
   /** How many names there are. */
@@ -77,8 +78,9 @@ typedef struct tenon_package_options {
  * Opens a package. The file must not be changed while views of it are in use. Replacing the file
  * by rename is harmless.
  * @param[in]  path     borrowed.
- * @param[in]  options  borrowed. They are for all modules of the package. It keeps their arena.
- *                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults.
+ * @param[in]  options  borrowed. They hold for all modules of the package. The package keeps a
+ *                      reference to their arena. TENON_IMPORT_DEBUG_TABLES has no effect. NULL
+ *                      means the defaults.
  * @param[out] out      new reference; release it with tenon_package_release. Untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
  * @return TENON_OK, TENON_UNSUPPORTED (the file is of another kind), and the other codes of
@@ -89,22 +91,23 @@ TENON_API tenon_status tenon_package_open(const char *path, const tenon_import_o
                                           tenon_package **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Takes another reference to a package.
+ * Adds a reference.
  * @param[in] package  borrowed. NULL is allowed.
- * @return `package`.
+ * @return `package`, as a new reference that must be released too.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_package *tenon_package_retain(tenon_package *package) TENON_NOEXCEPT;
 
 /**
- * Gives back a reference to a package. Modules of it stay usable.
+ * Releases a reference. Modules of the package stay usable.
  * @param[in] package  consumed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_package_release(tenon_package *package) TENON_NOEXCEPT;
 
 /**
- * Lists the script modules of a package: each by its resource, or by its id if it has none.
+ * Lists the script modules of a package. Each is listed by its resource, or by its id if it has no
+ * resource.
  * @param[in]  package  borrowed.
  * @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
  *                      on failure.
@@ -116,9 +119,9 @@ TENON_API tenon_status tenon_package_modules(const tenon_package *package, tenon
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Reads a script module of a package. Every call with a name of the same module gives a module over
- * the same objects, with the changes that were made to it. A module that cannot be read harms no
- * other.
+ * Reads a script module of a package. Every call for the same module gives a tenon_module over the
+ * same objects, with the changes that were made to them. A module that cannot be read does not
+ * affect other modules.
  * @param[in]  package  borrowed.
  * @param[in]  name     borrowed: a resource or an id.
  * @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
@@ -131,7 +134,8 @@ TENON_API tenon_status tenon_package_module(tenon_package *package, const char *
                                             tenon_module **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Lists the records of a package in their order, those that PyTorch keeps below ".data/" too.
+ * Lists the records of a package in their order, also the records that PyTorch keeps below
+ * ".data/".
  * @param[in]  package  borrowed.
  * @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
  *                      on failure.
@@ -158,12 +162,12 @@ TENON_API tenon_status tenon_package_read(const tenon_package *package, const ch
                                           tenon_file_list **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Writes a package that torch.package.PackageImporter reads. The package has its classes, its
- * constants and its storages once, however many of its modules use them. Where two modules have
+ * Writes a package that torch.package.PackageImporter reads. The package contains each class, each
+ * constant and each storage once, however many of its modules use it. Where two modules have
  * different classes of one name, one class gets another name. The file is written whole or not at
- * all: an old file of that name stays until the new one is complete. It may be the file of
+ * all: an old file of that name stays until the new one is complete. The path may be the file of
  * `options.base`.
- * @param[in]     entries  borrowed, `n` of them. A module may stand in several.
+ * @param[in]     entries  borrowed array of n entries. Several entries may have the same module.
  * @param[in]     n        how many entries there are.
  * @param[in]     path     borrowed. Its directory must exist.
  * @param[in]     options  borrowed. NULL means the defaults.
@@ -171,7 +175,7 @@ TENON_API tenon_status tenon_package_read(const tenon_package *package, const ch
  *                         May be NULL. Untouched on failure.
  * @param[out]    err      optional, see rule 2 in tenon.h. For code, the details "file", "line",
  *                         "column" and "excerpt" name the place.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also a name that is none, or is given twice),
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if a name is not valid or is given twice),
  *         TENON_UNSUPPORTED (also a base that is big-endian), and the other codes of
  *         tenon_export_module.
  * @since 0.1. Any thread may call this function while no call changes one of the modules.

@@ -3,7 +3,8 @@
 
 /**
  * @file
- * Figures about the library in this process: what it holds and what it has done.
+ * Figures about the library in this process: the memory that it holds and the bytes that it has
+ * copied.
  */
 
 #include <stddef.h>
@@ -13,8 +14,8 @@
 TENON_BEGIN_DECLS
 
 /**
- * What the library holds and has done in this process. The figures are read one after another, so
- * other threads can change some of them in between.
+ * The memory that the library holds in this process, and the bytes that it has copied. The figures
+ * are read one after another, so other threads can change some of them in between.
  */
 typedef struct tenon_stats {
   /** sizeof(tenon_stats), set by the caller. */
@@ -44,7 +45,7 @@ typedef struct tenon_stats {
 } tenon_stats;
 
 /**
- * Gives the figures.
+ * Gives the figures of this process.
  * @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
  *                     untouched on failure.
  * @param[out]    err  optional, see rule 2 in tenon.h.

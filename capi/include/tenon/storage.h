@@ -3,8 +3,8 @@
 
 /**
  * @file
- * Storages: the memory that Tenon lends. A storage is a contiguous run of bytes on one device, with
- * a reference count. Tensors (tenon/tensor.h) are views of storages.
+ * Storages: the memory that Tenon lends. A storage is a contiguous range of bytes on one device,
+ * with a reference count. Tensors (tenon/tensor.h) are views of storages.
  *
  * Storages lie in segments. A segment is one kernel object that holds shared bytes (a memfd or a
  * named file), together with its mapping in this process. The range of a segment that one storage
@@ -18,9 +18,9 @@
 TENON_BEGIN_DECLS
 
 /**
- * A contiguous run of bytes on one device, with a reference count. A storage is allocated in memory
- * that can be shared, so that lending it never moves its bytes. Storages over ordinary memory
- * (TENON_STORAGE_PRIVATE, tenon_storage_wrap) are the exception.
+ * A contiguous range of bytes on one device, with a reference count. A storage is allocated in
+ * memory that can be shared, so that lending it never moves its bytes. Storages over ordinary
+ * memory (TENON_STORAGE_PRIVATE, tenon_storage_wrap) are the exception.
  */
 typedef struct tenon_storage tenon_storage;
 
@@ -108,8 +108,8 @@ typedef struct tenon_device {
 
 /**
  * Makes a storage of `nbytes` bytes. The memory is reserved before the call returns, so a machine
- * that has no memory left causes an error here and not a SIGBUS later. (If two processes race for
- * the last bytes of a memory cgroup, the kernel's OOM killer can still end one of them.) The bytes
+ * that has no memory left causes an error here and not a SIGBUS later. If two processes race for
+ * the last bytes of a memory cgroup, the kernel's OOM killer can still end one of them. The bytes
  * are zero if the memory is fresh, and unspecified if a block is reused; see TENON_STORAGE_ZEROED
  * and TENON_STORAGE_WILL_FILL.
  * @param[in]  options  borrowed. NULL means the defaults.
@@ -214,14 +214,14 @@ TENON_API tenon_status tenon_storage_data_mut(tenon_storage *storage, void **out
                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Finds the storage that has the `nbytes` bytes at an address. Use it when another library (NumPy,
- * PyTorch) comes back with an address that it got from a storage or computed from one: memory that
- * is already Tenon's can then be lent without a copy.
+ * Finds the storage that has the `nbytes` bytes at an address. Use this function when another
+ * library (NumPy, PyTorch) gives back an address that it got from a storage or computed from such
+ * an address. Memory that is already Tenon's can then be lent without a copy.
  *
  * A storage is found from the time when its address was given out by tenon_storage_data,
  * tenon_storage_data_mut, tenon_tensor_data, tenon_tensor_data_mut or an export by DLPack, until
- * its last reference is released. Private and empty storages are not found. Where several storages
- * have the bytes, because ranges of one segment were opened apart, the result is one of the
+ * its last reference is released. Private and empty storages are not found. If several storages
+ * have the bytes, because ranges of one segment were opened separately, the result is one of the
  * smallest.
  * @param[in]  address  borrowed for the call and not dereferenced, so any address will do. For a
  *                      storage on a CUDA device it is an address of that device.
@@ -402,9 +402,9 @@ TENON_API tenon_status tenon_storage_freeze(tenon_storage *storage,
                                             tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Returns memory to the system that the library keeps for later storages. Without this call the
- * library does so only when memory, fds or mappings run short: before it refuses a new storage for
- * lack of them, it gives back all that it keeps and tries once more.
+ * Returns kept memory to the system: free memory that the library keeps for later storages. Without
+ * this call the library returns kept memory only when memory, fds or mappings run short. Before it
+ * refuses a new storage for lack of them, it returns all kept memory and tries once more.
  * @return how many bytes were returned to the system.
  * @since 0.1. Any thread may call this function.
  */

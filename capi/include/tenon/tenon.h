@@ -4,7 +4,8 @@
 /**
  * @file
  * The whole C interface of Tenon, a library that lends tensors between processes without copying
- * them. This header includes all the others. These rules hold for every function:
+ * them. A program includes this header, which includes all others, or the single headers that it
+ * needs. These rules hold for every function:
  *
  * 1.  Names. Types and functions are named `tenon_<noun>_<verb>`, constants `TENON_<AREA>_<NAME>`.
  *     A verb means the same thing everywhere: _new and _open give a new reference, _retain adds a
@@ -25,8 +26,8 @@
  *     sizeof(the struct), for input and for output, and sets all other fields to zero first: zero
  *     is the default of every field. A newer library accepts an older, smaller struct and never
  *     writes past its end. An older library accepts a newer, larger input struct if the fields that
- *     the library does not know are zero, and returns TENON_UNSUPPORTED otherwise. It leaves the
- *     fields that it does not know alone in a newer, larger output struct. Unknown flags, and
+ *     the library does not know are zero, and returns TENON_UNSUPPORTED otherwise. In a newer,
+ *     larger output struct it leaves the fields that it does not know untouched. Unknown flags, and
  *     reserved fields that are not 0, give TENON_UNSUPPORTED.
  * 6.  Units. Sizes and offsets are in bytes. But sizes, strides and offsets are in elements in a
  *     tenon_tensor_spec, a tenon_tensor_view, a tenon_composite_spec and a tenon_value_tensor_spec.
@@ -46,13 +47,13 @@
  *     may be called from a signal handler. The library installs no signal handler and never raises
  *     SIGPIPE. It has at most one lasting thread in a process, the service thread, in which all
  *     signals are masked. The first of these starts the service thread: a lend under a lease
- *     (tenon_send, or a tenon_descriptor with fds), a name (tenon/by_filename.h), an arena with
- *     prefault_nbytes, TENON_LENDER_GONE_DROP, tenon_connection_gone_fd. A process that does none
- *     of these has no service thread, and neither has a process that called
- *     tenon_lease_use_no_thread before. Two kinds of work can block, so each gets a thread that
- *     ends with the work: giving up memory that a device has pinned, when the service thread would
- *     have to do it, and opening or closing a file that another process chose and that is neither
- *     memory, nor a pipe, nor a local socket.
+ *     (tenon_send, or a tenon_descriptor with fds), a deposit (tenon/deposit.h), a name
+ *     (tenon/by_filename.h), an arena with prefault_nbytes, TENON_LENDER_GONE_DROP,
+ *     tenon_connection_gone_fd. A process that does none of these has no service thread, and
+ *     neither has a process that called tenon_lease_use_no_thread before. Two kinds of work can
+ *     block, so each gets a thread of its own, which ends with the work. One kind is giving up
+ *     pinned memory, when the service thread would have to do it. The other is opening or closing a
+ *     file that another process chose, unless the file is memory, a pipe or a local socket.
  * 11. File descriptors (fds) that the library makes are close-on-exec. The fd in a handle belongs
  *     to the caller, who must close it. An fd that a getter returns is borrowed.
  * 12. Callbacks run on the thread that made the last release. They must not throw or longjmp. They

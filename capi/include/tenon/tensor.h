@@ -29,7 +29,7 @@ enum {
 };
 
 enum {
-  TENON_TENSOR_MAX_NDIM = 64 /**< A tensor has at most so many dimensions. */
+  TENON_TENSOR_MAX_NDIM = 64 /**< The most dimensions of a tensor. */
 };
 
 /**
@@ -59,7 +59,7 @@ typedef struct tenon_tensor_spec {
 } tenon_tensor_spec;
 
 /**
- * All that a reader needs to know about a tensor, filled in by one call. The pointers are borrowed
+ * The properties of a tensor that a reader needs, filled in by one call. The pointers are borrowed
  * from the tensor. Sizes, strides and the offset are in elements.
  */
 typedef struct tenon_tensor_view {

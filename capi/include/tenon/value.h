@@ -3,8 +3,8 @@
 
 /**
  * @file
- * Values: what the attributes of a module (tenon/module.h), its constants and its arguments can be,
- * from None and numbers to tensors, lists and objects.
+ * Values: the contents of attributes of a module (tenon/module.h), of constants and of arguments. A
+ * value is None, a number, a text, a tensor, a list, an object or one of a few other kinds.
  */
 
 #include <stddef.h>
@@ -18,13 +18,13 @@
 TENON_BEGIN_DECLS
 
 /**
- * A value: what an attribute of a module, an argument or a constant can be. A value never changes,
- * with one exception: editing a module changes the attributes of its objects. So values can be
- * shared freely.
+ * A value: the content of an attribute of a module, of an argument or of a constant. A value never
+ * changes, with one exception: a change of a module changes the attributes of its objects. So a
+ * program may put one value in several places.
  *
  * Equal pointers are the same value. A tensor, tuple, list, dict, complex number, enum member or
- * object that stands in two places is one object in an archive. It stays one object through export
- * and import. Values of the other kinds are written again at each place.
+ * object that stands in two places is written once into an archive. It is one value again after the
+ * import. Values of the other kinds are written again at each place.
  *
  * Types are written as in TorchScript: "Tensor", "int", "Optional[Tensor]", "Dict[str, List[int]]",
  * "Tuple[()]", "__torch__.my.Class".
@@ -63,8 +63,8 @@ enum {
 };
 
 /**
- * All that PyTorch knows about a tensor, including properties that a tenon_tensor cannot express.
- * Sizes, strides and `offset` are in elements.
+ * The full description of a tensor in PyTorch's terms, with properties that a tenon_tensor cannot
+ * express. Sizes, strides and `offset` are in elements.
  */
 typedef struct tenon_value_tensor_spec {
   /** sizeof(tenon_value_tensor_spec), set by the caller, also for output. */
@@ -92,13 +92,13 @@ typedef struct tenon_value_tensor_spec {
   /** The memory of the elements, borrowed. NULL for a sparse tensor and for a tensor on meta. */
   tenon_storage *storage;
   /**
-   * PyTorch's storage of the tensor can be a part of `storage`. This is the distance from the start
-   * of `storage` to that part, in bytes.
+   * Where PyTorch's storage of the tensor begins, in bytes from the start of `storage`. PyTorch's
+   * storage can be a part of `storage`.
    */
   uint64_t storage_offset;
   /**
-   * The size of that part in elements. 0 on input means the rest of `storage`, or, on meta, as many
-   * elements as the tensor needs.
+   * The size of PyTorch's storage in elements. 0 on input means the rest of `storage`, or, on meta,
+   * as many elements as the tensor needs.
    */
   uint64_t storage_numel;
   /** "cpu", "cuda:0" or "meta", borrowed. NULL on input means the device of `storage`. */
@@ -402,7 +402,7 @@ TENON_API int tenon_value_is_opaque(const tenon_value *value) TENON_NOEXCEPT;
  * state.
  * @param[in] value  borrowed. NULL is allowed.
  * @return the number of items; 0 for a value that is neither a tuple, a list, a dict, an enum
- * member nor an object, and for NULL.
+ *         member nor an object, and for NULL.
  * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
  *         module at the same time.
  */
@@ -448,8 +448,8 @@ TENON_API const char *tenon_value_attribute_name(const tenon_value *value,
                                                  size_t index) TENON_NOEXCEPT;
 
 /**
- * Finds a value by its name: the attribute of an object, or the entry of a dict whose key is that
- * str.
+ * Finds a value by name: an attribute of an object, or the value of the dict entry whose key is
+ * that str.
  * @param[in]  value  borrowed, an object or a dict.
  * @param[in]  name   borrowed.
  * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
@@ -547,7 +547,7 @@ TENON_API tenon_status tenon_value_get_tensor(const tenon_value *value, tenon_te
                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Gives all that is known about the tensor in a value.
+ * Gives the full description of the tensor in a value.
  * @param[in]     value  borrowed.
  * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. The
  *                       pointers are borrowed from the value and valid until its last release.
@@ -575,10 +575,10 @@ TENON_API tenon_status tenon_value_tensor_part(const tenon_value *value, int32_t
                                                tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Checks whether a value fits a type, with everything in it. An int does not fit float. A list that
+ * Checks whether a value and everything in it fit a type. An int does not fit float. A list that
  * has a type of its own fits no other type of list, and the same holds for dicts. Classes are
  * compared by their names alone, because this function does not know their code. A tuple without a
- * class name fits every class, because it may be a NamedTuple.
+ * class name fits every class, because the class may be a NamedTuple.
  * @param[in]  value  borrowed.
  * @param[in]  type   borrowed.
  * @param[out] err    optional, see rule 2 in tenon.h, with the details "where", "wanted" and

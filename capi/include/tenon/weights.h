@@ -3,8 +3,8 @@
 
 /**
  * @file
- * Files of weights: the tensors in a program that torch.export saved (.pt2), and in a file of
- * ExecuTorch (.ptd). No PyTorch is needed, and nothing in a file is executed.
+ * Files of weights: these functions read the tensors in a program that torch.export saved (.pt2)
+ * and in a file of ExecuTorch (.ptd). No PyTorch is needed, and nothing in a file is executed.
  */
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ TENON_BEGIN_DECLS
 
 /**
  * An opened file of weights (docs/format/exported_program.md). Each weight is a tensor with a name:
- * a parameter, a buffer or a constant of a program. The name is the one of PyTorch, such as
+ * a parameter, a buffer or a constant of a program. The name is PyTorch's, such as
  * "encoder.0.weight". If a file has several programs, the program's name and a slash come first.
  *
  * A program can be written again with other weights (tenon_weights_rewrite). Everything else in its
@@ -45,7 +45,8 @@ typedef struct tenon_weights_rewrite_options {
 /**
  * Opens a file of weights and reads its tensors. The file must not be changed while views of it are
  * in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
- * @param[in]  path     borrowed. A .pt2 or a .ptd file. Its contents and not its name decide.
+ * @param[in]  path     borrowed. A .pt2 or a .ptd file. The contents of the file, not its name,
+ *                      decide between the two.
  * @param[in]  options  borrowed. They say where the tensors go, as for a module.
  *                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults: read-only
  *                      views of the file.
@@ -61,15 +62,15 @@ TENON_API tenon_status tenon_open_weights(const char *path, const tenon_import_o
                                           tenon_weights **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Takes another reference to weights.
+ * Adds a reference.
  * @param[in] weights  borrowed. NULL is allowed.
- * @return `weights`.
+ * @return `weights`, as a new reference that must be released too.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_weights *tenon_weights_retain(tenon_weights *weights) TENON_NOEXCEPT;
 
 /**
- * Gives back a reference to weights. Tensors of them stay usable.
+ * Releases a reference. Values that tenon_weights_tensor gave stay usable.
  * @param[in] weights  consumed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
@@ -89,8 +90,8 @@ TENON_API tenon_status tenon_weights_names(const tenon_weights *weights, tenon_n
 
 /**
  * Gives a weight as a value. Weights that share a storage in the file share it in memory. Data of a
- * .ptd file that are no tensor are a tensor of bytes. After tenon_weights_replace the value has the
- * new elements, and values that were given before keep the old ones.
+ * .ptd file that is not a tensor is given as a tensor of bytes. After tenon_weights_replace this
+ * function gives the new elements. Values that it gave before keep the old elements.
  * @param[in]  weights  borrowed.
  * @param[in]  name     borrowed.
  * @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
@@ -104,20 +105,20 @@ TENON_API tenon_status tenon_weights_tensor(const tenon_weights *weights, const 
 
 /**
  * Replaces the elements of a weight. The element type and the shape must be those of the weight,
- * because the program depends on them. The layout may be another one. Weights that share a storage
- * with this one change with it. The file does not change.
+ * because the program depends on them. The layout may differ. Weights that share a storage with
+ * this one change with it. The file does not change.
  *
- * The tensor's elements may be used where they lie, without a copy, so they must not change before
- * the last tenon_weights_rewrite.
+ * The library may use the tensor's elements in place, without a copy. So they must not change
+ * before the last tenon_weights_rewrite.
  * @param[in] weights  borrowed.
  * @param[in] name     borrowed.
  * @param[in] tensor   borrowed: a value of kind tensor in the memory of the CPU.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also for another element type or shape),
- * TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of a
- * big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a device),
- *         TENON_CORRUPT (the file was cut short), TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED,
- *         TENON_IO.
+ *         TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of
+ *         a big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a
+ *         device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
+ *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
  * @since 0.1. Any thread may call this function while no other call uses the weights.
  */
 TENON_API tenon_status tenon_weights_replace(tenon_weights *weights, const char *name,
@@ -125,10 +126,10 @@ TENON_API tenon_status tenon_weights_replace(tenon_weights *weights, const char 
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Writes the file that was opened with the replaced weights in it. The new file has the same size,
- * and the same bytes except those of the replaced weights and their checksums. It is written whole
- * or not at all: an old file of that name stays until the new one is complete. It may be the file
- * that was opened.
+ * Writes a copy of the opened file that contains the replaced weights. The new file has the same
+ * size, and the same bytes except those of the replaced weights and their checksums. The file is
+ * written whole or not at all: an old file of that name stays until the new one is complete. The
+ * path may be the file that was opened.
  * @param[in]  weights  borrowed.
  * @param[in]  path     borrowed. Its directory must exist.
  * @param[in]  options  borrowed. NULL means the defaults.

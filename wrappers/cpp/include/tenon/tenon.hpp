@@ -1,7 +1,8 @@
 /// @file
-/// Tenon for C++20: it lends tensors between processes without copying them, and reads and writes
-/// PyTorch's module archives, packages and files of weights. These headers are a header-only layer
-/// over the C headers; link with libtenon. These rules hold for all of them:
+/// Tenon for C++20. Tenon lends tensors between processes without copying them, and reads and
+/// writes PyTorch's module archives, packages and files of weights. These headers are a header-only
+/// layer over the C headers. A program includes this header and links with libtenon. These rules
+/// hold for all headers:
 ///
 /// 1.  Objects. Each object owns one reference and releases it in its destructor. Storage, Tensor,
 ///     Composite, Arena, Value, Module, Package, Weights, CudaArena and CudaEvent are counted: a
@@ -12,20 +13,21 @@
 ///     object.
 /// 2.  Errors. A call that can fail has two forms. `x` throws tenon::Error; classes such as
 ///     tenon::Timeout derive from it, one for each code. `try_x` returns a tenon::Result. Without
-///     exceptions (-fno-exceptions, or TENON_NO_EXCEPTIONS defined) there is only the second form.
+///     exceptions (-fno-exceptions, or TENON_NO_EXCEPTIONS defined) there is only the try_ form.
 ///     Both forms carry the code, the message and all details of the C library. Two kinds of
 ///     exceptions come out of both forms: std::bad_alloc when the C++ runtime itself has no memory,
 ///     and an exception from a callable of the program that an export calls.
 /// 3.  Views. view<T>() gives a std::span<const T> and view_mut<T>() a std::span<T>. Both are
-///     borrowed from their object, so they cannot be called on a temporary. Both fail if the
-///     element type is another one, if the elements do not lie packed, or if the address is
+///     borrowed from their object, so they cannot be called on a temporary. Both fail if T does not
+///     stand for the element type, if the elements do not lie packed, or if the address is
 ///     misaligned.
 /// 4.  Threads and fork. Rules 8 and 9 of tenon/tenon.h apply. Only one thread at a time may use a
 ///     C++ object, but every thread may have a copy of it. Tenon does not synchronise access to
 ///     tensor data: the program must order its loads and stores between threads and between
 ///     processes.
-/// 5.  The C objects. get() borrows the C object, adopt() takes a C object over, and detach() hands
-///     it out. They give access to functions that only the C headers have.
+/// 5.  The C objects. get() borrows the C object, adopt() takes over a reference to a C object, and
+///     detach() gives the reference to the caller. With these a program can call functions that
+///     only the C headers have.
 ///
 /// The shortest lend:
 ///

@@ -1,6 +1,6 @@
 /// @file
-/// Archives: writing modules as the files that torch.jit.save writes, and reading such files,
-/// without PyTorch. tenon/archive.h says what is guaranteed.
+/// Archives: these functions write modules to the files that torch.jit.load runs, and read the
+/// files that torch.jit.save writes, without PyTorch. tenon/archive.h has the details.
 #ifndef TENON_CPP_ARCHIVE_HPP
 #define TENON_CPP_ARCHIVE_HPP
 
@@ -28,9 +28,9 @@
 
 TENON_CPP_BEGIN
 
-/// How sure an export to a path is, when it returns, that the file is on the disk.
+/// Whether the file is certainly on the disk when an export to a path returns.
 enum class Durability : std::int32_t {
-  /// The system writes the file when it likes.
+  /// The system writes the file at some later time.
   kNone = TENON_DURABILITY_NONE,
   /// The export calls fsync on the file.
   kFile = TENON_DURABILITY_FILE,
@@ -38,13 +38,14 @@ enum class Durability : std::int32_t {
   kFileAndDirectory = TENON_DURABILITY_FILE_AND_DIRECTORY
 };
 
-/// What an export does about bytecode, which the lite interpreter of PyTorch runs.
+/// How an export treats bytecode, which the lite interpreter of PyTorch runs.
 enum class Bytecode : std::int32_t {
-  /// The bytecode of the archive that the module came from is written while it fits the module.
+  /// The export writes the bytecode of the archive from which the module came, if it still fits the
+  /// module.
   kKeep = TENON_BYTECODE_KEEP,
-  /// No bytecode is written.
+  /// The export writes no bytecode.
   kDrop = TENON_BYTECODE_DROP,
-  /// Bytecode is made from the code, whether the archive had any or not.
+  /// The export compiles bytecode from the code, whether or not the archive had any.
   kCompile = TENON_BYTECODE_COMPILE
 };
 
@@ -57,15 +58,15 @@ using ExtraFilesHook = std::function<Result<std::vector<File>>(const Module& mod
 struct ExportOptions {
   /// Extra files of this export only. They replace the module's own files of the same names.
   std::vector<File> extra_files = {};
-  /// Gives more extra files. Files whose names the export already has are left out.
+  /// Gives more extra files. Files whose names the export has already are skipped.
   ExtraFilesHook hook = {};
   /// The folder inside the archive. Unset means the name of the file without its extension, or
-  /// "archive" if there is no path.
+  /// "archive" if there is no path. It must be unset for the flatbuffer form.
   std::optional<std::string> archive_name = std::nullopt;
-  /// The file version, from 1 to 10. The export is refused if some code means something else in
-  /// that version. 0 means the library's rule.
+  /// The version of the archive, from 1 to 10. The export is refused if some code means something
+  /// else in that version. 0 means the version by the rule of docs/format/archive.md.
   std::int32_t file_version = 0;
-  /// For an export to a path.
+  /// For an export to a path. Otherwise it must be Durability::kNone.
   Durability durability = Durability::kNone;
   /// Write the code as it is, without Module::check.
   bool unchecked = false;
@@ -74,30 +75,29 @@ struct ExportOptions {
   bool keep_device = false;
   /// The stream in which tensors on a CUDA device were written. Null means the default stream.
   void* stream = nullptr;
-  /// What to do about bytecode.
+  /// How to treat bytecode.
   Bytecode bytecode = Bytecode::kKeep;
-  /// For Bytecode::kCompile: the methods of the module that get bytecode. Methods that these call
-  /// are in their bytecode. An empty list means all methods.
+  /// For Bytecode::kCompile: the methods of the module that get bytecode. Their bytecode includes
+  /// the methods and functions that they call. An empty list means all methods.
   std::vector<std::string> methods = {};
-  /// For Bytecode::kCompile: the version of the bytecode, from 4 to 8. Below 8 it is for runtimes
-  /// of an old PyTorch. 0 means 8.
+  /// For Bytecode::kCompile: the version of the bytecode, from 4 to 8. The versions below 8 are for
+  /// the runtimes of old PyTorch versions. 0 means 8.
   std::int32_t bytecode_version = 0;
-  /// For Bytecode::kCompile: TENON_EMIT_* of tenon/archive.h, which says what each does.
+  /// For Bytecode::kCompile: TENON_EMIT_*, which tenon/archive.h explains.
   std::uint32_t emit_flags = 0;
   /// Write debug tables, from which PyTorch's errors name modules and source lines. With
-  /// Bytecode::kCompile they are made for the new bytecode. Else those of the archive that the
-  /// module came from are written, unless the code was changed. Lines are those of the files from
-  /// which the module was made if the import read the archive's tables
-  /// (ImportOptions::debug_tables) and the code was not changed. Such tables contain absolute paths
-  /// of the person who saved the module. Otherwise new tables name lines of the archive's own code.
+  /// Bytecode::kCompile the export makes tables for the new bytecode. Otherwise it writes the
+  /// tables of the archive from which the module came, if the code was not changed and the bytecode
+  /// of that archive is written too. Such tables contain absolute paths of the person who saved the
+  /// module. TENON_EXPORT_DEBUG_TABLES in tenon/archive.h has the details.
   bool debug_tables = false;
-  /// Write PyTorch's flatbuffer form in place of a zip archive. It always has bytecode.
+  /// Write PyTorch's flatbuffer form instead of a zip archive. It always has bytecode.
   /// TENON_EXPORT_FLATBUFFER in tenon/archive.h says what the form cannot hold.
   bool flatbuffer = false;
 };
 
-/// What an export wrote. tenon/archive.h explains each figure. oldest_pytorch is a text such as
-/// "1.13", and "" if it is not known.
+/// The report of an export. tenon/archive.h explains each figure. oldest_pytorch is a text such as
+/// "1.13", and "" if the version is not known.
 using ExportReport = tenon_export_report;
 
 /// Where an import puts tensors.
@@ -112,7 +112,7 @@ enum class ImportTensors : std::int32_t {
   kDevice = TENON_IMPORT_DEVICE
 };
 
-/// What an import checks.
+/// The level of an import: how much of the file it verifies.
 enum class ImportCheck : std::int32_t {
   /// The directory, headers, bounds, overlaps and references, and the checksums of pickles and
   /// code.
@@ -127,8 +127,8 @@ enum class ImportCheck : std::int32_t {
 struct ImportOptions {
   ImportTensors tensors = ImportTensors::kMap;
   ImportCheck check = ImportCheck::kStructure;
-  /// For ImportTensors::kFill: the arena to allocate from, borrowed for the call. Null means the
-  /// library's own memory.
+  /// For ImportTensors::kFill: the arena to allocate from, borrowed for the call. Null means one of
+  /// the library's own arenas.
   const Arena* arena = nullptr;
   /// For ImportTensors::kFill without an arena: the mode of the storages.
   Mode mode = Mode::kShared;
@@ -138,9 +138,9 @@ struct ImportOptions {
   std::uint64_t max_inflated_nbytes = 0;
   /// The most records. 0 means 1,000,000.
   std::uint64_t max_records = 0;
-  /// How deep values may lie inside values, up to 1,000. 0 means 512.
+  /// How deep values may be nested in values, up to 1,000. 0 means 512.
   std::uint64_t max_depth = 0;
-  /// Where tensors go that were saved on certain devices: "cuda:1=cuda:0,mps=cpu".
+  /// Where to put tensors that were saved on certain devices: "cuda:1=cuda:0,mps=cpu".
   std::string device_map = {};
   /// Read the debug tables too, so that an export can write them (ExportOptions::debug_tables).
   bool debug_tables = false;
@@ -155,8 +155,8 @@ using Taken = std::invoke_result_t<Writer&, std::span<const std::byte>>;
 }  // namespace detail
 
 /// A callable that an export calls with the pieces of the archive, one after another, without
-/// copying the tensors first. It may return nothing, which means that it took the piece. It may
-/// return a Result<void>, whose error ends the export. Or it may return a number, as in the C
+/// copying the tensors first. The callable may return void, which means that it took the piece. It
+/// may return a Result<void>, whose error ends the export. Or it may return a number, as in the C
 /// header: the number of bytes that it took, which must be all of them, or a negative errno.
 template <class Writer>
 concept IsWriter =
@@ -183,7 +183,8 @@ class Callables {
  public:
   explicit Callables(const ExtraFilesHook& hook) noexcept : hook_(&hook) {}
 
-  // Calls function(), which calls a callable of the program. The result is empty if it threw.
+  // Calls function(), which calls a callable of the program. The result is empty if that callable
+  // threw.
   template <class Function>
   auto run(Function&& function) noexcept -> std::optional<decltype(function())> {
 #ifdef TENON_NO_EXCEPTIONS
@@ -203,7 +204,8 @@ class Callables {
     return false;
   }
 
-  // The error or exception of a callable if one failed, and otherwise the result of the call.
+  // Gives the error or throws the exception of a callable that failed. Otherwise gives the result
+  // of the call.
   template <class T>
   Result<T> result_of(Result<T> called) {
 #ifndef TENON_NO_EXCEPTIONS
@@ -323,10 +325,11 @@ inline tenon_import_options c_options(const ImportOptions& options) noexcept {
 
 }  // namespace detail
 
-/// Writes a module to a file. Afterwards either the whole new file has the name, or the old file
-/// has it still, and nothing else is left behind. Tensors are written from the memory in which they
-/// are. The error of bad code has the details "file", "line", "column" and "excerpt". An exception
-/// from a callable of the options, or an Error that it returns, comes out of this call unchanged.
+/// Writes a module to a file. Afterwards the path names either the complete new file or the same
+/// file as before, and the call leaves no other file behind. Tensors are written from the memory in
+/// which they lie. The error of bad code has the details "file", "line", "column" and "excerpt". If
+/// a callable of the options throws an exception or returns an Error, this call throws or returns
+/// the same.
 inline Result<ExportReport> try_export_module(const Module& module, const std::string& path,
                                               const ExportOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
@@ -337,7 +340,7 @@ inline Result<ExportReport> try_export_module(const Module& module, const std::s
 }
 
 /// Does the same as try_export_module, but writes to an open file, pipe or socket, from its current
-/// position on. The fd stays open. After a failure it may have got some of the bytes.
+/// position on. The fd stays open. After a failure the fd may have got some of the bytes.
 inline Result<ExportReport> try_export_module_fd(const Module& module, int fd,
                                                  const ExportOptions& options = {}) {
   return detail::write_module(options, [&](detail::Callables&, const tenon_export_options* c,
@@ -347,9 +350,9 @@ inline Result<ExportReport> try_export_module_fd(const Module& module, int fd,
 }
 
 /// Does the same as try_export_module, but passes the bytes to a callable, on this thread: see
-/// IsWriter. After a failure the callable may have got some of the bytes. It cannot change the
-/// module. An exception that it throws, or an Error that it returns, comes out of this call
-/// unchanged.
+/// IsWriter. After a failure the callable may have got some of the bytes. The callable cannot
+/// change the module. If it throws an exception or returns an Error, this call throws or returns
+/// the same.
 template <IsWriter Writer>
 Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer,
                                           const ExportOptions& options = {}) {
@@ -362,7 +365,7 @@ Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer,
       });
 }
 
-/// Reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. No code in it is
+/// Reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. No code in the file is
 /// executed. The file must not be changed while views of it are in use, but it may be replaced by a
 /// rename. The error of a bad archive has the details "record" and "offset".
 inline Result<Module> try_import_module(const std::string& path,

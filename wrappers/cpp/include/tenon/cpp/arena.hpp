@@ -14,7 +14,7 @@
 
 TENON_CPP_BEGIN
 
-// storage.hpp defines it.
+// storage.hpp defines Mode.
 enum class Mode : tenon_mode;
 
 /// Kinds of memory pages, from ordinary pages upwards.
@@ -31,7 +31,7 @@ enum class Pages : tenon_pages {
 
 /// How to make an arena.
 struct ArenaOptions {
-  /// The mode of all its storages: Mode::kShared or Mode::kLenderWrites.
+  /// The mode of all storages in the arena: Mode::kShared or Mode::kLenderWrites.
   Mode mode{};
   /// The most bytes that the arena can hold. 0 means as much address space as is available, at most
   /// 1 TiB.
@@ -47,21 +47,21 @@ struct ArenaOptions {
   /// The memory is never swapped out. It counts against RLIMIT_MEMLOCK.
   bool locked = false;
   /// If the machine cannot give the requested pages or the requested node, the call fails.
-  /// Otherwise the arena takes the next best, and stats() tells what it got.
+  /// Otherwise the arena takes the next best memory, and stats() tells its kind.
   bool exact = false;
-  /// How many bytes, from the arena's start, the service thread makes ready in the background.
+  /// How many bytes, from the arena's start, the service thread prepares in the background.
   std::uint64_t prefault_nbytes = 0;
 };
 
-/// The contents of an arena and the kind of memory it got, at one moment. tenon/arena.h explains
-/// each figure.
+/// Figures about the contents of an arena and the kind of its memory, at one moment. tenon/arena.h
+/// explains each figure.
 using ArenaStats = tenon_arena_stats;
 
-/// An arena: all storages in it share one fd and one mapping, in this process and in each borrower.
+/// An arena, whose storages share one fd and one mapping in this process and in each borrower.
 /// Memory is taken from the system as the arena fills. A copy of the object is another reference.
 /// The memory is freed once the last reference and the last storage in the arena are released and
-/// the last lease on it has ended. A borrower of one byte of an arena can read the whole arena, and
-/// can write to all of it in Mode::kShared.
+/// the last lease on the arena has ended. A borrower of one byte of an arena can read the whole
+/// arena. In Mode::kShared it can also write to the whole arena.
 class Arena : public detail::Counted<Arena, tenon_arena, tenon_arena_retain, tenon_arena_release> {
  public:
   /// Makes an arena.
@@ -94,7 +94,7 @@ class Arena : public detail::Counted<Arena, tenon_arena, tenon_arena_retain, ten
   }
 
   /// Takes memory from the system before it is needed: `nbytes` bytes from the arena's start. A
-  /// number above its capacity means the whole arena.
+  /// number above the capacity means the whole arena.
   Result<void> try_reserve(std::uint64_t nbytes) {
     return detail::call([&](tenon_error** err) { return tenon_arena_reserve(get(), nbytes, err); });
   }

@@ -1,6 +1,6 @@
 /// @file
-/// CUDA: whether this process can use it, and lending device memory in the way PyTorch does.
-/// tenon/by_cuda.h says what keeps the memory.
+/// CUDA: these functions tell whether this process can use CUDA, and lend and open device memory as
+/// PyTorch does. tenon/by_cuda.h has the details, such as when memory is given back.
 #ifndef TENON_CPP_BY_CUDA_HPP
 #define TENON_CPP_BY_CUDA_HPP
 
@@ -21,38 +21,39 @@
 
 TENON_CPP_BEGIN
 
-/// Tells whether this process can use CUDA: true, or Code::kUnsupported with the reason. A child of
-/// fork of a process that had started CUDA's driver can never use it. The first call starts the
-/// driver, which can take a tenth of a second and more. Its outcome is kept until the process ends,
-/// except for refusals that can pass. The call makes no context.
+/// Tells whether this process can use CUDA. If it cannot, the result is Code::kUnsupported with the
+/// reason. A child of fork of a process that had started CUDA's driver can never use it. The first
+/// call starts the driver, which can take a tenth of a second and more. The outcome is kept until
+/// the process ends, except for failures that may be temporary. The call makes no context.
 inline Result<void> try_cuda_available() { return detail::call(tenon_cuda_available); }
 
 /// The transport of a handle: how the driver lets the memory travel. PyTorch opens only kIpc.
 enum class CudaTransport : tenon_cuda_transport {
-  /// In a handle: an empty storage. As an option: the first of the other transports that the memory
-  /// has.
+  /// In a handle: an empty storage. As an option: the first of the other transports by which the
+  /// memory can travel.
   kNoMemory = TENON_CUDA_NO_MEMORY,
-  /// cuIpcGetMemHandle, for cudaMalloc's memory. It is PyTorch's default.
+  /// An IPC handle (cuIpcGetMemHandle) of memory from cudaMalloc. It is PyTorch's default.
   kIpc = TENON_CUDA_IPC,
   /// An fd for each piece of memory that was mapped piece by piece.
   kFd = TENON_CUDA_FD,
   /// The fabric handle of one such piece.
   kFabric = TENON_CUDA_FABRIC,
-  /// An fd of the memory pool.
+  /// An fd of the memory pool from which the memory comes.
   kPool = TENON_CUDA_POOL
 };
 
 /// The form of an IPC handle: which versions of PyTorch write its bytes. Tenon reads all forms.
 enum class CudaForm : tenon_cuda_form {
-  /// PyTorch up to 2.4. Every later version reads it too, except for some builds of mid-2024.
+  /// PyTorch up to 2.4 writes this form. Every later version reads it too, except for some builds
+  /// of mid-2024.
   kA = TENON_CUDA_FORM_A,
-  /// Those builds of mid-2024.
+  /// The excepted builds of mid-2024 write this form.
   kB = TENON_CUDA_FORM_B,
-  /// PyTorch 2.6 and 2.7.
+  /// PyTorch 2.6 and 2.7 write this form.
   kC = TENON_CUDA_FORM_C,
-  /// PyTorch 2.8 to 2.12.
+  /// PyTorch 2.8 to 2.12 write this form.
   kD = TENON_CUDA_FORM_D,
-  /// PyTorch 2.13 and later.
+  /// PyTorch 2.13 and later write this form.
   kE = TENON_CUDA_FORM_E
 };
 
@@ -72,7 +73,7 @@ struct OpenCudaOptions {
   /// The device's ordinal in this process's numbering. It replaces the device that the handle
   /// names.
   std::optional<std::int32_t> device = std::nullopt;
-  /// Make the device refuse this process's writes. Only kFd and kFabric can do it.
+  /// Make the device refuse writes by this process. Only kFd and kFabric can do this.
   bool read_only = false;
   /// Keep the memory open in the driver for the next handle of the same memory, until
   /// cuda_collect().
@@ -82,9 +83,11 @@ struct OpenCudaOptions {
 };
 
 /// A handle with which another process can open device memory: the eight items of PyTorch's tuple
-/// and a few more. It is a plain value, but it is for one receiver, who opens it once.
+/// and a few more fields. A CudaHandle is a plain value, but it is for one receiver, which opens it
+/// once.
 struct CudaHandle {
-  /// The transport. When a handle is opened, this field is ignored: the memory handle says it.
+  /// The transport. When a handle is opened, this field is ignored, because the bytes in `memory`
+  /// say the transport.
   CudaTransport transport = CudaTransport::kNoMemory;
   /// The device's ordinal in the sender's numbering.
   std::int32_t device = 0;
@@ -98,7 +101,7 @@ struct CudaHandle {
   std::string counter = {};
   /// The index of the counter in its file.
   std::uint64_t slot = 0;
-  /// If true, the bytes are valid once the event has passed. Otherwise they are valid already.
+  /// If true, the bytes are valid once the event is complete. Otherwise they are valid already.
   bool event_required = false;
   /// The event's handle.
   std::array<std::byte, 64> event = {};
@@ -163,8 +166,8 @@ inline CudaHandle cuda_handle(const tenon_cuda_handle& c) {
 }  // namespace detail
 
 /// Lends a storage on a CUDA device. No byte is copied. `stream` (a CUstream or a cudaStream_t) is
-/// the stream in which the bytes were written. Work that was given to it until now is complete
-/// before the receiver's work begins.
+/// the stream in which the bytes were written. Work that was given to the stream until now is
+/// complete before the receiver's work begins.
 inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream,
                                          const ShareCudaOptions& options = {}) {
   tenon_cuda_options c{};
@@ -182,8 +185,8 @@ inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream,
 
 /// Opens device memory that Tenon or PyTorch lends. If this process already holds the bytes, or
 /// lent them itself, the result is the same storage. Work that is given to `stream` from now on
-/// waits, on the device, for the sender's work. The storage counts as used in `stream`. After its
-/// last release, and once its streams have passed, the sender gets the memory back.
+/// waits, on the device, for the sender's work. The storage counts as used in `stream`. The sender
+/// gets the memory back after the storage's last release, once the work in its streams is complete.
 inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream,
                                      const OpenCudaOptions& options = {}) {
   const Result<tenon_cuda_handle> from = detail::c_handle(handle);
@@ -202,18 +205,19 @@ inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream,
   });
 }
 
-/// Gives back a handle that will not be opened, on the receiver's side: does to its counter what
-/// opening and releasing would do. It does not need CUDA. If the counter's file was removed with
-/// its sender, nothing happens.
+/// Gives up a handle that its receiver will not open, so that the sender gets its memory back. The
+/// receiver calls this function. The counter changes as it does when a handle is opened and its
+/// storage released. The call does not need CUDA. If the counter's file was removed with its
+/// sender, nothing happens.
 inline Result<void> try_release_cuda_counter(const std::string& counter, std::uint64_t slot) {
   if (!detail::is_c_text(counter)) return detail::has_nul("the counter's name");
   return detail::call(
       [&](tenon_error** err) { return tenon_release_cuda_counter(counter.c_str(), slot, err); });
 }
 
-/// Gives back device memory that is not used any more: checks all memory that was released in this
-/// process and still had a receiver or a stream, and closes memory that was only kept open. Returns
-/// for how many storages the memory is still waiting.
+/// Gives back device memory that is not used any more. The call checks all memory that was released
+/// in this process and still had a receiver or a stream, and closes memory that was only kept open.
+/// It returns for how many storages the memory must still wait.
 inline std::uint64_t cuda_collect() noexcept { return tenon_cuda_collect(); }
 
 #ifndef TENON_NO_EXCEPTIONS

@@ -1,5 +1,5 @@
 /// @file
-/// Lending and opening storages by file descriptor. tenon/by_fd.h has the details.
+/// These functions lend and open storages by file descriptor. tenon/by_fd.h has the details.
 #ifndef TENON_CPP_BY_FD_HPP
 #define TENON_CPP_BY_FD_HPP
 
@@ -30,7 +30,7 @@ struct OpenOptions {
   /// Map the memory copy-on-write: this process's writes stay in this process. Pages that it has
   /// not written yet still show later writes of the lender.
   bool private_cow = false;
-  /// Accept memory that its owner can cut short. A later load from it can cause a SIGBUS.
+  /// Accept memory that its owner can cut short. A later load from such memory can cause a SIGBUS.
   bool allow_unsealed = false;
   /// By name, or by a bytes-only descriptor: accept memory of another user.
   bool other_user = false;
@@ -71,16 +71,16 @@ inline tenon_share_options c_options(Access access) noexcept {
 
 }  // namespace detail
 
-/// A handle with which another process can open a storage. It owns its fd until close or detach,
-/// and can only be moved. All sizes and offsets are in bytes.
+/// A handle with which another process can open a storage. The handle owns its fd until close or
+/// detach, and can only be moved. All sizes and offsets are in bytes.
 class FdHandle {
  public:
   FdHandle() noexcept : c_{} {
     c_.struct_size = sizeof c_;
     c_.fd = -1;
   }
-  /// Makes a handle of an fd and the numbers that another process sent. The handle owns the fd from
-  /// now on.
+  /// Makes a handle from an fd and the numbers that another process sent. The handle owns the fd
+  /// from now on.
   FdHandle(int fd, std::uint64_t nbytes, std::uint64_t offset = 0,
            Access access = Access::kAuto) noexcept
       : FdHandle() {
@@ -125,8 +125,8 @@ class FdHandle {
 
 /// Lends a storage: gives an fd, an offset and a size with which another process can open it. No
 /// byte is copied or moved. A borrower of one storage can read the whole segment in which the
-/// storage lies, and can write to all of it in Mode::kShared. StorageOptions::isolated gives a
-/// storage a segment of its own.
+/// storage lies. In Mode::kShared it can also write to the whole segment. StorageOptions::isolated
+/// gives a storage a segment of its own.
 inline Result<FdHandle> try_share_fd(const Storage& storage, Access access = Access::kAuto) {
   const tenon_share_options options = detail::c_options(access);
   FdHandle handle;
@@ -136,8 +136,8 @@ inline Result<FdHandle> try_share_fd(const Storage& storage, Access access = Acc
   return handle;
 }
 
-/// Opens a storage that another process lent. If this process already holds it, the result is the
-/// same storage. The handle keeps its fd.
+/// Opens a storage that another process lent. If this process already holds the storage, the result
+/// is the same storage. The handle keeps its fd.
 inline Result<Storage> try_open_fd(const FdHandle& handle, const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options);
   return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
@@ -145,8 +145,8 @@ inline Result<Storage> try_open_fd(const FdHandle& handle, const OpenOptions& op
   });
 }
 
-/// Does the same, and the library owns the fd if the call succeeds. After a failure the handle
-/// keeps it.
+/// Opens a storage that another process lent. If the call succeeds, the library owns the fd. After
+/// a failure the handle keeps the fd.
 inline Result<Storage> try_open_fd(FdHandle&& handle, const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options, std::uint32_t{TENON_OPEN_ADOPT_FD});
   Result<Storage> opened = detail::make<Storage>([&](tenon_storage** out, tenon_error** err) {
@@ -156,8 +156,8 @@ inline Result<Storage> try_open_fd(FdHandle&& handle, const OpenOptions& options
   return opened;
 }
 
-/// Opens a storage from an fd that stays the caller's, with the size and the offset that came with
-/// it.
+/// Opens a storage that another process lent, from the fd, the size and the offset that it sent.
+/// The fd stays the caller's.
 inline Result<Storage> try_open_fd(int fd, std::uint64_t nbytes, std::uint64_t offset = 0,
                                    const OpenOptions& options = {}) {
   FdHandle handle(fd, nbytes, offset);

@@ -1,6 +1,6 @@
 /// @file
-/// Lending and opening storages by name. tenon/by_filename.h says what a name is, and when it is
-/// removed.
+/// These functions lend and open storages by name. tenon/by_filename.h says what a name is, and
+/// when it is removed.
 #ifndef TENON_CPP_BY_FILENAME_HPP
 #define TENON_CPP_BY_FILENAME_HPP
 
@@ -54,7 +54,7 @@ struct FilenameHandle {
   std::string name = {};
   /// The size of the storage in bytes.
   std::uint64_t nbytes = 0;
-  /// Where the storage begins behind the name, in bytes.
+  /// Where the storage begins, in bytes from the start of the file's payload or of the segment.
   std::uint64_t offset = 0;
   /// The socket of the manager that guards the name. "" if there is none.
   std::string manager = {};
@@ -133,9 +133,9 @@ inline Result<FilenameHandle> try_share_filename(const Storage& storage,
 }
 
 /// Opens a storage that Tenon or PyTorch lent by name. If this process already holds it, by name or
-/// by fd, the result is the same storage. Opening a file needs allow_unsealed, because others can
-/// cut the file short. `wait` says how long to wait for the lender behind a socket, or for a
-/// manager.
+/// by fd, the result is the same storage. Opening a file needs allow_unsealed, because other
+/// processes can cut the file short. `wait` says how long to wait for the lender behind a socket,
+/// or for a manager.
 inline Result<Storage> try_open_filename(const FilenameHandle& handle,
                                          const OpenOptions& options = {}, const Wait& wait = {}) {
   const Result<tenon_filename_handle> from = detail::c_handle(handle);
@@ -167,7 +167,8 @@ inline Result<void> try_filename_decref(const FilenameHandle& handle) {
   return detail::call([&](tenon_error** err) { return tenon_filename_decref(&*c, err); });
 }
 
-/// Does now what exit() does for names. It is for a process that ends in order but with _exit().
+/// Gives up the names of this process now, as exit() does later. A process that ends in order but
+/// with _exit() calls this function.
 inline void filename_leave() noexcept { tenon_filename_leave(); }
 
 /// Removes a name. Processes that have it open keep the memory, and no process can open it any
@@ -177,7 +178,7 @@ inline Result<void> try_filename_unlink(const std::string& name) {
   return detail::call([&](tenon_error** err) { return tenon_filename_unlink(name.c_str(), err); });
 }
 
-/// What to sweep.
+/// How to sweep.
 struct SweepOptions {
   /// An absolute path. Unset means /dev/shm.
   std::optional<std::string> directory = std::nullopt;
@@ -193,7 +194,7 @@ struct SweepOptions {
 using Sweep = tenon_sweep_result;
 
 /// Removes the names in a directory that no process holds. Making and releasing names also sweeps a
-/// little. This call removes the rest.
+/// little. This call removes all others.
 inline Result<Sweep> try_sweep(const SweepOptions& options = {}) {
   if (!detail::is_c_text(options.directory)) return detail::has_nul("the directory");
   if (options.min_age && options.min_age->count() < 0) return detail::wrong("min_age is negative");

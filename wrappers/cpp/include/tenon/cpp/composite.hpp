@@ -1,5 +1,5 @@
 /// @file
-/// Composites: sparse, nested and quantised tensors, which are made of several tensors, and tensors
+/// Composites: sparse, nested and quantised tensors, which consist of several tensors, and tensors
 /// on the device meta. tenon/composite.h has the details.
 #ifndef TENON_CPP_COMPOSITE_HPP
 #define TENON_CPP_COMPOSITE_HPP
@@ -19,24 +19,23 @@ TENON_CPP_BEGIN
 /// How the elements of a tensor are stored.
 enum class TensorLayout : std::int32_t {
   kStrided = TENON_TENSOR_LAYOUT_STRIDED,
-  /// By coordinates, in `indices` and `values`.
+  /// The coordinates are in `indices`, the elements in `values`.
   kSparseCoo = TENON_TENSOR_LAYOUT_SPARSE_COO,
   /// Compressed rows: `indices` holds the row pointers, `plain_indices` the columns.
   kSparseCsr = TENON_TENSOR_LAYOUT_SPARSE_CSR,
   /// Compressed columns: `indices` holds the column pointers, `plain_indices` the rows.
   kSparseCsc = TENON_TENSOR_LAYOUT_SPARSE_CSC,
-  /// Like CSR, with blocks.
+  /// CSR with blocks as elements.
   kSparseBsr = TENON_TENSOR_LAYOUT_SPARSE_BSR,
-  /// Like CSC, with blocks.
+  /// CSC with blocks as elements.
   kSparseBsc = TENON_TENSOR_LAYOUT_SPARSE_BSC,
-  /// Components that differ in one dimension. This layout and the next three are of a Composite
-  /// only.
+  /// Components that differ in one dimension. Only a Composite has this layout and the next three.
   kJagged = TENON_TENSOR_LAYOUT_JAGGED,
   /// Components that differ in any dimension.
   kNested = TENON_TENSOR_LAYOUT_NESTED,
   /// Sizes and an element type without memory.
   kMeta = TENON_TENSOR_LAYOUT_META,
-  /// Integers that represent numbers, as its quantizer says.
+  /// Integers that represent numbers, as the quantizer says.
   kQuantized = TENON_TENSOR_LAYOUT_QUANTIZED
 };
 
@@ -44,66 +43,68 @@ enum class TensorLayout : std::int32_t {
 enum class Quantizer : std::int32_t {
   /// The elements are not quantised.
   kNone = TENON_QUANTIZER_NONE,
-  /// With `scale` and `zero_point`.
+  /// All elements have one `scale` and one `zero_point`.
   kPerTensorAffine = TENON_QUANTIZER_PER_TENSOR_AFFINE,
-  /// With `scales` and `zero_points`, along `axis`.
+  /// Each channel along `axis` has its own scale and zero point, in `scales` and `zero_points`.
   kPerChannelAffine = TENON_QUANTIZER_PER_CHANNEL_AFFINE,
-  /// Like kPerChannelAffine, with zero points of type float.
+  /// As kPerChannelAffine, with scales and zero points of type float32.
   kPerChannelAffineFloatQparams = TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS
 };
 
-/// What a composite is made of. Sizes, strides and offset are in elements. A field that the layout
-/// does not have is empty or 0. tenon_composite_spec says what each part is.
+/// The layout and the parts of a composite. Sizes, strides and offset are in elements. A field that
+/// the layout does not have is empty or 0. tenon_composite_spec explains each part.
 struct CompositeSpec {
   TensorLayout layout = TensorLayout::kSparseCoo;
-  /// Sparse and meta. For other layouts they follow from the parts, and are ignored when the
-  /// composite is made; -1 stands for a size that can differ from component to component.
+  /// The sizes of a sparse or meta tensor. For other layouts the sizes follow from the parts, and
+  /// they are ignored when the composite is made. -1 stands for a size that can differ from
+  /// component to component.
   std::vector<std::int64_t> sizes = {};
-  /// Meta. None, when the composite is made, means contiguous.
+  /// For meta. When the composite is made, an empty vector means contiguous elements.
   std::vector<std::int64_t> strides = {};
-  /// Meta.
+  /// For meta.
   std::uint64_t offset = 0;
-  /// Meta. Else it is that of the values, and is ignored when the composite is made.
+  /// For meta. For other layouts it is the type of `values`, and it is ignored when the composite
+  /// is made.
   Dtype dtype = {};
   /// TENON_TENSOR_*.
   std::uint32_t flags = 0;
-  /// All layouts but meta.
+  /// For all layouts but meta.
   Tensor values = {};
-  /// Sparse: the indices of COO, else the row or column pointers.
+  /// For sparse layouts: the indices of COO, otherwise the row or column pointers.
   Tensor indices = {};
-  /// CSR, CSC, BSR and BSC.
+  /// For CSR, CSC, BSR and BSC.
   Tensor plain_indices = {};
-  /// Jagged and nested.
+  /// For jagged and nested layouts.
   Tensor offsets = {};
-  /// Jagged, if there are gaps between the components.
+  /// For a jagged layout with gaps between the components.
   Tensor lengths = {};
-  /// Nested.
+  /// For a nested layout.
   Tensor component_sizes = {};
-  /// Nested.
+  /// For a nested layout.
   Tensor component_strides = {};
-  /// Quantised per channel.
+  /// For a tensor that is quantised per channel.
   Tensor scales = {};
-  /// Quantised per channel.
+  /// For a tensor that is quantised per channel.
   Tensor zero_points = {};
-  /// Quantised per tensor.
+  /// For a tensor that is quantised per tensor.
   double scale = 0;
-  /// Quantised per tensor.
+  /// For a tensor that is quantised per tensor.
   std::int64_t zero_point = 0;
-  /// Quantised per channel.
+  /// For a tensor that is quantised per channel.
   std::int32_t axis = 0;
-  /// Jagged.
+  /// For a jagged layout.
   std::int32_t ragged_dim = 0;
   Quantizer quantizer = Quantizer::kNone;
-  /// COO, if it is known.
+  /// For COO. It is empty if it is not known whether the tensor is coalesced.
   std::optional<bool> coalesced = std::nullopt;
 };
 
-/// A tensor of several parts. A composite never changes.
+/// A tensor that consists of several tensors, its parts. A composite never changes.
 class Composite : public detail::Counted<Composite, tenon_composite, tenon_composite_retain,
                                          tenon_composite_release> {
  public:
   /// Makes a composite, which takes a reference to each part. The shapes, the element types and the
-  /// devices of the parts must fit each other; check() looks at the indices.
+  /// devices of the parts must fit each other. check() checks the indices.
   static Result<Composite> try_make(const CompositeSpec& spec) {
     if (spec.sizes.size() > TENON_TENSOR_MAX_NDIM)
       return detail::wrong(std::to_string(spec.sizes.size()) + " dimensions are more than 64");
@@ -162,8 +163,8 @@ class Composite : public detail::Counted<Composite, tenon_composite, tenon_compo
 
   /// Checks the numbers in the indices, offsets and component sizes, and gives a composite whose
   /// numbers no other process can change: this one, or one with copies of these parts. A reader
-  /// that follows the numbers stays inside the parts. It fails with kCorrupt if a number is wrong;
-  /// the details "part" and "index" say where.
+  /// that follows the numbers stays inside the parts. The call fails with kCorrupt if a number is
+  /// wrong, and the details "part" and "index" name the place.
   Result<Composite> try_check() const {
     return detail::make<Composite>([&](tenon_composite** out, tenon_error** err) {
       return tenon_composite_check(get(), out, err);

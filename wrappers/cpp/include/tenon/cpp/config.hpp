@@ -1,5 +1,6 @@
 /// @file
-/// Decides which form of the C++ headers a file gets: with exceptions or without.
+/// Decides whether a file gets the C++ headers with exceptions or without. All other headers
+/// include this one.
 #ifndef TENON_CPP_CONFIG_HPP
 #define TENON_CPP_CONFIG_HPP
 
@@ -11,11 +12,11 @@
 #define TENON_NO_EXCEPTIONS 1
 #endif
 
-// Everything lives in an inline namespace, for two reasons. The library itself is C++ in a
-// namespace `tenon`, so if it is linked statically, its Error or Storage must not be mistaken for
-// the classes of these headers. And a program may consist of files with and without exceptions,
-// whose inline functions differ. Each form has a namespace of its own, so an object passes between
-// such files only as its C pointer (detach, adopt).
+// The declarations of these headers are in an inline namespace, for two reasons. First, the library
+// itself is C++ in a namespace `tenon`. If it is linked statically, its Error and Storage must not
+// be mistaken for the classes of these headers. Second, a program may consist of files with and
+// without exceptions, whose inline functions differ. Each form has a namespace of its own, so an
+// object passes between such files only as its C pointer (detach, adopt).
 #ifdef TENON_NO_EXCEPTIONS
 #define TENON_CPP_BEGIN \
   namespace tenon {     \

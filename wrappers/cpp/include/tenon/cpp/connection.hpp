@@ -1,6 +1,6 @@
 /// @file
-/// Connections: sending and receiving messages over a Unix socket that the program provides.
-/// tenon/connection.h has the details.
+/// Connections: these functions send and receive messages and objects over a connected AF_UNIX
+/// socket that the program provides. tenon/connection.h has the details.
 #ifndef TENON_CPP_CONNECTION_HPP
 #define TENON_CPP_CONNECTION_HPP
 
@@ -15,8 +15,8 @@
 
 TENON_CPP_BEGIN
 
-/// What happens to received memory when its lender is gone: when no process holds the other end of
-/// the socket any more. tenon/connection.h says more.
+/// What happens to received memory when its lender is gone. The lender is gone when no process
+/// holds the other end of the socket any more. tenon/connection.h says more.
 enum class LenderGone : tenon_lender_gone {
   /// Received memory stays valid.
   kKeep = TENON_LENDER_GONE_KEEP,
@@ -43,7 +43,7 @@ struct ConnectionOptions {
   bool same_user = false;
   /// As same_user, but also accept members of the group with this id.
   std::optional<std::uint32_t> group = std::nullopt;
-  /// Also take named files that Tenon made, although they have no seals, if the peer is of this
+  /// Also accept named files that Tenon made, although they have no seals, if the peer is of this
   /// process's user or root.
   bool named_files = false;
   /// Also send read-only storages on a CUDA device, although the receiver can write to them.
@@ -54,7 +54,7 @@ struct ConnectionOptions {
   LenderGone on_lender_gone = LenderGone::kKeep;
 };
 
-/// Who is at the other end of a connection, as of the moment when the socket was connected.
+/// The process at the other end of a connection, as of the moment when the socket was connected.
 /// tenon/connection.h says more.
 using Peer = tenon_peer;
 
@@ -102,7 +102,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     return out;
   }
 
-  /// Tells who is at the other end.
+  /// Gives the process at the other end.
   Result<Peer> try_peer() const {
     Peer out{};
     out.struct_size = sizeof out;
@@ -124,8 +124,8 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
         [&](tenon_error** err) { return tenon_connection_set_stream(get(), device, stream, err); });
   }
 
-  /// Sends a message. It is delivered as a whole or not at all, and messages arrive in the order in
-  /// which they were sent. If the wait ends first (kWouldBlock, kTimeout, kInterrupted,
+  /// Sends a message. The message is delivered as a whole or not at all, and messages arrive in the
+  /// order in which they were sent. If the wait ends first (kWouldBlock, kTimeout, kInterrupted,
   /// kCancelled), part of the message may be sent already, and the connection keeps it. Continue
   /// with flush, or by sending the same message.
   Result<void> try_send(const Message& message, const Wait& wait = {}) {
@@ -144,7 +144,8 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     });
   }
 
-  /// Receives the next message. If the wait ends first, nothing is lost: call it again.
+  /// Receives the next message. If the wait ends first, nothing is lost, and the next call
+  /// continues.
   Result<Message> try_recv(const Wait& wait = {}) {
     tenon_message* out = nullptr;
     const Result<void> called =
@@ -156,7 +157,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   }
 
   /// Sends an object as one message, which Object::to_message makes. If the wait ends first,
-  /// continue with flush: to send the object again would send it twice.
+  /// continue with flush. A second try_send_object would send the object twice.
   Result<void> try_send_object(const Object& object, const Wait& wait = {},
                                Access access = Access::kAuto) {
     const Result<Message> message = object.try_to_message(access);
@@ -165,7 +166,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   }
 
   /// Receives the next message and reads its object, as Object::from does. If the wait ends first,
-  /// nothing is lost. If the message carries no object (kCorrupt), it is gone.
+  /// nothing is lost. A message that carries no object (kCorrupt) is lost.
   Result<Object> try_recv_object(const Wait& wait = {}) {
     const Result<Message> message = try_recv(wait);
     if (!message) return message.error();

@@ -1,5 +1,6 @@
 /// @file
-/// Arenas of device memory: one allocation, and so one handle, for many storages.
+/// Arenas on a CUDA device: one allocation, and so one handle, for many storages.
+/// tenon/cuda_arena.h has the details.
 #ifndef TENON_CPP_CUDA_ARENA_HPP
 #define TENON_CPP_CUDA_ARENA_HPP
 
@@ -18,20 +19,23 @@ TENON_CPP_BEGIN
 struct CudaArenaOptions {
   /// The device's ordinal in this process's numbering.
   std::int32_t device = 0;
-  /// How the memory will be lent: kIpc, kFd or kFabric. kNoMemory means kIpc if the device has it,
+  /// The transport of the memory: kIpc, kFd or kFabric. kNoMemory means kIpc if the device has it,
   /// otherwise kFd.
   CudaTransport transport = CudaTransport::kNoMemory;
-  /// The size in bytes, rounded up to a size that the device gives. All of it is allocated at once.
+  /// The size in bytes, rounded up to a size that the device can allocate. All of it is allocated
+  /// at once.
   std::uint64_t capacity_nbytes = 0;
 };
 
-/// The contents of an arena on a device, at one moment. tenon/cuda_arena.h explains each figure.
+/// Figures about the contents of an arena on a device, at one moment. tenon/cuda_arena.h explains
+/// each figure.
 using CudaArenaStats = tenon_cuda_arena_stats;
 
-/// An arena on a device: one allocation, which a receiver of its storages opens once, over a
-/// connection, by share_cuda or in PyTorch. A copy of the object is another reference. The memory
-/// is freed once the last reference and the last storage are released and no receiver or stream
-/// keeps a block. A borrower of one byte of the arena can read and write all of it.
+/// An arena on a device: one allocation in which many storages lie. A receiver opens the allocation
+/// once for all of them, whether they come over a connection, by share_cuda or through PyTorch. A
+/// copy of the object is another reference. The memory is freed once the last reference and the
+/// last storage are released and no receiver or stream keeps a block. A borrower of one byte of the
+/// arena can read and write the whole arena.
 class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda_arena_retain,
                                          tenon_cuda_arena_release> {
  public:
@@ -49,8 +53,9 @@ class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda
 
   /// Allocates a storage in the arena. Its bytes are unspecified. A full arena gives
   /// kResourceExhausted, and after a wait kTimeout. The detail "holders" then says which processes
-  /// hold lent memory. A block is free once its storage is released, the streams in which it was
-  /// used have passed, and every receiver has released it or was killed.
+  /// hold lent memory. A block is free once its storage is released, the work in the streams that
+  /// used the storage is complete, and every receiver has released the storage. A receiver that is
+  /// killed counts as having released a storage that came over a connection.
   Result<Storage> try_allocate(std::uint64_t nbytes, const Wait& wait = {}) {
     tenon_storage* out = nullptr;
     const Result<void> called =
@@ -61,7 +66,8 @@ class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda
     return Storage::adopt(out);
   }
 
-  /// Gives the figures of this moment. The call looks for blocks that were given back first.
+  /// Gives the figures of this moment. Before that, the call checks for blocks that were given
+  /// back.
   Result<CudaArenaStats> try_stats() const {
     return detail::fill<CudaArenaStats>([&](tenon_cuda_arena_stats* out, tenon_error** err) {
       return tenon_cuda_arena_stats_get(get(), out, err);

@@ -1,6 +1,6 @@
 /// @file
 /// CUDA events: marks in streams. Streams of this process and of other processes, and the host, can
-/// wait for a mark.
+/// wait for a mark. tenon/cuda_event.h has the details.
 #ifndef TENON_CPP_CUDA_EVENT_HPP
 #define TENON_CPP_CUDA_EVENT_HPP
 
@@ -32,7 +32,7 @@ using CudaEventHandle = std::array<std::byte, 64>;
 class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda_event_retain,
                                          tenon_cuda_event_release> {
  public:
-  /// Makes an event. It is complete until it is recorded.
+  /// Makes an event. The event is complete until it is recorded.
   static Result<CudaEvent> try_make(const CudaEventOptions& options = {}) {
     tenon_cuda_event_options c{};
     c.struct_size = sizeof c;
@@ -43,9 +43,9 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
     });
   }
 
-  /// Opens another process's event, on the device on which it was made. From then on both processes
-  /// mean the same mark, whichever of them records the event. The process that made the event
-  /// cannot open it, and must keep it until all other processes have released it.
+  /// Opens another process's event, on the device on which it was made. Both events are then the
+  /// same mark, whichever process records it. The process that made the event cannot open it, and
+  /// must keep it until all other processes have released it.
   static Result<CudaEvent> try_from_ipc_handle(const CudaEventHandle& handle,
                                                std::int32_t device = 0) {
     tenon_cuda_event_options c{};
@@ -57,8 +57,8 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
     });
   }
 
-  /// Records the event: it marks the work that was given to `stream` until now and replaces the
-  /// older mark. The stream must belong to the event's context.
+  /// Records the event. The new mark stands behind the work that was given to `stream` until now,
+  /// and replaces the older mark. The stream must belong to the event's context.
   Result<void> try_record(void* stream) {
     return detail::call(
         [&](tenon_error** err) { return tenon_cuda_event_record(get(), stream, err); });
@@ -87,7 +87,7 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
     });
   }
 
-  /// Gives the handle with which other processes open the event. It is the same each time.
+  /// Gives the handle with which other processes open the event. Every call gives the same handle.
   Result<CudaEventHandle> try_ipc_handle() const {
     CudaEventHandle out{};
     auto* bytes = reinterpret_cast<std::uint8_t*>(out.data());

@@ -32,8 +32,8 @@ class Ticket : public detail::Owned<Ticket, tenon_ticket, tenon_ticket_release> 
   std::span<const std::byte> bytes() const&& = delete;
 };
 
-/// Deposits a message. The message and its tensors may end afterwards. This process keeps the
-/// message until it is fetched or withdrawn.
+/// Deposits a message. The message and its tensors may be released afterwards. This process keeps
+/// the deposited message until it is fetched or withdrawn.
 inline Result<Ticket> try_deposit(const Message& message) {
   return detail::make<Ticket>([&](tenon_ticket** out, tenon_error** err) {
     return tenon_message_deposit(message.get(), out, err);
@@ -51,10 +51,11 @@ inline Result<bool> try_withdraw(std::span<const std::byte> ticket) {
   return withdrawn != 0;
 }
 
-/// Takes a message of this process back `grace` after `fd` has hung up, if nobody has fetched it by
-/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when
-/// the message is read and when its carrier goes with the message unread. The library owns the fd
-/// once the call has succeeded. After a failure it is still the caller's.
+/// Takes a message of this process back when its carrier has dropped the ticket unread. `fd` is the
+/// read end of a pipe whose write end travels with the ticket. It hangs up when the ticket is read,
+/// and when its carrier ends with the ticket unread. If nobody has fetched the message `grace`
+/// later, it is taken back. tenon_ticket_watch says more. Once the call has succeeded, the library
+/// owns the fd. After a failure it is still the caller's.
 inline Result<void> try_watch(std::span<const std::byte> ticket, int fd,
                               std::chrono::nanoseconds grace) {
   return detail::call([&](tenon_error** err) {
@@ -63,9 +64,9 @@ inline Result<void> try_watch(std::span<const std::byte> ticket, int fd,
 }
 
 /// Fetches the message of a ticket. The error kNotFound means that the message was fetched before
-/// or withdrawn. The error kPeerGone means that the lender is gone and this process had not met it.
-/// `wait` says how long to wait for a lender that does not answer: for ever if nothing is set. If
-/// the wait ends first, the message stays where it is.
+/// or withdrawn. The error kPeerGone means that the lender is gone, and that this process has not
+/// met it or lacks a segment of the message. `wait` says how long to wait for a lender that does
+/// not answer: for ever if nothing is set. If the wait ends first, the message stays unfetched.
 inline Result<Message> try_fetch(std::span<const std::byte> ticket, const OpenOptions& options = {},
                                  const Wait& wait = {}) {
   const tenon_open_options c = detail::c_options(options);
@@ -78,15 +79,15 @@ inline Result<Message> try_fetch(std::span<const std::byte> ticket, const OpenOp
   return Message::adopt(out);
 }
 
-/// A message that is deposited in pieces, for a program that learns of its storages one by one. The
-/// message stays deposited when the Deposit ends.
+/// A message that is deposited in pieces, for a program that learns of the message's storages one
+/// by one. The message stays deposited when the Deposit ends.
 class Deposit : public detail::Owned<Deposit, tenon_deposit, tenon_deposit_release> {
  public:
   /// Begins a message.
   static Result<Deposit> try_make() { return detail::make<Deposit>(tenon_deposit_new); }
 
-  /// The bytes with which a receiver begins, borrowed from the Deposit. They must not leave before
-  /// all storages are added.
+  /// The bytes with which a receiver begins, borrowed from the Deposit. They must not leave this
+  /// process before all storages are added.
   std::span<const std::byte> head() const& noexcept {
     std::size_t nbytes = 0;
     const void* data = tenon_deposit_head(get(), &nbytes);
@@ -94,8 +95,8 @@ class Deposit : public detail::Owned<Deposit, tenon_deposit, tenon_deposit_relea
   }
   std::span<const std::byte> head() const&& = delete;
 
-  /// Adds a storage, which the message keeps. The result is its record, by which the receiver opens
-  /// the storage.
+  /// Adds a storage, which the message keeps. The result is the storage's record, by which the
+  /// receiver opens the storage.
   Result<std::vector<std::byte>> try_add(const Storage& storage, Access access = Access::kAuto) {
     std::vector<std::byte> record(TENON_DEPOSIT_RECORD_NBYTES);
     std::size_t nbytes = 0;
@@ -121,8 +122,8 @@ class Deposit : public detail::Owned<Deposit, tenon_deposit, tenon_deposit_relea
 #endif
 };
 
-/// A message that is fetched in pieces. Storages that were not opened are given back when it ends.
-/// Storages that were opened stay.
+/// A message that is fetched in pieces. When the Fetched ends, the storages that were not opened
+/// are given back. Storages that were opened stay.
 class Fetched : public detail::Owned<Fetched, tenon_fetched, tenon_fetched_release> {
  public:
   /// Begins to fetch a message by the head of its Deposit. From then on no other receiver can fetch
@@ -162,15 +163,16 @@ class Fetched : public detail::Owned<Fetched, tenon_fetched, tenon_fetched_relea
 #endif
 };
 
-/// How much of this process may wait to be fetched.
+/// Limits of the messages of this process that wait to be fetched. tenon/deposit.h explains each
+/// limit.
 struct DepositLimits {
-  /// For how many segments receivers may ask. A deposit of one more is kResourceExhausted. 0 means
-  /// half of the most fds that this process may open.
+  /// The most segments that receivers may still ask for. A deposit that needs one more is
+  /// kResourceExhausted. 0 means half of the most fds that this process may open.
   std::uint64_t max_unfetched_segments = 0;
-  /// How many bytes the storages of unfetched messages may have. A deposit of more withdraws the
-  /// oldest messages. 0 means any number.
+  /// The most bytes in the storages of unfetched messages. A deposit that exceeds this limit
+  /// withdraws the oldest messages, but never the newest one. 0 means no limit.
   std::uint64_t max_unfetched_nbytes = 0;
-  /// After what time an unfetched message is withdrawn. 0 means never.
+  /// The age at which an unfetched message is withdrawn. 0 means never.
   std::chrono::nanoseconds max_unfetched_time = std::chrono::nanoseconds::zero();
 };
 
@@ -184,7 +186,8 @@ inline Result<void> try_set_deposit_limits(const DepositLimits& limits) {
   return detail::call([&](tenon_error** err) { return tenon_deposit_limits_set(&c, err); });
 }
 
-/// What of this process waits to be fetched. tenon/deposit.h explains each figure.
+/// Figures about the messages of this process that wait to be fetched. tenon/deposit.h explains
+/// each figure.
 using DepositStats = tenon_deposit_stats;
 
 /// Gives the figures of this process's deposits.
@@ -192,22 +195,22 @@ inline Result<DepositStats> try_deposit_stats() {
   return detail::fill<DepositStats>(tenon_deposit_stats_get);
 }
 
-/// How a keeper keeps the messages that were not fetched.
+/// How a keeper keeps messages that are not fetched yet.
 struct KeepOptions {
-  /// How long the keeper stays at the most. Unset means 60 seconds.
+  /// The longest time that the keeper stays. Unset means 60 seconds.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
   /// The pidfds of processes that may fetch, borrowed for the call.
   std::span<const std::int32_t> pidfds = {};
   /// The path of a file on which processes that may fetch hold a shared flock.
   std::optional<std::string> family = std::nullopt;
-  /// The path of tenon-manager. Unset means what it means for manager_start.
+  /// The path of tenon-manager. Unset has the same meaning as in manager_start.
   std::optional<std::string> program = std::nullopt;
 };
 
-/// Hands the messages of this process that were not fetched to a keeper, which is a process of its
-/// own. The result is how many messages the keeper has. Call it last, and while no other thread
+/// Hands the unfetched messages of this process to a keeper, which is a process of its own. The
+/// result is how many messages the keeper has. Make this call last, and while no other thread
 /// deposits. The keeper ends when all messages are fetched or its time is over. If `pidfds` or
-/// `family` is set, it also ends when none of these processes is left.
+/// `family` is set, the keeper also ends when none of these processes is left.
 inline Result<std::size_t> try_hand_over_deposits(const KeepOptions& options = {}) {
   if (!detail::is_c_text(options.family)) return detail::has_nul("the family's path");
   if (!detail::is_c_text(options.program)) return detail::has_nul("the program");

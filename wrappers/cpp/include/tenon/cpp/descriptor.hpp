@@ -20,7 +20,7 @@ struct DescriptorOptions {
   bool bytes_only = false;
 };
 
-/// A message in portable form. It keeps its tensors and fds alive until it ends.
+/// A message in portable form. A descriptor keeps its tensors and fds alive until it ends.
 class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_descriptor_release> {
  public:
   /// Encodes a message.

@@ -1,6 +1,6 @@
 /// @file
-/// Exchanging tensors with other frameworks in the same process through DLPack. This header does
-/// not include dlpack.h: include any version of it.
+/// These functions exchange tensors with other frameworks in the same process through DLPack. This
+/// header does not include dlpack.h: include any version of it.
 #ifndef TENON_CPP_DLPACK_HPP
 #define TENON_CPP_DLPACK_HPP
 
@@ -24,16 +24,17 @@ struct DlpackDeleter {
 template <class Managed>
 using DlpackPtr = std::unique_ptr<Managed, DlpackDeleter<Managed>>;
 
-/// Takes a tensor from another framework, without a copy. In host memory its storage is private, so
-/// it cannot be lent. `managed` is consumed on success: its deleter is called once, when the last
-/// reference to the storage is released. After a failure it is still the caller's.
+/// Takes a tensor from another framework, without a copy. In host memory the tensor's storage is
+/// private, so it cannot be lent. On a CUDA device it can be lent. `managed` is consumed on
+/// success: its deleter is called once, when the last reference to the storage is released. After a
+/// failure `managed` is still the caller's.
 inline Result<Tensor> try_from_dlpack(DLManagedTensorVersioned* managed) {
   return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
     return tenon_tensor_from_dlpack(managed, out, err);
   });
 }
 
-/// Does the same for DLPack's older form, which has no version and cannot say that a tensor is
+/// Takes a tensor in DLPack's older form, which has no version and cannot say that a tensor is
 /// read-only.
 inline Result<Tensor> try_from_dlpack(DLManagedTensor* managed) {
   return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
@@ -41,7 +42,8 @@ inline Result<Tensor> try_from_dlpack(DLManagedTensor* managed) {
   });
 }
 
-/// Does the same for an owner of either form. The owner is empty afterwards if the call succeeds.
+/// Takes a tensor of either form from its owner. If the call succeeds, the owner is empty
+/// afterwards.
 template <class Managed>
 Result<Tensor> try_from_dlpack(DlpackPtr<Managed>&& managed) {
   Result<Tensor> tensor = try_from_dlpack(managed.get());

@@ -44,8 +44,8 @@ inline std::string name_of(Dtype dtype) {
   return {name, tenon_dtype_name(dtype, name, sizeof name)};
 }
 
-/// Returns the element type with that name, or nothing if there is none. It is the inverse of
-/// name_of.
+/// Returns the element type with that name, or nothing if there is no such type. It is the inverse
+/// of name_of.
 inline std::optional<Dtype> dtype_of(std::string_view name) {
   tenon_dtype dtype{};
   // A longer text is not a name, and a NUL inside would hide the rest of the text.
@@ -56,8 +56,8 @@ inline std::optional<Dtype> dtype_of(std::string_view name) {
   return dtype;
 }
 
-/// An element of a bool tensor. It is one byte, and a peer may have set that byte to any number.
-/// C++ must not read such a byte as bool, so this type stands for it.
+/// An element of a bool tensor. The element is one byte, and a peer may have set that byte to any
+/// number. C++ must not read such a byte as bool, so this type stands for it.
 enum class Bool : std::uint8_t { kFalse = 0, kTrue = 1 };
 constexpr bool is_true(Bool value) noexcept { return value != Bool::kFalse; }
 

@@ -1,5 +1,6 @@
 /// @file
-/// Errors: why a call failed, as an exception or in a Result.
+/// Errors: why a call failed, as an exception or in a Result. All other headers of this folder use
+/// them.
 #ifndef TENON_CPP_ERROR_HPP
 #define TENON_CPP_ERROR_HPP
 
@@ -23,7 +24,7 @@
 TENON_CPP_BEGIN
 
 /// The outcome of a call. tenon/error.h explains each code. A newer library may give a number that
-/// has no name here.
+/// this enum does not name.
 enum class Code : tenon_status {
   kOk = TENON_OK,
   kInvalidArgument = TENON_INVALID_ARGUMENT,
@@ -67,7 +68,8 @@ class Error : public std::runtime_error {
   Code code() const noexcept { return body_->code; }
   /// All details, in the order of the C library.
   const std::vector<Detail>& details() const noexcept { return body_->details; }
-  /// One detail, valid as long as a copy of this error lives.
+  /// One detail, or nothing if the error has no such detail. It is valid as long as a copy of this
+  /// error lives.
   std::optional<std::string_view> detail(std::string_view key) const noexcept {
     for (const Detail& each : body_->details) {
       if (each.first == key) return each.second;
@@ -77,8 +79,8 @@ class Error : public std::runtime_error {
   /// The error that led to this error, or null. It is valid as long as a copy of this error lives.
   const Error* cause() const noexcept { return body_->cause.get(); }
 
-  /// Makes an Error of a status and a C error that a call gave, and releases the C error. `error`
-  /// may be null, as for a caller that asked for no error.
+  /// Makes an Error from a status and a C error that a call gave, and releases the C error. `error`
+  /// may be null.
   static Error take(tenon_status status, tenon_error* error) {
     if (error == nullptr)
       return {static_cast<Code>(status),
@@ -225,8 +227,8 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
  private:
-  // There is a value or an error. With a std::variant of both, a compiler would need a second more
-  // for each source file that includes these headers.
+  // Either the value or the error is there. With a std::variant of both, a compiler would need a
+  // second more for each source file that includes these headers.
   std::optional<T> value_;
   Result<void> outcome_;
 };

@@ -1,6 +1,7 @@
 /// @file
-/// Ownership of one reference of the C library, and the handler for exceptions of deleters. Callers
-/// use only DeleterExceptionHandler and set_deleter_exception_handler by name.
+/// The base classes that own one reference to an object of the C library, and the handler for
+/// exceptions of deleters. A program uses only DeleterExceptionHandler and
+/// set_deleter_exception_handler by name.
 #ifndef TENON_CPP_HANDLE_HPP
 #define TENON_CPP_HANDLE_HPP
 
@@ -14,8 +15,8 @@
 TENON_CPP_BEGIN
 
 #ifndef TENON_NO_EXCEPTIONS
-/// The handler for an exception of a deleter that nobody can catch, because a destructor released
-/// the last reference.
+/// A handler for exceptions of deleters that no caller can catch, because a destructor released the
+/// last reference.
 using DeleterExceptionHandler = void (*)(std::exception_ptr thrown) noexcept;
 
 namespace detail {
@@ -62,7 +63,7 @@ class Catcher {
 }  // namespace detail
 
 /// Sets the handler for the whole program, and returns the handler that was set before. Null sets
-/// the first handler again, which prints one line to stderr.
+/// the default handler, which prints one line to stderr.
 inline DeleterExceptionHandler set_deleter_exception_handler(
     DeleterExceptionHandler handler) noexcept {
   return detail::deleter_exception_handler.exchange(handler == nullptr ? detail::print_thrown
@@ -72,7 +73,8 @@ inline DeleterExceptionHandler set_deleter_exception_handler(
 
 namespace detail {
 
-// Calls a function of the program and lets no exception out.
+// Calls a function of the program, and gives an exception that it throws to the Catcher of this
+// thread or to the handler.
 template <class Function>
 void guarded(Function&& function) noexcept {
 #ifdef TENON_NO_EXCEPTIONS
@@ -86,7 +88,7 @@ void guarded(Function&& function) noexcept {
 #endif
 }
 
-// Owns one reference, which can be moved and is released once.
+// Owns one reference, and releases it once. The object can be moved and cannot be copied.
 template <class Self, class RawType, void (*kRelease)(RawType*)>
 class Owned {
  public:
@@ -102,7 +104,7 @@ class Owned {
   Owned& operator=(const Owned&) = delete;
   ~Owned() { reset(nullptr); }
 
-  /// Whether the object owns a reference. It does not if it is default-made, moved from or closed.
+  /// Whether the object owns a reference. A default-made, moved-from or closed object owns none.
   explicit operator bool() const noexcept { return raw_ != nullptr; }
   /// The C object, borrowed. It is null for an empty object.
   RawType* get() const noexcept { return raw_; }
@@ -116,7 +118,7 @@ class Owned {
   }
 
   /// Releases the reference now. A second call does nothing. If a deleter runs in this call and
-  /// throws, the exception comes out of close().
+  /// throws, close() throws the same exception.
   void close() {
 #ifdef TENON_NO_EXCEPTIONS
     reset(nullptr);
@@ -134,7 +136,7 @@ class Owned {
   RawType* raw_ = nullptr;
 };
 
-// Like Owned, but it can be copied: a copy is another reference.
+// Does the same as Owned, but can be copied. A copy is another reference.
 template <class Self, class RawType, RawType* (*kRetain)(RawType*), void (*kRelease)(RawType*)>
 class Counted : public Owned<Self, RawType, kRelease> {
   using Base = Owned<Self, RawType, kRelease>;
@@ -151,7 +153,7 @@ class Counted : public Owned<Self, RawType, kRelease> {
   }
   ~Counted() = default;
 
-  /// Adds a reference to a C object whose old reference stays the caller's.
+  /// Makes an object with a new reference to a C object. The old reference stays the caller's.
   static Self retain(RawType* raw) noexcept { return Self::adopt(kRetain(raw)); }
 };
 

@@ -1,6 +1,6 @@
 /// @file
-/// Leases: who borrows memory of this process, and how a process runs without the library's service
-/// thread. tenon/lease.h has the details.
+/// Leases: these functions tell which processes borrow memory of this process, and let a process
+/// run without the library's service thread. tenon/lease.h has the details.
 #ifndef TENON_CPP_LEASE_HPP
 #define TENON_CPP_LEASE_HPP
 
@@ -17,7 +17,7 @@ TENON_CPP_BEGIN
 using LeaseHolder = tenon_lease_holder;
 
 /// Lists the holders of leases. There is one entry for each connection whose peer holds leases, and
-/// sometimes more (see tenon/lease.h).
+/// there can be more entries (see tenon/lease.h).
 inline Result<std::vector<LeaseHolder>> try_lease_holders() {
   std::vector<LeaseHolder> holders;
   std::size_t total = 0;
@@ -35,7 +35,8 @@ inline Result<std::vector<LeaseHolder>> try_lease_holders() {
 }
 
 /// Makes the library start no service thread in this process. The process must poll lease_fd() and
-/// call lease_poll(). Call this function before the first lend and the first use of a name.
+/// call lease_poll(). Call this function before the first call that starts the thread (rule 10 in
+/// tenon/tenon.h).
 inline Result<void> try_lease_use_no_thread() { return detail::call(tenon_lease_use_no_thread); }
 
 /// Gives the fd to poll in a process without a service thread, borrowed. It is readable when

@@ -19,7 +19,7 @@
 
 TENON_CPP_BEGIN
 
-/// A tensor and its name, for a call that takes both. It borrows both.
+/// A tensor and its name, for a call that takes both. The struct borrows both.
 struct NamedTensor {
   std::string_view name;
   const Tensor& tensor;
@@ -33,7 +33,7 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   /// Makes an empty message.
   static Result<Message> try_make() { return detail::make<Message>(tenon_message_new); }
 
-  /// Makes a message of these tensors: try_of({{"weight", weight}, {"bias", bias}}).
+  /// Makes a message from these tensors: try_of({{"weight", weight}, {"bias", bias}}).
   static Result<Message> try_of(std::initializer_list<NamedTensor> tensors,
                                 Access access = Access::kAuto) {
     Result<Message> message = try_make();
@@ -68,7 +68,8 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
         1, [&](std::size_t) { return tensor.get(); }, [&](std::size_t) { return name; }, access);
   }
 
-  /// Adds a composite. Its parts become tensors without names, behind those that are there already.
+  /// Adds a composite. Its parts become tensors without names, behind the tensors that are there
+  /// already.
   Result<void> try_add(const Composite& composite, std::string_view name = {},
                        Access access = Access::kAuto) {
     if (name.find('\0') != std::string_view::npos)
@@ -115,8 +116,8 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   /// The number of composites.
   std::size_t composite_count() const noexcept { return tenon_message_composite_count(get()); }
 
-  /// Returns composite number `index`, or an empty object past the last one. They are in the order
-  /// of their parts.
+  /// Returns composite number `index`, or an empty object past the last composite. Composites are
+  /// in the order of their parts.
   Composite composite(std::size_t index) const noexcept {
     return Composite::retain(tenon_message_composite(get(), index));
   }
@@ -135,7 +136,7 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
     return parts;
   }
 
-  /// Returns the name of composite number `index`, like name().
+  /// Returns the name of composite number `index`, borrowed as in name().
   std::optional<std::string_view> composite_name(std::size_t index) const& noexcept {
     const char* found = tenon_message_composite_name(get(), index);
     return found == nullptr ? std::nullopt : std::optional<std::string_view>(found);

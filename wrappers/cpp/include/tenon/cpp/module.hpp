@@ -22,32 +22,32 @@
 
 TENON_CPP_BEGIN
 
-/// A named piece of bytes: an extra file, or a file of code.
+/// Bytes with a name: an extra file, or a file of code.
 struct File {
   std::string name = {};
   std::string data = {};
   friend bool operator==(const File&, const File&) = default;
 };
 
-/// What Module::load accepts.
+/// The options of Module::load.
 struct LoadOptions {
-  /// Parameters and buffers that are not among the given names keep their values.
+  /// Parameters and buffers for which no tensor is given keep the tensors that they have.
   bool allow_missing = false;
-  /// Given names that the module does not have are ignored.
+  /// Given paths that the module does not have are ignored.
   bool allow_unexpected = false;
-  /// Change nothing, and report only the missing and the unexpected names.
+  /// Make all checks, change nothing, and report the missing and the unexpected paths.
   bool check_only = false;
 };
 
-/// The names that did not match in Module::load.
+/// The paths that did not match in Module::load.
 struct LoadReport {
-  /// Paths of the module that were not among the given names.
+  /// Paths of the module for which no tensor was given.
   std::vector<std::string> missing = {};
-  /// Given names that the module does not have.
+  /// Given paths that the module does not have.
   std::vector<std::string> unexpected = {};
 };
 
-/// What an import found. tenon/archive.h explains each figure.
+/// The report of an import. tenon/archive.h explains each figure.
 using ImportReport = tenon_import_report;
 
 struct Member;
@@ -66,18 +66,18 @@ inline std::optional<std::string> joined(std::span<const std::string> names) {
 }  // namespace detail
 
 /// A module, which PyTorch calls a ScriptModule. A program builds a module, or reads it from an
-/// archive (import_module), changes it, and writes it as an archive that torch.jit.load reads
-/// (export_module). Tenon never runs its code.
+/// archive (import_module). It can change the module, and write it as an archive that
+/// torch.jit.load reads (export_module). Tenon never runs the code of a module.
 ///
-/// A path names a member, starting at a module, with dots: "encoder.0.weight". A submodule that was
-/// looked up is a Module over the same objects, and so is a copy: a change through one of them
-/// shows in all, and they are equal. Every value is checked against its declared type when it is
-/// stored. The error then has the details "where", "wanted" and "found". After a failed change
-/// everything is as it was.
+/// A path names a member below a module, with dots between the names: "encoder.0.weight". A
+/// submodule that was looked up is a Module over the same objects, and so is a copy. They are
+/// equal, and a change through one of them shows in all. Every value is checked against its
+/// declared type when it is stored. If the value does not fit, the error has the details "where",
+/// "wanted" and "found". A change that fails leaves the module as it was.
 ///
-/// Any number of threads may look at a tree at the same time. Only one thread may change it, and no
-/// other call may use the same tree meanwhile. During an export, also in its callables, a change
-/// gives kPermission. The module takes references of its own to the values that it is given.
+/// Any number of threads may look at a tree at the same time. While one thread changes the tree, no
+/// other call may use it. During an export, also in the callables of the export, a change gives
+/// kPermission. The module takes references of its own to the values that it is given.
 class Module
     : public detail::Counted<Module, tenon_module, tenon_module_retain, tenon_module_release> {
  public:
@@ -102,9 +102,9 @@ class Module
       return tenon_module_add_buffer(get(), name.c_str(), tensor.get(), err);
     });
   }
-  /// Adds an attribute of a declared type such as "Dict[str, int]". Classes in the type are named
-  /// by their qualified names and must be defined before. std::nullopt means the type that follows
-  /// from the value itself.
+  /// Adds an attribute of a declared type such as "Dict[str, int]". Classes in the type are written
+  /// with their qualified names and must have been defined before. std::nullopt means the value's
+  /// own type.
   Result<void> try_add_attribute(const std::string& name, const std::optional<std::string>& type,
                                  const Value& value) {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
@@ -113,8 +113,8 @@ class Module
                                         err);
     });
   }
-  /// Adds a constant, which PyTorch calls Final: it belongs to the class and cannot change while
-  /// the module runs. Its type is as for an attribute.
+  /// Adds a constant, which PyTorch calls Final. It belongs to the class and cannot change while
+  /// the module runs. `type` is as for an attribute.
   Result<void> try_add_constant(const std::string& name, const std::optional<std::string>& type,
                                 const Value& value) {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
@@ -122,9 +122,9 @@ class Module
       return tenon_module_add_constant(get(), name.c_str(), detail::c_text(type), value.get(), err);
     });
   }
-  /// Adds a submodule. A submodule that is added in several places is shared by them, here and in
-  /// archives. `interface` is the qualified name of an interface that the submodule has and with
-  /// which it is declared. std::nullopt declares it with its own class.
+  /// Adds a submodule. One module may be added in several places, which then share it, here and in
+  /// archives. `interface` is the qualified name of an interface that the child implements. The
+  /// submodule is then declared by this interface. std::nullopt declares it by its own class.
   Result<void> try_add_submodule(const std::string& name, const Module& child,
                                  const std::optional<std::string>& interface = std::nullopt) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
@@ -136,8 +136,8 @@ class Module
   }
 
   /// Defines methods: one `def` or more in TorchScript. A method that exists already is replaced.
-  /// Only this module gets the methods, and no other module of its class. The error of bad code has
-  /// the details "file", "line", "column" and "excerpt".
+  /// No other module of the same class gets the methods. The error of bad code has the details
+  /// "file", "line", "column" and "excerpt".
   Result<void> try_define(const std::string& source) {
     if (!detail::is_c_text(source)) return detail::has_nul("the source");
     return detail::call(
@@ -159,8 +159,8 @@ class Module
   /// Sets the methods that PyTorch runs after forward, in this order. An empty list removes them.
   Result<void> try_set_hooks_after_forward(const Names& methods) { return set_hooks(0, methods); }
 
-  /// Keeps the example inputs of a traced method in archives. Their tensors are written without
-  /// bytes.
+  /// Stores the example inputs of a traced method. Archives of the module contain them, with the
+  /// shapes and the element types of their tensors, but without the bytes.
   Result<void> try_set_traced_inputs(const std::string& method, const Values& inputs) {
     if (!detail::is_c_text(method)) return detail::has_nul("the method");
     const Result<std::vector<tenon_value*>> c = detail::c_values(inputs);
@@ -181,7 +181,7 @@ class Module
   Result<void> try_set_extra_file(const std::string& name, std::string_view data) {
     return try_set_extra_file(name, std::as_bytes(std::span(data)));
   }
-  /// Removes such a file.
+  /// Removes an extra file.
   Result<void> try_remove_extra_file(const std::string& name) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     return detail::call([&](tenon_error** err) {
@@ -189,24 +189,24 @@ class Module
     });
   }
 
-  /// Replaces a parameter, a buffer or an attribute. The shape and the element type of a tensor may
-  /// change. If other members below this module hold the same tensor, they get the new tensor too.
-  /// A parameter that requires a gradient still requires one.
+  /// Replaces a parameter, a buffer, an attribute, a state or a part of a state. The shape and the
+  /// element type of a tensor may change. If other members below this module hold the same tensor,
+  /// they get the new tensor too. A parameter that requires a gradient still requires one.
   Result<void> try_set(const std::string& path, const Value& value) {
     return put(path, value, [&](tenon_error** err) {
       return tenon_module_set(get(), path.c_str(), value.get(), err);
     });
   }
-  /// Gives the object at a path a state, in place of the one that it has or of a module's
-  /// attributes.
-  /// "" is this module. try_set("conv.state[0]", …) replaces a part of a state.
+  /// Gives the object at a path a state. The state replaces the object's old state, or the
+  /// attributes of a module. "" is this module. try_set("conv.state[0]", …) replaces a part of a
+  /// state.
   Result<void> try_set_state(const std::string& path, const Value& state) {
     return put(path, state, [&](tenon_error** err) {
       return tenon_module_set_state(get(), path.c_str(), state.get(), err);
     });
   }
-  /// Replaces a submodule. The new one may have another class, unless an interface is declared that
-  /// it does not have.
+  /// Replaces a submodule. The new submodule may have another class. If the old submodule is
+  /// declared by an interface, the new one must implement that interface.
   Result<void> try_set_submodule(const std::string& path, const Module& child) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
     return detail::call([&](tenon_error** err) {
@@ -222,26 +222,27 @@ class Module
 
   /// Replaces parameters, buffers and tensors of states by their paths: try_load({{"fc.weight", w},
   /// {"fc.bias", b}}). The call replaces all of them or, on failure, none. The error names the
-  /// missing and the unexpected paths, and its details "missing" and "unexpected" have their
-  /// numbers.
+  /// missing and the unexpected paths, and its details "missing" and "unexpected" have the numbers
+  /// of such paths.
   Result<LoadReport> try_load(const NamedValues& tensors, const LoadOptions& options = {});
 
   /// Checks the code as an export does: names, operators, and the numbers, keywords and types of
-  /// arguments. The error has the same details as that of define. A call that the newest PyTorch
-  /// takes and PyTorch 1.13 refuses is no error: try_warnings lists it.
+  /// arguments. The error has the same details as the error of define. A call that only PyTorch
+  /// 1.13 refuses is not an error: try_warnings lists it.
   Result<void> try_check() const {
     return detail::call([&](tenon_error** err) { return tenon_module_check(get(), err); });
   }
 
-  /// Gives all members, in the order in which the class declares them, methods last.
+  /// Gives all members, in the order in which the class declares them. Constants follow the other
+  /// attributes, and methods come last.
   Result<std::vector<Member>> try_members() const;
-  /// Gives the member of a path. The error kNotFound names the part of the path that does not
+  /// Gives the member at a path. The error kNotFound names the part of the path that does not
   /// exist.
   Result<Member> try_find(const std::string& path) const;
-  /// Gives the submodule of a path.
+  /// Gives the submodule at a path.
   Result<Module> try_submodule(const std::string& path) const;
-  /// Gives the value of a path: of a parameter, a buffer, an attribute, or a constant that is a
-  /// literal.
+  /// Gives the value at a path: the value of a parameter, a buffer, an attribute, a state, or a
+  /// constant that has one (Member::value).
   Result<Value> try_value(const std::string& path) const;
   /// Gives every parameter, buffer and tensor of a state below this module, named by its path, in
   /// the order of the tree. A shared tensor appears under each of its paths. Members that are None
@@ -249,22 +250,22 @@ class Module
   Result<std::vector<Member>> try_tensors() const;
   /// Gives the paths of all states below this module, such as "conv.state".
   Result<std::vector<std::string>> try_states() const;
-  /// Gives only the parameters among them.
+  /// Gives the parameters among the members of try_tensors.
   Result<std::vector<Member>> try_parameters() const;
-  /// Gives only the buffers among them.
+  /// Gives the buffers among the members of try_tensors.
   Result<std::vector<Member>> try_buffers() const;
   /// Gives the extra files of the module.
   Result<std::vector<File>> try_extra_files() const;
-  /// Gives the code of its classes and functions, as an export writes it: one file for each
-  /// qualifier, such as "__torch__/my/layers.py".
+  /// Gives the code of the module's classes and functions, as an export writes it. There is one
+  /// file for each qualifier, such as "__torch__/my/layers.py".
   Result<std::vector<File>> try_code_files() const;
   /// Gives the values that the code calls CONSTANTS.c0, CONSTANTS.c1, …
   Result<std::vector<Value>> try_constants() const;
 
-  /// Gives the operators that bytecode of the given methods calls, such as "aten::add.Tensor": each
-  /// once, in the order of the names. A mobile build of PyTorch needs these. An empty list means
-  /// all methods. Nothing is written. The error kUnsupported means that the lite interpreter cannot
-  /// run some code.
+  /// Gives the operators that bytecode of the given methods calls, such as "aten::add.Tensor". The
+  /// result has each operator once, sorted by name. A mobile build of PyTorch needs this list. An
+  /// empty list of methods means all methods. The call writes no file. The error kUnsupported means
+  /// that the lite interpreter cannot run some code.
   Result<std::vector<std::string>> try_opnames(const Names& methods = {}) const {
     struct List : detail::Owned<List, tenon_name_list, tenon_name_list_release> {};
     const std::optional<std::string> given = detail::joined(methods.get());
@@ -286,12 +287,13 @@ class Module
       return tenon_module_import_report(get(), out, err);
     });
   }
-  /// Lists what is remarkable about the module, one line each: calls that PyTorch 1.13 refuses and
-  /// the newest PyTorch takes, or the other way round, and what an import found, such as operators
-  /// that have another meaning in the archive's version than today.
+  /// Lists warnings about the module, one line each. They name calls that PyTorch 1.13 refuses and
+  /// the newest PyTorch accepts, or the reverse. For an imported module there are also lines about
+  /// the import, for example about operators that have another meaning in the archive's version
+  /// than today.
   Result<std::vector<std::string>> try_warnings() const;
 
-  /// Gives the qualified name of its class.
+  /// Gives the qualified name of the module's class.
   Result<std::string> try_class_name() const {
     return detail::written(
         [&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
@@ -299,14 +301,14 @@ class Module
         });
   }
 
-  /// The value of kind object that this module is. It is empty for an empty module.
+  /// The object of the module, as a value. It is empty for an empty module.
   Value object() const noexcept {
     tenon_value* out = nullptr;
     (void)tenon_module_object(get(), &out, nullptr);
     return Value::adopt(out);
   }
-  /// Whether both are the same object, and not only alike. A submodule that two modules share is
-  /// the same object in both.
+  /// Whether both modules are the same object, and not only alike. A submodule that two modules
+  /// share is the same object in both.
   friend bool operator==(const Module& a, const Module& b) noexcept {
     return a.object().is_same(b.object());
   }

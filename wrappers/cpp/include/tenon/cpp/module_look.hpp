@@ -1,6 +1,6 @@
 /// @file
-/// Looking at modules: their members, names and files. The functions read each list of the C
-/// library completely and then release it. module.hpp includes this header.
+/// Looking at modules: these functions read the members, the names and the files of a module. They
+/// copy each list of the C library completely and then release it. module.hpp includes this header.
 #ifndef TENON_CPP_MODULE_LOOK_HPP
 #define TENON_CPP_MODULE_LOOK_HPP
 
@@ -41,11 +41,14 @@ struct Member {
   MemberKind kind = MemberKind::kAttribute;
   /// The name. In the result of Module::tensors it is the path.
   std::string name = {};
-  /// The declared type. For a submodule it is the class, and for a method "".
+  /// The declared type. For a submodule it is the name of its class, and for a method "".
   std::string type_text = {};
-  /// The source of a method, or of a constant as it stands in the class. Otherwise "".
+  /// The source of a method, or the text of a constant as the source of its class contains it. ""
+  /// for other members.
   std::string source = {};
-  /// The value. It is empty for submodules, methods, and constants that are not literals.
+  /// The value. It is empty for submodules, for methods, for attributes of a module that has a
+  /// state, and for a constant whose text is neither a literal nor the name of one of
+  /// Module::constants.
   Value value = {};
   /// The submodule. It is empty for other members.
   Module module = {};

@@ -1,6 +1,6 @@
 /// @file
 /// Objects: plain data with tensors in it, such as a dict of numbers, text, lists and tensors. They
-/// travel to other programs, in Python or without it. tenon/object.h has the details.
+/// travel to other programs, with or without Python on either side. tenon/object.h has the details.
 #ifndef TENON_CPP_OBJECT_HPP
 #define TENON_CPP_OBJECT_HPP
 
@@ -94,8 +94,8 @@ concept IsObjectTarget = std::same_as<T, bool> || IsInt<T> || std::same_as<T, do
 /// assigned. A copy shares the items of a container. An object that was made by default or moved
 /// from is None.
 ///
-/// The C library checks an object when it becomes a message: that text is UTF-8, that keys of dicts
-/// and items of sets can be keys and are there once, and that no value is nested deeper than
+/// The C library checks an object when it becomes a message: texts are UTF-8, keys of dicts and
+/// items of sets can be keys and occur once, and no value is nested deeper than
 /// TENON_OBJECT_MAX_DEPTH.
 class Object {
  public:
@@ -149,15 +149,16 @@ class Object {
   std::span<const ObjectEntry> entries() const& noexcept;
   std::span<const ObjectEntry> entries() const&& = delete;
 
-  /// Gives the value that a dict has for this text. It fails with kNotFound if there is none, and
-  /// with kInvalidArgument if the object is no dict. The cost grows with the number of entries.
+  /// Gives the value that a dict has for this text. It fails with kNotFound if the dict has no such
+  /// key, and with kInvalidArgument if the object is not a dict. The cost grows with the number of
+  /// entries.
   Result<Object> try_find(std::string_view key) const;
 
   /// Gives the object as a C++ object: bool, an integer type, double, std::complex<double>,
   /// std::string, std::vector<std::byte>, Tensor or Composite. A std::string_view and a
-  /// std::span<const std::byte> are borrowed from the object. Nothing is rounded or guessed:
-  /// another kind is kInvalidArgument (an int is not a float, a bool is not an int), and so is an
-  /// int that T cannot hold.
+  /// std::span<const std::byte> are borrowed from the object. The call does not round and does not
+  /// convert between kinds: another kind is kInvalidArgument (an int is not a float, a bool is not
+  /// an int), and so is an int that T cannot hold.
   template <class T>
     requires(detail::IsObjectTarget<T> || detail::IsBorrowedFromObject<T>)
   Result<T> try_as() const&;
@@ -190,7 +191,8 @@ class Object {
 #endif
 
  private:
-  // The items of a container, with a type for each kind. Copies of the object share the items.
+  // The items of a container. Each kind of container is a type of its own. Copies of the object
+  // share the items.
   template <ObjectKind kKind>
   struct Container {
     std::shared_ptr<const detail::ObjectItems> items;
@@ -199,7 +201,7 @@ class Object {
   using List = Container<ObjectKind::kList>;
   using Set = Container<ObjectKind::kSet>;
   using Dict = Container<ObjectKind::kDict>;
-  // In the order of ObjectKind.
+  // The alternatives are in the order of ObjectKind.
   using Content =
       std::variant<std::monostate, bool, std::int64_t, double, std::complex<double>, std::string,
                    std::vector<std::byte>, Tensor, Composite, Tuple, List, Set, Dict>;
@@ -224,10 +226,10 @@ class Object {
 
   template <class OneContainer>
   static Object container(detail::ObjectItems items);
-  // Null if the object is no container.
+  // Returns null if the object is not a container.
   const detail::ObjectItems* contents() const noexcept;
-  // Makes the object of one node. The items of the node are the last objects in `done`, its first
-  // item at the end. The call takes them out.
+  // Makes the object of one node. The call takes the items of the node out of `done`. They are the
+  // last objects there, with the first item at the end.
   static Object take(const tenon_object_node& node, std::vector<Object>* done);
   static std::vector<Object> take_items(std::size_t count, std::vector<Object>* done);
   tenon_object_node c_node() const noexcept;
@@ -248,16 +250,16 @@ struct ObjectEntry {
 
 namespace detail {
 
-// What a container holds. Only a dict has entries, and only the others have items.
+// The contents of a container. Only a dict has entries, and only the other kinds have items.
 struct ObjectItems {
   std::vector<Object> items = {};
   std::vector<ObjectEntry> entries = {};
-  // The next one that waits to be freed.
+  // The next items in the list of FreeObjectItems.
   mutable const ObjectItems* next = nullptr;
 };
 
-// A container can be nested so deep that freeing it by recursion would overflow the stack. What a
-// container contains therefore waits in a list, which the outermost call works off.
+// A container can be nested so deep that freeing it by recursion would overflow the stack. So the
+// contents of a container wait in a list, which the outermost call frees in a loop.
 inline void FreeObjectItems::operator()(const ObjectItems* items) const noexcept {
   static thread_local const ObjectItems* waiting = nullptr;
   static thread_local bool is_freeing = false;
@@ -357,8 +359,8 @@ Result<T> Object::try_as() const& {
   }
 }
 
-// Without the fields that the C library ignores for this kind. Text and bytes are borrowed from the
-// object.
+// Leaves out the fields that the C library ignores for this kind. Text and bytes are borrowed from
+// the object.
 inline tenon_object_node Object::c_node() const noexcept {
   tenon_object_node node{};
   node.struct_size = sizeof node;
@@ -385,7 +387,7 @@ inline tenon_object_node Object::c_node() const noexcept {
 }
 
 inline Result<tenon_object*> Object::to_c() const {
-  // Objects whose nodes are still to be written, the next one last.
+  // The objects whose nodes are still to be written, the next object last.
   std::vector<const Object*> left{this};
   std::vector<tenon_object_node> nodes;
   while (!left.empty()) {
@@ -468,7 +470,8 @@ inline Result<Object> Object::try_from(const Message& message) {
     return tenon_object_get_nodes(raw, 0, nodes.data(), nodes.size(), err);
   });
   if (!got) return got.error();
-  // From the last node to the first, so that what a container contains is ready before it.
+  // The loop goes from the last node to the first, so that the contents of a container are ready
+  // before it.
   std::vector<Object> done;
   for (std::size_t i = nodes.size(); i > 0; --i) {
     if (nodes[i - 1].kind < TENON_OBJECT_NONE || nodes[i - 1].kind > TENON_OBJECT_DICT) {

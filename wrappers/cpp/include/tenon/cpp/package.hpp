@@ -1,6 +1,6 @@
 /// @file
-/// Packages: reading and writing archives of torch.package, without PyTorch. tenon/package.h says
-/// what is guaranteed.
+/// Packages: these functions read and write archives of torch.package, without PyTorch.
+/// tenon/package.h has the details.
 #ifndef TENON_CPP_PACKAGE_HPP
 #define TENON_CPP_PACKAGE_HPP
 
@@ -22,16 +22,16 @@
 TENON_CPP_BEGIN
 
 /// A package that was opened. Its parts are called records. A record such as "models/net.pkl" is
-/// the resource "net.pkl" of the Python package "models". A script module has two names: its
-/// resource, if there is a record that holds this module and nothing else, and its id in the
-/// package, such as "0". Nothing in a package is executed.
+/// the resource "net.pkl" of the Python package "models". A script module has an id in the package,
+/// such as "0". It also has the name of a resource, if there is a record that holds this module and
+/// nothing else. Nothing in a package is executed.
 ///
 /// The modules of a package stay usable after the last Package object is gone. A storage that
 /// several modules share is in memory once.
 class Package
     : public detail::Counted<Package, tenon_package, tenon_package_retain, tenon_package_release> {
  public:
-  /// Opens a package. The options are for all modules of the package; ImportOptions::debug_tables
+  /// Opens a package. The options hold for all modules of the package; ImportOptions::debug_tables
   /// has no effect. The file must not be changed while views of it are in use, but it may be
   /// replaced by a rename. The error kUnsupported means that the file is no package.
   static Result<Package> try_open(const std::string& path, const ImportOptions& options = {}) {
@@ -48,7 +48,7 @@ class Package
 
   /// Gives the script module of a resource or an id. Every call for the same module gives a Module
   /// over the same objects, with the changes that were made to it. The error kNotFound lists the
-  /// names of the modules. A module that cannot be read harms no other module.
+  /// names of the modules. A module that cannot be read does not affect other modules.
   Result<Module> try_module(const std::string& name) const {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     return detail::make<Module>([&](tenon_module** out, tenon_error** err) {
@@ -109,10 +109,11 @@ struct PackageEntry {
 struct PackageOptions {
   /// A package, borrowed for the call. Everything in the base that no entry replaces is written
   /// again: its modules as they are now, and its other records byte for byte. A module of the base
-  /// that no record of the new package needs is left out, and so is its storage. Null means none.
+  /// that no record of the new package needs is left out, and so is its storage. Null means no
+  /// base.
   const Package* base = nullptr;
-  /// Names of Python modules that the package does not contain and its pickles need, such as
-  /// "numpy". The names of the base, and the name that modules need, are written anyway.
+  /// Names of Python modules that the package's pickles need and the package does not contain, such
+  /// as "numpy". The names of the base, and the name that script modules need, are written anyway.
   std::vector<std::string> externs = {};
   /// The folder inside the archive. Unset means the name of the file without its extension.
   std::optional<std::string> archive_name = std::nullopt;
@@ -121,7 +122,7 @@ struct PackageOptions {
   /// Write tensors on a CUDA device as tensors of that device. Otherwise they are written as
   /// tensors of the CPU.
   bool keep_device = false;
-  /// How sure the call is, when it returns, that the file is on the disk.
+  /// Whether the file is certainly on the disk when the call returns.
   Durability durability = Durability::kNone;
   /// The stream in which tensors on a CUDA device were written. Null means the default stream.
   void* stream = nullptr;
@@ -129,8 +130,8 @@ struct PackageOptions {
 
 namespace detail {
 
-// The result borrows the entries. An empty object would be a NULL for the C library, which means
-// a file.
+// The result borrows the entries. An empty Module is refused, because it would be NULL for the C
+// library, which means a file.
 inline Result<std::vector<tenon_package_entry>> c_entries(std::span<const PackageEntry> entries) {
   std::vector<tenon_package_entry> c;
   c.reserve(entries.size());
@@ -149,9 +150,9 @@ inline Result<std::vector<tenon_package_entry>> c_entries(std::span<const Packag
 
 }  // namespace detail
 
-/// Writes a package that torch.package.PackageImporter reads. The package has its classes, its
-/// constants and its storages once, however many of its modules use them. Afterwards either the
-/// whole new file has the name, or the old file has it still. The path may be the file of
+/// Writes a package that torch.package.PackageImporter reads. The package contains each class, each
+/// constant and each storage once, however many of its modules use it. Afterwards the path names
+/// either the complete new file or the same file as before. The path may be the file of
 /// PackageOptions::base. The error of bad code has the details "file", "line", "column" and
 /// "excerpt".
 inline Result<ExportReport> try_export_package(const std::string& path,

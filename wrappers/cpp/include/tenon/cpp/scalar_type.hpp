@@ -15,8 +15,8 @@
 
 TENON_CPP_BEGIN
 
-/// An element type in PyTorch's numbers. PyTorch has more of them than DLPack: see dtype_of. An
-/// archive or a newer library may give a number that has no name here.
+/// An element type in PyTorch's numbers. PyTorch has element types that DLPack lacks; see dtype_of.
+/// An archive or a newer library may give a number that this enum does not name.
 enum class ScalarType : tenon_scalar_type {
   kByte = TENON_SCALAR_TYPE_BYTE,
   kChar = TENON_SCALAR_TYPE_CHAR,
@@ -67,8 +67,8 @@ enum class ScalarType : tenon_scalar_type {
   kBcomplex32 = TENON_SCALAR_TYPE_BCOMPLEX32
 };
 
-/// Returns the name of an element type, as torch.dtype has it: "float32", "qint8". The string is in
-/// static storage. It is "" for a number that is not an element type.
+/// Returns the name of an element type, as torch.dtype writes it: "float32", "qint8". The string is
+/// in static storage. It is "" for a number that is not an element type.
 inline std::string_view name_of(ScalarType type) noexcept {
   return detail::view_of(tenon_scalar_type_name(static_cast<tenon_scalar_type>(type)));
 }
@@ -79,22 +79,22 @@ inline std::string_view storage_name_of(ScalarType type) noexcept {
   return detail::view_of(tenon_scalar_type_storage_name(static_cast<tenon_scalar_type>(type)));
 }
 
-/// Returns the oldest PyTorch that is known to read a storage of this type: "2.1", or "1.4" for all
-/// older versions. The string is in static storage. It is "" for a number that is not an element
-/// type.
+/// Returns the oldest PyTorch that is known to read a storage of this type: "2.1", or "1.4" for
+/// every type that PyTorch 1.4 or an older version reads. The string is in static storage. It is ""
+/// for a number that is not an element type.
 inline std::string_view since_of(ScalarType type) noexcept {
   return detail::view_of(tenon_scalar_type_since(static_cast<tenon_scalar_type>(type)));
 }
 
 /// Returns how many bytes one element of a storage has; 0 for a number that is not an element type.
-/// For kQuint4x2 and kQuint2x4 this is the byte that 2 or 4 elements of a tensor share.
+/// For kQuint4x2 and kQuint2x4 it is the size of the byte that 2 or 4 elements of a tensor share.
 inline std::uint64_t nbytes_of(ScalarType type) noexcept {
   return tenon_scalar_type_nbytes(static_cast<tenon_scalar_type>(type));
 }
 
 /// Returns the element type with a given name: torch.dtype's name ("float32"), PyTorch's own
-/// ("Float") or the name of its storage class ("FloatStorage"). The result is empty if there is
-/// none.
+/// ("Float") or the name of its storage class ("FloatStorage"). The result is empty if there is no
+/// such type.
 inline std::optional<ScalarType> scalar_type_of(std::string_view name) {
   tenon_scalar_type type = 0;
   // A NUL inside would hide the rest of the text.

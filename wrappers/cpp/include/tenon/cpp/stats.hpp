@@ -1,5 +1,6 @@
 /// @file
-/// Figures about the library in this process: what it holds and what it has done.
+/// Figures about the library in this process: the memory that it holds and the bytes that it has
+/// copied.
 #ifndef TENON_CPP_STATS_HPP
 #define TENON_CPP_STATS_HPP
 
@@ -8,8 +9,8 @@
 
 TENON_CPP_BEGIN
 
-/// The figures. They are read one after another, so other threads can change some of them in
-/// between. tenon/stats.h explains each.
+/// Figures about this process. They are read one after another, so other threads can change some of
+/// them in between. tenon/stats.h explains each figure.
 using Stats = tenon_stats;
 
 /// Gives the figures of this moment.

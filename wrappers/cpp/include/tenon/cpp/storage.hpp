@@ -74,14 +74,14 @@ inline Device device_of(const tenon_storage* storage) noexcept {
 // Fails if the bytes are on a device, because a span must not hold an address of a device. An empty
 // object has no address and passes.
 inline Result<void> for_host(const Device& device) {
-  // A call into the library for each of thousands of tensors would be slow.
+  // This shortcut avoids a call into the library for each of thousands of tensors.
   if (device.is_cpu()) return {};
   return call(
       [&](tenon_error** err) { return tenon_device_check_host({device.type, device.id}, err); });
 }
 
-// Finds out why a storage gives out no bytes: it is empty, or it was dropped because its lender is
-// gone.
+// Finds out why a storage gives out no bytes. It returns ok if the storage is empty, and an error
+// if the storage was dropped because its lender is gone.
 inline Result<void> check_lender(const tenon_storage* storage) {
   return call([&](tenon_error** err) { return tenon_storage_check_lender(storage, err); });
 }
@@ -113,8 +113,8 @@ struct Kept {
 
 struct StorageAt;
 
-/// A contiguous run of bytes with a reference count. A copy of the object is another reference to
-/// the same bytes. == tells whether two objects refer to the same storage.
+/// A contiguous range of bytes on one device, with a reference count. A copy of the object is
+/// another reference to the same bytes. == tells whether two objects refer to the same storage.
 class Storage
     : public detail::Counted<Storage, tenon_storage, tenon_storage_retain, tenon_storage_release> {
  public:
@@ -139,11 +139,11 @@ class Storage
 
   /// Makes a private storage over memory that the caller provides. It cannot be lent. The storage
   /// keeps `keeper` until its last reference is released. On the thread that releases that
-  /// reference, `keeper` is then called if it can be called without arguments, and destroyed. So it
-  /// can be a lambda that frees the memory, a unique_ptr, a shared_ptr or a vector. If try_wrap
-  /// fails, `keeper` is destroyed and not called. An exception from calling `keeper` comes out of
-  /// close(); outside close() it goes to the handler of set_deleter_exception_handler. The
-  /// destructor of `keeper` must not throw.
+  /// reference, `keeper` is then called, if it can be called without arguments, and destroyed. So
+  /// `keeper` can be a lambda that frees the memory, a unique_ptr, a shared_ptr or a vector. If
+  /// try_wrap fails, `keeper` is destroyed and not called. If the call of `keeper` throws in
+  /// close(), close() throws the same exception. Outside close() the exception goes to the handler
+  /// of set_deleter_exception_handler. The destructor of `keeper` must not throw.
   template <class Keeper>
   static Result<Storage> try_wrap(std::span<std::byte> bytes, Keeper keeper) {
     return wrap_any(bytes.data(), bytes.size(), std::move(keeper), 0);
@@ -152,15 +152,15 @@ class Storage
   /// Like try_wrap, for memory that must not be written: the storage is read-only.
   template <class Keeper>
   static Result<Storage> try_wrap_read_only(std::span<const std::byte> bytes, Keeper keeper) {
-    // The flag READ_ONLY promises that nobody writes through this pointer.
+    // With the flag READ_ONLY nobody writes through this pointer.
     return wrap_any(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(keeper),
                     TENON_STORAGE_READ_ONLY);
   }
 
-  /// Finds the storage that has the `nbytes` bytes at `address`. Use it for an address that comes
-  /// back from another library. A storage is found once its address was given out by one of the
-  /// functions below, by a tensor's data or by DLPack. Private and empty storages are not found:
-  /// kNotFound. StorageAt is defined below this class.
+  /// Finds the storage that has the `nbytes` bytes at `address`. Use this function for an address
+  /// that another library gives back. A storage is found once its address was given out by one of
+  /// the functions below, by a tensor's data or by DLPack. Private and empty storages are not
+  /// found, which is kNotFound. StorageAt is defined below this class.
   static Result<StorageAt> try_at(const void* address, std::uint64_t nbytes = 1);
 
   /// Gives the bytes for reading, borrowed from the storage. It fails with kUnsupported if the
@@ -204,8 +204,8 @@ class Storage
   bool is_read_only() const noexcept { return tenon_storage_is_read_only(get()) != 0; }
   /// Whether the bytes lie in memory that can be lent.
   bool is_shared() const noexcept { return tenon_storage_is_shared(get()) != 0; }
-  /// Whether the kernel guarantees the segment's size, so that reading never causes a SIGBUS
-  /// because somebody cut it short.
+  /// Whether the kernel guarantees the segment's size, so that no process can cut the memory short
+  /// and reading it never causes a SIGBUS for that reason.
   bool is_sealed() const noexcept { return tenon_storage_is_sealed(get()) != 0; }
   /// A number that no other storage of this process ever gets. 0 for an empty object.
   std::uint64_t id() const noexcept { return tenon_storage_id(get()); }
@@ -226,8 +226,9 @@ class Storage
     });
   }
 
-  /// Copies bytes out of the storage, as many as `room` holds. If the file under the storage was
-  /// cut short, this function returns an error where a load would cause a SIGBUS.
+  /// Copies bytes out of the storage, from byte `offset` on, as many as `room` holds. If the file
+  /// under the storage was cut short, this function returns an error where a load would cause a
+  /// SIGBUS.
   Result<void> try_read(std::span<std::byte> room, std::uint64_t offset = 0) const {
     return detail::call([&](tenon_error** err) {
       return tenon_storage_read(get(), offset, room.data(), room.size(), err);
@@ -333,10 +334,10 @@ class Storage
   }
 };
 
-/// A storage, and where in it an address lies.
+/// A storage, and the offset of an address in it.
 struct StorageAt {
   Storage storage;
-  /// In bytes, from the start of the storage.
+  /// Where the address lies, in bytes from the start of the storage.
   std::uint64_t offset = 0;
 };
 
@@ -355,8 +356,8 @@ inline StorageAt Storage::at(const void* address, std::uint64_t nbytes) {
 }
 #endif
 
-/// Returns memory to the system that the library keeps for later storages. The result is the number
-/// of bytes that were returned.
+/// Returns kept memory to the system: free memory that the library keeps for later storages. The
+/// result is the number of bytes that were returned.
 inline std::uint64_t trim() noexcept { return tenon_storage_trim(); }
 
 TENON_CPP_END

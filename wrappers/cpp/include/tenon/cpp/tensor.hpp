@@ -40,8 +40,8 @@ class Sizes {
 /// The layout of a tensor over its storage, apart from its sizes and its element type. Strides and
 /// offset are in elements.
 struct TensorOptions {
-  /// As many strides as there are sizes. None means contiguous elements, with the last dimension
-  /// fastest.
+  /// As many strides as there are sizes. An empty vector means contiguous elements, with the last
+  /// dimension fastest.
   std::vector<std::int64_t> strides = {};
   /// The distance from the start of the storage to the element with index 0, 0, …
   std::uint64_t offset = 0;
@@ -49,9 +49,9 @@ struct TensorOptions {
   std::uint32_t flags = 0;
 };
 
-/// All that a reader needs to know about a tensor, as plain numbers and pointers. They are borrowed
-/// from the tensor, or from the message that holds it. Sizes, strides and offset are in elements.
-/// tenon_tensor_get_view and tenon_message_get_views fill it in.
+/// The properties of a tensor that a reader needs, as plain numbers and pointers. They are borrowed
+/// from the tensor, or from the message that holds the tensor. Sizes, strides and offset are in
+/// elements. tenon_tensor_get_view and tenon_message_get_views fill a view in.
 class TensorView : private tenon_tensor_view {
  public:
   TensorView() noexcept : tenon_tensor_view{} { struct_size = sizeof(tenon_tensor_view); }
@@ -88,12 +88,13 @@ class TensorView : private tenon_tensor_view {
   /// The C tensor, borrowed.
   tenon_tensor* get() const noexcept { return tensor; }
 
-  /// Gives the address of the element with index 0, 0, …, for writing. It is for elements that do
-  /// not lie packed or have no C++ type. It fails with kPermission if the storage is read-only.
+  /// Gives the address of the element with index 0, 0, …, for writing. Use this address for
+  /// elements that do not lie packed or have no C++ type. The call fails with kPermission if the
+  /// storage is read-only.
   Result<void*> try_data_mut() {
     void* address = tenon_tensor_view::data_mut;
     if (is_read_only() || (address == nullptr && numel() > 0)) {
-      // The library's own error has the best message.
+      // The library makes the error, because its message is the best one.
       const Result<void> refused = detail::call(
           [&](tenon_error** err) { return tenon_tensor_data_mut(tensor, &address, err); });
       if (!refused) return refused.error();

@@ -1,6 +1,6 @@
 /// @file
-/// How strings and arrays of them pass to and from the C library. Callers use only Items and Names
-/// by name.
+/// Conversions of strings and arrays of strings for the C library. A program uses only Items and
+/// Names by name.
 #ifndef TENON_CPP_TEXT_HPP
 #define TENON_CPP_TEXT_HPP
 
@@ -44,7 +44,7 @@ inline Error has_nul(std::string_view what) {
   return wrong(std::string(what) + " has a NUL in it");
 }
 
-// Whether the C library would read the whole text: it stops at the first NUL.
+// Whether the C library would read the whole text. The C library stops at the first NUL.
 inline bool is_c_text(const std::string& text) noexcept {
   return text.find('\0') == std::string::npos;
 }
@@ -78,7 +78,7 @@ inline Result<std::vector<const char*>> c_texts(std::span<const std::string> tex
   return c;
 }
 
-// A view of a C string in static storage or borrowed, which may be null.
+// Gives a view of a C string, which may be null.
 inline std::string_view view_of(const char* text) noexcept {
   return text == nullptr ? std::string_view() : text;
 }

@@ -86,7 +86,8 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   Value(const T& from) : Value(try_make(from).value()) {}
 #else
   /// Makes a value as make does, so that a call that takes a Value accepts everything that can
-  /// become one. A try_ form throws what this constructor throws.
+  /// become a value. If an argument of a try_ form is made by this constructor, the exceptions of
+  /// the constructor come out of that call.
   template <class T>
     requires(detail::kIsSource<T> && !std::same_as<T, Value>)
   Value(const T& from) : Value(make(from)) {}
@@ -112,7 +113,7 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
     });
   }
 
-  /// Makes a tensor that a Tensor object cannot be: a quantised or sparse tensor, a tensor on the
+  /// Makes a tensor that a Tensor object cannot hold: a quantised or sparse tensor, a tensor on the
   /// device meta, or a tensor of an element type that DLPack does not have. Every element that its
   /// layout can address must lie inside its storage. The contents of the indices of a sparse tensor
   /// are not checked.
@@ -122,11 +123,11 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   static Result<Value> try_tuple(const Values& items);
   /// Makes a NamedTuple of the class with this qualified name.
   static Result<Value> try_named_tuple(const std::string& class_name, const Values& items);
-  /// Makes a list. Its items are checked against its type, such as "List[Optional[int]]".
+  /// Makes a list. The items are checked against `type`, such as "List[Optional[int]]".
   /// std::nullopt makes a list without a type.
   static Result<Value> try_list(const std::optional<std::string>& type, const Values& items);
-  /// Makes a dict. It keeps the order of its entries. Its type, such as "Dict[str, Tensor]", has
-  /// the same meaning as for a list.
+  /// Makes a dict. It keeps the order of its entries. `type`, such as "Dict[str, Tensor]", has the
+  /// same meaning as for a list.
   static Result<Value> try_dict(const std::optional<std::string>& type, const Entries& entries);
   /// Makes a member of the enum with this qualified name. `value` is an int, a float or a str.
   static Result<Value> try_enum_member(const std::string& class_name, const Value& value);
@@ -138,9 +139,9 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
 
   ValueKind kind() const noexcept { return static_cast<ValueKind>(tenon_value_kind(get())); }
 
-  /// Gives the type that follows from the value itself: the type of a list such as "List[int]",
-  /// "List[Any]" for a list without a type, "Tuple[int, str]" from the items of a tuple, and the
-  /// name of a class.
+  /// Gives the value's own type. For a list it is the type with which the list was made, such as
+  /// "List[int]", or "List[Any]" for a list without a type. For a tuple it follows from the items,
+  /// as in "Tuple[int, str]". For a value of a class it is the name of the class.
   Result<std::string> try_type_text() const {
     return detail::written(
         [&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
@@ -155,7 +156,7 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
 
   /// Whether the value is an object that has a state, which is its only item, and no attributes.
   bool is_opaque() const noexcept { return tenon_value_is_opaque(get()) != 0; }
-  /// Whether both are the same value, which is one object in an archive.
+  /// Whether both objects refer to the same value, which is one object in an archive.
   bool is_same(const Value& other) const noexcept { return get() == other.get(); }
 
   /// The number of items: the items of a tuple or a list, the entries of a dict, the attributes of
@@ -196,10 +197,10 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   /// Gives the value as a C++ object: bool, an integer type, double, std::complex<double>,
   /// std::string or Tensor; std::vector<T> for the items of a list or a tuple, std::map<K, T> for
   /// the entries of a dict, std::optional<T> for a value that may be None; Value for the value
-  /// itself. A std::string_view is borrowed from the value. Nothing is rounded or guessed: another
-  /// kind is kInvalidArgument (an int is not a float, a bool is not an int), and so is an int that
-  /// T cannot hold. A tensor lies over the same bytes. A tensor that a Tensor object cannot be is
-  /// kUnsupported; see try_tensor_spec.
+  /// itself. A std::string_view is borrowed from the value. The call does not round and does not
+  /// convert between kinds: another kind is kInvalidArgument (an int is not a float, a bool is not
+  /// an int), and so is an int that T cannot hold. A Tensor lies over the same bytes. A tensor that
+  /// a Tensor object cannot hold is kUnsupported; see try_tensor_spec.
   template <class T>
     requires(detail::kIsTarget<T> || std::same_as<T, std::string_view>)
   Result<T> try_as() const&;
@@ -217,7 +218,7 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   }
   Result<std::string_view> try_as_device() const&& = delete;
 
-  /// Gives all that is known about a tensor, whatever kind of tensor it is.
+  /// Gives the full description of a tensor, whatever kind of tensor it is.
   Result<ValueTensorSpec> try_tensor_spec() const;
 
   /// Checks that the value fits a type, with all values inside it. The error has the details
@@ -304,7 +305,7 @@ struct Entry {
 };
 
 /// Gives a type as PyTorch writes it: "Union[str, None]" becomes "Optional[str]". If the text is
-/// not a type, the error's detail "column" says where.
+/// not a type, the error's detail "column" has the place.
 inline Result<std::string> try_type_text(const std::string& type) {
   if (!detail::is_c_text(type)) return detail::has_nul("the type");
   return detail::written(

@@ -1,5 +1,5 @@
 /// @file
-/// Says which C++ types can become values, and which TorchScript types they have. Callers use
+/// Says which C++ types can become values, and which TorchScript types they have. A program uses
 /// nothing in this header by name.
 #ifndef TENON_CPP_VALUE_CONVERT_HPP
 #define TENON_CPP_VALUE_CONVERT_HPP
@@ -40,7 +40,7 @@ template <class T>
 concept IsText = std::same_as<T, std::string> || std::same_as<T, std::string_view> ||
                  std::same_as<std::decay_t<T>, char*> || std::same_as<std::decay_t<T>, const char*>;
 
-// Types that can become a value. A container can become one if its elements can.
+// Types that can become a value. A container is one of them if its elements are.
 template <class T>
 inline constexpr bool kIsSource =
     IsPlain<T> || IsText<T> || std::same_as<T, Tensor> || std::same_as<T, Value>;
@@ -52,7 +52,7 @@ template <class K, class T>
 inline constexpr bool kIsSource<std::map<K, T>> = kIsSource<K> && kIsSource<T>;
 
 // Types that a value can become. A type is not among them if the value would be cut or rounded, or
-// if the result would be borrowed from a value that is gone.
+// if the result would be borrowed from a value that may be gone.
 template <class T>
 inline constexpr bool kIsTarget =
     std::same_as<T, bool> || IsInt<T> || std::same_as<T, double> ||
@@ -78,8 +78,8 @@ inline constexpr bool kIsMap = false;
 template <class K, class T>
 inline constexpr bool kIsMap<std::map<K, T>> = true;
 
-// Returns the TorchScript type of the values of T. The result is empty if T does not tell, because
-// T holds a Value, which can be anything.
+// Returns the TorchScript type of the values of T. The result is empty if T holds a Value, because
+// a Value can be of any type.
 template <class T>
 std::optional<std::string> type_of() {
   if constexpr (std::same_as<T, std::nullopt_t>) {

@@ -1,6 +1,6 @@
 /// @file
-/// Making values out of other values, and C++ objects out of values. value.hpp includes this
-/// header.
+/// Conversions: this header makes values from C++ objects and from other values, and C++ objects
+/// from values. value.hpp includes this header.
 #ifndef TENON_CPP_VALUE_ITEMS_HPP
 #define TENON_CPP_VALUE_ITEMS_HPP
 
@@ -23,14 +23,14 @@ TENON_CPP_BEGIN
 
 namespace detail {
 
-// In some calls of the C library NULL means None. An empty object holds no value, so it must not be
-// passed as NULL.
+// In some calls of the C library NULL means None. So an empty object, which holds no value, must
+// not be passed as NULL.
 inline Error no_value(const std::string& what) {
   return wrong(what + " is an empty object, and no value");
 }
 
-// An array of values for the C library, which borrows the values. value_of(item) returns the value
-// of an item.
+// Makes an array of values for the C library. The array borrows the values. value_of(item) returns
+// the value of an item.
 template <class T, class ValueOf>
 Result<std::vector<tenon_value*>> c_values(std::span<const T> items, ValueOf&& value_of) {
   std::vector<tenon_value*> c;
@@ -46,7 +46,7 @@ inline Result<std::vector<tenon_value*>> c_values(const Values& values) {
   return c_values(values.get(), [](const Value& value) -> const Value& { return value; });
 }
 
-// Two arrays for the C library, of names and of values. They borrow both.
+// Two arrays for the C library, of names and of values. The arrays borrow both.
 struct CNamedValues {
   std::vector<const char*> names;
   std::vector<tenon_value*> values;
@@ -64,7 +64,7 @@ inline Result<CNamedValues> c_named_values(const NamedValues& named, std::string
   return c;
 }
 
-// Calls function(class, value, out, err), which makes a value of a class and one value inside it.
+// Calls function(class, value, out, err), which makes a value of a class from one value inside it.
 template <class Function>
 Result<Value> make_of_one(const std::string& class_name, const Value& value, Function&& function) {
   if (!is_c_text(class_name)) return has_nul("the class");

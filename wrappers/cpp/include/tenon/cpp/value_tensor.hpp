@@ -18,8 +18,8 @@
 
 TENON_CPP_BEGIN
 
-/// All that PyTorch knows about a tensor. Sizes, strides and offset are in elements. A field that a
-/// kind of tensor does not have is empty or 0.
+/// The full description of a tensor in PyTorch's terms. Sizes, strides and offset are in elements.
+/// A field that a kind of tensor does not have is empty or 0.
 struct ValueTensorSpec {
   /// The element type. For a sparse tensor it is the type of its values, and it is ignored when the
   /// tensor is made.
@@ -28,18 +28,20 @@ struct ValueTensorSpec {
   /// TENON_TENSOR_*.
   std::uint32_t flags = 0;
   std::vector<std::int64_t> sizes = {};
-  /// As many strides as there are sizes. None means a contiguous or a sparse tensor.
+  /// As many strides as there are sizes. An empty vector means a contiguous or a sparse tensor.
   std::vector<std::int64_t> strides = {};
-  /// From the first element of the storage to the element with index 0, 0, …
+  /// The distance from the first element of the storage to the element with index 0, 0, …
   std::int64_t offset = 0;
-  /// Empty for a sparse tensor and for a tensor on the device meta.
+  /// The memory of the elements. It is empty for a sparse tensor and for a tensor on the device
+  /// meta.
   Storage storage = {};
-  /// Where, in bytes, the elements begin in `storage` that PyTorch calls the tensor's storage.
+  /// Where PyTorch's storage of the tensor begins, in bytes from the start of `storage`. PyTorch's
+  /// storage can be a part of `storage`.
   std::uint64_t storage_offset = 0;
-  /// How many these elements are. 0, when a tensor is made, means all of `storage`, or on the
-  /// device meta as many as are needed.
+  /// The size of PyTorch's storage in elements. When a tensor is made, 0 means the rest of
+  /// `storage`, or on the device meta as many elements as the tensor needs.
   std::uint64_t storage_numel = 0;
-  /// "cpu" or "meta". "", when a tensor is made, means cpu.
+  /// "cpu", "cuda:0" or "meta". When a tensor is made, "" means the device of `storage`.
   std::string device = {};
   Quantizer quantizer = Quantizer::kNone;
   /// For a tensor that is quantised per tensor.
@@ -48,7 +50,7 @@ struct ValueTensorSpec {
   std::int64_t zero_point = 0;
   /// For a tensor that is quantised per channel.
   std::int64_t axis = 0;
-  /// For a COO tensor, if it is known.
+  /// For a COO tensor. It is empty if it is not known whether the tensor is coalesced.
   std::optional<bool> coalesced = std::nullopt;
   /// For a sparse tensor. This field and the next four are values of kind kTensor.
   Value indices = {};
@@ -64,7 +66,7 @@ struct ValueTensorSpec {
 
 namespace detail {
 
-// Gives one of the tensors of which a tensor consists. It is empty if the tensor has no such part.
+// Gives one of the parts of a tensor. The result is empty if the tensor has no such part.
 inline Result<Value> tensor_part(const Value& value, std::int32_t part) {
   Result<Value> found = make<Value>([&](tenon_value** out, tenon_error** err) {
     return tenon_value_tensor_part(value.get(), part, out, err);

@@ -16,7 +16,7 @@
 TENON_CPP_BEGIN
 
 /// Ends waits from outside. One Cancel can serve any number of waits, at the same time or one after
-/// another. It must outlive them.
+/// another. The Cancel must outlive these waits.
 class Cancel : public detail::Owned<Cancel, tenon_cancel, tenon_cancel_release> {
  public:
   /// Makes a Cancel that is not triggered. It uses one fd.
@@ -25,7 +25,7 @@ class Cancel : public detail::Owned<Cancel, tenon_cancel, tenon_cancel_release> 
   static Cancel make() { return try_make().value(); }
 #endif
   /// Ends every wait that uses this Cancel, now and later, with kCancelled. Any thread and any
-  /// signal handler may call it.
+  /// signal handler may call this function.
   void trigger() const noexcept { tenon_cancel_trigger(get()); }
   /// Makes a triggered Cancel usable again. No wait may be using it.
   void reset() const noexcept { tenon_cancel_reset(get()); }
@@ -37,7 +37,8 @@ class Cancel : public detail::Owned<Cancel, tenon_cancel, tenon_cancel_release> 
 struct Wait {
   /// 0 means that the call does not wait and gives kWouldBlock instead. Unset means for ever.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
-  /// Borrowed for the call.
+  /// A Cancel that can end the wait, borrowed for the call. Null means that the wait cannot be
+  /// cancelled.
   const Cancel* cancel = nullptr;
   /// A signal whose handler has returned ends the wait with kInterrupted.
   bool interruptible = false;

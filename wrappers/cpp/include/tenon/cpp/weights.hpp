@@ -1,6 +1,6 @@
 /// @file
-/// Files of weights: programs of torch.export (.pt2) and files of ExecuTorch (.ptd), without
-/// PyTorch. tenon/weights.h says what is guaranteed.
+/// Files of weights: these functions read programs of torch.export (.pt2) and files of ExecuTorch
+/// (.ptd), without PyTorch. tenon/weights.h has the details.
 #ifndef TENON_CPP_WEIGHTS_HPP
 #define TENON_CPP_WEIGHTS_HPP
 
@@ -18,8 +18,8 @@
 
 TENON_CPP_BEGIN
 
-/// A file of weights that was opened: the parameters, the buffers and the constants of a program by
-/// their names, such as "encoder.0.weight". Nothing in the file is executed.
+/// A file of weights that was opened: the parameters, the buffers and the constants of a program,
+/// each with a name, such as "encoder.0.weight". Nothing in the file is executed.
 ///
 /// Copies of a Weights object are the same weights. While a call replaces a weight, no other call
 /// may use the weights. Tensors stay usable after the last Weights object is gone.
@@ -49,7 +49,7 @@ class Weights
   }
 
   /// Gives a weight. Weights that share a storage in the file share it in memory. After try_replace
-  /// the value has the new elements, and values that were given before keep the old ones.
+  /// this function gives the new elements. Values that it gave before keep the old elements.
   Result<Value> try_tensor(const std::string& name) const {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
@@ -58,8 +58,8 @@ class Weights
   }
 
   /// Replaces the elements of a weight. The element type and the shape must be those of the weight.
-  /// The layout may be another one. Weights that share a storage with this one change with it. The
-  /// tensor's elements must not change before the last try_rewrite.
+  /// The layout may differ. Weights that share a storage with this one change with it. The tensor's
+  /// elements must not change before the last try_rewrite.
   Result<void> try_replace(const std::string& name, const Value& tensor) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     return detail::call([&](tenon_error** err) {
@@ -67,9 +67,9 @@ class Weights
     });
   }
 
-  /// Writes the file that was opened with the replaced weights in it. All other bytes stay as they
-  /// are, except for checksums. Afterwards either the whole new file has the name, or the old file
-  /// has it still. The path may be the file that was opened.
+  /// Writes a copy of the opened file that contains the replaced weights. All other bytes stay as
+  /// they are, except for checksums. Afterwards the path names either the complete new file or the
+  /// same file as before. The path may be the file that was opened.
   Result<void> try_rewrite(const std::string& path,
                            Durability durability = Durability::kNone) const {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
