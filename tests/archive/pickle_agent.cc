@@ -1,4 +1,5 @@
-// Reads pickles that PyTorch wrote. Reads one task per line on stdin, with tabs between its words:
+// Reads pickles that PyTorch wrote. pickle_test.py starts this program. A task is one line on
+// stdin, with tabs between its words:
 //
 //   rewrite <pickle> <folder of its storages> <where to write it again>
 //       prints the keys of the storages in the order of their use
@@ -36,7 +37,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
   return std::vector<std::byte>(begin, begin + content.size());
 }
 
-// Storages of the files in `folder`, and by which key each was asked for.
+// Makes storages of the files in `folder`, and remembers the key of each storage.
 class Folder {
  public:
   explicit Folder(std::string path) : path_(std::move(path)) {}
@@ -47,7 +48,7 @@ class Folder {
       if (!is_meta) {
         TENON_ASSIGN(std::vector<std::byte> content,
                      read_file(path_ + "/" + std::string(wanted.key)));
-        // Traced inputs are written without their bytes.
+        // PyTorch writes traced inputs without their bytes.
         if (content.empty())
           content.resize(wanted.numel * value::scalar_type_info(wanted.type).nbytes);
         storage::StorageOptions options;
@@ -89,8 +90,8 @@ Status rewrite(const std::vector<std::string>& words) {
   for (const value::StorageValueRef& storage : keys.storages())
     std::cout << folder.key(storage) << "\n";
 
-  // What was written, without what says how to, is the same values; and written once more the same
-  // bytes.
+  // The values are also written without the memo that says how PyTorch wrote them. Reading that
+  // pickle must give the same values.
   writing.memoised = nullptr;
   SequentialKeys others;
   writing.name_storage = others.namer();

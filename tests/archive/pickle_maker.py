@@ -1,10 +1,12 @@
-"""Run by a Python that has PyTorch: writes modules, values and state dicts into a folder, and what
-is in them into expected.json.
+"""Writes modules, values and state dicts into a folder, and their list into expected.json.
+
+pickle_test.py runs this file with a Python that has PyTorch. expected.json also says which tensors
+each state dict has.
 
 Usage: pickle_maker.py FOLDER
 """
 
-# The types that torch.jit.script of every PyTorch reads.
+# These types are written in the way that torch.jit.script of every PyTorch reads.
 # ruff: noqa: UP006, UP035, UP045
 
 import collections
@@ -49,7 +51,7 @@ class Counter:
 
 
 class Attributes(nn.Module):
-    """One of everything that an attribute can be."""
+    """Has one of everything that an attribute can be."""
 
     color: Color
     word: Word
@@ -104,7 +106,7 @@ class Attributes(nn.Module):
 
 
 class Tensors(nn.Module):
-    """Tensors of every kind that an archive can hold."""
+    """Has tensors of every kind that an archive can hold."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +161,7 @@ class Tensors(nn.Module):
 
 
 class Stateful(nn.Module):
-    """A class with __getstate__: its state is no dict of attributes."""
+    """Has a __getstate__, whose state is no dict of attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +195,7 @@ class DictState(Stateful):
 
 
 class Constants(nn.Module):
-    """Tensors and objects that the code needs: constants.pkl."""
+    """Has tensors and objects that the code needs, which PyTorch writes into constants.pkl."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -273,7 +275,7 @@ def modules() -> dict[str, Any]:
         made["dynamically_quantised"] = torch.jit.script(
             torch.ao.quantization.quantize_dynamic(linear, {nn.Linear}, dtype=torch.qint8)
         )
-    except RuntimeError as error:  # a PyTorch without a quantised engine
+    except RuntimeError as error:  # this PyTorch has no quantised engine
         print(f"no dynamically quantised module: {error}", file=sys.stderr)
     return made
 
@@ -427,7 +429,7 @@ def main() -> None:
         torch.jit.save(module, str(path))
         expected["archives"].append(path.name)
         if name not in ("tensors",):
-            # Once more by whom only the archive holds anything: other values are in the memo then.
+            # The archive alone is loaded and written once more, with other values in the memo.
             again = folder / f"{name}_again.pt"
             torch.jit.save(torch.jit.load(str(path)), str(again))
             expected["archives"].append(again.name)
@@ -442,7 +444,8 @@ def main() -> None:
             torch.save(state, buffer, pickle_protocol=protocol)
             path = folder / f"state_{name}_{protocol}.pt"
             path.write_bytes(buffer.getvalue())
-            # What PyTorch makes of it, which is not always what it was given: 1.13 drops conj.
+            # The list has what PyTorch reads back, which can differ from what was saved: 1.13 drops
+            # conj.
             entries: list[tuple[str, Any]] = []
             walk("", torch.load(io.BytesIO(buffer.getvalue()), weights_only=False), entries)
             expected["state_dicts"].append({"file": path.name, "entries": entries})

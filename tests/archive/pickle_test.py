@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Pickles of real PyTorch: what is read and written again is the same bytes; state dicts at
-protocols 2 to 5 hold what PyTorch says.
+"""Reads pickles that real PyTorch wrote, and compares them with what PyTorch says.
+
+Pickles of archives are written again with the same bytes. State dicts at protocols 2 to 5 hold the
+tensors that PyTorch lists.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -30,7 +32,7 @@ TORCHES, STATUS = find_script_torches()
 
 
 def run_agent(tasks: list[list[str]]) -> list[list[str]]:
-    """The lines of each task, "ok" or "error …" last."""
+    """Returns the lines of each task. The last line is "ok" or "error …"."""
     said = subprocess.run(
         [AGENT],
         input="".join("\t".join(task) + "\n" for task in tasks),
@@ -133,7 +135,7 @@ class Case(unittest.TestCase):
     def check_tensor(self, line: str, tensor: dict[str, Any], place: Path) -> None:
         kind, grad, layout, rest = line.split("\t")
         self.assertEqual(kind, "parameter" if tensor["parameter"] else "tensor")
-        # A sparse tensor's requires_grad is not in Python's pickle.
+        # Python's pickle of a sparse tensor does not contain requires_grad.
         if layout == "strided":
             self.assertEqual(grad, "grad" if tensor["grad"] else "no grad")
         self.assertEqual(layout, tensor["layout"])

@@ -1,5 +1,6 @@
-// Who can reach what: the fd of a LENDER_WRITES arena cannot be made writable, an isolated
-// neighbour cannot be read, and what one borrower was lent the next one does not find.
+// These tests check what a borrower can reach. It cannot make the fd of a LENDER_WRITES arena
+// writable, it cannot read an isolated neighbour, and it does not find what an earlier borrower was
+// lent.
 #include "lease/agent.h"
 
 namespace leases {
@@ -7,8 +8,8 @@ namespace {
 
 constexpr uint64_t kNbytes = 100'000;
 
-// The fd and the mapping that a borrower has of the arena. Here the borrower is this test's
-// process, and the lender another one.
+// The fd and the mapping that a borrower has of an arena. The borrower is this test's process, and
+// the lender is another process.
 struct Borrowed {
   Agent lender;
   int arena;
@@ -34,7 +35,7 @@ struct Borrowed {
   tenon_storage* opened() const { return tenon_tensor_storage(tenon_message_tensor(message, 0)); }
 };
 
-// The fd of this process over the file that lies mapped at `address`.
+// Returns this process's fd of the file that is mapped at `address`.
 int fd_of_mapping(const void* address) {
   std::ifstream file("/proc/self/maps");
   unsigned long inode = 0;
@@ -62,7 +63,7 @@ TEST(Access, ABorrowerOfAReadOnlyArenaCannotWrite) {
     void* data = nullptr;
     CHECK_STATUS(TENON_PERMISSION, tenon_storage_data_mut(storage, &data, err));
     CHECK_STATUS(TENON_PERMISSION, tenon_storage_write(storage, 0, "x", 1, err));
-    // Past the library: whatever the kernel offers.
+    // The borrower tries every way that the kernel offers besides the library.
     auto* const bytes = const_cast<void*>(tenon_storage_data(storage));
     auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(bytes) / 4096 * 4096);
     CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0 && errno == EACCES);
@@ -74,7 +75,8 @@ TEST(Access, ABorrowerOfAReadOnlyArenaCannotWrite) {
     CHECK(ftruncate(fd, 0) != 0);
     CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) != 0);
     CHECK(madvise(page, 4096, MADV_REMOVE) != 0);
-    // Opened anew for writing, the seal holds: no mapping and no write.
+    // The fd can be opened again for writing, but the seal still refuses each mapping and each
+    // write.
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
     const int again = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (again >= 0) {
@@ -85,7 +87,7 @@ TEST(Access, ABorrowerOfAReadOnlyArenaCannotWrite) {
       CHECK(ftruncate(again, 0) != 0 && ftruncate(again, 1 << 24) != 0);
       close(again);
     }
-    // The tracer's way into its own memory.
+    // A debugger writes memory through this file.
     const int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
     if (memory >= 0) {
       CHECK(pwrite(memory, "x", 1, static_cast<off_t>(reinterpret_cast<uintptr_t>(bytes))) < 0);
@@ -103,7 +105,7 @@ TEST(Access, ABorrowerOfASharedArenaWrites) {
     CHECK_EQ(tenon_storage_is_read_only(storage), 0);
     names::put_pattern(storage, 9);
     CHECK(borrowed.lender.shows(borrowed.storage, 9));
-    // The size is the lender's all the same.
+    // Only the lender may change the size.
     const int fd = fd_of_mapping(tenon_storage_data(storage));
     REQUIRE(fd >= 0);
     CHECK(ftruncate(fd, 0) != 0 && ftruncate(fd, 1 << 24) != 0);
@@ -111,7 +113,7 @@ TEST(Access, ABorrowerOfASharedArenaWrites) {
   });
 }
 
-// Everything of the arena can be read, and an isolated storage is not in it.
+// A borrower can read the whole arena. An isolated storage is not in the arena.
 TEST(Access, AnIsolatedNeighbourCannotBeRead) {
   IN_CHILD([] {
     const std::string secret = "the quick brown secret " + std::to_string(getpid());
@@ -131,7 +133,7 @@ TEST(Access, AnIsolatedNeighbourCannotBeRead) {
       int ends[2];
       REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
       const pid_t borrower = fault::spawn([&] {
-        // What this child of fork inherited goes first: it is to know no more than came over the
+        // The exec drops what this child inherited, so that the child knows only what came over the
         // socket.
         execl("/proc/self/exe", "scan", "--scan", std::to_string(dup(ends[1])).c_str(),
               secret.c_str(), open_word.c_str(), nullptr);
@@ -149,7 +151,7 @@ TEST(Access, AnIsolatedNeighbourCannotBeRead) {
   });
 }
 
-// The borrower's half: looks through all that it can read of what came.
+// The borrower searches everything that it can read for the two texts.
 int scan(int socket, const std::string& secret, const std::string& open_word) {
   tenon_connection* connection = fault::new_connection(socket);
   tenon_message* message = receive(connection);
@@ -160,7 +162,7 @@ int scan(int socket, const std::string& secret, const std::string& open_word) {
   REQUIRE(fstat(fd, &info) == 0);
   std::string all(static_cast<size_t>(std::min<off_t>(info.st_blocks * 512, 64 << 20)), '\0');
   REQUIRE(pread(fd, all.data(), all.size(), 0) > 0);
-  // The second is to show that the search finds what can be found.
+  // The second text shows that the search finds a text that is there.
   CHECK(all.find(secret) == std::string::npos);
   CHECK(all.find(open_word) != std::string::npos);
   tenon_message_release(message);
@@ -172,22 +174,22 @@ bool all_zero(const unsigned char* bytes, uint64_t begin, uint64_t end) {
   return std::all_of(bytes + begin, bytes + end, [](unsigned char each) { return each == 0; });
 }
 
-// For each way back: by a bit, by a death.
+// A lease ends by its bit on the lease page or by the death of its borrower.
 TEST(Access, AReusedBlockIsCleared) {
   for (const bool killed : {false, true}) {
     IN_CHILD([killed] {
       tenon_arena* arena = new_arena(kMiB);
-      // Once in the arena and once in the library's own.
+      // The test runs for the arena and for the library's own arena.
       for (tenon_arena* home : {arena, static_cast<tenon_arena*>(nullptr)}) {
         const tenon_storage_options options = born_in(home);
-        // An empty segment of the library's own begins anew, and a block there has no tail of the
-        // last one.
+        // The library's own arena starts an empty segment anew, and a block there has no tail of
+        // the last storage. So one storage stays.
         tenon_storage* stays = nullptr;
         REQUIRE_OK(tenon_storage_new(&options, 64, &stays, err));
         for (const bool from : {false, true}) {
           Agent borrower;
           const Link link(&borrower);
-          // The block is given out again whole, so the smaller storage in it has a tail.
+          // The whole block is given out again, so the smaller storage leaves a tail in it.
           tenon_storage* storage = nullptr;
           REQUIRE_OK(tenon_storage_new(&options, 10'240, &storage, err));
           names::put_pattern(storage, 6);
@@ -221,7 +223,8 @@ TEST(Access, AReusedBlockIsCleared) {
   }
 }
 
-// What was never lent is not cleared again: that is what ZEROED is for.
+// Memory that was never lent is not cleared when it is used again. A caller that needs zeros sets
+// TENON_STORAGE_ZEROED.
 TEST(Access, WhatWasNeverLentIsWarm) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -297,7 +300,7 @@ TEST(Access, ABlockThatNobodyFilledIsClearedForTheNextStorage) {
   }
 }
 
-// Parts of what was lent, joined with what was not.
+// A freed block can consist of memory that was lent and memory that was not. It is cleared.
 TEST(Access, PartsOfALentBlockAreCleared) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -319,7 +322,7 @@ TEST(Access, PartsOfALentBlockAreCleared) {
 
 }  // namespace
 
-// Called by the main function, in main.cc.
+// The main function in main.cc calls this.
 int scan_as_told(char** argv);
 int scan_as_told(char** argv) {
   alarm(fault::kWatchdogSeconds);

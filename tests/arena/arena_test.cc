@@ -1,4 +1,5 @@
-// What an arena gives out and takes back: modes, alignment, room, reuse, growth, figures.
+// These tests check what an arena gives out and takes back: modes, alignment, room, reuse, growth
+// and figures.
 #include <sys/file.h>
 
 #include "lease/agent.h"
@@ -20,7 +21,7 @@ TEST(Arena, Modes) {
       CHECK(names::shows_pattern(storage, 3));
       CHECK(tenon_storage_is_shared(storage) == 1 && tenon_storage_is_sealed(storage) == 1 &&
             tenon_storage_is_read_only(storage) == 0);
-      // The arena's mode may be named, and another one may not.
+      // The options may name the arena's own mode. Another mode is refused.
       tenon_storage_options options = born_in(arena);
       options.mode = mode;
       tenon_storage* other = nullptr;
@@ -87,7 +88,7 @@ TEST(Arena, Alignment) {
       for (const uint64_t nbytes : {1, 63, 64, 65, 100, 1000, 4097, 10'000}) {
         all.push_back(new_in(arena, nbytes, nbytes));
         CHECK_EQ(address(all.back()) % std::max<uint64_t>(alignment, 64), 0);
-        // A storage may ask for more than its arena gives.
+        // A storage may have a larger alignment than its arena.
         tenon_storage_options more = born_in(arena);
         more.alignment = 1024;
         tenon_storage* aligned = nullptr;
@@ -98,7 +99,7 @@ TEST(Arena, Alignment) {
       }
       for (tenon_storage* each : all) CHECK(names::shows_pattern(each, tenon_storage_nbytes(each)));
       for (tenon_storage* each : all) tenon_storage_release(each);
-      // Whatever lay beside what: it is one piece again.
+      // In whatever order the blocks lay, they are one free piece again.
       CHECK_COMES_BACK(arena, kMiB);
       tenon_arena_release(arena);
     }
@@ -115,7 +116,8 @@ TEST(Arena, Full) {
     CHECK_EQ(std::stoull(outcome.detail("lent")), 0);
     CHECK_SAYING(outcome.detail("holders") == "nobody", outcome.text());
     CHECK_SAYING(outcome.message.find("1048576") != std::string::npos, outcome.text());
-    // Larger than it will ever be: no wait helps, and none is made.
+    // The request is larger than the arena can ever be. No wait would help, so the call does not
+    // wait.
     tenon_storage* storage = nullptr;
     outcome = try_new(arena, kMiB + 1, &storage, -1);
     CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "arena",
@@ -152,7 +154,7 @@ TEST(Arena, ReuseIsWarm) {
       CHECK(address(storage) == first);
     }
     CHECK_EQ(stats(arena).bytes_reserved, reserved);
-    // Alone in its arena, too.
+    // A storage that is alone in its arena gets the same block again, too.
     tenon_storage_release(stays);
     tenon_storage_release(storage);
     storage = new_in(arena, 100'000, 3);
@@ -203,7 +205,7 @@ TEST(Arena, StorageOutlivesItsArena) {
     CHECK(names::shows_pattern(storage, 7));
     tenon_storage_release(storage);
     CHECK(names::shows_pattern(other, 8));
-    CHECK_EQ(fault::count_memfd_mappings(), before.mappings + 2);  // the segment, and the board
+    CHECK_EQ(fault::count_memfd_mappings(), before.mappings + 2);  // the segment and the board
     tenon_storage_release(other);
     CHECK_HELD(before);
   });
@@ -216,7 +218,7 @@ TEST(Arena, NewFrom) {
       const tenon_storage_options options = born_in(arena);
       for (const uint64_t nbytes : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{4096},
                                     uint64_t{1'000'003}, 9 * kMiB}) {
-        // Fresh, and then again where it was.
+        // The storage is made in fresh memory, and then in the same block again.
         for (uint64_t round = 0; round < 2; ++round) {
           const std::vector<unsigned char> bytes = fault::pattern(nbytes, nbytes + round);
           tenon_storage* storage = nullptr;
@@ -248,7 +250,7 @@ TEST(Arena, ZeroedWhenAskedFor) {
   });
 }
 
-// The block that came back last is taken first, because its bytes are the likeliest to be in the
+// The arena takes the block that came back last, because its bytes are the likeliest to be in the
 // caches.
 TEST(Access, ALargeBlockIsTheOneThatCameBackLast) {
   IN_CHILD([] {
@@ -274,7 +276,7 @@ TEST(Access, ALargeBlockIsTheOneThatCameBackLast) {
   });
 }
 
-// At every step of a random run the figures add up, and no storage shows another's bytes.
+// After every step of a random run the figures add up, and no storage shows another one's bytes.
 TEST(Arena, FiguresAddUp) {
   IN_CHILD([] {
     const uint64_t seed = test_seed();
@@ -282,7 +284,7 @@ TEST(Arena, FiguresAddUp) {
     tenon_arena* arena = new_arena(4 * kMiB);
     fault::Pair pair(SOCK_SEQPACKET);
     std::vector<std::pair<tenon_storage*, uint64_t>> live;
-    // Opened anew here, for their storages are gone.
+    // The lent storages are kept as received messages, because the lender has released its own.
     std::vector<std::pair<tenon_message*, uint64_t>> lent;
     uint64_t peak = 0;
     for (int step = 0; step < (kSanitized ? 800 : 4000) && fault::g_failures == 0; ++step) {
@@ -380,7 +382,7 @@ TEST(Arena, ReserveAndPrefault) {
     CHECK(names::shows_pattern(storage, 4));
     tenon_storage_release(storage);
     tenon_arena_release(arena);
-    // Gone before it is done.
+    // The arena ends before its memory is ready.
     REQUIRE_OK(tenon_arena_new(&options, &arena, err));
     tenon_arena_release(arena);
   });
@@ -397,8 +399,8 @@ TEST(Arena, SaysWhatItGot) {
     CHECK_EQ(stats(arena).numa_node, -1);
     CHECK_EQ(stats(arena).locked, 0);
     tenon_arena_release(arena);
-    // What it takes of the pool nobody else's test counts meanwhile: see Setting in
-    // unit/memory/backing_kit.h.
+    // No other test may count the pages that this test takes from the pool. Setting in
+    // unit/memory/backing_kit.h takes the same lock.
     const int alone = open("/proc/sys/vm/nr_hugepages", O_RDONLY | O_CLOEXEC);
     if (alone >= 0) flock(alone, LOCK_EX);
     for (const tenon_pages pages : {TENON_PAGES_AUTO, TENON_PAGES_THP, TENON_PAGES_HUGETLB}) {

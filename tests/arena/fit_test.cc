@@ -1,11 +1,12 @@
-// What fits into an arena: to the last byte, and whatever the sizes of arena and storage.
+// These tests check which storages fit into an arena, to the last byte and for all sizes of arena
+// and storage.
 #include "lease/agent.h"
 
 namespace leases {
 namespace {
 
-// Nothing is lost to rounding but what the alignment takes: a storage as large as its arena fits,
-// and so do as many as the sizes say.
+// Only the alignment costs space. A storage as large as its arena fits, and so do as many storages
+// as the sizes allow.
 TEST(Fit, WhatFitsIsFound) {
   IN_CHILD([] {
     for (const uint64_t capacity : {uint64_t{4096}, kMiB, 25 * kMiB, 25 * kMiB + 4096}) {
@@ -14,7 +15,7 @@ TEST(Fit, WhatFitsIsFound) {
         tenon_storage* all = new_in(arena, capacity - round, 1);
         CHECK_FULL(arena, 64);
         tenon_storage_release(all);
-        // As many small ones, and then the large one again.
+        // Four smaller storages fit, and then the large one again.
         std::vector<tenon_storage*> parts;
         for (int i = 0; i < 4; ++i) parts.push_back(new_in(arena, capacity / 4, 2));
         for (tenon_storage* each : parts) tenon_storage_release(each);
@@ -27,7 +28,7 @@ TEST(Fit, WhatFitsIsFound) {
       std::vector<tenon_storage*> all;
       for (uint64_t i = 0; i < 64; ++i) all.push_back(new_in(arena, nbytes, i));
       CHECK_EQ(stats(arena).bytes_live, 64 * block);
-      // Whatever was lent without a lease is counted where it is missed.
+      // The error of a full arena counts the bytes that were lent without a lease.
       tenon_fd_handle handle{};
       handle.struct_size = sizeof handle;
       REQUIRE_OK(tenon_share_fd(all.back(), nullptr, &handle, err));

@@ -1,5 +1,5 @@
-// A child of fork keeps what its parent had, and gets nothing from its parent's arenas; the parent
-// notices nothing.
+// A forked child keeps the storages of its parent, and gets none from its parent's arenas. The
+// parent is not affected.
 #include <atomic>
 
 #include "lease/agent.h"
@@ -19,10 +19,10 @@ TEST(Fork, TheChildIsRefusedAndTheParentUnharmed) {
       CHECK_STATUS(TENON_UNSUPPORTED, tenon_arena_reserve(arena, kMiB, err));
       CHECK(made == nullptr);
       CHECK(names::shows_pattern(storage, 5));
-      // Releases of the child are the child's: the parent's block stays.
+      // A release in the child concerns the child alone. The parent's block stays.
       tenon_storage_release(storage);
       tenon_arena_release(arena);
-      // Its own arena works.
+      // An arena of the child's own works.
       tenon_arena* own = new_arena(kMiB);
       made = new_in(own, kMiB, 6);
       CHECK(names::shows_pattern(made, 6));
@@ -42,7 +42,7 @@ TEST(Fork, TheChildIsRefusedAndTheParentUnharmed) {
   });
 }
 
-// While other threads allocate, wait, and end leases.
+// The process forks while other threads allocate, wait, and end leases.
 TEST(Fork, AtAnyMoment) {
   if (FAULT_ASAN || FAULT_TSAN)
     GTEST_SKIP() << "skipped: a sanitizer's allocator is not free in a child forked beside busy "
@@ -55,8 +55,8 @@ TEST(Fork, AtAnyMoment) {
     for (uint64_t id = 0; id < 3; ++id) {
       threads.emplace_back([&, id] {
         fault::Pair pair(SOCK_SEQPACKET);
-        // A thread of its own: what was held at a fork comes back when the borrower's next look at
-        // its connection has got it a new token.
+        // The borrower has a thread of its own. A lease that was held at a fork ends only after the
+        // borrower has got a new token, which it gets when it next looks at its connection.
         std::thread borrower([&] {
           tenon_message* message = nullptr;
           while (CALL(tenon_recv(pair.right, nullptr, &message, err)).ok()) {

@@ -1,5 +1,5 @@
-// What the machine refuses, while an arena is made and while it grows: an error that names the
-// limit, and an arena that goes on.
+// These tests reach limits of the machine while an arena is made and while it grows. The error
+// names the limit, and the arena still works afterwards.
 #include "lease/agent.h"
 
 namespace leases {
@@ -13,7 +13,7 @@ TEST(Limits, FileSize) {
       tenon_arena* arena = nullptr;
       CHECK_LIMIT("RLIMIT_FSIZE", tenon_arena_new(&options, &arena, err));
       CHECK(arena == nullptr);
-      // Whatever can be had is as much as the limit allows.
+      // Without a capacity the arena gets as much as the limit allows.
       arena = new_arena(0);
       CHECK_EQ(stats(arena).bytes_capacity, 8 * kMiB);
       tenon_storage* storage = new_in(arena, 8 * kMiB, 4);
@@ -22,7 +22,7 @@ TEST(Limits, FileSize) {
       tenon_storage_release(storage);
       tenon_arena_release(arena);
     }
-    // It was made before the limit fell: what lies inside its size can be had.
+    // This arena was made before the limit fell, so everything inside its size can be used.
     tenon_arena* arena = new_arena(16 * kMiB);
     const fault::Limit limit(RLIMIT_FSIZE, kMiB);
     for (const bool from : {false, true}) {
@@ -57,13 +57,14 @@ TEST(Limits, AddressSpace) {
     arena = new_arena(0);
     CHECK(stats(arena).bytes_capacity >= 64 * kMiB && stats(arena).bytes_capacity <= 256 * kMiB);
     tenon_storage_release(new_in(arena, kMiB, 3));
-    // It leaves something to the rest of the process.
+    // The arena leaves address space to the rest of the process.
     CHECK_EQ(std::vector<char>(100 * kMiB, 'x').back(), 'x');
     tenon_arena_release(arena);
   });
 }
 
-// Nothing more can be had, and all that there is lies free, in pieces of another size.
+// The arena can get no more memory, and all of its memory is free, in pieces that are too small. It
+// joins the pieces.
 TEST(Limits, WhatHasPagesIsJoinedBeforeMoreAreRefused) {
   IN_CHILD([] {
     const rlimit most{kMiB, kMiB};
@@ -89,7 +90,8 @@ TEST(Limits, WhatHasPagesIsJoinedBeforeMoreAreRefused) {
 
 TEST(Limits, NoFds) {
   IN_CHILD([] {
-    // What is made once is made, and the segment is in use, so it is not given back.
+    // The library makes some things once, so this call makes them before the limit is set. The
+    // storage stays, so that its segment is not given back.
     tenon_storage* stays = fault::new_storage(1);
     tenon_arena_options options = arena_options(kMiB);
     tenon_arena* arena = nullptr;
@@ -100,11 +102,11 @@ TEST(Limits, NoFds) {
     }
     REQUIRE_OK(tenon_arena_new(&options, &arena, err));
     {
-      // An arena needs none to give out storages.
+      // An arena needs no fd to give out storages.
       const fault::Limit limit(RLIMIT_NOFILE, fault::fd_limit_with_room(0));
       tenon_storage* storage = new_in(arena, kMiB, 3);
       CHECK_FULL(arena, 1);
-      // A wait needs one.
+      // A wait needs an fd.
       tenon_storage* other = nullptr;
       const Outcome outcome = try_new(arena, 1, &other, 10 * kMs);
       CHECK_SAYING(
@@ -118,7 +120,7 @@ TEST(Limits, NoFds) {
   });
 }
 
-// At each number of free fds: lending fails or works, and in the end nothing is left, lent or open.
+// For each number of free fds the lend fails or succeeds. In the end no lease and no fd is left.
 TEST(Limits, NoFdsToLend) {
   IN_CHILD([] {
     {
@@ -150,7 +152,7 @@ TEST(Limits, NoFdsToLend) {
                        outcome.text());
         }
       }
-      // With fds again it goes through.
+      // With more fds the same send succeeds.
       if (!outcome.ok()) CHECK(try_send(left, message).ok());
       tenon_message_release(message);
       message = receive(right);
@@ -167,7 +169,7 @@ TEST(Limits, NoFdsToLend) {
   });
 }
 
-// The receiver has no place for the token, or for what comes with it.
+// The receiver has no fds for the token, or for the fds that come with it.
 TEST(Limits, NoFdsToBorrow) {
   IN_CHILD([] {
     {
@@ -201,7 +203,7 @@ TEST(Limits, NoFdsToBorrow) {
         CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED, outcome.text());
         CHECK_SAYING(outcome.detail("limit") == "RLIMIT_NOFILE", outcome.text());
       }
-      // Its leases are over, whatever came through.
+      // The leases of the message have ended, whatever was received.
       CHECK(lender.make(arena, kMiB, 4, kPatienceNs).ok());
       tenon_connection_release(here);
     }

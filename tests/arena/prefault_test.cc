@@ -1,5 +1,5 @@
-// Memory that is made ready ahead of need: what becomes of it when its arena goes first, at a fork,
-// and without a thread.
+// These tests make memory ready in advance. They check what happens when the arena ends first, when
+// the process forks, and when no thread can be started.
 #include "lease/agent.h"
 
 namespace leases {
@@ -18,7 +18,8 @@ tenon_arena* new_ready_arena() {
   return arena;
 }
 
-// What hangs there hangs before the child's own code could set a clock.
+// Returns whether the child ends with status 0. The parent watches the time, because a child that
+// hangs in fork's own work hangs before it can set an alarm.
 bool ends_well(pid_t child) {
   int status = 0;
   if (soon([&] { return waitpid(child, &status, WNOHANG) == child; })) return status == 0;
@@ -27,8 +28,8 @@ bool ends_well(pid_t child) {
   return false;
 }
 
-// The list of what is to be made ready has the arena's last reference, and a segment that had a
-// name ends with a look at directories.
+// The list of arenas to make ready holds the last reference to this arena. A segment that had a
+// name looks at directories when it ends.
 TEST(Prefault, AForkAfterANamedArenaHasGone) {
   for (const bool named : {false, true}) {
     IN_CHILD([named] {
@@ -56,7 +57,7 @@ TEST(Prefault, AForkAfterANamedArenaHasGone) {
   }
 }
 
-// Where no thread can be had the call fails, and nothing is left of the arena.
+// If no thread can be started, the call fails and leaves nothing of the arena.
 TEST(Prefault, WithoutAThread) {
   SKIP_UNDER_SANITIZERS("they start threads of their own");
   IN_CHILD([] {
@@ -74,7 +75,7 @@ TEST(Prefault, WithoutAThread) {
       }
       CHECK_EQ(fault::stats().segments, 0);
       CHECK_EQ(fault::count_memfd_mappings(), 0);
-      // What the thread is to wait with stays for the next try.
+      // The fds on which the thread waits are kept for the next try.
       if (first) fds = fault::count_fds();
     }
     CHECK_EQ(fault::count_fds(), fds);

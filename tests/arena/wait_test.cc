@@ -1,5 +1,5 @@
-// Waiting for room in a full arena: who frees it, what ends the wait without room, and what the
-// error then says.
+// These tests wait for room in a full arena. They check who frees the room, what ends a wait
+// without room, and what the error says.
 #include <atomic>
 
 #include "lease/agent.h"
@@ -16,7 +16,8 @@ Outcome wait_for_room(tenon_arena* arena, const tenon_wait& wait) {
   return outcome;
 }
 
-// The wait says what a call without one says, and that its time was over.
+// Checks that the error has this status, and the same details as the error of a call that does not
+// wait.
 void check_details(const Outcome& outcome, tenon_status status, uint64_t live, uint64_t lent) {
   CHECK_SAYING(outcome.status == status, outcome.text());
   CHECK_SAYING(outcome.detail("limit") == "arena", outcome.text());
@@ -38,7 +39,7 @@ struct Full {
   void let_go() { tenon_storage_release(std::exchange(storage, nullptr)); }
 };
 
-// Begins to wait when the body has seen that the arena is full.
+// Waits for room. `other` runs in another thread about 50 ms later, when the wait has begun.
 template <typename Other>
 Outcome wait_beside(tenon_arena* arena, const tenon_wait& wait, Other&& other) {
   std::thread thread([&] {
@@ -94,7 +95,8 @@ TEST(Wait, ABorrowerDies) {
   });
 }
 
-// Pieces of others do not end the wait; it looks again until the piece is long enough.
+// A piece that is too short does not end the wait. The waiter checks again until a piece is long
+// enough.
 TEST(Wait, ForALongerPieceThanIsFreed) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -136,7 +138,7 @@ TEST(Wait, Timeout) {
                  outcome.text());
     CHECK_SAYING(outcome.detail("holders").find("1 leases of 1048576 bytes") != std::string::npos,
                  outcome.text());
-    // No wait at all is a full arena, and not WOULD_BLOCK.
+    // A wait of 0 gives the error of a full arena, and not WOULD_BLOCK.
     outcome = wait_for_room(full.arena, fault::wait_ns(0));
     check_details(outcome, TENON_RESOURCE_EXHAUSTED, 0, kMiB);
   });
@@ -151,7 +153,7 @@ TEST(Wait, Cancelled) {
     wait.cancel = cancel;
     Outcome outcome = wait_beside(full.arena, wait, [&] { tenon_cancel_trigger(cancel); });
     check_details(outcome, TENON_CANCELLED, kMiB, 0);
-    // Before it began, too.
+    // The cancel was already triggered before this wait began.
     outcome = wait_for_room(full.arena, wait);
     check_details(outcome, TENON_CANCELLED, kMiB, 0);
     tenon_cancel_reset(cancel);
@@ -171,7 +173,7 @@ TEST(Wait, Interrupted) {
     wait.flags = TENON_WAIT_INTERRUPTIBLE;
     const pthread_t self = pthread_self();
     std::atomic<bool> over{false};
-    // Until one comes while it waits.
+    // The signals repeat until one comes during the wait.
     std::thread signals([&] {
       while (!over) {
         pthread_kill(self, SIGUSR1);
@@ -182,7 +184,7 @@ TEST(Wait, Interrupted) {
     over = true;
     signals.join();
     check_details(outcome, TENON_INTERRUPTED, kMiB, 0);
-    // Without the flag signals are nothing to it.
+    // Without the flag, signals do not end the wait.
     const Outcome calm = wait_beside(full.arena, fault::wait_ns(kPatienceNs), [&] {
       pthread_kill(self, SIGUSR1);
       usleep(20'000);
@@ -192,7 +194,7 @@ TEST(Wait, Interrupted) {
   });
 }
 
-// As many as there is room for get it, one after the other.
+// Only one storage fits at a time. All threads get the room, one after another.
 TEST(Wait, ManyThreads) {
   IN_CHILD([] {
     Full full;
@@ -213,7 +215,7 @@ TEST(Wait, ManyThreads) {
   });
 }
 
-// A borrower that gives back as fast as the lender waits: no wake is lost.
+// A borrower gives back as fast as the lender waits. No wake may be lost.
 TEST(Wait, PingPong) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);

@@ -1,4 +1,5 @@
-// fork in the middle of everything: the child finds every lock free, and can use names at once.
+// These tests fork while other threads use names. The child finds every lock free, and can use
+// names at once.
 #include <atomic>
 #include <functional>
 
@@ -9,12 +10,13 @@ namespace {
 
 constexpr int kForks = 60;
 
-// Their allocators' own locks are not free in a child that was forked beside busy threads.
+// The locks of a sanitizer's allocator are not free in a child that was forked beside busy threads.
 void skip_when_sanitized() {
   if (kSanitized) fault::skip("the sanitizers' allocators do not survive fork beside busy threads");
 }
 
-// Threads that do `work` over and over while this one forks children that do `in_child`.
+// Runs each `work` in a thread, over and over, while this thread forks children that run
+// `in_child`.
 void fork_beside(const std::vector<std::function<void()>>& work,
                  const std::function<void()>& in_child, int forks = kForks) {
   std::atomic<bool> over{false};
@@ -28,7 +30,7 @@ void fork_beside(const std::vector<std::function<void()>>& work,
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      alarm(20);  // a lock that stayed shut ends it
+      alarm(20);  // ends a child that waits for a lock for ever
       in_child();
       std::fflush(nullptr);
       _exit(fault::g_failures == 0 ? 0 : 1);
@@ -61,8 +63,8 @@ TEST(Fork, BesideOpenersAndMakersOfFiles) {
     });
     CHECK(soon([&] { return folder.leaves().size() == 1; }));
     CHECK(maker.shows(lent.slot, 1));
-    // Children that ended without a word leave no part in the count but what they inherited, and
-    // that is nobody's.
+    // A child that ended leaves nothing in the file's count. The storages that it inherited from
+    // the parent's threads count for the parent alone.
     CHECK(exists(path_of(lent.handle)));
     maker.release(lent.slot);
     CHECK(folder.becomes_empty());
@@ -86,7 +88,7 @@ TEST(Fork, BesideLendersAndBorrowersOfSockets) {
       CHECK(again == storage);
       tenon_storage_release(again);
       tenon_storage_release(storage);
-      CHECK(is_gone(path_of(handle)));  // the thread that served it may be the last to let go
+      CHECK(is_gone(path_of(handle)));  // the thread that served the name may hold it last
     };
     fork_beside({borrow, lend, lend}, [&] {
       borrow();
@@ -97,8 +99,8 @@ TEST(Fork, BesideLendersAndBorrowersOfSockets) {
   });
 }
 
-// The arena gives a segment back whose name is served: two locks in the order in which fork takes
-// them.
+// The arena frees a segment whose name is being served. That takes two locks, in the order in which
+// fork takes them.
 TEST(Fork, BesideATrim) {
   IN_CHILD([] {
     skip_when_sanitized();
@@ -116,8 +118,8 @@ TEST(Fork, BesideATrim) {
   });
 }
 
-// The arena keeps the segment, whose name went with its storage; the child lets go of it while fork
-// still holds every lock.
+// The arena keeps the segment, but the segment's name ended with its storage. The child releases
+// the segment while fork still holds every lock.
 TEST(Fork, WhatTheArenaKeepsHadAName) {
   IN_CHILD([] {
     const Folder folder;
@@ -137,7 +139,7 @@ TEST(Fork, WhatTheArenaKeepsHadAName) {
   });
 }
 
-// What the child inherited is one with what it opens.
+// What the child inherited and what it opens are the same objects.
 TEST(Fork, TheChildKnowsWhatItHolds) {
   IN_CHILD([] {
     const Folder folder;
@@ -156,7 +158,7 @@ TEST(Fork, TheChildKnowsWhatItHolds) {
       tenon_storage_release(again);
       tenon_storage_release(own);
       tenon_storage_release(storage);
-      // The parent has them still.
+      // The parent still has both.
       CHECK(exists(path_of(own_handle)) && exists(path_of(lent.handle)));
     });
     const int how = fault::join(child);

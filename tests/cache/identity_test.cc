@@ -1,4 +1,4 @@
-// One object of memory is one storage in a process, whichever way it came.
+// One object of memory is one storage in a process, in whichever way the process reached it.
 #include "filename/agent.h"
 
 namespace names {
@@ -36,7 +36,8 @@ TEST(Identity, ByNameTwice) {
     tenon_storage_release(first);
     CHECK(shows_pattern(second, 1));
     tenon_storage_release(second);
-    // Gone here: the next opening is a new object over the same file.
+    // The process has released the storage, so the next opening makes a new object over the same
+    // file.
     tenon_storage* third = open_name(lent.handle);
     CHECK(shows_pattern(third, 1));
     tenon_storage_release(third);
@@ -58,7 +59,7 @@ TEST(Identity, TheMakersOwn) {
   });
 }
 
-// Of one named file: by its name and by fd, in either order.
+// A named file is opened by its name and by fd, in either order.
 TEST(Identity, AFileByNameAndByFd) {
   for (const bool name_first : {true, false}) {
     IN_CHILD([name_first] {
@@ -80,7 +81,7 @@ TEST(Identity, AFileByNameAndByFd) {
       CHECK(maker.shows(lent.slot, 2));
       CHECK_EQ(head_of(path_of(lent.handle)).count, 2);
       tenon_storage_release(a);
-      // Either way this process is a holder by now, and the name stays for it.
+      // In either case this process is now a holder, so the name stays.
       maker.release(lent.slot);
       maker.quit();
       CHECK(exists(path_of(lent.handle)) && shows_pattern(b, 2));
@@ -115,7 +116,7 @@ TEST(Identity, ASocketsMemoryByNameAndByFd) {
   }
 }
 
-// By a message over a connection, of memory that came by name before; and the other way round.
+// The memory comes in a message after it was opened by name, or the other way round.
 TEST(Identity, ByMessage) {
   for (const bool name_first : {true, false}) {
     IN_CHILD([name_first] {
@@ -142,7 +143,8 @@ TEST(Identity, ByMessage) {
         CHECK_EQ(recv(names[1], &over, 1, 0), 0);
         tenon_message_release(message);
         tenon_connection_release(connection);
-        // In order: the arena's segment is lent still, and with it its name.
+        // The child ends with exit() and not with _exit(), because the arena's segment is still
+        // lent and so still has its name.
         exit(fault::g_failures == 0 ? 0 : 1);
       });
       close(ends[1]);
@@ -196,7 +198,7 @@ TEST(Identity, ReadOnlyAndWritableAreTwo) {
       CHECK(shows_pattern(reader, 5));
       tenon_storage_release(writable);
       CHECK(shows_pattern(reader, 5));
-      // The writable one anew while the reader stays.
+      // The writable storage is opened again while the read-only one stays.
       writable = open_name(handle);
       CHECK(!tenon_storage_is_read_only(writable) && are_two_of_one_memory(writable, reader));
       for (tenon_storage* each : {reader, reader_too, writable}) tenon_storage_release(each);
@@ -221,7 +223,7 @@ TEST(Identity, PrivateOpensAreNeverShared) {
         CHECK(!tenon_storage_same_memory(storages.back(), shared));
       }
     }
-    // Nor do they stand in the way of a later shared one.
+    // Private openings do not get in the way of a later shared one.
     tenon_storage* again = open_name(lent.handle);
     CHECK(is_one(shared, again));
     tenon_storage_release(again);
@@ -253,7 +255,7 @@ TEST(Identity, RangesOfOneFileShareAMapping) {
   });
 }
 
-// A file that grew is opened as large as it is by now.
+// A file that has grown is opened with its new size.
 TEST(Identity, AFileThatGrew) {
   IN_CHILD([] {
     const Folder folder;

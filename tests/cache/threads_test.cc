@@ -1,5 +1,5 @@
-// Threads that open and let go of the same and of different names at once: one object while anybody
-// holds it, none when nobody does.
+// Threads open and release the same name and different names at the same time. There is one object
+// while any thread holds it, and none afterwards.
 #include <atomic>
 
 #include "filename/agent.h"
@@ -38,7 +38,7 @@ TEST(Threads, OneName) {
           const tenon_access access =
               (round + id) % 5 == 0 ? TENON_ACCESS_READ_ONLY : TENON_ACCESS_AUTO;
           tenon_storage* storage = open_name(handle, TENON_OPEN_ALLOW_UNSEALED, access);
-          // While it is held there is no other.
+          // While this thread holds the storage, the name gives no other object.
           tenon_storage* again = open_name(handle, TENON_OPEN_ALLOW_UNSEALED, access);
           CHECK(storage == again && tenon_storage_id(storage) == tenon_storage_id(again));
           CHECK(static_cast<const unsigned char*>(tenon_storage_data(storage))[4999] ==
@@ -79,7 +79,7 @@ TEST(Threads, ManyNames) {
   });
 }
 
-// Makers and their own sweeps.
+// Each thread makes files, lends and releases them, and sweeps the directory.
 TEST(Threads, CreateLendAndRelease) {
   IN_CHILD([] {
     const Folder folder;
@@ -101,7 +101,8 @@ TEST(Threads, CreateLendAndRelease) {
   });
 }
 
-// The first lends of one segment at once: one name comes of it.
+// Several threads lend storages of one segment for the first time, at the same moment. The segment
+// gets one name.
 TEST(Threads, OneSegmentsName) {
   IN_CHILD([] {
     const Folder folder;
@@ -123,7 +124,7 @@ TEST(Threads, OneSegmentsName) {
   });
 }
 
-// Lending, letting go of segments and borrowing from oneself, all at once.
+// Threads lend, release segments, and borrow from their own process, all at the same time.
 TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
   IN_CHILD([] {
     const Folder folder;
@@ -140,14 +141,14 @@ TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
         tenon_storage_release(opened);
         tenon_storage_release(storage);
         if (id == 0) (void)tenon_storage_trim();
-        // Whatever it comes to now, it is an answer.
+        // The name may still be there or not. Either answer is right.
         tenon_storage* late = nullptr;
         (void)try_open(handle, &late, 0);
         tenon_storage_release(late);
       }
     });
-    // The names' thread may be the last to let go of what it was asked for, and a trim takes only
-    // what nobody holds.
+    // The thread that serves names may release a segment last, and a trim frees only segments that
+    // nobody holds.
     CHECK(soon([&] {
       (void)tenon_storage_trim();
       return folder.empty() && fault::count_memfd_mappings() == 0;
@@ -155,7 +156,8 @@ TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
   });
 }
 
-// A weak reference against the last release, of what came by name.
+// A weak reference is locked while another thread makes the last release of a storage that was
+// opened by name.
 TEST(Threads, WeakReferences) {
   IN_CHILD([] {
     const Folder folder;

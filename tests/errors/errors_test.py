@@ -1,10 +1,10 @@
-"""Compares docs/guides/errors.md with the library: makes every error of the page.
+"""Compares docs/guides/errors.md with the library, by making every error of the page.
 
 usage: errors_test.py            every error of the page, through the Python package
        errors_test.py PROGRAM    those that PROGRAM prints, a show_errors of cpp, rust or go
 
 A line `<!-- error: ID -->` announces a block of the page. A message is one line, and a block may
-wrap it. Numbers of a block stand for any number, and `...` for any text.
+wrap it. A number in a block stands for any number, and `...` stands for any text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROW = re.compile(
 
 @dataclass
 class Entry:
-    """What the page says of an error: its code, or Python's class, and its text."""
+    """Holds what the page says of an error: its code, or Python's class, and its text."""
 
     code: str
     text: str
@@ -75,13 +75,13 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def compare(name: str, entry: Entry, code: str, text: str) -> list[str]:
-    """What is wrong, as lines."""
+    """Returns what is wrong, as lines."""
     wrong = []
     if code != entry.code:
         wrong.append(f"{name}: the page says {entry.code}, and it is {code}")
     if not matches(entry.text, text):
         wrong.append(f"{name}: the page has\n  {entry.text}\nand the library says\n  {text}")
-    # The comparison itself: without a word the page's text is another one.
+    # This tests the comparison itself: if a word is left out, the texts must differ.
     words = entry.text.split(" ")
     for missing in (0, len(words) // 2, len(words) - 1):
         if matches(" ".join(words[:missing] + words[missing + 1 :]), text):
@@ -107,7 +107,7 @@ def report(call: Callable[[], object]) -> NoReturn:
 
 
 def make(name: str) -> dict[str, str]:
-    """Makes a mistake in a child."""
+    """Makes a mistake in a child. Returns its error, or why it cannot be made."""
     import mistakes
 
     read, write = os.pipe()
@@ -131,7 +131,7 @@ def make(name: str) -> dict[str, str]:
 
 
 def check_table() -> list[str]:
-    """The page's table of codes, which names them in each language."""
+    """Compares the page's table of codes with the names in each language."""
     import tenon.error
     from tenon._native import ffi, lib
 

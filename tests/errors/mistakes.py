@@ -1,6 +1,6 @@
-"""The mistakes of docs/guides/errors.md: each function makes one, by the id that the page gives it.
+"""Makes the mistakes of docs/guides/errors.md. Each function has the id that the page gives it.
 
-A function raises the error of the page. errors_test.py runs it in a child process of its own.
+A function raises the error of the page. errors_test.py runs each function in a child process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def mistake(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def take_all_fds() -> list[int]:
-    """Lowers the limit of open files, and opens as many as are left."""
+    """Lowers the limit of open files, and uses up all fds."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
     fds: list[int] = []
@@ -48,7 +48,7 @@ def take_all_fds() -> list[int]:
 
 
 def without_fds(call: Callable[[], object]) -> None:
-    """Lets go of the fds afterwards: the exception's text needs none, but Python's report may."""
+    """Calls with no fd left. Closes the fds afterwards, because Python's traceback may need one."""
     fds = take_all_fds()
     try:
         call()
@@ -58,7 +58,7 @@ def without_fds(call: Callable[[], object]) -> None:
 
 
 def in_child(work: Callable[[], bytes], *, killed: bool = False) -> bytes:
-    """What a child process gives, which has ended when this returns."""
+    """Runs `work` in a child process. Returns what `work` gives, after the child has ended."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -79,7 +79,7 @@ def need_root() -> None:
 
 
 def pickled() -> bytes:
-    """What multiprocessing writes into its pipes for a tensor."""
+    """Returns what multiprocessing writes into its pipes for a tensor."""
     return bytes(ForkingPickler.dumps(tenon.zeros((2,))))
 
 
@@ -115,7 +115,8 @@ def arena_full() -> None:
     lender, borrower = tenon.pair()
     child = os.fork()
     if child == 0:
-        # Only its parent's socket is used: a connection belongs to the process that made it.
+        # The child closes its copy of the lender's socket, and makes its own connection over the
+        # other socket, because a connection belongs to the process that made it.
         os.close(lender.fileno())
         end = tenon.Connection(socket.socket(fileno=os.dup(borrower.fileno())))
         kept = end.recv()
@@ -145,7 +146,7 @@ def over_limit() -> None:
 
 @mistake
 def unsealed() -> None:
-    with tempfile.TemporaryFile(dir="/dev/shm") as file:  # as PyTorch's memory is
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:  # unsealed, as PyTorch's memory is
         file.truncate(4096)
         tenon.open_fd(file.fileno(), 4096)
 
@@ -163,7 +164,7 @@ def other_user() -> None:
     child = os.fork()
     if child == 0:
         os.setuid(NOBODY)
-        left, right = socket.socketpair()  # the kernel keeps who made it
+        left, right = socket.socketpair()  # the kernel records the maker
         socket.send_fds(theirs, [b"x"], [left.fileno()])
         signal.pause()
         right.close()
@@ -181,7 +182,7 @@ def other_user_name() -> None:
     kept = tenon.zeros((4,), filename=tenon.Filename(prefix="tenon-errors-"))
     name = kept.storage.share_filename().name
     os.setuid(NOBODY)
-    child = os.fork()  # for this process holds the memory already
+    child = os.fork()  # because this process already holds the memory
     if child == 0:
         raise_as_this_process(lambda: tenon.open_filename(name, 16, allow_unsealed=True))
     take_over(child)
@@ -400,13 +401,13 @@ def no_library() -> None:
 
 
 def raise_as_this_process(call: Callable[[], object]) -> None:
-    """For a child of a mistake: reports the error and ends."""
+    """Reports the error of a call and ends the process. A child of a mistake calls this."""
     from errors_test import report
 
     report(call)
 
 
 def take_over(child: int) -> None:
-    """For its parent, which has nothing to report."""
+    """Waits for the child and ends the process. The parent of such a child reports nothing."""
     os.waitpid(child, 0)
     os._exit(0)

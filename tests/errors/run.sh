@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# usage: run.sh rust|go CHECK...: builds that show_errors, and runs CHECK with its path. Called by
-# CTest. Exits with 77, and says why, where the language is missing.
+# usage: run.sh rust|go CHECK...
+# CTest calls this script. It builds show_errors in that language, and runs CHECK with the path of
+# the program. The script says so and exits with 77 if the language is not installed.
 set -euo pipefail
 : "${TENON_SOURCE_DIR:?}" "${TENON_BUILD_DIR:?}"
 

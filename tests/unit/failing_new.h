@@ -1,15 +1,15 @@
-// Memory that fails when a test's thread says so. For the one source of a program, since it
-// replaces operator new.
+// Replaces operator new, so that allocations of a thread fail when its test says so. A program has
+// one operator new, so only a program with a single source may include this header.
 #pragma once
 
 #include <cstdlib>
 #include <new>
 
 namespace {
-thread_local long allocations_left = -1;  // < 0: any number
+thread_local long allocations_left = -1;  // negative: any number may succeed
 }
 
-// Not inlined: gcc would take free() after new for a mistake.
+// noinline: otherwise gcc warns that free() is called for memory of new.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (allocations_left == 0) throw std::bad_alloc();
   if (allocations_left > 0) --allocations_left;

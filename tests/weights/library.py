@@ -1,4 +1,7 @@
-"""Calls tenon/weights.h of the library TENON_TEST_LIBRARY, without the Python wrapper."""
+"""Calls tenon/weights.h of the library TENON_TEST_LIBRARY, without the Python package.
+
+torch_cases.py uses this module.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 
 
 class Spec(c.Structure):
-    """tenon_value_tensor_spec."""
+    """Mirrors tenon_value_tensor_spec."""
 
     _fields_ = [
         ("struct_size", c.c_size_t),
@@ -33,7 +36,7 @@ class Spec(c.Structure):
 
 
 class ImportOptions(c.Structure):
-    """The beginning of tenon_import_options. The rest stays zero."""
+    """Mirrors the beginning of tenon_import_options. The rest stays zero."""
 
     _fields_ = [
         ("struct_size", c.c_size_t),
@@ -56,7 +59,7 @@ _LIBRARY.tenon_storage_nbytes.restype = c.c_uint64
 
 
 class TenonError(Exception):
-    """The name of the code, and the message."""
+    """Carries the name of the error's code, and its message."""
 
 
 def _call(name: str, *arguments: object) -> None:
@@ -73,7 +76,7 @@ def _numbers(values: tuple[int, ...]) -> c.Array[c.c_int64]:
 
 
 class Tensor:
-    """A value of kind tensor."""
+    """Wraps a value of kind tensor."""
 
     def __init__(self, handle: c.c_void_p):
         self.handle = handle
@@ -118,7 +121,7 @@ class Tensor:
         return int(_LIBRARY.tenon_storage_data(c.c_void_p(self.storage)) or 0) + self.storage_offset
 
     def data(self) -> bytes:
-        """The bytes from the beginning of the tensor's storage on."""
+        """Returns the bytes from the beginning of the tensor's storage on."""
         nbytes = _LIBRARY.tenon_storage_nbytes(c.c_void_p(self.storage)) - self.storage_offset
         return c.string_at(self.address(), nbytes)
 
@@ -127,7 +130,7 @@ class Tensor:
 
 
 class Weights:
-    """A tenon_weights."""
+    """Wraps a tenon_weights."""
 
     def __init__(self, path: Path, tensors: int = 0, check: int = 0):
         self.handle = c.c_void_p()

@@ -1,6 +1,6 @@
-"""Programs that torch.export saved, with weights that Tenon replaced, loaded and run by PyTorch.
+"""Tests programs that torch.export saved: Tenon replaces weights, and PyTorch runs the result.
 
-Run by weights_test.py.
+weights_test.py starts this file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TYPE_NUMBERS = {dtype: number for number, dtype in enumerate(TYPES)} | {
 
 
 class Net(torch.nn.Module):
-    """Parameters of which two are one, buffers with views and without elements, and constants."""
+    """Has two parameters that are one, buffers with views and without elements, and constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def raw(tensor: torch.Tensor) -> bytes:
 
 
 def given(tensor: torch.Tensor) -> Tensor:
-    """A tensor of PyTorch as one of Tenon, with its strides."""
+    """Makes a tensor of Tenon with the bytes and the strides of a tensor of PyTorch."""
     storage = torch.tensor([], dtype=tensor.dtype).set_(tensor.detach().untyped_storage())
     return Tensor.of(
         raw(storage),
@@ -83,7 +83,7 @@ def given(tensor: torch.Tensor) -> Tensor:
 
 
 def seen(tensor: Tensor) -> torch.Tensor:
-    """What Tenon gave, as PyTorch sees it."""
+    """Makes a tensor of PyTorch from what Tenon gave."""
     dtype = {number: dtype for dtype, number in TYPE_NUMBERS.items()}[tensor.scalar_type]
     if 0 in tensor.sizes:
         return torch.empty(tensor.sizes, dtype=dtype)
@@ -99,7 +99,7 @@ def records(path: Path) -> dict[str, bytes]:
 
 
 class Case(unittest.TestCase):
-    """A folder, and a program in it."""
+    """Makes a folder with a program in it."""
 
     net: Net
     folder: Path
@@ -132,7 +132,7 @@ class Case(unittest.TestCase):
         self.assertRegex(caught.exception.args[1], words)
 
     def changed(self, name: str, change: Any) -> Path:
-        """The program with a record changed by change(bytes)."""
+        """Returns the path of the program with one record replaced by change(its bytes)."""
         path = self.folder / "changed.pt2"
         with zipfile.ZipFile(self.program) as old, zipfile.ZipFile(path, "w") as new:
             for entry in old.infolist():
@@ -144,7 +144,7 @@ class Case(unittest.TestCase):
 
 
 class Newest(Case):
-    """The form of the newest PyTorch: records with the bytes of storages, and lists in JSON."""
+    """Tests the form of the newest PyTorch: records with bytes of storages, and lists in JSON."""
 
     def test_reads_every_weight(self) -> None:
         program = torch.export.load(self.program)
@@ -183,7 +183,7 @@ class Newest(Case):
             if name in ("row", "expanded", "tied.weight"):
                 continue
             if name == "first.weight":
-                tensor = tensor.t().contiguous().t()  # another layout than that of the file
+                tensor = tensor.t().contiguous().t()  # a layout that the file does not have
             weights[name] = given(tensor)
         self.assertTrue(torch.equal(seen(kept), self.net.first.weight))
         self.assertTrue(torch.equal(seen(weights["tied.weight"]), other.first.weight))
@@ -192,7 +192,7 @@ class Newest(Case):
         weights.rewrite(path)
         loaded = torch.export.load(path)
         with torch.no_grad():
-            # The program has the literal [1.5, 2.5, 3.5] as a constant, too.
+            # The program also has the literal [1.5, 2.5, 3.5] as a constant.
             self.assertTrue(torch.equal(loaded.module()(self.example), other(self.example)))
         for name, tensor in other.state_dict().items():
             self.assertTrue(torch.equal(loaded.state_dict[name], tensor), name)
@@ -354,10 +354,10 @@ class Newest(Case):
 
 
 class First(Case):
-    """The form of PyTorch 2.6: a zip archive without a folder, with two files of torch.save."""
+    """Tests the form of PyTorch 2.6: a zip archive without a folder, with two torch.save files."""
 
     def write(self, compression: int = zipfile.ZIP_STORED, version: str = "8.2") -> Path:
-        """As torch.export.save of PyTorch 2.6 puts such a file together."""
+        """Writes such a file as torch.export.save of PyTorch 2.6 does."""
         path = self.folder / "first.pt2"
         with zipfile.ZipFile(path, "w", compression) as archive:
             archive.writestr("serialized_exported_program.json", json.dumps({"graph_module": {}}))
@@ -422,9 +422,9 @@ class First(Case):
 
 
 class Second(unittest.TestCase):
-    """torch-2.8.0.pt2, which torch.export.save of PyTorch 2.8 wrote.
+    """Tests torch-2.8.0.pt2, which torch.export.save of PyTorch 2.8 wrote.
 
-    Today's PyTorch still runs it.
+    The newest PyTorch still runs it.
     """
 
     def test_new_weights_run_in_pytorch(self) -> None:
@@ -445,7 +445,7 @@ class Second(unittest.TestCase):
 
 
 class ExecuTorch(unittest.TestCase):
-    """executorch-1.5.1.ptd, which FlatTensorSerializer of ExecuTorch 1.5.1 wrote."""
+    """Tests executorch-1.5.1.ptd, which FlatTensorSerializer of ExecuTorch 1.5.1 wrote."""
 
     path = GOLDEN / "executorch-1.5.1.ptd"
 
@@ -471,7 +471,7 @@ class ExecuTorch(unittest.TestCase):
             weights.rewrite(Path("/nowhere"))
 
     def test_every_broken_byte(self) -> None:
-        """A file with one byte changed is read or refused."""
+        """Changes one byte at a time. The file is then read or refused, and nothing crashes."""
         good = self.path.read_bytes()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "broken.ptd")

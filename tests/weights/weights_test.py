@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Starts torch_cases.py in the newest PyTorch's Python.
+"""Starts torch_cases.py with the Python of the newest PyTorch. CTest runs this file.
 
-Exit status 77: there is no such PyTorch.
+Exit status 77 means that there is no such PyTorch.
 """
 
 from __future__ import annotations

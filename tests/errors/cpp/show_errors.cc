@@ -1,5 +1,5 @@
 // Prints the text of some errors as the C++ wrapper gives it. A line has an id of
-// docs/guides/errors.md, a tab, the code, a tab and what().
+// docs/guides/errors.md, a tab, the code, a tab and what(). errors_test.py reads the lines.
 // usage: show_errors FILE, which is no archive
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -23,7 +23,7 @@ void show(const char* id, const std::function<void()>& mistake) {
   }
 }
 
-// A connection whose other end was closed.
+// Receives from a connection whose other end was closed.
 void receive_from_nobody() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return;
@@ -35,7 +35,7 @@ void receive_from_nobody() {
 void connect_a_listening_socket() {
   const int listening = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
-  address.sun_family = AF_UNIX;  // with no name: the kernel chooses one
+  address.sun_family = AF_UNIX;  // no name, so the kernel chooses one
   if (bind(listening, reinterpret_cast<const sockaddr*>(&address),
            offsetof(sockaddr_un, sun_path)) != 0)
     return;

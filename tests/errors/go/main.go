@@ -1,5 +1,5 @@
 // Prints the text of some errors as the Go wrapper gives it. A line has an id of
-// docs/guides/errors.md, a tab, the code, a tab and Error().
+// docs/guides/errors.md, a tab, the code, a tab and Error(). errors_test.py reads the lines.
 // usage: show_errors FILE, which is no archive
 package main
 
@@ -30,7 +30,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// A connection whose other end was closed.
+// receiveFromNobody receives from a connection whose other end was closed.
 func receiveFromNobody() error {
 	ends := must(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))
 	connection := must(tenon.NewConnection(ends[0], nil))
@@ -43,7 +43,7 @@ func receiveFromNobody() error {
 func connectAListeningSocket() error {
 	listening := must(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))
 	defer syscall.Close(listening)
-	name := fmt.Sprintf("@tenon-show-errors-%d", os.Getpid()) // of no file
+	name := fmt.Sprintf("@tenon-show-errors-%d", os.Getpid()) // the name of no file
 	if err := syscall.Bind(listening, &syscall.SockaddrUnix{Name: name}); err != nil {
 		log.Fatal(err)
 	}

@@ -1,5 +1,6 @@
 //! Prints the text of some errors as the Rust wrapper gives it. A line has an id of
-//! docs/guides/errors.md, a tab, the code, a tab and the error's Display.
+//! docs/guides/errors.md, a tab, the code, a tab and the error's Display. errors_test.py reads the
+//! lines.
 //! usage: show_errors FILE, which is no archive
 
 use std::os::linux::net::SocketAddrExt;
@@ -21,7 +22,7 @@ fn show<T>(id: &str, mistake: impl FnOnce() -> Result<T, Error>) -> bool {
     }
 }
 
-/// A connection whose other end was closed.
+/// Receives from a connection whose other end was closed.
 fn receive_from_nobody() -> Result<(), Error> {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
     let connection = Connection::from_stream(ours)?;

@@ -1,4 +1,4 @@
-// CRC-32: each way to make it against the definition, bit by bit.
+// These tests compare each implementation of CRC-32 with the definition, bit by bit.
 #include "archive/crc32.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ namespace {
 
 using Octets = std::vector<unsigned char>;
 
-// A table of one byte, made from the polynomial: too simple to be wrong.
+// Computes the CRC with a table of one byte, which is made from the polynomial. This is so simple
+// that it serves as the reference.
 uint32_t by_table(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> made{};
@@ -66,7 +67,8 @@ TEST(Crc32, EveryLengthAtEveryAlignment) {
   constexpr size_t kLongest = 2100;
   const Octets bytes = octet_noise(kLongest + 64, 1);
   for (size_t offset = 0; offset < 64; ++offset) {
-    // Length by length from one state of the table, so that this takes no square of the length.
+    // The expected value of each length follows from that of the length before, so that the test
+    // does not take quadratic time.
     uint32_t expected = by_table(0x12345678, nullptr, 0);
     for (size_t nbytes = 0; nbytes <= kLongest; ++nbytes) {
       if (nbytes > 0) expected = by_table(expected, &bytes[offset + nbytes - 1], 1);
@@ -79,7 +81,7 @@ TEST(Crc32, EveryLengthAtEveryAlignment) {
   }
 }
 
-// Bytes next to the range are not read: under a sanitizer this fails if they are.
+// The functions read no byte next to the range. A sanitizer fails this test if they do.
 TEST(Crc32, NothingBesideIsRead) {
   for (const size_t nbytes : {size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{511},
                               size_t{1024}, size_t{4096}}) {

@@ -1,3 +1,5 @@
+// These tests check what an import says of a file that is not a module archive: the kind of the
+// file, and what to do with it.
 #include "archive/file_kind.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +50,7 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
   EXPECT_EQ(file_kind({}, 0), "empty: the file has no bytes. Copy or download it again");
   for (const char* text : {"hello", "<", "{}", "version 3", "\x80", "\x80\x09"})
     EXPECT_EQ(kind_of(text), "") << text;
-  // A length that the file does not have is no safetensors' length.
+  // The length in this file is larger than the file, so the file is not taken for safetensors.
   EXPECT_EQ(kind_of(safetensors, 60), "");
 }
 

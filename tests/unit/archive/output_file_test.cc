@@ -1,5 +1,5 @@
-// A file that appears whole or not at all: what is there before, between and after, whatever goes
-// wrong.
+// An output file appears completely or not at all. These tests check what a reader finds before,
+// between and after the steps, whatever goes wrong.
 #include "os/output_file.h"
 
 #include <fcntl.h>
@@ -35,7 +35,8 @@ mode_t mode_of(const std::string& path) {
   return info.st_mode & 07777;
 }
 
-// Both ways to make one: without a name, and, as where the file system cannot, with one.
+// Each test runs for both ways to write the file: without a name, and with a temporary name, as on
+// a file system that cannot make a file without a name.
 class Output : public ::testing::TestWithParam<bool> {
  protected:
   Result<OutputFile> create(const std::string& path) const {
@@ -44,7 +45,7 @@ class Output : public ::testing::TestWithParam<bool> {
   std::vector<std::string> names_while_written() const {
     return GetParam() ? std::vector<std::string>{"temporary"} : std::vector<std::string>{};
   }
-  // The directory's names, temporary ones all called so.
+  // Returns the names in the directory. Each temporary name is replaced by "temporary".
   std::vector<std::string> names() const {
     std::vector<std::string> all = folder_.names();
     for (std::string& each : all) {
@@ -104,7 +105,7 @@ TEST_P(Output, PermissionBits) {
     Result<OutputFile> replaced = create(path);
     if (GetParam()) {
       for (const std::string& name : folder_.names()) {
-        // Nobody else's before it is whole.
+        // No other user may read the file before it is complete.
         if (name.starts_with(".tenon")) EXPECT_EQ(mode_of(folder_ / name), 0600U);
       }
     }
@@ -185,7 +186,7 @@ TEST_P(Output, TheCurrentDirectory) {
   EXPECT_EQ(names(), std::vector<std::string>{"a.pt"});
 }
 
-// The limit's signal would end this process.
+// The signal of this limit would end the process, so the library must not let it come.
 TEST_P(Output, FileSizeLimit) {
   const std::string path = folder_ / "a.pt";
   put_file(path, "old");
@@ -208,7 +209,8 @@ TEST_P(Output, FileSizeLimit) {
   EXPECT_EQ(content_of(path), "old");
 }
 
-// What is locked is being written; what is not is a dead process's.
+// A locked temporary file is still being written. One without a lock belongs to a dead process, and
+// the next export removes it.
 TEST_P(Output, TheDeadAreSwept) {
   const std::string dead = ".tenon-export-0123456789abcdef0123456789abcdef";
   const std::string alive = ".tenon-export-00000000000000000000000000000000";
@@ -244,8 +246,8 @@ TEST_P(Output, AnotherExportIsNotSwept) {
   EXPECT_EQ(names(), (std::vector<std::string>{"a.pt", "b.pt"}));
 }
 
-// Many processes write one name at the same time, each sweeping: none loses its file, and the
-// winner's is whole.
+// Many processes write the same name at the same time, and each removes the files of dead
+// processes. No process loses its file, and the last file is complete.
 TEST_P(Output, ManyWritersOfOneName) {
   constexpr int kWriters = 8;
   std::vector<pid_t> children;

@@ -1,4 +1,5 @@
-// A file system without room: an error that names it, the old file as it was, nothing left behind.
+// This test fills a file system. The error names the limit and the path, the old file stays as it
+// was, and no temporary file is left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -27,7 +28,7 @@ bool put_setting(const char* path, const std::string& text) {
   return good;
 }
 
-// A tmpfs of 1 MiB over `where`, in a mount namespace of this process.
+// Mounts a tmpfs of 1 MiB over `where`, in a mount namespace of this process.
 bool mount_small_tmpfs(const std::string& where) {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();

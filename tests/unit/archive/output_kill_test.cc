@@ -1,5 +1,5 @@
-// kill -9 before and after every system call of an export: the name leads to the old file or to the
-// whole new one, and what is left beside it goes with the next export.
+// This test kills an export before and after each of its system calls. The name then leads to the
+// old file or to the complete new one, and the next export removes the temporary file.
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -31,8 +31,8 @@ bool write_new(const std::string& path, bool named) {
          output.value().commit(os::Durability::kFileAndDirectory).is_ok();
 }
 
-// A traced child that writes the file; killed at its stop number `last`, of which each system call
-// has one before and one after. False: it came to its end before that.
+// Writes the file in a traced child, and kills the child at its stop number `last`. The child stops
+// once before and once after each system call. Returns false if the child ended before that stop.
 bool write_and_kill(const std::string& path, bool named, int last) {
   const pid_t child = fork();
   EXPECT_GE(child, 0);
@@ -79,13 +79,14 @@ TEST_P(OutputKill, AtEverySystemCall) {
     old_files += text == "old" ? 1 : 0;
     ASSERT_LE(folder.names().size(), 2U);
     left_behind += folder.names().size() == 2 ? 1 : 0;
-    // The next export of another name, which fails: that much is enough.
+    // The next export removes the temporary file, also if it writes another name and is never
+    // committed.
     (void)OutputFile::create(folder / "b.pt");
     ASSERT_EQ(folder.names(), std::vector<std::string>{"a.pt"});
     ASSERT_EQ(content_of(path), text);
   }
-  // Before its first call and after its last there is something to see too, or this test looked at
-  // nothing.
+  // The child was killed at many stops, and both the old file and a temporary file were found.
+  // Otherwise this test would prove nothing.
   EXPECT_GT(last, 40);
   EXPECT_GT(old_files, 20);
   EXPECT_LT(old_files, last);

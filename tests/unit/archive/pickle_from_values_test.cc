@@ -1,3 +1,4 @@
+// These tests check the pickles that pickle_from_values.h writes, opcode by opcode.
 #include "archive/pickle_from_values.h"
 
 #include <gtest/gtest.h>
@@ -127,7 +128,7 @@ TEST(PickleFromValues, ListsAndDicts) {
       << wrong.message();
 }
 
-// The 22 bytes that a module needs at least.
+// The smallest modules need 22 bytes.
 TEST(PickleFromValues, TheSmallestModule) {
   EXPECT_EQ(written(Value::object("__torch__.M")),
             proto2("c__torch__\nM\n" + memo_put(0) + ")\x81}(ub"));
@@ -159,7 +160,7 @@ TEST(PickleFromValues, StoragesOnceAndInOrder) {
   EXPECT_EQ(value::difference(*root, *again.value().root), std::nullopt);
 }
 
-// Past number 255 the memo's opcodes are the long ones.
+// A memo number above 255 needs the long opcodes.
 TEST(PickleFromValues, LongMemo) {
   std::vector<ValueRef> items(600);
   for (size_t i = 0; i < items.size(); ++i)
@@ -219,7 +220,7 @@ TEST(PickleFromValues, WhatCannotBeWritten) {
   refused(Value::of_tensor(std::move(csc).value()), Code::kUnsupported, "sparse_csc");
 }
 
-// 60 tuples of the tuple before, twice.
+// Each of 60 tuples holds the tuple before it twice. The pickle must not repeat them.
 TEST(PickleFromValues, ABombStaysSmall) {
   ValueRef value = Value::tuple({});
   for (int i = 0; i < 60; ++i) value = Value::tuple({value, value});

@@ -1,3 +1,5 @@
+// These tests check the tree of nodes that pickle_reader.h makes of a pickle, and that hostile
+// pickles are refused.
 #include "archive/pickle_reader.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +20,7 @@ Result<PickleTree> read_tree(const Bytes& content, const PickleReadOptions& opti
   return read_pickle(content, options);
 }
 
-// Every scalar opcode of the module dialect in one tuple.
+// The tuple contains every scalar opcode of the module dialect.
 TEST(PickleReader, Scalars) {
   const Bytes content = bytes_of(proto2("(N\x88\x89K\xffM\x01\x02J\xfe\xff\xff\xff\x8a\x08" +
                                         std::string("\0\0\0\0\0\1\0\0", 8) + "G\x3f\xf8" +
@@ -103,8 +105,8 @@ TEST(PickleReader, WhatFollowsStopIsNotRead) {
 }
 
 TEST(PickleReader, GeneralDialect) {
-  // Frame, short texts, memoize, stack global, bytes of each width, a set, a frozen set, keyword
-  // arguments, integers of other widths.
+  // The pickle has a frame, short texts, MEMOIZE, STACK_GLOBAL, bytes of each width, a set, a
+  // frozen set, keyword arguments, and integers of other widths.
   const std::string body =
       "\x8c\x03"
       "abc\x94\x8c\x01x\x93"
@@ -150,8 +152,8 @@ TEST(PickleReader, OnlyWhatPyTorchReadsIsInAModuleArchive) {
   expect_error(read_tree(short_long).status(), Code::kUnsupported, "PyTorch reads 8");
 }
 
-// A name and bytes of what no pickler writes. Nothing may be read past the end, which the copies on
-// the heap let a sanitizer see.
+// Each case has a name, and bytes that no pickler writes. The bytes are copied to the heap, so that
+// a sanitizer sees a read past their end.
 TEST(PickleReader, Hostile) {
   struct Case {
     const char* what;
@@ -279,7 +281,7 @@ TEST(PickleReader, Limits) {
   expect_limit(bytes_of(proto2("cx\nabcd\n")), options, "max_name_nbytes");
 }
 
-// A number that a file chooses costs no memory and no time by being large.
+// A file chooses the numbers of its memo. A large number must cost no memory and no time.
 TEST(PickleReader, SparseMemo) {
   const Bytes content =
       bytes_of(proto2("]r\xff\xff\xff\xff(Nq\x07tq\x03j\xff\xff\xff\xffh\x07h\x03\x87\x86\x86"));
@@ -287,8 +289,8 @@ TEST(PickleReader, SparseMemo) {
   ASSERT_TRUE(result.is_ok()) << result.status().message();
 }
 
-// Their children are in one array: a list that grows must move where another has grown behind it,
-// and take everything along.
+// The children of all lists are in one array. A list must move with all its children when it grows
+// after another list has grown behind it.
 TEST(PickleReader, ListsGrowInTurns) {
   constexpr int kLists = 3;
   std::string body = "(";
@@ -316,7 +318,7 @@ TEST(PickleReader, ListsGrowInTurns) {
   }
 }
 
-// 60 lists of the list before, twice: 2^60 lists if each were copied.
+// Each of 60 tuples holds the one before it twice. A reader that copied them would make 2^60.
 TEST(PickleReader, AMemoBombStaysSmall) {
   std::string body = "]q" + kNul;
   for (int i = 0; i < 60; ++i)
@@ -338,7 +340,7 @@ TEST(PickleReader, EveryOpcodeHasAName) {
   EXPECT_EQ(named, 68);
 }
 
-// Whatever is cut off the end of a good pickle, or changed in it, an answer comes.
+// A pickle that was cut short or changed is read or refused, and the reader never crashes.
 TEST(PickleReader, CutAndFlipped) {
   const std::string good = proto2("c__torch__\nM\n)\x81}(" + str("w") + tensor(storage("0", 6), 6) +
                                   str("l") + "](K\x01K\x02" + "eub");

@@ -1,3 +1,4 @@
+// These tests check the names and tensors that pickle_state_dict.h finds in a state dict.
 #include "archive/pickle_state_dict.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ TEST(PickleStateDict, NamesOfWhatIsNested) {
   EXPECT_EQ(result.value().n_others, 3U);
 }
 
-// torch.load takes equal keys for one storage, however often they are spelled out.
+// torch.load makes one storage of equal keys, however often a pickle spells them out.
 TEST(PickleStateDict, StoragesByKey) {
   Storages storages;
   Result<StateDict> result = state_dict(
@@ -110,7 +111,7 @@ TEST(PickleStateDict, Refused) {
                "max_depth");
 }
 
-// One tensor with 2^40 names.
+// This pickle gives 2^40 names to one tensor.
 TEST(PickleStateDict, AMemoBombHasALimit) {
   std::string body = "(" + kOne + "tq" + kNul;
   for (int i = 0; i < 40; ++i) {

@@ -1,4 +1,5 @@
-// Pickles written by hand, and storages for the tensors in them.
+// The tests of pickles use these functions to write pickles by hand, and to make storages for the
+// tensors in the pickles.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ namespace tenon::archive::test {
 
 using Bytes = std::vector<std::byte>;
 
-// The characters of a literal, NULs and all: bytes("\x80\x02N.").
+// Returns all characters of a literal, NULs included: bytes("\x80\x02N.").
 template <size_t n>
 Bytes bytes(const char (&literal)[n]) {
   Bytes out(n - 1);
@@ -49,7 +50,7 @@ inline std::string u64(uint64_t value) {
   return u32(static_cast<uint32_t>(value)) + u32(static_cast<uint32_t>(value >> 32));
 }
 
-// BINUNICODE without a memo.
+// Writes the opcode BINUNICODE, without a memo.
 inline std::string str(std::string_view text) {
   return "X" + u32(static_cast<uint32_t>(text.size())) + std::string(text);
 }
@@ -66,7 +67,7 @@ inline std::string memo_get(uint8_t number) {
 
 inline std::string proto2(const std::string& body) { return "\x80\x02" + body + "."; }
 
-// A storage as PyTorch spells it out, without its memo.
+// Writes a storage in the way in which PyTorch spells it out, without its memo.
 inline std::string storage(std::string_view key, uint8_t numel,
                            std::string_view type = "FloatStorage",
                            std::string_view device = "cpu") {
@@ -76,7 +77,7 @@ inline std::string storage(std::string_view key, uint8_t numel,
 
 inline const std::string kHooks = "ccollections\nOrderedDict\n)R";
 
-// A contiguous tensor of one dimension over `storage`.
+// Writes a contiguous tensor of one dimension over `storage`.
 inline std::string tensor(const std::string& storage, uint8_t numel) {
   return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K" + std::string(1, '\0') + "(K" +
          static_cast<char>(numel) + "t(K\x01t\x89" + kHooks + "tR";
@@ -95,7 +96,7 @@ inline void expect_error(const Status& status, Code code, std::string_view part)
   EXPECT_FALSE(status.detail("offset").empty()) << status.message();
 }
 
-// A new storage for each call, filled with what its key says.
+// Makes a new storage for each call. Each byte of the storage is the first character of its key.
 class Storages {
  public:
   FindStorage finder() {
@@ -117,7 +118,7 @@ class Storages {
   std::vector<std::string> calls;
 };
 
-// Bytes to values, whatever fails.
+// Reads a pickle and makes its values. Returns the error of whichever step fails first.
 inline Result<UnpickledValue> unpickle(const std::string& pickle, Storages* storages = nullptr,
                                        ToValuesOptions options = {}) {
   const Bytes content = bytes_of(pickle);

@@ -1,3 +1,4 @@
+// These tests check the values that pickle_to_values.h makes of pickles. Wrong pickles are refused.
 #include "archive/pickle_to_values.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ using value::TensorLayout;
 using value::ValueKind;
 using value::ValueRef;
 
-// For what must be read.
+// Returns the value of a pickle that must be readable.
 ValueRef good(const std::string& body, Storages* storages = nullptr) {
   Result<UnpickledValue> result = unpickle(proto2(body), storages);
   EXPECT_TRUE(result.is_ok()) << result.status().message();
@@ -75,7 +76,7 @@ TEST(PickleToValues, TypedLists) {
   EXPECT_EQ((*dict->find("a"))->as_int(), 1);
 }
 
-// Versions 1 and 2 leave other lists bare: the code knows their types.
+// Versions 1 and 2 write lists of other types without a type, because the code knows the types.
 TEST(PickleToValues, BareContainersHaveNoType) {
   const ValueRef root = good("](" + str("a") + "}(K\x01Nu" + "e");
   EXPECT_FALSE(root->declared_type());
@@ -93,7 +94,7 @@ TEST(PickleToValues, SharedNodesAreOneValue) {
   EXPECT_EQ(items[0].get(), items[1].get());
   EXPECT_NE(items[0].get(), items[2].get());
   EXPECT_EQ(items[0]->as_tensor()->storage().get(), items[2]->as_tensor()->storage().get());
-  // The same key, spelled out again: torch.jit.load makes a storage of its own of it.
+  // This tensor spells the same key out again. torch.jit.load makes a second storage of it.
   EXPECT_NE(items[0]->as_tensor()->storage().get(), items[3]->as_tensor()->storage().get());
   EXPECT_EQ(items[4].get(), items[5].get());
   EXPECT_EQ(storages.calls.size(), 2U);
@@ -124,11 +125,11 @@ TEST(PickleToValues, ObjectsAndEnums) {
   const ValueRef& stateful = *module->attributes().find("s");
   ASSERT_TRUE(stateful->is_opaque());
   EXPECT_TRUE(stateful->state()->is(ValueKind::kTuple));
-  // A custom C++ class: a dict is its state, and not attributes.
+  // In an object of a custom C++ class a dict is the state, and does not hold the attributes.
   const ValueRef& packed = *module->attributes().find("q");
   ASSERT_TRUE(packed->is_opaque());
   EXPECT_TRUE(packed->state()->is(ValueKind::kDict));
-  // A tagged dict is what __getstate__ gave.
+  // A tagged dict is what __getstate__ returned.
   EXPECT_TRUE(good("c__torch__\nS\n)\x81" + tagged("}", "Dict[str, int]") + "b")->is_opaque());
 }
 
@@ -226,7 +227,7 @@ TEST(PickleToValues, BadTensors) {
   const std::string rest = "K" + kNul + "(K\x04t(K\x01t\x89" + kHooks;
   EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4), rest))).is_ok());
   expect_bad(v2(storage("0", 3), rest), Code::kCorrupt, "");  // more elements than the storage has
-  // Where those of other devices come to be the finder says.
+  // The finder decides where the storages of other devices go.
   for (const char* device : {"cuda:0", "cuda", "mps", "xpu:1", "hpu:0", "privateuseone:12"}) {
     EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4, "FloatStorage", device), rest))).is_ok())
         << device;
@@ -265,7 +266,7 @@ TEST(PickleToValues, BadTensors) {
              "_rebuild_device_tensor");
   expect_bad("ctorch._utils\n_rebuild_sparse_tensor\n(K\x03)\x89NNNtR", Code::kUnsupported,
              "layout");
-  // Parts within parts within parts end somewhere.
+  // A tensor may be wrapped only a limited number of times.
   std::string wrapped;
   std::string ends;
   for (int i = 0; i < 10; ++i) {
@@ -302,7 +303,7 @@ TEST(PickleToValues, Hostile) {
   expect_bad(tagged("K\x01", "int"), Code::kCorrupt, "expected a list or a dict");
   expect_bad("}(" + str("a") + "N" + str("a") + "Nu", Code::kCorrupt, "");
   expect_bad("}(]Nu", Code::kCorrupt, "");
-  // What is one thing is not two.
+  // A node that was read as one thing cannot be read as another thing.
   expect_bad("(]" + memo_put(0) + build("build_intlist", memo_get(0)) + "t", Code::kCorrupt,
              "taken for two things");
   expect_bad(
@@ -333,18 +334,18 @@ TEST(PickleToValues, Depth) {
   const Status deep = unpickle(proto2(nested(10)), nullptr, options).status();
   expect_error(deep, Code::kResourceExhausted, "max_depth");
   EXPECT_EQ(deep.detail("limit_value"), "10");
-  // Through a value that was read before at less depth.
+  // The shared value was first read at less depth. At its second place it is too deep.
   std::string shared = "(" + nested(6) + memo_put(0) + memo_get(0) + std::string(6, '\x85') + "t";
   expect_error(unpickle(proto2(shared), nullptr, options).status(), Code::kResourceExhausted,
                "max_depth");
-  // So many of them: no stack is used up, and what was made is freed.
+  // So many levels use up no stack, and the values that were made are freed.
   expect_error(unpickle(proto2(nested(200'000))).status(), Code::kResourceExhausted, "max_depth");
   ToValuesOptions deeper;
   deeper.limits.max_depth = 400'000;
   EXPECT_TRUE(unpickle(proto2(nested(200'000)), nullptr, deeper).is_ok());
 }
 
-// A short pickle that asks for much: refused by what it asks for, before it is made.
+// This short pickle asks for much memory. The limit refuses it before the memory is taken.
 TEST(PickleToValues, ManyNamesOfOne) {
   std::string body = "(c__torch__\n" + std::string(4000, 'M') + "\n" + memo_put(0) + "K\x01R";
   for (int i = 0; i < 200; ++i) body += memo_get(0) + "K\x01R";
@@ -356,7 +357,7 @@ TEST(PickleToValues, ManyNamesOfOne) {
 }
 
 TEST(PickleToValues, LongKeysOfManyDicts) {
-  // The key is text 0 of the memo.
+  // The key of every dict is the text with number 0 of the memo.
   const std::string length("\xa0\x0f\x00\x00", 4);
   std::string body = "(}X" + length + std::string(4000, 'k') + memo_put(0) + "K\x01s";
   for (int i = 0; i < 200; ++i) body += "}" + memo_get(0) + "K\x01s";

@@ -1,5 +1,5 @@
-// A zip file put together by hand, every field of which a test can set to what no writer would
-// write.
+// The tests of the zip reader build zip files by hand with RawZip. A test can set every field, also
+// to a value that no writer would write.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace tenon::archive::test {
 
 struct RawEntry {
   std::string name = {};
-  std::string data = {};  // as it lies in the file
+  std::string data = {};  // as the bytes lie in the file
   uint16_t flags = 0;
   uint16_t method = 0;
   std::string local_extra = {};
   std::string central_extra = {};
-  std::string after = {};  // the data: a descriptor
+  std::string after = {};  // the bytes behind the data: a descriptor
   uint16_t disk = 0;
-  // What is not set is what it should be.
+  // A field that is not set gets its right value.
   std::optional<std::string> local_name = {};
   std::optional<uint16_t> local_flags = {};
   std::optional<uint16_t> local_method = {};
@@ -40,11 +40,11 @@ struct RawEntry {
 
 struct RawZip {
   std::vector<RawEntry> entries = {};
-  std::string before = {};            // the first record
-  std::string before_directory = {};  // behind the last one
-  std::string before_end = {};        // behind the directory
-  std::string behind = {};            // the end record
-  std::string end64 = {};             // both records, in the place where they belong
+  std::string before = {};            // the bytes in front of the first record
+  std::string before_directory = {};  // the bytes behind the last record
+  std::string before_end = {};        // the bytes behind the directory
+  std::string behind = {};            // the bytes behind the end record
+  std::string end64 = {};  // both zip64 end records, which lie in front of the end record
   std::optional<uint16_t> count = {};
   std::optional<uint16_t> count_here = {};
   std::optional<uint16_t> disk = {};
@@ -116,7 +116,7 @@ struct RawZip {
   }
 };
 
-// A data descriptor.
+// Returns the bytes of a data descriptor.
 inline std::string descriptor(uint32_t crc, uint64_t stored, uint64_t nbytes, bool signature = true,
                               bool wide = false) {
   std::string text = {};
@@ -132,7 +132,7 @@ inline std::string descriptor(uint32_t crc, uint64_t stored, uint64_t nbytes, bo
   return text;
 }
 
-// A zip64 extra field.
+// Returns the bytes of a zip64 extra field.
 inline std::string wide_field(const std::vector<uint64_t>& numbers,
                               std::optional<uint16_t> length = {}) {
   std::string text = {};
@@ -146,7 +146,7 @@ struct RawEnd64 {
   uint64_t entries = 0;
   uint64_t directory_nbytes = 0;
   uint64_t directory_offset = 0;
-  uint64_t offset = 0;  // of this record
+  uint64_t offset = 0;  // the offset of this record
   uint64_t size = 44;
   uint32_t signature = zip::kEnd64Signature;
   uint32_t disk = 0;

@@ -1,4 +1,4 @@
-// Fds of every kind and functions of every manner as the place where an archive goes.
+// These tests write archives to fds of every kind, and to functions that behave in every way.
 #include "archive/sink.h"
 
 #include <fcntl.h>
@@ -58,7 +58,7 @@ TEST(FdSink, PipesAndSocketsWithSlowReaders) {
   }
 }
 
-// Neither end of a conversation is told by a signal.
+// A pipe or a socket that nobody reads gives an error, and no SIGPIPE.
 TEST(FdSink, NobodyReads) {
   const Bytes bytes = noise(1000);
   for (const bool was_blocked : {false, true}) {
@@ -86,7 +86,7 @@ TEST(FdSink, NobodyReads) {
   }
 }
 
-// A signal that waited before is the user's, and goes on waiting.
+// A SIGPIPE that was pending before the call belongs to the user, and stays pending.
 TEST(FdSink, ASignalThatWasPendingStays) {
   sigset_t pipe_signal;
   sigemptyset(&pipe_signal);
@@ -116,7 +116,7 @@ TEST(FdSink, AFileFromItsPositionOn) {
   EXPECT_OK(sink.write(view_of("tail")));
   const Bytes all = read_file(folder / "a");
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(all.data()), all.size()), "headtail");
-  // Over the limit, without its signal.
+  // Writing past the limit gives an error, and not the limit's signal.
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small{10, before.rlim_max};
@@ -160,8 +160,8 @@ TEST(CallbackSink, Answers) {
   }
 }
 
-// A user's function may throw: what was written is the sink's affair, and nothing here is left
-// behind.
+// A user's function may throw. The exception reaches the caller of finish(), and the writer leaks
+// nothing.
 TEST(CallbackSink, AFunctionThatThrows) {
   CallbackSink sink([](void*, const void*, size_t) -> int64_t { throw 7; }, nullptr);
   Result<ZipWriter> writer = ZipWriter::create(&sink);

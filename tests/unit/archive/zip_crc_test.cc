@@ -1,5 +1,5 @@
-// The places of a record's checksum, by which a record is changed where it lies, and archives
-// without a folder.
+// These tests find the places of a record's checksum, which a writer needs to change a record in
+// place. They also read archives without a folder.
 #include "archive/zip_crc.h"
 
 #include <cstring>
@@ -20,7 +20,8 @@ Bytes archive_of_two(size_t nbytes) {
   return sink.take();
 }
 
-// The writer puts the checksum of a short record into its header, and that of a long one behind it.
+// The writer puts the checksum of a short record in front of the record, and that of a long one
+// behind it.
 TEST(ZipCrc, ChangesARecordWhereItLies) {
   for (const size_t nbytes : {size_t{100}, size_t{ZipWriter::kCrcAheadUpTo} + 1}) {
     Bytes bytes = archive_of_two(nbytes);
@@ -48,7 +49,7 @@ TEST(ZipCrc, TellsThatTheFileChanged) {
   EXPECT_EQ(find_crc_places(OwnedBytes(bytes), record).status().code(), Code::kCorrupt);
 }
 
-// The same records, in an archive whose first file is in no folder.
+// The archive has the same records, but its first file lies in no folder.
 TEST(ZipCrc, ReadsAnArchiveWithoutAFolder) {
   Bytes bytes = archive_of_two(100);
   for (size_t i = 0; i + 8 < bytes.size(); ++i) {

@@ -1,4 +1,5 @@
-// Archives that Python's zipfile and PyTorch wrote (tests/golden/zip_golden.py), read whole.
+// These tests read complete archives that Python's zipfile and PyTorch wrote
+// (tests/golden/zip_golden.py).
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// Archives that no honest writer writes: each is refused for what is wrong with it, by name and
-// place.
+// These tests read archives that no honest writer writes. Each archive is refused, and the error
+// names what is wrong, the record and its place.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +13,8 @@ using namespace test;
 
 constexpr uint32_t kWide = 0xFFFFFFFF;
 
-// Three records, as good as any: stored, stored with a descriptor, stored.
+// Returns a good archive of three records. The second record has a data descriptor, and all are
+// stored without compression.
 RawZip good_zip() {
   RawZip zip;
   zip.entries = {{.name = "m/data.pkl", .data = "abc"},
@@ -30,8 +31,8 @@ struct HostileCase {
   const char* what;
   std::function<void(RawZip*)> change;
   Code code = Code::kCorrupt;
-  const char* message = "";  // a part of it
-  const char* record = "";   // of the details; empty: none
+  const char* message = "";  // a part of the message
+  const char* record = "";   // the record in the details; empty: none
 };
 
 void add_wide_second(RawZip* zip, const std::vector<uint64_t>& numbers) {
@@ -44,7 +45,7 @@ std::vector<HostileCase> hostile_cases() {
   const Code unsupported = Code::kUnsupported;
   const Code corrupt = Code::kCorrupt;
   return {
-      // The end.
+      // These cases change the end record.
       {"junk in front",
        [](RawZip* zip) {
          const RawZip plain = good_zip();
@@ -79,7 +80,7 @@ std::vector<HostileCase> hostile_cases() {
        "no directory entry"},
       {"a bad entry signature", [](RawZip* zip) { zip->entries[1].central_signature = 1; }, corrupt,
        "no directory entry"},
-      // The long end.
+      // These cases change the zip64 end record and its locator.
       {"a locator that leads nowhere",
        [](RawZip* zip) { zip->end64 = RawEnd64{.offset = UINT64_MAX}.text(); }, corrupt,
        "leads nowhere"},
@@ -127,7 +128,7 @@ std::vector<HostileCase> hostile_cases() {
                           .text();
        },
        corrupt, "does not lie before"},
-      // Names.
+      // These cases change names.
       {"a name twice", [](RawZip* zip) { zip->entries[2].name = "m/data.pkl"; }, corrupt, "twice",
        "m/data.pkl"},
       {"an empty name", [](RawZip* zip) { zip->entries[1].name = ""; }, corrupt, "empty", ""},
@@ -155,7 +156,7 @@ std::vector<HostileCase> hostile_cases() {
        Code::kResourceExhausted, "max_name_nbytes"},
       {"no directory", [](RawZip* zip) { zip->entries[0].name = "data.pkl"; }, corrupt,
        "not in a directory", "data.pkl"},
-      // Entries.
+      // These cases change entries of the directory.
       {"encrypted", [](RawZip* zip) { zip->entries[1].flags |= 1; }, unsupported, "encrypted",
        "m/data/0"},
       {"strongly encrypted", [](RawZip* zip) { zip->entries[1].flags |= 64; }, unsupported,
@@ -188,7 +189,7 @@ std::vector<HostileCase> hostile_cases() {
       {"2^63 bytes",
        [](RawZip* zip) { add_wide_second(zip, {uint64_t{1} << 63, uint64_t{1} << 63}); }, corrupt,
        "overlaps", "m/data/0"},
-      // Places.
+      // These cases change where records lie.
       {"a header behind the directory", [](RawZip* zip) { zip->entries[1].offset = 1 << 20; },
        corrupt, "overlaps", "m/data/0"},
       {"a header in the directory",
@@ -215,7 +216,7 @@ std::vector<HostileCase> hostile_cases() {
       {"an extra field over the next",
        [](RawZip* zip) { zip->entries[0].local_extra_nbytes = 65535; }, corrupt, "overlaps",
        "m/data.pkl"},
-      // Local headers.
+      // These cases change local headers.
       {"no local header", [](RawZip* zip) { zip->entries[1].local_signature = 0; }, corrupt,
        "no local header", "m/data/0"},
       {"another name", [](RawZip* zip) { zip->entries[1].local_name = "m/data/1"; }, corrupt,
@@ -246,7 +247,7 @@ std::vector<HostileCase> hostile_cases() {
        corrupt, "disagrees", "m/data.pkl"},
       {"wide local sizes that lack", [](RawZip* zip) { zip->entries[0].local_nbytes = kWide; },
        corrupt, "disagrees", "m/data.pkl"},
-      // Descriptors.
+      // These cases change data descriptors.
       {"no descriptor", [](RawZip* zip) { zip->entries[1].after.clear(); }, corrupt, "descriptor",
        "m/data/0"},
       {"a descriptor with another checksum", [](RawZip* zip) { zip->entries[1].after[4] ^= 1; },
@@ -261,7 +262,7 @@ std::vector<HostileCase> hostile_cases() {
          zip->entries[2].after.resize(13);
        },
        corrupt, "descriptor", "m/data/0"},
-      // Compression.
+      // These cases change compressed records.
       {"far more compressed bytes than bytes",
        [](RawZip* zip) {
          zip->entries[0].method = 8;
@@ -299,7 +300,7 @@ TEST(ZipHostile, EachIsRefused) {
   }
 }
 
-// Forms that are odd, and good.
+// These forms are odd, but valid.
 TEST(ZipHostile, EachOfTheseIsTaken) {
   const std::vector<HostileCase> taken = {
       {"room between records", [](RawZip* zip) { zip->entries[0].after = "anything"; }},
@@ -366,7 +367,7 @@ TEST(ZipHostile, EachOfTheseIsTaken) {
   }
 }
 
-// The directory's entries in any order.
+// The entries of the directory may come in any order.
 TEST(ZipHostile, AnotherOrder) {
   std::string text = good_zip().text();
   const uint64_t directory = text.size() - 22 - (3 * 46 + 10 + 8 + 9);
@@ -388,7 +389,8 @@ TEST(ZipHostile, EveryPrefixOfAnArchive) {
   }
 }
 
-// Each bit turned: refused when it is opened or read, or in a place that says nothing.
+// A flipped bit is refused when the archive is opened or read, or it lies in a field that means
+// nothing to the reader.
 TEST(ZipHostile, EveryBit) {
   const Bytes whole = good_zip().bytes();
   size_t taken = 0;
@@ -398,7 +400,7 @@ TEST(ZipHostile, EveryBit) {
     Result<Ref<ZipReader>> opened = open_bytes(bytes, Check::kAll);
     if (!opened.is_ok()) continue;
     ++taken;
-    // What is read is what was written, under some name.
+    // Every text that can be read is one that was written, though perhaps under another name.
     for (const ZipRecord& record : opened.value()->records()) {
       Result<std::string> text = opened.value()->read_text(record);
       ASSERT_OK(text.status());
@@ -406,7 +408,8 @@ TEST(ZipHostile, EveryBit) {
           << bit;
     }
   }
-  // Versions, times, attributes: 8 bytes of each local header and 18 of each entry, and a few more.
+  // Versions, times and attributes mean nothing: 8 bytes of each local header, 18 bytes of each
+  // entry, and a few more.
   EXPECT_LT(taken, whole.size() * 8 / 3);
 }
 

@@ -1,4 +1,4 @@
-// What the tests of the zip container share.
+// The tests of the zip container share these helpers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ inline std::string text_of(const Status& status) {
     EXPECT_TRUE(kit_status.is_ok()) << text_of(kit_status); \
   } while (false)
 
-// Has a copy of its own, so that a test may open what it just made.
+// Owns a copy of the bytes, so that a test can open an archive that is a temporary object.
 class OwnedBytes : public ZipSource {
  public:
   explicit OwnedBytes(Bytes bytes)
@@ -99,7 +99,7 @@ inline std::string content_of(const std::string& path) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A directory of its own, with what is in it, for one test.
+// Makes an empty directory for one test, and removes the directory with its contents at the end.
 class Folder {
  public:
   Folder() {

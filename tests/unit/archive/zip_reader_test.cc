@@ -1,4 +1,5 @@
-// Reading records: checksums, compressed bytes that lie, files that change under the reader.
+// These tests read records: checksums, compressed bytes that are wrong, and files that change while
+// they are read.
 #include "archive/zip_reader.h"
 
 #include <fcntl.h>
@@ -76,15 +77,15 @@ TEST(ZipReader, CompressedBytesThatLie) {
   behind.entries[0].data += "x";
   expect_corrupt(behind, "text", "behind");
   RawZip broken = zip;
-  broken.entries[0].data[0] = '\7';  // a block of the kind that does not exist
+  broken.entries[0].data[0] = '\7';  // this kind of block does not exist
   expect_corrupt(broken, "text", "broken");
   RawZip other = zip;
   other.entries[0].crc = 1;
   expect_corrupt(other, "text", "CRC-32");
 }
 
-// Nested bombs of ratios that deflate cannot reach are refused at the opening
-// (zip_hostile_test.cc); what it can reach is bounded here.
+// An archive whose ratio of compression deflate cannot reach is refused when it is opened
+// (zip_hostile_test.cc). The limits of this test bound what deflate can reach.
 TEST(ZipReader, ABomb) {
   const std::string text(uint64_t{64} << 20, '\0');
   const Bytes bytes = RawZip{.entries = {deflated_entry(text)}}.bytes();
@@ -143,7 +144,7 @@ TEST(ZipReader, OnlyThePrefixHasRecords) {
 
 class MappedFile : public ::testing::Test {
  protected:
-  // An archive of one record of `nbytes` bytes.
+  // Writes an archive with one record of `nbytes` bytes.
   std::string write(uint64_t nbytes) {
     MemorySink sink;
     Result<ZipWriter> writer = ZipWriter::create(&sink);
@@ -207,14 +208,14 @@ TEST_F(MappedFile, CutShortUnderTheReader) {
   const ZipRecord& record = opened.value()->records()[0];
   ASSERT_EQ(truncate(path.c_str(), 300'000), 0);
   Bytes into(record.nbytes);
-  // No SIGBUS, and no half of the bytes for the whole.
+  // The reads raise no SIGBUS, and do not return half of the bytes as the complete record.
   for (const Status& status :
        {opened.value()->read(record).status(), opened.value()->read_into(record, into.data()),
         opened.value()->verify(record)}) {
     EXPECT_EQ(status.code(), Code::kCorrupt);
     EXPECT_NE(status.message().find("cut short"), std::string::npos) << text_of(status);
   }
-  // Opened anew, and while it is opened.
+  // Opening the archive again fails in the same way.
   EXPECT_EQ(ZipReader::open(source.value()).status().code(), Code::kCorrupt);
 }
 

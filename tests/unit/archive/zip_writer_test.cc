@@ -1,4 +1,4 @@
-// The container as it is written, byte by byte and against the reader.
+// These tests check the container that is written, byte by byte and with the reader.
 #include "archive/zip_writer.h"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST(ZipWriter, TheReaderGivesBackWhatWasAdded) {
       Result<Bytes> read = reader.read(record);
       ASSERT_OK(read.status());
       EXPECT_EQ(read.value(), records[i].bytes) << record.name;
-      // Only what got smaller is compressed.
+      // The writer compresses a record only if that makes the record smaller.
       EXPECT_EQ(record.deflated, record.name == "code/__torch__.py");
       if (!record.deflated)
         EXPECT_EQ(Bytes(reader.view(record).begin(), reader.view(record).end()), records[i].bytes);
@@ -103,7 +103,8 @@ TEST(ZipWriter, SameRecordsGiveSameBytes) {
   EXPECT_NE(write_archive(many_records()), write_archive(many_records(), {.prefix = "other"}));
 }
 
-// However the bytes of a record come, the archive is the same, but for where its checksum is.
+// The archive of a long record is the same, whether add() gets the record or append() gets it in
+// pieces. A short record would have its checksum in another place.
 TEST(ZipWriter, InPieces) {
   const Bytes bytes = noise(700'000);
   for (const size_t piece : {size_t{1000}, size_t{4096}, size_t{300'001}, bytes.size()}) {
@@ -128,7 +129,7 @@ TEST(ZipWriter, PiecesThatDoNotFit) {
   Result<ZipWriter> over = ZipWriter::create(&sink);
   ASSERT_OK(over.value().begin("a", 10));
   EXPECT_EQ(over.value().append(bytes).code(), Code::kInvalidArgument);
-  // Its header is written: nothing good can come of this archive.
+  // The header of the record is already written, so this archive is lost.
   EXPECT_EQ(over.value().append(std::span(bytes).first(10)).code(), Code::kInvalidArgument);
   EXPECT_EQ(over.value().end().code(), Code::kInvalidArgument);
   EXPECT_EQ(over.value().finish().code(), Code::kInvalidArgument);
@@ -164,7 +165,7 @@ TEST(ZipWriter, NamesThatAreRefused) {
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
     EXPECT_EQ(writer.begin(name, 5).code(), Code::kInvalidArgument) << name;
   }
-  // A refusal is no failure of the archive.
+  // A name that is refused does not spoil the archive.
   ASSERT_OK(writer.add_text("..a/b../...", "3"));
   ASSERT_OK(writer.finish());
   EXPECT_EQ(writer.add_text("b", "").code(), Code::kInvalidArgument);
@@ -197,7 +198,7 @@ TEST(ZipWriter, NameOfAnArchive) {
   EXPECT_EQ(archive_name_of("名.pt"), "名");
 }
 
-// Takes `room` bytes and fails.
+// Takes `room` bytes, and fails then.
 class SmallSink : public Sink {
  public:
   explicit SmallSink(uint64_t room) : room_(room) {}
@@ -236,8 +237,8 @@ TEST(ZipWriter, ASinkThatFails) {
   }
 }
 
-// A sink's calls cost (a system call, a call into another language), so small things are put
-// together.
+// Each call of a sink is expensive: it is a system call, or a call into another language. So the
+// writer collects small pieces.
 TEST(ZipWriter, FewCalls) {
   SmallSink sink(UINT64_MAX);
   Result<ZipWriter> writer = ZipWriter::create(&sink);
@@ -278,7 +279,7 @@ TEST(ZipWriter, BytesOfAMappedFileThatWasCutShort) {
   close(fd);
 }
 
-// Counts, and keeps only the first bytes of each call.
+// Counts all bytes, and keeps those of the short calls alone.
 class HugeSink : public Sink {
  public:
   Status write(std::span<const std::byte> bytes) override {
@@ -306,11 +307,11 @@ TEST(ZipWriter, RecordsOfFourGiB) {
   ASSERT_OK(writer.add("data/1", noise(8)));
   ASSERT_OK(writer.finish());
   EXPECT_EQ(sink.nbytes_, writer.nbytes());
-  // The whole archive again, of holes and what is not one, for the reader.
+  // The file holds the complete archive for the reader. The large record is a hole in the file.
   const int fd = memfd_create("huge", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(ftruncate(fd, static_cast<off_t>(sink.nbytes_)), 0);
-  constexpr uint64_t kHeader = 128;  // with its padding, and one more 64 for the zip64 field
+  constexpr uint64_t kHeader = 128;  // with its padding, and 64 more bytes for the zip64 field
   const uint64_t tail = sink.small_.size() - kHeader;
   ASSERT_EQ(pwrite(fd, sink.small_.data(), kHeader, 0), static_cast<ssize_t>(kHeader));
   ASSERT_EQ(pwrite(fd, sink.small_.data() + kHeader, tail, static_cast<off_t>(sink.nbytes_ - tail)),
@@ -335,7 +336,7 @@ TEST(ZipWriter, RecordsOfFourGiB) {
 }
 
 TEST(ZipWriter, ManyRecords) {
-  constexpr size_t kCount = 70'000;  // over what the short end record can count
+  constexpr size_t kCount = 70'000;  // more than the short end record can count
   MemorySink sink;
   Result<ZipWriter> writer = ZipWriter::create(&sink, {.prefix = "m", .alignment = 1});
   for (size_t i = 0; i < kCount; ++i) ASSERT_OK(writer.value().add_text(std::to_string(i), "x"));

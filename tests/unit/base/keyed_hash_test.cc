@@ -1,3 +1,5 @@
+// These tests check that the hash spreads keys which an attacker chose, and that it differs between
+// processes.
 #include "base/keyed_hash.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +24,7 @@ size_t largest_bucket(const std::unordered_set<uint64_t, KeyedHash>& set) {
 }
 
 TEST(KeyedHash, SpreadsKeysThatMeetInOneBucketByTheirValue) {
-  constexpr uint64_t kPrime = 10273;  // a bucket count of libstdc++
+  constexpr uint64_t kPrime = 10273;  // a number of buckets of libstdc++
   std::unordered_set<uint64_t, KeyedHash> set;
   for (uint64_t i = 1; i <= 9000; ++i) set.insert(i * kPrime);
   EXPECT_LT(largest_bucket(set), 20U);
@@ -48,7 +50,7 @@ TEST(KeyedHash, IsTheSameForAStringAndItsView) {
   EXPECT_EQ(map.find(std::string_view("a name that is longer than a ward")), map.end());
 }
 
-// Were the key a constant of the program, whoever has the program could make keys that meet.
+// If the key were a constant of the program, an attacker could compute keys that collide.
 TEST(KeyedHash, DependsOnTheProcess) {
   const std::string command = "exec '" + std::string("/proc/") + std::to_string(::getpid()) +
                               "/exe' --gtest_filter=KeyedHash.Prints";

@@ -1,4 +1,5 @@
-// Functions of bytecode for the tests, and records of bytecode.pkl as values.
+// The tests of bytecode use these helpers to make functions, and to read records of bytecode.pkl as
+// values.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ inline Argument argument(std::string name, std::string type) {
   return {std::move(name), std::move(type), {}};
 }
 
-// def forward(self, x): return relu(x)
+// Makes the function `def forward(self, x): return relu(x)`.
 inline Function relu() {
   Function function;
   function.name = "__torch__.M.forward";
@@ -51,7 +52,8 @@ inline Function relu() {
   return function;
 }
 
-// A function of these instructions, with two inputs, four registers, and one of each table.
+// Makes a function of these instructions, with two inputs, four registers, one operator, two
+// constants and one type.
 inline Function function_of(std::vector<Instruction> instructions) {
   Function function = relu();
   function.instructions = std::move(instructions);
@@ -61,7 +63,8 @@ inline Function function_of(std::vector<Instruction> instructions) {
   return function;
 }
 
-// Operators have one output, but for these.
+// Says how many inputs and outputs an operator has. Operators that are not listed here have one
+// output.
 inline std::optional<OperatorArity> find_arity(const std::string& name,
                                                const std::string& overload) {
   static const std::map<std::string, std::optional<OperatorArity>> kOthers = {
@@ -85,7 +88,7 @@ inline VerifyOptions with_arities() {
   return options;
 }
 
-// A record of PyTorch's, as values. Its tensors are zero.
+// Holds a record that PyTorch wrote, as values. The elements of its tensors are zero.
 struct Record {
   archive::UnpickledValue pickled;
   std::map<const value::StorageValue*, std::string> keys;

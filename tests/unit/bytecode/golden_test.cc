@@ -1,5 +1,5 @@
-// Records that PyTorch wrote (tests/golden/bytecode_golden.py): each is read, verified, and written
-// again with the same bytes.
+// These tests read records that PyTorch wrote (tests/golden/bytecode_golden.py). Each record is
+// verified, and written again with the same bytes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Programs are written as records and read again. Records that lie are refused, by what is wrong.
+// These tests write programs as records and read them again. A wrong record is refused, and the
+// error says what is wrong.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -19,8 +20,8 @@ ValueRef tuple(std::vector<ValueRef> items) { return Value::tuple(std::move(item
 ValueRef str(const char* text) { return Value::of_str(text); }
 ValueRef num(int64_t number) { return Value::of_int(number); }
 
-// The record with the value at a place replaced: {1, 1, 0} is the row of instructions of the first
-// function.
+// Returns the record with another value at `place`. The place {1, 1, 0} is the row of instructions
+// of the first function.
 ValueRef replaced(const ValueRef& value, std::span<const size_t> place, const ValueRef& by) {
   if (place.empty()) return by;
   std::vector<ValueRef> items(value->items().begin(), value->items().end());
@@ -126,7 +127,7 @@ TEST(BytecodeProgram, instructions_that_lie) {
   expect_refused(place, num(1), "instruction 0 is no tuple");
   expect_refused(place, tuple({str("RET"), num(0)}), "instruction 0 is no tuple");
   expect_refused(place, tuple({num(12), num(0), num(0)}), "instruction 0 is no tuple");
-  // PyTorch's own reader takes it for OP.
+  // PyTorch's own reader takes this opcode for OP.
   expect_refused(place, tuple({str("RETURN"), num(0), num(0)}),
                  "'RETURN', and PyTorch has no such opcode");
   expect_refused(place, tuple({str("RET"), num(int64_t{1} << 31), num(0)}), "32 bits");
@@ -148,7 +149,7 @@ TEST(BytecodeProgram, operators_that_lie) {
 }
 
 TEST(BytecodeProgram, a_shared_table_does_not_fill_the_memory) {
-  // One list of instructions that a thousand functions have.
+  // A thousand functions share one list of instructions.
   const ValueRef one =
       program_value(program_of(function_of(std::vector<Instruction>(10'000)))).value();
   std::vector<ValueRef> items = {num(8)};

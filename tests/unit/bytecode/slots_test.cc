@@ -1,4 +1,5 @@
-// The slots of GET_ATTR and SET_ATTR: those that an object has are taken, and others are refused.
+// These tests check the slots of GET_ATTR and SET_ATTR. A slot that the object has is accepted, and
+// any other slot is refused.
 #include "bytecode/slots.h"
 
 #include <gtest/gtest.h>
@@ -22,13 +23,14 @@ ValueRef object_of(const std::string& name, const std::vector<ValueRef>& attribu
 
 ValueRef number() { return Value::of_int(1); }
 
-// M has a Small of 1 attribute in slot 0, a Large of 4 in slot 1, and a number in slot 2.
+// Returns an object of class M. Slot 0 holds a Small with 1 attribute, slot 1 a Large with 4, and
+// slot 2 a number.
 ValueRef small_and_large() {
   return object_of("M", {object_of("Small", {number()}),
                          object_of("Large", {number(), number(), number(), number()}), number()});
 }
 
-// What a class declares, for objects with a state.
+// Declares the fields of a class, for objects with a state.
 class DeclaredFields final : public value::ClassTable {
  public:
   DeclaredFields(std::string name, size_t count) : name_(std::move(name)) {
@@ -63,7 +65,7 @@ Status verified_in(const ValueRef& module, std::vector<Function> functions,
 struct SlotCase {
   const char* what;
   std::vector<Instruction> instructions;
-  std::string fault;  // empty: it is good
+  std::string fault;  // empty: the case is good
 };
 
 void check_cases(std::span<const SlotCase> cases, const std::string& name = "M.forward") {
@@ -130,7 +132,7 @@ TEST(BytecodeSlots, of_self_and_what_it_holds) {
        "7 (GET_ATTR 3 0)"},
   };
   check_cases(cases);
-  // The lite interpreter finds a method of the root by its last name.
+  // The lite interpreter finds a method of the root by the last part of its name.
   const SlotCase other[] = {
       {"another class", {{kStoreN, 1, 2}, {kLoad, 1}, {kGetAttr, 3}, {kRet}}, "2 (GET_ATTR 3 0)"}};
   check_cases(other, "Nowhere.forward");
@@ -247,7 +249,7 @@ TEST(BytecodeSlots, hostile_functions_take_bounded_time) {
     function.instructions.push_back({kStoreN, 3, 2});
   }
   function.instructions.push_back({kRet});
-  // One object of a class has many attributes, and many objects of it have none.
+  // One object of the class has many attributes, and many objects of the class have none.
   std::vector<ValueRef> wide(100'000, number());
   std::vector<ValueRef> objects = {object_of("Wide", wide)};
   for (int i = 0; i < 20'000; ++i) objects.push_back(object_of("Wide", {}));

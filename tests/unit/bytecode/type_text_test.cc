@@ -1,5 +1,5 @@
-// The texts of a table of types: those that PyTorch's exporters write are read, and those that its
-// lite loader does not read, or dies of, are refused.
+// These tests check the texts in a table of types. The texts that PyTorch's exporters write are
+// read. The texts that PyTorch's lite loader cannot read, or crashes on, are refused.
 #include "bytecode/type_text.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct GoodText {
 
 struct BadText {
   std::string text;
-  std::string part;  // of the message
+  std::string part;  // a part of the message
   Code code = Code::kCorrupt;
 };
 
@@ -123,7 +123,7 @@ struct Making {
   Opcode opcode;
   int32_t n;
   std::string type;
-  std::string fault;  // empty: it is good
+  std::string fault;  // empty: the case is good
 };
 
 TEST(BytecodeTypeText, a_type_fits_the_instruction_that_names_it) {

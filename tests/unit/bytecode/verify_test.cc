@@ -1,4 +1,5 @@
-// The verifier: functions that run are taken, and each wrong instruction is refused at its place.
+// These tests check the verifier. It accepts functions that can run, and refuses each wrong
+// instruction with its place.
 #include <gtest/gtest.h>
 
 #include "unit/bytecode/bytecode_kit.h"
@@ -38,9 +39,9 @@ Function with_operator(const std::string& name, int32_t arguments, std::vector<I
 TEST(BytecodeVerify, good_functions) {
   EXPECT_TRUE(verified(relu()).is_ok());
   expect_good({{kStoreN, 1, 2}, {kLoad, 2}, {kRet}});
-  // An if with both branches, as PyTorch writes it.
+  // This is an `if` with both branches, as PyTorch writes it.
   expect_good({{kStoreN, 1, 2}, {kLoad, 2}, {kJf, 3}, {kLoad, 1}, {kJmp, 2}, {kLoadC, 0}, {kRet}});
-  // A loop that carries one value.
+  // This is a loop that carries one value.
   expect_good({{kStoreN, 1, 2},
                {kLoadC, 0},
                {kLoad, 2},
@@ -53,7 +54,7 @@ TEST(BytecodeVerify, good_functions) {
                {kMove, 4},
                {kJmp, -5},
                {kRet}});
-  // A branch that raises leaves anything on the stack.
+  // A branch that raises may leave anything on the stack.
   expect_good({{kStoreN, 1, 2},
                {kLoad, 2},
                {kJf, 5},
@@ -133,10 +134,10 @@ TEST(BytecodeVerify, registers) {
              "register 2 is read");
   expect_bad({{kStoreN, 1, 2}, {kDropR, 2}, {kMove, 2}, {kRet}}, "2 (MOVE 2 0)",
              "register 2 is read");
-  // Written on one of two paths only.
+  // The register is written on one of two paths only.
   expect_bad({{kStoreN, 1, 2}, {kMove, 2}, {kJf, 3}, {kLoadC, 0}, {kStore, 3}, {kLoad, 3}, {kRet}},
              "5 (LOAD 3 0)", "on every path");
-  // More registers than a word of the set has bits.
+  // The function has more registers than a word of the verifier's bit set has bits.
   Function words = with_operator("test::any", 1, {{kStoreN, 60, 140}, {kLoad, 199}, {kRet}});
   words.register_count = 260;
   EXPECT_TRUE(verified(words).is_ok());
@@ -163,7 +164,7 @@ TEST(BytecodeVerify, jumps) {
              "3 (LOAD 1 0)", "the paths to instruction 4");
 }
 
-// for i in range(7): of a function with the register 2.
+// Returns the code of `for i in range(7):` for a function in which register 2 holds the argument.
 std::vector<Instruction> loop_around(std::vector<Instruction> body) {
   std::vector<Instruction> all = {{kStoreN, 1, 2}, {kLoadC, 0}, {kLoadC, 0}, {kLoadC, 0}};
   const auto size = static_cast<int32_t>(body.size());
@@ -186,7 +187,7 @@ TEST(BytecodeVerify, loops) {
   expect_bad({{kStoreN, 1, 2}, {kLoadC, 0}, {kLoadC, 0}, {kLoop, 2, 1}, {kJmp, -1}, {kRet}},
              "3 (LOOP 2 1)", "2 or more");
   expect_bad({{kStoreN, 1, 2}, {kLoop, -1, 2}, {kRet}}, "1 (LOOP -1 2)", "goes back");
-  // From behind the loop back into it.
+  // The last JMP leads from behind the loop back into it.
   expect_bad({{kStoreN, 1, 2},
               {kLoadC, 0},
               {kLoadC, 0},
@@ -253,7 +254,7 @@ TEST(BytecodeVerify, operators) {
                "2 values at the end");
   expect_error(verified(with_operator("test::two", 3, {{kDrop}, {kRet}})), Code::kCorrupt,
                "takes 3 values from a stack of 1");
-  // The record says no number, and the schema does.
+  // The record does not give the number of arguments, so the schema decides.
   EXPECT_TRUE(
       verified(with_operator("test::two", OperatorUse::kAllArguments, {{kDrop}, {kRet}})).is_ok());
   // An unknown operator is no fault. Only the depth of the stack is not checked behind it.
@@ -264,7 +265,7 @@ TEST(BytecodeVerify, operators) {
   expect_error(verified(with_operator("test::unknown", 2, {{kRet}})), Code::kCorrupt,
                "takes 2 values from a stack of 1");
   EXPECT_TRUE(verified(with_operator("test::unknown", 1, {{kStoreN, 3, 2}, {kRet}})).is_ok());
-  // Of an operator with any number of results, a STOREN right behind it says how many it has.
+  // If an operator can have any number of results, the STOREN behind it says how many it has.
   EXPECT_TRUE(
       verified(with_operator("test::any", 1, {{kStoreN, 3, 2}, {kLoad, 4}, {kRet}})).is_ok());
   expect_error(verified(with_operator("test::any", 1, {{kStoreN, 3, 2}, {kRet}})), Code::kCorrupt,
@@ -289,7 +290,7 @@ double seconds_for(const Function& function, Status* status) {
 }
 
 TEST(BytecodeVerify, hostile_functions_take_bounded_time_and_memory) {
-  // Each JF has a target of its own, and each waiting path a set of all registers.
+  // Each JF has its own target, and each waiting path needs a set of all registers.
   Function wide = function_of({{kStoreN, 1, 2}});
   wide.register_count = 1'000'000;
   constexpr int32_t kJumps = 100'000;
@@ -303,7 +304,7 @@ TEST(BytecodeVerify, hostile_functions_take_bounded_time_and_memory) {
   EXPECT_LT(seconds_for(wide, &status), 20);
   expect_error(status, Code::kResourceExhausted, "memory");
 
-  // Loops in loops, whose JMPs all go back to the first.
+  // The loops are nested, and all their JMPs go back to the first loop.
   Function deep = function_of({{kStoreN, 1, 2}});
   constexpr int32_t kLoops = 50'000;
   for (int32_t i = 0; i < kLoops; ++i) {
@@ -315,7 +316,7 @@ TEST(BytecodeVerify, hostile_functions_take_bounded_time_and_memory) {
   EXPECT_LT(seconds_for(deep, &status), 20);
   EXPECT_FALSE(status.is_ok());
 
-  // Every STOREN writes as many registers as it can.
+  // Every STOREN writes as many registers as possible.
   Function stores = function_of({{kStoreN, 1, 2}});
   stores.register_count = 65'535;
   stores.operators = {{"test::any", "", 0}};

@@ -1,4 +1,5 @@
-// The tests of device blocks and lease blocks change single fields of encoded blocks with this.
+// The tests of device blocks and lease blocks use this helper to change single fields of encoded
+// blocks.
 #pragma once
 
 #include <cstddef>

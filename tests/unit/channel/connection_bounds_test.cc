@@ -1,4 +1,5 @@
-// What a peer can take of its receiver: time, address space, and room in a queue.
+// These tests bound what a peer can use up at its receiver: time, address space, fds, and room in a
+// queue.
 #include <sys/mman.h>
 
 #include <chrono>
@@ -25,14 +26,14 @@ class ConnectionBounds : public test::Guarded {};
 
 constexpr Wait kNow{.timeout_ns = 0};
 
-// A sanitizer's shadow has much of the address space.
+// The shadow memory of a sanitizer takes much of the address space.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kHasAllAddresses = false;
 #else
 constexpr bool kHasAllAddresses = true;
 #endif
 
-// RLIMIT_NOFILE for as long as this lives.
+// Sets RLIMIT_NOFILE while the object lives.
 class FdLimit {
  public:
   explicit FdLimit(rlim_t most) {
@@ -50,7 +51,7 @@ class FdLimit {
   bool is_set_ = false;
 };
 
-// A connection, and a peer that makes its frames by hand.
+// A connection under attack, and a peer that makes its frames by hand.
 struct Victim {
   explicit Victim(const ConnectionOptions& options = {}) {
     int ends[2] = {-1, -1};
@@ -99,14 +100,15 @@ Fd sparse(uint64_t nbytes) {
 }
 
 TEST_F(ConnectionBounds, NumbersThatThePeerChoseCostNoTime) {
-  // A bucket count of libstdc++: under its hash all of these meet.
+  // kPrime is a number of buckets of libstdc++. With the hash of libstdc++ all multiples of it
+  // collide.
   constexpr uint64_t kPrime = 10273;
   constexpr uint64_t kCount = 9000;
   constexpr uint64_t kPerMessage = 50;
   ConnectionOptions options;
   options.limits.max_segments = 30000;
   Victim victim(options);
-  // All numbers are of one file.
+  // All segment numbers belong to one file.
   const Fd file = sparse(4096);
   uint64_t id = 0;
   const FdLimit limit(16384);
@@ -125,14 +127,14 @@ TEST_F(ConnectionBounds, NumbersThatThePeerChoseCostNoTime) {
   }
   DescriptorContent content;
   for (uint64_t i = 1; i <= kCount; ++i) content.forgotten.push_back((1'000'000 + i) * kPrime);
-  // In one bucket each message would walk 81 million links.
+  // If all numbers were in one bucket, each message would walk 81 million links.
   const std::clock_t before = std::clock();
   for (int i = 0; i < 20; ++i) {
     victim.send(content, {});
     EXPECT_TRUE(victim.recv().is_ok());
   }
   EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC);
-  // No honest peer forgets more than it ever numbered.
+  // An honest peer never forgets more segments than it has numbered.
   content.forgotten.push_back(7);
   victim.send(content, {});
   EXPECT_EQ(victim.recv().code(), Code::kCorrupt);
@@ -194,7 +196,7 @@ TEST_F(ConnectionBounds, TheCallerSetsTheAddressSpaceOfAPeer) {
   EXPECT_EQ(refused.detail("limit"), "max_mapped_nbytes");
   EXPECT_EQ(refused.detail("limit_value"), "12288");
   EXPECT_EQ(refused.detail("in_use"), "8192");
-  // What is refused costs the connection nothing else, and what is forgotten gives room again.
+  // A refused message costs the connection nothing else, and a forgotten segment makes room again.
   victim.send(one_byte_of(3, 4096), {one.get()});
   EXPECT_TRUE(victim.recv().is_ok());
   DescriptorContent next = one_byte_of(2, 2 * 4096);
@@ -222,7 +224,7 @@ TEST_F(ConnectionBounds, AFrameWithManyFdsLeavesSomeForTheProcess) {
   ASSERT_TRUE(limit.is_set());
   send_segments(1, 20);
   EXPECT_TRUE(victim.recv().is_ok());
-  // There is room for 20 more, but then less than 16 are left.
+  // These 18 fds have room, but fewer than 16 would then be left for the process.
   send_segments(100, 18);
   const Status refused = victim.recv();
   EXPECT_EQ(refused.code(), Code::kResourceExhausted);
@@ -250,7 +252,7 @@ TEST_F(ConnectionBounds, AFileWhoseServerIsSilentHoldsNoReceive) {
     file.reset();
     server->fall_silent(false);
   }
-  // What still closes the file ends with its server.
+  // The thread that still closes the file gets its error when the server ends.
   server.reset();
 }
 
@@ -266,7 +268,7 @@ TEST_F(ConnectionBounds, AQueueToAPeerThatDoesNotReadHasAnEnd) {
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(status.detail("limit"), "send_queue") << status.message();
   EXPECT_LT(kept, 20000U);
-  // When the peer reads, there is room again.
+  // The queue has room again as soon as the peer reads.
   for (size_t i = 0; i < kept; ++i) {
     ASSERT_TRUE(recv_now(*victim.peer).is_ok()) << i;
     (void)victim.connection->send(nullptr, kNow);

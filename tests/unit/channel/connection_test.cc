@@ -1,4 +1,5 @@
-// What ends a connection: bytes that are no message, wherever that is found out.
+// These tests send messages that cannot be right. Such a message ends the connection, whichever
+// part of the library finds the fault.
 #include "channel/connection.h"
 
 #include <functional>
@@ -22,7 +23,8 @@ void enqueue(FrameSocket* peer, const DescriptorContent& content, const std::vec
   peer->enqueue(std::move(frame));
 }
 
-// A message that is as it should be comes behind it, and is not given out any more.
+// Sends a wrong message and then a good one. The connection ends at the first, and never gives out
+// the second.
 void expect_end(const std::vector<int>& fds, const std::function<void(DescriptorContent*)>& change,
                 const std::string& words) {
   SCOPED_TRACE(words);

@@ -1,4 +1,5 @@
-// Contents of messages that tests make by hand, as a peer could.
+// The tests of connections use these contents of messages, which are made by hand as a hostile peer
+// could make them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace tenon::channel::frametest {
 
-// One storage of one byte, at the start of a segment that comes by fd.
+// Returns a content with one storage of one byte, which lies at the start of a segment that comes
+// by fd.
 inline tensor::DescriptorContent one_byte_of(uint64_t segment_id, uint64_t segment_nbytes) {
   tensor::DescriptorContent content;
   tensor::SegmentRecord segment;

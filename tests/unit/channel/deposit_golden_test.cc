@@ -1,8 +1,9 @@
-// The committed bytes of tests/golden/deposit: tickets, requests, answers and the header of a
-// claims page.
+// These tests compare the committed bytes of tests/golden/deposit: tickets, requests, answers and
+// the header of a claims page.
 //
-// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that nobody leaves
-// it on. A file that was in a release is never regenerated: a change of the format gets new ones.
+// TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
+// cannot be left on. A file that was in a release is never written again. A change of the format
+// gets new files.
 #include <gtest/gtest.h>
 #include <libdeflate.h>
 #include <sys/socket.h>
@@ -54,7 +55,8 @@ Ticket head() {
   return ticket;
 }
 
-// Three storages in two segments, one of them without a lease, and a token of a lender further up.
+// Returns a ticket with three storages in two segments, one of them without a lease, and with the
+// token of a lender further up.
 Ticket whole() {
   Ticket ticket = head();
   ticket.slots = {7, kNoLease, 8};
@@ -82,7 +84,7 @@ tensor::DescriptorContent whole_content() {
     bytes.dtype = {TENON_DTYPE_UINT, 8, 1};
     bytes.ndim = 1;
     bytes.dims = static_cast<uint32_t>(content.dims.size());
-    content.dims.insert(content.dims.end(), {64, 1});  // its size and its stride
+    content.dims.insert(content.dims.end(), {64, 1});  // the size and the stride of the tensor
     content.tensors.push_back(bytes);
   }
   content.user = {std::byte{'h'}, std::byte{'i'}};
@@ -137,7 +139,7 @@ Bytes answer(Code code, uint32_t borrower, uint32_t n_fds) {
   return bytes;
 }
 
-// The header as a new depot writes it.
+// Returns the header that a new depot writes.
 Bytes claims_header() {
   const Ref<memory::Depot> depot = memory::Depot::create().value();
   Bytes bytes(sizeof(memory::claims_page::Header));
@@ -224,7 +226,8 @@ TEST(DepositGolden, TicketsAreRead) {
   expect_same(of_pieces.value(), head());
 }
 
-// A message has one right ticket: the CRC is right here, and one byte of padding is not 0.
+// A message has exactly one right ticket. This ticket has the right CRC, but one byte of its
+// padding is not 0.
 TEST(DepositGolden, TicketsWithOtherPaddingAreRefused) {
   Ticket ticket = whole();
   ticket.rendezvous = "/a";
@@ -326,7 +329,7 @@ Bytes packet_from(int socket) {
   return bytes;
 }
 
-// A real receiver sends the committed request to a lender that it has not met.
+// A real receiver sends the committed request to a lender that it has not met before.
 TEST(DepositGolden, AReceiverSaysHello) {
   const std::string path = "/dev/shm/tenon_golden_" + std::to_string(getpid());
   const sockaddr_un address = address_of(path);
@@ -337,7 +340,7 @@ TEST(DepositGolden, AReceiverSaysHello) {
   std::thread lender([&] {
     const os::Fd client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     said = packet_from(client.get());
-    unlink(path.c_str());  // whoever is hung up on asks again
+    unlink(path.c_str());  // a receiver whose connection hangs up would ask again
   });
   Ticket ticket = whole();
   ticket.rendezvous = path;
@@ -348,8 +351,8 @@ TEST(DepositGolden, AReceiverSaysHello) {
   EXPECT_EQ(said, read("hello.bin"));
 }
 
-// A real lender answers the committed bytes, but for its id, the receiver's number and the count
-// of fds.
+// A real lender answers with the committed bytes, apart from its id, the receiver's number and the
+// number of fds.
 TEST(DepositGolden, ALenderAnswers) {
   const std::unique_ptr<Deposit> deposit = Deposit::create().value();
   size_t used = 0;

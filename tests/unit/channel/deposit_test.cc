@@ -1,4 +1,5 @@
-// Deposits between processes: what is fetched, what is given back, and what a death leaves.
+// These tests exchange deposits between processes. They check what a receiver fetches, what is
+// given back, and what is left when a process dies.
 #include "channel/deposit.h"
 
 #include <fcntl.h>
@@ -69,7 +70,8 @@ Result<std::unique_ptr<Message>> try_fetch(const std::vector<std::byte>& ticket)
   return fetch(ticket, {}, os::Wait{.timeout_ns = 10'000'000'000});
 }
 
-// The receiver: a child with a socket for tickets and for words of one letter.
+// A child process that receives tickets over a socket. The same socket carries signals of one
+// letter in both directions.
 class Receiver {
  public:
   explicit Receiver(const std::function<void(Receiver&)>& body) {
@@ -291,7 +293,7 @@ TEST(Deposit, InPiecesWhatIsNotOpenedIsGivenBack) {
       EXPECT_EQ(kept->data()[99], std::byte{8});
       EXPECT_EQ(fetched.value()->open(parts[2], kPatience).status().code(), Code::kCorrupt);
       EXPECT_EQ(fetched.value()->open(parts[4], kPatience).value()->nbytes(), 0U);
-      // A record of another message.
+      // This record belongs to another message.
       EXPECT_EQ(fetched.value()->open(parts[5], kPatience).status().code(), Code::kCorrupt);
     }
     self.say('h');
@@ -325,7 +327,7 @@ TEST(Deposit, InPiecesItsOwnLenderFetchesTheSameStorages) {
   Result<std::unique_ptr<Fetched>> fetched = Fetched::create(parts[0], {}, kPatience);
   ASSERT_TRUE(fetched.is_ok()) << fetched.status().message();
   EXPECT_EQ(fetched.value()->open(parts[1], kPatience).value().get(), storage.get());
-  // Its storage is gone, and the message has kept it.
+  // Nobody else holds this storage any more, so the message has kept it.
   EXPECT_EQ(fetched.value()->open(parts[2], kPatience).value()->data()[99], std::byte{8});
   fetched = std::unique_ptr<Fetched>();
   EXPECT_FALSE(memory::has_leases());
@@ -344,7 +346,8 @@ TEST(Deposit, InPiecesOneThatIsWithdrawn) {
   EXPECT_EQ(Fetched::create(made.value()->head(), {}, kPatience).status().code(), Code::kNotFound);
 }
 
-// Limits of a process of its own, as they stay.
+// Runs the body with these limits in a process of its own, because the limits stay as long as the
+// process.
 void with_limits(const DepositLimits& limits, const std::function<void()>& body) {
   Receiver child([&](Receiver&) {
     ASSERT_TRUE(set_deposit_limits(limits).is_ok());
@@ -363,11 +366,11 @@ TEST(Deposit, TheOldestGoWhenTooManyBytesWait) {
     EXPECT_EQ(deposit_stats().expired, 1U);
     EXPECT_EQ(try_fetch(first).status().code(), Code::kNotFound);
     EXPECT_TRUE(try_fetch(second).is_ok());
-    // What was fetched counts no more.
+    // A message that was fetched no longer counts.
     const std::vector<std::byte> fourth = ticket_of({filled(6000, 5)});
     EXPECT_TRUE(try_fetch(third).is_ok());
     EXPECT_TRUE(try_fetch(fourth).is_ok());
-    // One that is too large by itself is lent all the same.
+    // A message that is larger than the limit by itself is lent all the same.
     const std::vector<std::vector<std::byte>> pieces =
         parted(pieces_of({filled(8000, 6), filled(8000, 7)}));
     EXPECT_TRUE(Fetched::create(pieces[0], {}, kPatience).is_ok());
@@ -382,7 +385,7 @@ TEST(Deposit, WhatWaitsTooLongGoes) {
     EXPECT_TRUE(soon([] { return deposit_stats().expired == 1; }));
     EXPECT_FALSE(memory::has_leases());
     EXPECT_EQ(try_fetch(ticket).status().code(), Code::kNotFound);
-    // And again, after a time without any.
+    // The timer works again after a time in which no deposit waited.
     (void)ticket_of({filled(5000, 1)});
     EXPECT_TRUE(soon([] { return deposit_stats().expired == 2; }));
   });
@@ -420,7 +423,7 @@ TEST(Deposit, AChildOfForkAddsNothingToItsParents) {
   EXPECT_TRUE(made.value()->withdraw());
 }
 
-// The path of a ticket's socket, which stands behind its 64 bytes of head.
+// Returns the path of a ticket's socket. The path begins behind the 64 bytes of the ticket's head.
 std::string socket_of(const std::vector<std::byte>& ticket) {
   uint32_t nbytes = 0;
   std::memcpy(&nbytes, ticket.data() + 56, sizeof nbytes);
@@ -434,7 +437,8 @@ KeepOptions keep_options() {
   return options;
 }
 
-// A lender that has ended in order, with a whole message and one in pieces that nobody has fetched.
+// What a lender left that has ended in order: a whole message and one in pieces, neither of which
+// was fetched.
 struct Ended {
   std::vector<std::byte> whole;
   std::vector<std::vector<std::byte>> pieces;
@@ -454,7 +458,7 @@ Ended ended_lender(const KeepOptions& options) {
   return ended;
 }
 
-// Mappings of memory files, one for each segment and page that this process has from others.
+// Counts the mappings of memfds. Each segment and each page that came from another process has one.
 size_t n_memfd_mappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
@@ -471,7 +475,7 @@ TEST(Deposit, AGoneLendersMemoryIsLetGoWhenAnotherLenderIsMet) {
   };
   Receiver gone(lend);
   Receiver gone_with_unfetched(lend);
-  Receiver third(lend);  // now, because after a fork this process meets each lender anew
+  Receiver third(lend);  // forked now, because a process that has forked meets each lender anew
   EXPECT_TRUE(try_fetch(gone.receive()).is_ok());
   const size_t with_one = n_memfd_mappings();
   EXPECT_TRUE(try_fetch(gone.receive()).is_ok());
@@ -498,7 +502,7 @@ TEST(Deposit, AKeeperServesWhatAnEndedLenderLeft) {
   {
     Result<std::unique_ptr<Fetched>> fetched = Fetched::create(ended.pieces[0], {}, kPatience);
     ASSERT_TRUE(fetched.is_ok()) << fetched.status().message();
-    // Claimed, and not opened yet: the keeper waits.
+    // The message is claimed and not opened yet, so the keeper waits.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     Result<Ref<Storage>> second = fetched.value()->open(ended.pieces[2], kPatience);
     ASSERT_TRUE(second.is_ok()) << second.status().message();
@@ -507,7 +511,7 @@ TEST(Deposit, AKeeperServesWhatAnEndedLenderLeft) {
   EXPECT_TRUE(soon([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
 }
 
-// The ticket of a message whose lender seems to listen at another path.
+// Returns the ticket of a message whose lender seems to listen at another path.
 std::vector<std::byte> ticket_with_path(const std::vector<std::byte>& ticket,
                                         const std::string& path) {
   size_t used = 0;
@@ -517,7 +521,7 @@ std::vector<std::byte> ticket_with_path(const std::vector<std::byte>& ticket,
 }
 
 TEST(Deposit, ALenderThatHangsUpIsAskedAgain) {
-  // So it is when a lender ends while a receiver asks, and its keeper takes the socket over.
+  // This happens when a lender ends while a receiver asks, and its keeper takes the socket over.
   const std::vector<std::byte> ticket = ticket_of({filled(5000, 7)});
   const std::string path = socket_of(ticket);
   const std::string other = path + "-ending";
@@ -610,7 +614,7 @@ TEST(Deposit, NoKeeperWhereNothingIsLeft) {
     EXPECT_TRUE(try_fetch(ticket).is_ok());
     EXPECT_EQ(hand_over_deposits(keep_options()).value(), 0U);
     EXPECT_NE(access(socket_of(ticket).c_str(), F_OK), 0);
-    // A new depot is made for what comes after.
+    // Later deposits go into a new depot.
     EXPECT_TRUE(try_fetch(ticket_of({filled(100, 1)})).is_ok());
     self.say('e');
   });

@@ -1,8 +1,8 @@
-// The device block: what is written comes back, every wrong field is refused, and the committed
-// bytes of tests/golden/devices stay.
+// These tests check the device block. A block that was written is read back unchanged, every wrong
+// field is refused, and the committed bytes of tests/golden/devices stay the same.
 //
-// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be
-// left on.
+// TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
+// cannot be left on.
 #include "channel/device_block.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST(DeviceBlock, ComesBack) {
     Bytes bytes = encode_device_block(each.block);
     EXPECT_EQ(bytes.size() % 8, 0U);
     const size_t nbytes = bytes.size();
-    bytes.resize(nbytes + 100);  // the descriptor
+    bytes.resize(nbytes + 100);  // room for the descriptor behind the block
     size_t used = 0;
     Result<DeviceBlock> back = decode_device_block(bytes, &used);
     ASSERT_TRUE(back.is_ok()) << each.file;
@@ -130,14 +130,15 @@ TEST(DeviceBlock, CountsItsFds) {
   EXPECT_EQ(no_segments().n_fds(), 0U);
 }
 
-// Bytes of an event that is not there would be written and not come back.
+// The bytes of an event that the block does not have are not written, because a reader would not
+// return them.
 TEST(DeviceBlock, AnEventThatIsNotThereIsNotWritten) {
   DeviceBlock block = small_device_block();
   block.devices[0].event = with_event(1).event;
   EXPECT_EQ(encode_device_block(block), encode_device_block(small_device_block()));
 }
 
-// The offsets that docs/format/cuda.md gives, as plain numbers.
+// The test compares with the offsets that docs/format/cuda.md gives, as plain numbers.
 TEST(DeviceBlock, BytesLieWhereTheSpecificationSays) {
   const Bytes bytes = encode_device_block(full_device_block());
   const auto u32 = [&](size_t at) {
@@ -187,9 +188,10 @@ TEST(DeviceBlock, EveryWrongHeaderIsRefused) {
                          "segments without end");
 }
 
-// The product of count and size, cut to 32 bits, is the length that is said: only a wide one tells.
+// The product of count and size, cut to 32 bits, equals the length in the header. Only a decoder
+// that computes in 64 bits notices.
 TEST(DeviceBlock, CountsWhoseLengthWrapsAreRefused) {
-  constexpr uint32_t kWraps = uint32_t{1} << 28;  // times 144: a multiple of 2^32
+  constexpr uint32_t kWraps = uint32_t{1} << 28;  // 2^28 times 144 is a multiple of 2^32
   const Bytes good = encode_device_block(no_segments());
   expect_devices_refused(with<uint32_t>(good, 12, kWraps), Code::kCorrupt, "segments that wrap");
 }
@@ -254,7 +256,7 @@ TEST(DeviceBlock, EveryWrongSegmentIsRefused) {
                          "an fd of no handle");
 }
 
-// What is nobody's to check here: who it is, and what the driver makes of the bytes.
+// The decoder does not check uuids, events and handles. The driver judges their bytes.
 TEST(DeviceBlock, UuidsEventsAndHandlesAreNotLookedAt) {
   const DeviceBlock block = full_device_block();
   const Bytes good = encode_device_block(block);

@@ -1,3 +1,5 @@
+// These tests send frames that no honest peer sends. The FrameSocket refuses each one and leaks no
+// fd.
 #include <sys/socket.h>
 
 #include <random>
@@ -83,7 +85,7 @@ TEST_P(FramesFromEnemiesOverBoth, PacketsOfAFrameMustAgree) {
   seconds[2].frame_fds = 255;
   seconds[3].sequence = 1;
   seconds[4].flags = 1;
-  seconds[5] = RawHeader{};  // a new frame in the middle of this one
+  seconds[5] = RawHeader{};  // a new frame begins in the middle of this one
   for (size_t i = 0; i < seconds.size(); ++i) {
     Link link(GetParam());
     send_raw(link.left_fd, first.bytes(), most);
@@ -125,7 +127,8 @@ TEST_F(FramesFromEnemies, FdsAtTheWrongByte) {
     for (size_t at = 1; at < packet.size(); ++at) {
       for (const bool stepwise : {false, true}) {
         Link link(SocketType::kStream);
-        // Announced ones come at the first byte, and once more further on.
+        // If the packet announces its fds, they come with the first byte, and then once more
+        // further on.
         send_raw(link.left_fd, std::span(packet).first(at),
                  announce ? files.fds : std::vector<int>());
         if (stepwise) {
@@ -133,14 +136,15 @@ TEST_F(FramesFromEnemies, FdsAtTheWrongByte) {
         }
         send_raw(link.left_fd, std::span(packet).subspan(at), files.fds);
         auto got = recv_now(*link.right);
-        if (got.is_ok()) {  // known only when the next packet starts
+        if (got.is_ok()) {  // the fault is known only when the next packet starts
           send_raw(link.left_fd, next);
           got = recv_now(*link.right);
         }
         ASSERT_EQ(code_of(got), Code::kCorrupt) << announce << " " << at << " " << stepwise;
       }
     }
-    // Late: with the second byte or after the header, not with the first.
+    // The announced fds come late: with the second byte or behind the header, and not with the
+    // first byte.
     for (const size_t at : {size_t{1}, size_t{31}, size_t{32}, size_t{40}}) {
       Link link(SocketType::kStream);
       send_raw(link.left_fd, std::span(announced).first(at));
@@ -153,8 +157,8 @@ TEST_F(FramesFromEnemies, FdsAtTheWrongByte) {
   }
 }
 
-// A peer cannot make this side hold more fds than one packet's, whatever it sends with every single
-// byte.
+// A peer may send fds with every single byte. The receiver still holds at most the fds of one
+// packet.
 TEST_F(FramesFromEnemies, FdsWithEveryByte) {
   Link link(SocketType::kStream);
   const Files files(253, 3);
@@ -179,7 +183,7 @@ TEST_P(FramesFromEnemiesOverBoth, RandomBytes) {
     for (int part = 0; part < 4 && !broken; ++part) {
       std::vector<std::byte> bytes(1 + random() % 200);
       for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-      if (random() % 4 != 0) {  // a start that is right, so that the later checks are reached
+      if (random() % 4 != 0) {  // a right beginning lets the bytes reach the later checks
         const RawHeader header{
             .flags = static_cast<uint32_t>(random() % 2),
             .payload = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 100),
@@ -222,7 +226,7 @@ TEST_F(FramesFromEnemies, EmptySeqpacketIsNotTheEnd) {
   }
 }
 
-// Urgent data is not for us; it must neither hang a wait nor get into a frame unseen.
+// Frames do not use urgent data. It must not make a wait hang, and must not become part of a frame.
 TEST_F(FramesFromEnemies, UrgentByteDoesNotHang) {
   Link link(SocketType::kStream);
   if (::send(link.left_fd.get(), "!", 1, MSG_OOB) != 1)

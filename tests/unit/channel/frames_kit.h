@@ -1,5 +1,5 @@
-// What the tests of frames share: two connected ends, payloads and files that can be told apart,
-// packets made by hand.
+// The tests of frames share these helpers: two connected sockets, payloads and files that a test
+// can tell apart, and packets that are made by hand.
 #pragma once
 
 #include <fcntl.h>
@@ -83,7 +83,8 @@ inline Identity identity(int fd) {
   return {about.st_dev, about.st_ino};
 }
 
-// `distinct` files, and a list of `count` of their fds in which neighbours differ.
+// Opens `distinct` files, and lists `count` of their fds. Neighbours in the list are different
+// files.
 struct Files {
   explicit Files(size_t count, size_t distinct = 41) {
     for (size_t i = 0; i < std::min(count, distinct); ++i) {
@@ -115,7 +116,7 @@ inline void expect_frame(Result<InFrame> result, uint16_t kind, size_t size, siz
   EXPECT_TRUE(frame.fds_status.is_ok());
 }
 
-// A header by hand, to send what FrameSocket never would.
+// A header that a test sets by hand, to send what a FrameSocket never sends.
 struct RawHeader {
   uint32_t magic = 0x464E4E54;
   uint16_t version = 1;
@@ -174,7 +175,7 @@ class BothSockets : public OneSocket, public ::testing::WithParamInterface<Socke
   bool stream() const { return GetParam() == SocketType::kStream; }
 };
 
-// Two connected ends with a FrameSocket on each.
+// Two connected sockets with a FrameSocket on each.
 struct Link {
   explicit Link(SocketType type) {
     int ends[2] = {-1, -1};
@@ -195,7 +196,7 @@ struct Link {
   std::unique_ptr<FrameSocket> left, right;
 };
 
-// What a FrameSocket writes for `frames`, packet by packet.
+// One packet that a FrameSocket wrote. packets_of() returns the packets of some frames in order.
 struct Packet {
   std::vector<std::byte> bytes;
   std::vector<Fd> fds;
@@ -224,17 +225,17 @@ inline std::vector<int> numbers(const std::vector<Fd>& fds) {
   return out;
 }
 
-// While it lives, exactly `count` more fds can be opened.
+// Lets the process open exactly `count` more fds while the object lives.
 class RoomForFds {
  public:
   explicit RoomForFds(size_t count) {
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    // UBSan opens a pipe when it checks the vtable of a type for the first time: for the one inside
-    // Status that must be now.
+    // UBSan opens a pipe when it checks the vtable of a type for the first time. This line makes
+    // UBSan open the pipe for the type inside Status before the limit is set.
     const Status first = Status(Code::kIo, "first"), second = first;
     std::vector<Fd> taken;
     for (size_t i = 0; i <= count; ++i) taken.emplace_back(::dup(0));
-    // The next number after `count` free ones is the first that is refused.
+    // The first number that the kernel refuses is the one behind the `count` free numbers.
     set(static_cast<rlim_t>(taken.back().get()));
   }
   RoomForFds(const RoomForFds&) = delete;

@@ -1,3 +1,5 @@
+// These tests send and receive frames at the limits: of fds, of fds in flight, of the send buffer,
+// and of the fds in one frame.
 #include <sys/wait.h>
 
 #include <string>
@@ -64,7 +66,7 @@ TEST_P(FramesAtLimitsOverBoth, DroppedFdsAreReportedAndTheNextFramesAreRight) {
   }
 }
 
-// Announced by a header that comes in single bytes, at the fd limit.
+// The header that announces the fds comes in single bytes, and the process is at its limit of fds.
 TEST_F(FramesAtLimits, DroppedFdsOfAHeaderInPieces) {
   Link link(SocketType::kStream);
   const Files files(5);
@@ -81,8 +83,8 @@ TEST_F(FramesAtLimits, DroppedFdsOfAHeaderInPieces) {
   }
 }
 
-// Root may have any number of fds in flight, so this runs as somebody else. In a child, which tells
-// by its exit status.
+// Root may have any number of fds in flight, so a child that is not root runs this test. Its exit
+// status tells the result.
 TEST_P(FramesAtLimitsOverBoth, TooManyFdsInFlightIsReportedAndGoesOn) {
   Link link(GetParam());
   const Files files(253, 1);

@@ -1,5 +1,5 @@
-// Memory that fails at every allocation in turn: no byte and no fd may be lost, the next call goes
-// on. A program of its own, since it replaces operator new.
+// These tests make every allocation fail in turn. No byte and no fd may be lost, and the next call
+// goes on. The test is a program of its own, because it replaces operator new.
 #include <new>
 
 #include "unit/channel/frames_kit.h"
@@ -13,7 +13,8 @@ INSTANTIATE_TEST_SUITE_P(Sockets, FramesWithoutMemory,
                          ::testing::Values(SocketType::kStream, SocketType::kSeqpacket),
                          socket_name);
 
-// Calls `step` with 0, 1, 2, … allocations allowed until it passes; how often it failed.
+// Calls `step` with 0, 1, 2, … allocations allowed until the step succeeds. Returns how often it
+// failed.
 template <typename Step>
 int until_memory_suffices(Step step) {
   for (int allowed = 0;; ++allowed) {

@@ -1,3 +1,5 @@
+// These tests stop sends and receives in the middle of a frame, by full sockets, signals and
+// cancels. The next call resumes the frame, and no byte is lost.
 #include <sys/socket.h>
 
 #include <chrono>
@@ -95,8 +97,8 @@ TEST_F(FramesResumed, StreamByteByByte) {
   expect_frame(std::move(got[3]), 4, 0);
 }
 
-// Packets in one row of bytes, cut anywhere but never across the start of a packet with fds (whose
-// fds need a send of their own).
+// The packets are sent as one stream of bytes, cut at any place. No piece crosses the start of a
+// packet with fds, because those fds need their own send.
 TEST_F(FramesResumed, StreamInPiecesOfAnySize) {
   std::mt19937 random(7);
   const Files files(40);
@@ -161,7 +163,8 @@ TEST_P(FramesResumedOverBoth, SignalsEndOnlyInterruptibleWaits) {
   Waiter interruptible(Wait{-1, nullptr, true});
   EXPECT_EQ(code_of(link.right->recv(interruptible)), Code::kInterrupted);
 
-  // A reader that waits for ever, a writer that pauses in the middle of a frame until signals came.
+  // The reader waits without a timeout. The writer pauses in the middle of a frame until signals
+  // have come.
   std::thread writer([&] {
     const int start = SignalStorm::hits();
     const auto packet = RawHeader{.kind = 8, .payload = 100}.bytes(100);
@@ -194,7 +197,7 @@ TEST_P(FramesResumedOverBoth, SignalStormLosesNothing) {
         expect_frame(std::move(got), i, 3000);
         break;
       }
-      // Let the socket run full.
+      // This pause lets the socket become full.
       if (i % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   });
@@ -245,7 +248,8 @@ TEST_P(FramesResumedOverBoth, CancelEndsBothDirections) {
   EXPECT_EQ(status.code(), Code::kCancelled);
   canceller.join();
 
-  // Triggered beforehand: nothing is taken although it is there, and nothing is lost.
+  // The cancel was triggered before the call. The call takes no frame although frames are there,
+  // and none is lost.
   Waiter late = waiter();
   EXPECT_EQ(code_of(link.right->recv(late)), Code::kCancelled);
   cancel.reset();

@@ -1,3 +1,4 @@
+// These tests send good frames through a FrameSocket, and close or kill one end.
 #include "channel/frames.h"
 
 #include <netinet/in.h>
@@ -160,7 +161,7 @@ TEST_P(FramesOverBoth, FrameIsKeptUntilItsLastByteIsGone) {
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> seen = held;
   link.left->enqueue(make_frame(1, 60'000));
-  // Until the socket is full.
+  // This loop fills the socket.
   while (flush_now(*link.left).is_ok()) link.left->enqueue(make_frame(1, 60'000));
   OutFrame last = make_frame(2, 10);
   last.keep_alive = std::move(held);
@@ -175,7 +176,7 @@ TEST_P(FramesOverBoth, FrameIsKeptUntilItsLastByteIsGone) {
   EXPECT_TRUE(seen.expired());
 }
 
-// ---- the peer goes
+// ---- the peer goes away
 
 TEST_P(FramesOverBoth, PeerClosedBefore) {
   Link link(GetParam());

@@ -1,8 +1,8 @@
-// The lease block: what is written comes back, every wrong field is refused, and the committed
-// bytes of tests/golden/lease stay.
+// These tests check the lease block. A block that was written is read back unchanged, every wrong
+// field is refused, and the committed bytes of tests/golden/lease stay the same.
 //
-// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be
-// left on.
+// TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
+// cannot be left on.
 #include "channel/lease_block.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(LeaseBlock, ComesBack) {
     Bytes bytes = encode_lease_block(each.block);
     EXPECT_EQ(bytes.size() % 8, 0U);
     const size_t nbytes = bytes.size();
-    bytes.resize(nbytes + 100);  // the descriptor
+    bytes.resize(nbytes + 100);  // room for the descriptor behind the block
     size_t used = 0;
     Result<LeaseBlock> back = decode_lease_block(bytes, &used);
     ASSERT_TRUE(back.is_ok()) << each.file;

@@ -1,4 +1,5 @@
-// What the tests of the compiler share: programs from source text, and functions as listings.
+// The tests of the compiler share these helpers, which compile programs from source text and print
+// functions as listings.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,12 +21,13 @@ namespace tenon::compile::test {
 using value::Value;
 using value::ValueRef;
 
-// "line:column" of an error; ":" if it has none.
+// Returns "line:column" of an error, or ":" if the error has no place.
 inline std::string place(const Status& status) {
   return std::string(status.detail("line")) + ":" + std::string(status.detail("column"));
 }
 
-// Compiles the class `root` of code/__torch__.py. All classes of the text are in the module's tree.
+// Compiles the class `root` of code/__torch__.py. The module's tree contains all classes of the
+// text.
 inline Result<bytecode::Program> compiled(const std::string& code,
                                           const CompileOptions& options = {},
                                           const std::vector<ValueRef>& constants = {},
@@ -43,7 +45,8 @@ inline Result<bytecode::Program> compiled(const std::string& code,
   return compile_program(declarations, constants, root, classes, options);
 }
 
-// A module M with the Tensors `weight` and `bias`, the int `count` and this method.
+// Returns the source of a module M with the Tensors `weight` and `bias`, the int `count` and this
+// method.
 inline std::string module_with(const std::string& method) {
   std::string code = "class M(Module):\n  weight : Tensor\n  bias : Tensor\n  count : int\n";
   std::string line;
@@ -56,7 +59,7 @@ inline std::string module_with(const std::string& method) {
   return code;
 }
 
-// A method for it with these statements, which return a str.
+// Returns a method for module_with() that consists of these statements and returns a str.
 inline std::string method_with(const std::string& statements) {
   std::string method = "def forward(self, x: Tensor, c: bool, o: Optional[int]) -> str:\n  ";
   for (const char c : statements) {
@@ -78,7 +81,7 @@ inline std::string shown(const Value& value) {
   }
 }
 
-// One line: "OP aten::add.Tensor (3)", "LOADC 1", "STOREN 1 2".
+// Prints one instruction as a line, such as "OP aten::add.Tensor (3)", "LOADC 1" or "STOREN 1 2".
 inline std::string shown(const bytecode::Function& function,
                          const bytecode::Instruction& instruction) {
   using bytecode::Opcode;
@@ -122,7 +125,8 @@ inline std::string listing(const bytecode::Function& function) {
   return text;
 }
 
-// What every compiled program must be: runnable, and writable as a record.
+// Checks what holds for every compiled program: the verifier accepts the program, and the program
+// can be written as a record.
 inline void expect_sound(const bytecode::Program& program) {
   bytecode::VerifyOptions options;
   options.find_arity = find_operator_arity;
@@ -132,7 +136,7 @@ inline void expect_sound(const bytecode::Program& program) {
   EXPECT_TRUE(record.is_ok()) << record.status().message();
 }
 
-// The functions of a text that must compile.
+// Compiles a text that must compile, and returns its functions.
 inline std::vector<bytecode::Function> functions_of(const std::string& code,
                                                     const CompileOptions& options = {},
                                                     const std::vector<ValueRef>& constants = {}) {
@@ -145,7 +149,7 @@ inline std::vector<bytecode::Function> functions_of(const std::string& code,
   return std::move(made).value().functions;
 }
 
-// The listing of the only method that is compiled.
+// Returns the listing of the only method that is compiled.
 inline std::string listing_of(const std::string& code, const CompileOptions& options = {},
                               const std::vector<ValueRef>& constants = {}) {
   const std::vector<bytecode::Function> functions = functions_of(code, options, constants);
@@ -153,7 +157,7 @@ inline std::string listing_of(const std::string& code, const CompileOptions& opt
   return functions.empty() ? "" : listing(functions[0]);
 }
 
-// The error of a text that must not compile. It has a message and a place.
+// Returns the error of a text that must not compile.
 inline Status refusal(const std::string& code, const CompileOptions& options = {}) {
   Result<bytecode::Program> made = compiled(code, options);
   EXPECT_FALSE(made.is_ok()) << code;

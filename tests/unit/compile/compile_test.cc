@@ -1,5 +1,5 @@
-// The code of small methods, instruction by instruction. PyTorch 1.13 makes the same of those that
-// it prints, which tests/compile shows for whole models.
+// These tests compare the code of small methods, instruction by instruction. PyTorch 1.13 makes the
+// same code of the methods that it prints itself, which tests/compile checks for complete models.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -65,7 +65,7 @@ TEST(CompileListing, AnEarlyReturnTakesTheRestIntoTheOtherWay) {
       "STORE 4\nDROPR 2\nMOVE 4\nRET\n");
 }
 
-// PyTorch prints no `break`: it rewrites the loop first. So this listing is Tenon's own.
+// PyTorch prints no `break`, because it rewrites the loop first. So this listing is Tenon's own.
 TEST(CompileListing, BreakSetsAFlagThatTheLoopAsks) {
   EXPECT_EQ(listing_of(module_with("def forward(self, x: Tensor, n: int) -> Tensor:\n"
                                    "  y = x\n  for i in range(n):\n"
@@ -121,7 +121,7 @@ TEST(CompileListing, ArgumentsThatHaveTheirDefaultAreLeftOutUnlessACallOfTheOper
             "MOVE 3\nLOADC 2\nOP aten::add.Tensor (3)\nRET\n");
   CompileOptions options;
   options.emit.default_inputs = true;
-  // -2: the record has no number of arguments, so that all of them stand on the stack.
+  // -2 means that the record gives no number of arguments, so all of them are on the stack.
   EXPECT_EQ(listing_of(code, options),
             "STOREN 1 2\nDROPR 1\nLOAD 2\nMOVE 2\nLOADC 1\nOP aten::add.Tensor (-2)\nLOADC "
             "1\nLOADC None\nOP aten::softmax.int (-2)\n"
@@ -224,7 +224,7 @@ TEST(CompileListing, APartThatIsChosenAtRunTimeHasTheTypeThatStandsThere) {
   };
   const std::vector<bytecode::Function> functions =
       functions_of(with("    l : __torch__.Layer = parts[i]\n    return (l).forward(x)\n"));
-  ASSERT_EQ(functions.size(), 2U);  // and One.forward
+  ASSERT_EQ(functions.size(), 2U);  // the other one is One.forward
   EXPECT_EQ(listing(functions[0]),
             "STOREN 1 3\nMOVE 1\nGET_ATTR 0\nMOVE 3\nOP prim::ModuleContainerIndex.list (2)\nMOVE "
             "2\nINTERFACE_CALL 'forward' 2\nRET\n");
@@ -270,7 +270,8 @@ TEST(CompileProgram, NamesTheOperatorsThatItCalls) {
             (std::vector<std::string>{"aten::add.Tensor", "aten::relu"}));
 }
 
-// As PyTorch does: some of these change the tensor, others make a new one, and `%=` is not `%`.
+// These assignments call the operators that PyTorch calls. Some operators change the tensor, others
+// make a new one, and `%=` is not `%`.
 TEST(CompileProgram, AugmentedAssignmentsCallTheOperatorsThatPyTorchCalls) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"x += x", "aten::add_.Tensor"},
@@ -296,7 +297,7 @@ TEST(CompileProgram, AugmentedAssignmentsCallTheOperatorsThatPyTorchCalls) {
   }
 }
 
-// PyTorch 2.15 takes each of these too. The printed code of an archive never does it.
+// PyTorch 2.15 also accepts each of these. The printed code of an archive never contains them.
 TEST(CompileProgram, AVariableBecomesAnotherTypeInTheBlockThatMadeIt) {
   const std::vector<std::string> bodies = {
       "x = 'a'\nreturn x",

@@ -1,4 +1,5 @@
-// Where the instructions of a compiled program come from, and through which calls.
+// These tests check which source text, and which calls, the debug information gives for the
+// instructions of a compiled program.
 #include "unit/compile/compile_kit.h"
 
 namespace tenon::compile::test {
@@ -24,7 +25,7 @@ uint32_t line_of(const script::Source* source, script::Range range) {
   return source->position(range.begin).line;
 }
 
-// A compiled program, and the file to whose text its debug information points.
+// A compiled program, and the file to whose text its debug information refers.
 struct WithDebugInfo {
   std::shared_ptr<const script::File> file;
   script::Declarations declarations;
@@ -46,7 +47,7 @@ WithDebugInfo with_debug_info(const std::string& code) {
   return made;
 }
 
-// Of each instruction: the opcode, the calls, the node, the line.
+// Returns a line for each instruction: the opcode, the calls, the node and the line.
 std::vector<std::string> origins_of(const bytecode::Program& program, const DebugInfo& info) {
   std::vector<std::string> lines;
   const std::vector<size_t>& numbers = info.functions.at(0);
@@ -75,7 +76,7 @@ TEST(CompileDebugInfo, NamesTheNodeTheLineAndTheCallsOfEachInstruction) {
       "LOADC prim::Loop@12",
       "MOVE prim::Loop@12",
       "LOADC prim::Loop@12",
-      // The result stays on the stack for the loop.
+      // The result stays on the stack during the loop.
       "MOVE part(__torch__.Part)::forward@11 SELF(__torch__.Part)::helper@5 aten::relu@3",
       "OP part(__torch__.Part)::forward@11 SELF(__torch__.Part)::helper@5 aten::relu@3",
       "LOOP prim::Loop@12",
@@ -87,7 +88,7 @@ TEST(CompileDebugInfo, NamesTheNodeTheLineAndTheCallsOfEachInstruction) {
       "OP ()::scaled@13 aten::mul@7",
       "JMP prim::Loop@12",
       "STORE prim::Loop@12",
-      // The source of this operator is Tenon's own, so its nodes come from where it stands.
+      // The source of this operator is Tenon's own, so its nodes get the place of the call.
       "MOVE aten::neg@14",
       "OP aten::neg@14",
       "LOADC aten::add@14",

@@ -1,10 +1,12 @@
-// What the compiler refuses: each error has its code, says what is wrong, and names its place.
+// These tests check what the compiler refuses. Each error has a code, says what is wrong, and names
+// its place.
 #include "unit/compile/compile_kit.h"
 
 namespace tenon::compile::test {
 namespace {
 
-// The method stands from line 5 on, and two columns further right than in the text.
+// Checks the error of a method. In the code that is compiled, the method begins at line 5 and is
+// two columns further right than in `code`.
 void expect_refused(const std::string& code, Code wanted, std::string_view where,
                     std::string_view part) {
   const Status status = refusal(code);
@@ -133,7 +135,7 @@ TEST(CompileErrors, ObjectsOfClassesAndEnums) {
       "class C:\n  n : int\n  def __init__(self, n: int) -> NoneType:\n    self.n = n\n"
       "class M(Module):\n  def forward(self) -> int:\n    c = __torch__.C(3)\n    return c.n\n",
       Code::kUnsupported, "7:9", "makes no objects of classes");
-  // As PyTorch prints `with C():`.
+  // PyTorch prints `with C():` in this way.
   expect_refused(
       "class C:\n  n : int\n  def __init__(self) -> NoneType:\n    self.n = 3\n"
       "class M(Module):\n  def forward(self) -> int:\n    _0 = __torch__.C.__new__(__torch__.C)\n  "

@@ -1,4 +1,5 @@
-// Hostile and large code: the compiler takes it in bounded time, memory and stack, or refuses it.
+// These tests compile hostile and large code. The compiler accepts it in bounded time, memory and
+// stack, or refuses it.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace tenon::compile::test {
 namespace {
 
-// The most memory that this process ever had, in bytes.
+// Returns the most memory that this process has ever had, in bytes.
 size_t peak_nbytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -32,7 +33,8 @@ std::string nested(const std::string& before, const std::string& inner, const st
   return repeated(before, depth) + inner + repeated(after, depth);
 }
 
-// Functions f0 to f<count>, of which each is `return` <before> a call of the next <after>.
+// Returns the functions f0 to f<count>. Each returns `before`, a call of the next function and
+// `after`.
 std::string chain(size_t count, const std::string& before, const std::string& after) {
   std::string code;
   for (size_t i = 0; i < count; ++i) {
@@ -43,7 +45,7 @@ std::string chain(size_t count, const std::string& before, const std::string& af
          "(x: Tensor) -> Tensor:\n  return torch.relu(x)\n" + forward("  return __torch__.f0(x)\n");
 }
 
-// The code is compiled to a sound program, or refused for a limit with its place.
+// Checks that the code is compiled to a sound program, or that it is refused with a place.
 void expect_taken_or_refused(const std::string& code) {
   on_small_stack([&] {
     Result<bytecode::Program> program = compiled(code);
@@ -92,7 +94,8 @@ TEST(CompileLimits, NestedBlocks) {
   expect_taken_or_refused(forward(loops + body + "  return x\n"));
 }
 
-// The rest of a method goes into the way that an `if` with a return leaves open: these are nested.
+// Everything behind an `if` with a return goes into the branch that does not return. So these
+// branches are nested.
 TEST(CompileLimits, ManyEarlyReturns) {
   expect_taken_or_refused(
       forward(repeated("  if bool(x):\n    return x\n  else:\n    pass\n", 10'000) +
@@ -102,7 +105,8 @@ TEST(CompileLimits, ManyEarlyReturns) {
                                   "  return torch.neg(x)\n"));
 }
 
-// Each line uses the one before, so all values stay on the stack: the method is one expression.
+// Each line uses the value of the line before. So all values stay on the stack, and the method is
+// one expression.
 TEST(CompileLimits, ALongMethodNeedsNoStack) {
   on_small_stack([] {
     const std::vector<bytecode::Function> functions =
@@ -119,8 +123,8 @@ double seconds_of(const std::string& code) {
   return cpu_seconds() - begin;
 }
 
-// Four times as much code takes at most eight times as long. Other work on the machine disturbs a
-// measurement, so the best of three pairs counts, and the first pair is enough if it is good.
+// Checks that four times as much code takes at most eight times as long. Other work on the machine
+// disturbs a measurement. So up to three pairs are measured, and the first good pair is enough.
 void expect_linear(const std::string& small_code, const std::string& large_code) {
   double small = 0;
   double large = 0;
@@ -131,7 +135,7 @@ void expect_linear(const std::string& small_code, const std::string& large_code)
   EXPECT_LE(large, 8 * small) << small << " s, and " << large << " s for four times as much code";
 }
 
-// One half of the lines stays on the stack, and the other half has registers.
+// The values of half of the lines stay on the stack, and the other half have registers.
 std::string lines(size_t count) {
   return forward(repeated("  x = torch.relu(x)\n  x = torch.add(x, x)\n", count / 2) +
                  "  return x\n");
@@ -180,7 +184,7 @@ TEST(CompileLimits, TimeGrowsWithTheMethodsOfAClass) {
   expect_linear(methods(1000), methods(4000));
 }
 
-// A list of numbers, or of texts, of which each is a constant of its own.
+// Returns a method with a list of numbers or texts, each of which is a constant of its own.
 std::string list_of(const std::string& element, const std::string& quote, size_t count) {
   std::string items;
   for (size_t i = 0; i < count; ++i) items += quote + std::to_string(i) + quote + ", ";
@@ -220,7 +224,7 @@ TEST(CompileLimits, ForksInOneAnother) {
   }
 }
 
-// The limit of a release lets a test take seconds.
+// With the limit of a release the test would take seconds.
 CompileOptions few_nodes() {
   CompileOptions options;
   options.max_nodes = size_t{1} << 14;

@@ -1,5 +1,5 @@
-// Bytecode of versions below 8: what each operator of the code becomes in the words of the target's
-// PyTorch, and what is refused.
+// These tests compile to bytecode of versions below 8. They check which operators of the target's
+// PyTorch replace the operators of the code, and what is refused.
 #include "unit/compile/compile_kit.h"
 
 namespace tenon::compile::test {
@@ -11,7 +11,8 @@ CompileOptions version(int wanted) {
   return options;
 }
 
-// The last line of the method, `return <expression>`, of a Tensor x, a float f and a list p.
+// Returns a method with the single line `return <expression>`, for a Tensor x, a float f and a list
+// p.
 std::string method_of(const std::string& expression, const std::string& type = "Tensor") {
   return module_with("def forward(self, x: Tensor, f: float, p: List[int]) -> " + type +
                      ":\n  return " + expression + "\n");
@@ -41,7 +42,8 @@ TEST(CompileLower, TheProgramSaysTheVersion) {
 
 TEST(CompileLower, AnArgumentThatDidNotExistGoesIfItHasItsDefault) {
   expect_has(lowered(method_of("torch.gelu(x)"), 4), "MOVE 2\nOP aten::gelu (-2)\n");
-  // 1.9 does not look at the number, and newer ones need it: their gelu has two arguments.
+  // PyTorch 1.9 ignores the number of arguments. Newer versions need it, because their gelu has two
+  // arguments.
   expect_has(lowered(method_of("torch.gelu(x)"), 5), "MOVE 2\nOP aten::gelu (1)\n");
   expect_has(lowered(method_of("torch.gelu(x)"), 7), "MOVE 2\nOP aten::gelu (1)\n");
   const Status refused =
@@ -84,7 +86,8 @@ TEST(CompileLower, OldArchivesKeepAllArgumentsOfLinspace) {
   expect_has(lowered(method_of("torch.linspace(0, f, 3)"), 8), "OP aten::linspace (3)\n");
 }
 
-// The lite interpreter runs a function of its own for them, which fills in no defaults.
+// The lite interpreter runs its own function for these operators. That function fills in no
+// defaults.
 TEST(CompileLower, BytecodeOfOldArchivesLoadsAllArgumentsOfLinspace) {
   CompileOptions old;
   old.emit.archive_version = 7;

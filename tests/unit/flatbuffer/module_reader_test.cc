@@ -24,7 +24,7 @@ using value::ValueRef;
 template <typename T>
 using Offset = ::flatbuffers::Offset<T>;
 
-// PyTorch's numbers of element types.
+// These are PyTorch's numbers of element types.
 constexpr int8_t kFloat = 6;
 constexpr int8_t kQInt8 = 12;
 
@@ -382,7 +382,7 @@ TEST(ModuleReader, MethodsAreFunctionsWithASchema) {
   refused(program(twice).status(), Code::kCorrupt, "method 1 stands in the list twice");
 }
 
-// The parts that matter are behind each other, so nothing of a file that was cut is left good.
+// The parts that matter lie behind each other, so a file that was cut short has lost some of them.
 TEST(ModuleReader, ACutFileIsRefused) {
   Maker maker;
   maker.add_storage(16);
@@ -408,7 +408,7 @@ TEST(ModuleReader, WhatIsBesideTheStoragesIsBounded) {
           "the limit max_nbytes is 1048576");
 }
 
-// Counts how often it is read.
+// Counts how often the source is read.
 class CountingSource : public archive::ZipSource {
  public:
   explicit CountingSource(const std::vector<std::byte>& bytes)
@@ -424,8 +424,9 @@ class CountingSource : public archive::ZipSource {
   mutable uint64_t reads_ = 0;
 };
 
-// The storages are looked for before the limit can be checked. Without a bound a file whose list
-// of storages is long takes four times its size of memory, and minutes, before it is refused.
+// The reader looks up the storages before it can check the limit. Without a bound, a file with a
+// long list of storages would take four times its size of memory, and minutes, before it is
+// refused.
 TEST(ModuleReader, ALongListOfStoragesIsRefusedSoon) {
   Maker maker;
   const auto data = maker.builder.CreateVector(std::vector<uint8_t>(64));

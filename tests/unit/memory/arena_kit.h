@@ -1,4 +1,4 @@
-// The tests of arenas make their arenas with this.
+// The tests of arenas make their arenas with new_arena().
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Waiting for room in a process without a thread of the library's, beside an event loop that serves
-// what the waiter would.
+// These tests wait for room in a process that has no service thread. An event loop beside the
+// waiter serves the events for which the waiter waits.
 #include "memory/arena_wait.h"
 
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ using test::kMiB;
 
 constexpr int64_t kPatienceNs = 10'000'000'000;
 
-// A handler has no argument.
+// A handler gets no context pointer, so it uses these variables.
 Block held_block;
 const test::Told* waiter = nullptr;
 thread_local bool t_waits = false;
 
-// What the loop was told of makes room, while the waiter sleeps again: it woke for the same event,
-// and found the loop at it.
+// The handler of the event loop makes room while the waiter sleeps again. The waiter woke for the
+// same event, but found that the event loop was already serving it.
 void free_the_block(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
   char byte = 0;
   (void)::recv(fd, &byte, 1, 0);
@@ -66,7 +66,7 @@ TEST(ArenaWait, RoomThatTheLoopMadeIsNotMissed) {
   });
 }
 
-// Of two that wait one serves for both.
+// Two threads wait, and one of them serves the events for both.
 TEST(ArenaWait, RoomThatAnotherWaiterMadeIsNotMissed) {
   test::in_child([] {
     ASSERT_TRUE(os::use_no_thread().is_ok());

@@ -1,5 +1,5 @@
-// Pages of hugetlbfs: really mapped, out of a pool that holes do not touch; and the steps down
-// where the pool has none.
+// These tests use pages of hugetlbfs. The pages are really mapped, and address space without pages
+// takes nothing from the pool. If the pool has no pages, the backing steps down to other pages.
 #include <algorithm>
 #include <cstring>
 
@@ -31,8 +31,8 @@ BackingRequest asking_hugetlb(uint64_t page_nbytes = 0, bool exact = true) {
 
 uint64_t free_pages() { return os::huge_page_pool(os::default_huge_page_nbytes()).free; }
 
-// At least eight free pages of the default size in the pool while this lives, and nobody else who
-// changes it.
+// Keeps at least eight free pages of the default size in the pool, and keeps other tests from
+// changing the pool.
 class Pool {
  public:
   Pool() : setting_("/proc/sys/vm/nr_hugepages") {
@@ -57,7 +57,7 @@ class Pool {
   const Pool pool;       \
   if (!(pool).why_not().empty()) GTEST_SKIP() << (pool).why_not()
 
-// 0: every size that the machine has has pages.
+// Returns a size of huge page of which the pool is empty, or 0 if every pool has pages.
 uint64_t size_with_an_empty_pool() {
   for (const uint64_t size : os::huge_page_sizes()) {
     const os::HugePagePool pool = os::huge_page_pool(size);
@@ -92,7 +92,7 @@ TEST_F(Hugetlb, ATebibyteIsMappedAndOnlyItsPagesAreTaken) {
     test::Smaps seen = test::read_smaps(memory.base, memory.nbytes);
     EXPECT_EQ(seen.sums["KernelPageSize:"], page);
     EXPECT_EQ(seen.sums["Shared_Hugetlb:"] + seen.sums["Private_Hugetlb:"], 3 * page);
-    // A range that ends inside a page takes it whole, and once.
+    // A range that ends inside a page takes the complete page, and takes it once.
     ASSERT_TRUE(memory.grow(3 * page, 100).is_ok());
     ASSERT_TRUE(memory.grow(3 * page + 100, page - 100).is_ok());
     EXPECT_EQ(free_pages(), before - 4);
@@ -145,13 +145,13 @@ TEST_F(Hugetlb, MoreThanThePoolHasIsAnErrorAndNoSignal) {
   EXPECT_EQ(grown.detail("free"), "0");
   EXPECT_EQ(grown.detail("huge_page_nbytes"), std::to_string(page));
   EXPECT_NE(grown.detail("wanted"), "");
-  // What was taken before is used by the next try.
+  // The next call uses the pages that the failed call took.
   EXPECT_TRUE(memory.grow(0, before * page).is_ok());
   std::memset(memory.base, 1, before * page);
 }
 
 TEST_F(Hugetlb, TheLadderClimbsDownWhenThePoolIsEmpty) {
-  const test::Setting alone("/proc/sys/vm/nr_hugepages");  // nobody else's test fills it meanwhile
+  const test::Setting alone("/proc/sys/vm/nr_hugepages");  // no other test fills the pool meanwhile
   const uint64_t size = size_with_an_empty_pool();
   if (size == 0) GTEST_SKIP() << "no size of huge page without pages here";
   Backed memory;

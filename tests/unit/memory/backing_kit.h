@@ -1,5 +1,6 @@
-// What the tests of page backing stand on: memory that is backed like a segment's, the kernel's
-// word about it read without Tenon, and what is changed on the machine and put back.
+// The tests of page backing share these helpers. They make memory that is backed as a segment is,
+// read the kernel's figures about the memory without Tenon, and change settings of the machine for
+// a while.
 #pragma once
 
 #include <fcntl.h>
@@ -36,7 +37,8 @@ namespace tenon::test {
 
 inline constexpr int kSkipped = 77;
 
-// As an arena does it: sealed for the mode, mapped where huge pages can be mapped, advised.
+// Memory that is made as an arena makes it: sealed for its mode, mapped at an address where huge
+// pages are possible, and advised.
 struct Backed {
   memory::BackingRequest request;
   memory::Backing got;
@@ -111,8 +113,8 @@ inline uint64_t read_count(const std::string& path) {
   return std::strtoull(read_text(path).c_str(), nullptr, 10);
 }
 
-// The fields of /proc/self/smaps for all mappings in a range, in bytes and summed; VmFlags of the
-// first with a blank at each end.
+// The fields of /proc/self/smaps for all mappings in a range. `sums` adds up the fields in bytes.
+// `flags` holds VmFlags of the first mapping, with a blank at each end.
 struct Smaps {
   std::map<std::string, uint64_t> sums;
   std::string flags;
@@ -141,8 +143,8 @@ inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
   return found;
 }
 
-// Runs in a child, which may lower limits, change its user, or lose its file systems. Exit status
-// 77: it has said why it cannot.
+// Runs the body in a child, which may lower limits, change its user, or lose its file systems. The
+// child ends with status 77 after it has printed why it cannot run the test.
 #define IN_FORK_CHILD(...)                                                             \
   do {                                                                                 \
     ::tenon::test::ForkChild in_child([&](int) {                                       \
@@ -161,8 +163,8 @@ inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
   ::_exit(kSkipped);
 }
 
-// How many bytes of shared memory are huge pages where Tenon has no hand in it: as they are
-// touched, or as the kernel is told to make them.
+// Returns how many bytes of shared memory are huge pages if Tenon has no part in it. The pages are
+// made on the first access, or, with `collapse`, on request.
 inline uint64_t huge_without_tenon(uint64_t nbytes, bool collapse) {
   const uint64_t page = read_count("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
   const os::Fd fd(::memfd_create("control", MFD_CLOEXEC));
@@ -187,9 +189,11 @@ inline uint64_t huge_without_tenon(uint64_t nbytes, bool collapse) {
   return huge;
 }
 
-// There are huge pages only while the machine's free memory lies in large pieces. Memory whose
-// first `wanted` bytes are no such pages is made again a few times. If they never are, and without
-// Tenon not always either, the child skips; else the test goes on, to find it out.
+// Skips a test of huge pages if the machine has none. The kernel makes huge pages only while the
+// machine's free memory lies in large pieces. If the first `wanted` bytes of the memory are not
+// huge pages, this function makes the memory again, a few times. If that never helps, and the
+// kernel also failed to make huge pages without Tenon, the child skips its test. Otherwise the test
+// goes on, and finds the error.
 inline void skip_without_huge_memory(Backed& memory, uint64_t wanted) {
   using memory::Pages;
   const auto is_huge = [&] {
@@ -202,7 +206,7 @@ inline void skip_without_huge_memory(Backed& memory, uint64_t wanted) {
     if (huge_without_tenon(wanted, collapse) < wanted) in_small_pieces = true;
     ::usleep(100'000);
     const Status again = memory.make(memory.request, memory.nbytes, memory.mode);
-    if (again.code() == Code::kUnsupported) continue;  // the page that it tried was small
+    if (again.code() == Code::kUnsupported) continue;  // the page with which Tenon tried was small
     ASSERT_TRUE(again.is_ok()) << text_of(again);
     const Status grown = memory.grow(0, wanted);
     ASSERT_TRUE(grown.is_ok()) << text_of(grown);
@@ -210,8 +214,9 @@ inline void skip_without_huge_memory(Backed& memory, uint64_t wanted) {
   if (in_small_pieces && !is_huge()) skip("this machine's memory is in small pieces");
 }
 
-// A file below /proc/sys or /sys with another text in it, until this goes. Held alone: of those who
-// change such a file at one time the last would put back what the first had set.
+// Locks a file below /proc/sys or /sys. set() writes another text into the file, and the destructor
+// restores the old text. The lock admits one Setting of a file at a time. If two processes changed
+// the file at the same time, the last one would restore the text that the first one had set.
 class Setting {
  public:
   explicit Setting(std::string path)

@@ -1,5 +1,5 @@
-// Where pages lie and whether they may be swapped: nodes and locks, by themselves, under limits,
-// and where a container's filter forbids them.
+// These tests check on which node pages lie, and whether they are locked: each alone, under limits,
+// and where the filter of a container forbids the system calls.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -47,7 +47,7 @@ BackingRequest locked(bool exact = true) {
   return request;
 }
 
-// These calls fail with that errno from now on, in this process.
+// Makes these system calls fail with this errno, for the rest of this process.
 void forbid(const std::vector<unsigned>& calls, int error) {
   std::vector<sock_filter> program = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
@@ -67,7 +67,7 @@ void limit_locks(rlim_t nbytes) {
   ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 }
 
-// Root may lock what it likes. A uid that no other process has.
+// Changes to a user id that no other process has, because root may lock any amount of memory.
 void become_somebody() {
   if (::geteuid() != 0) return;
   const uid_t uid = 200000 + static_cast<uid_t>(::getpid());
@@ -111,13 +111,13 @@ TEST_F(Nodes, EachNodeIsBoundAndTold) {
     ASSERT_TRUE(grown.is_ok()) << text_of(grown);
     std::memset(memory.base, 1, kMiB);
     EXPECT_EQ(memory.describe().numa_node, node);
-    // The kernel's own list: "7f… bind=static:0 file=… N0=256"
+    // The line is the kernel's own: "7f… bind=static:0 file=… N0=256"
     char address[40];
     std::snprintf(address, sizeof address, "%llx ",
                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(memory.base)));
     const std::string maps = test::read_text("/proc/self/numa_maps");
     const size_t at = maps.find(address);
-    if (at == std::string::npos) continue;  // no CONFIG_NUMA
+    if (at == std::string::npos) continue;  // the kernel has no CONFIG_NUMA
     const std::string line = maps.substr(at, maps.find('\n', at) - at);
     EXPECT_NE(line.find("bind=static:" + std::to_string(node) + " "), std::string::npos) << line;
     EXPECT_NE(line.find(" N" + std::to_string(node) + "=256"), std::string::npos) << line;
@@ -148,7 +148,7 @@ TEST_F(Nodes, AContainersFilter) {
       ASSERT_TRUE(made.is_ok()) << text_of(made);
       Backed strict;
       const Status exact = strict.make(on_node(nodes.front()), kMiB);
-      if (nodes.size() == 1) {  // where else could it be
+      if (nodes.size() == 1) {  // the pages can lie nowhere else
         EXPECT_EQ(memory.got.numa_node, nodes.front());
         EXPECT_TRUE(exact.is_ok()) << text_of(exact);
       } else {
@@ -176,8 +176,8 @@ TEST_F(Locks, TheRangeIsLockedAsItGrows) {
   const test::Smaps seen = test::read_smaps(memory.base, 128 * 1024);
   EXPECT_NE(seen.flags.find(" lo "), std::string::npos) << seen.flags;
   EXPECT_EQ(os::inspect_pages(memory.base, memory.nbytes).locked_nbytes, 128 * 1024U);
-  // A page of it that is not locked is told.
-  // By number: a sanitizer's munlock does nothing.
+  // describe() notices that one page is no longer locked. The test makes the system call itself,
+  // because a sanitizer's munlock does nothing.
   ASSERT_EQ(::syscall(SYS_munlock, memory.base, os::page_nbytes()), 0);
   EXPECT_FALSE(memory.describe().locked);
 }
@@ -200,7 +200,7 @@ TEST_F(Locks, TheLimitIsNamed) {
       limit_locks(kLimit);
       become_somebody();
       Backed memory;
-      // Address space to grow in is not counted.
+      // Address space that was only reserved does not count towards the limit.
       const Status made = memory.make(locked(exact), 16 * kMiB);
       ASSERT_TRUE(made.is_ok()) << text_of(made);
       EXPECT_TRUE(memory.got.locked);
@@ -231,7 +231,7 @@ TEST_F(Locks, RootHasNoLimit) {
   if (::geteuid() != 0) GTEST_SKIP() << "not root";
   IN_FORK_CHILD([] {
     limit_locks(4096);
-    // Root of a user namespace is held to the limit as others are.
+    // Root of a user namespace has the same limit as other users.
     void* const page = ::mmap(nullptr, 4 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (::syscall(SYS_mlock2, page, 4 * 4096, 1) != 0) test::skip("no CAP_IPC_LOCK");
     ::munmap(page, 4 * 4096);
@@ -263,7 +263,7 @@ TEST_F(Locks, AContainersFilter) {
   }
 }
 
-// Huge pages stay whole though the locked range ends inside the mapping.
+// Huge pages stay whole, although the locked range ends inside the mapping.
 TEST_F(Locks, LockedHugePagesAreStillHuge) {
   IN_FORK_CHILD([] {
     BackingRequest request = locked();

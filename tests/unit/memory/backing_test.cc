@@ -1,6 +1,6 @@
-// Small pages and transparent huge ones: what is asked for, what is mapped, what describe() says of
-// it. The kernel's own files are the judge. hugetlb has backing_hugetlb_test.cc; nodes and locks,
-// backing_place_test.cc.
+// These tests use small pages and transparent huge pages. They compare what was requested, what is
+// mapped and what describe() says with the kernel's own files. backing_hugetlb_test.cc tests
+// hugetlbfs, and backing_place_test.cc tests nodes and locks.
 #include "memory/backing.h"
 
 #include <sched.h>
@@ -43,7 +43,7 @@ bool is_filled_and_kept(const Backed& memory, uint64_t offset, uint64_t nbytes) 
                      [](std::byte b) { return b == std::byte{0x5a}; });
 }
 
-// What describe() says against the kernel's words.
+// Compares what describe() says with the kernel's figures.
 void expect_truth(const Backed& memory) {
   const Backing told = memory.describe();
   test::Smaps seen = test::read_smaps(memory.base, memory.nbytes);
@@ -83,8 +83,8 @@ TEST_F(Backings, SmallPagesAreMapped) {
   expect_truth(memory);
 }
 
-// Kinds of mapping in which huge pages are made: written by the lender, sealed against others, and
-// read-only with bytes from pwrite.
+// The tests run for each mode in which huge pages are made: memory that everybody writes, memory
+// that only the lender writes, and frozen memory that pwrite fills.
 class HugePages : public test::Guarded, public ::testing::WithParamInterface<Mode> {};
 
 void expect_huge_pages(Mode mode, Pages pages) {
@@ -138,10 +138,10 @@ TEST_F(Backings, AutoTakesNoMoreThanTheAdministratorOffers) {
 }
 
 TEST_F(Backings, DeniedHugePagesAreAnErrorOrAStepDown) {
-  // Nobody else's test changes meanwhile what the error quotes.
+  // No other test changes the setting meanwhile, because the error quotes it.
   const test::Setting alone(kShmemEnabled);
   IN_FORK_CHILD([] {
-    // For this process, as deny is for all.
+    // This denies huge pages to this process, as the setting deny does to all.
     if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) test::skip("no PR_SET_THP_DISABLE");
     Result<Backing> exact = memory::choose_pages(asking(Pages::kThp), Mode::kShared);
     ASSERT_EQ(exact.status().code(), Code::kUnsupported) << text_of(exact.status());
@@ -154,7 +154,8 @@ TEST_F(Backings, DeniedHugePagesAreAnErrorOrAStepDown) {
   });
 }
 
-// A yes is remembered only for as long as the administrator's word stands.
+// The library remembers that huge pages are possible only as long as the administrator's setting
+// stays.
 TEST_F(Backings, AChangedSettingIsSeen) {
   test::Setting setting(kShmemEnabled);
   if (setting.before() != "never" || !setting.set("advise"))
@@ -174,7 +175,7 @@ TEST_F(Backings, AChangedSettingIsSeen) {
   });
 }
 
-// Small blocks, huge ones, ends in the middle of a page: nothing is missing, nothing made twice.
+// Growth in small and large pieces, which end inside pages, misses no page and makes no page twice.
 TEST_F(Backings, GrowthInOddPieces) {
   IN_FORK_CHILD([] {
     for (const Pages pages : {Pages::kSmall, Pages::kThp}) {
@@ -200,7 +201,8 @@ TEST_F(Backings, GrowthInOddPieces) {
   });
 }
 
-// Promised, but every page that came is small: the promise is not repeated.
+// Huge pages were promised, but every page that came is small. describe() does not repeat the
+// promise.
 TEST_F(Backings, DescribeTakesBackWhatDidNotCome) {
   Backed memory;
   const Status made = memory.make(asking(Pages::kSmall), 64 * kMiB);
@@ -224,7 +226,8 @@ TEST_F(Backings, NoSuchKind) {
   EXPECT_EQ(memory::choose_pages(request, Mode::kShared).status().code(), Code::kInvalidArgument);
 }
 
-// The kernel's answer to a file over RLIMIT_FSIZE is a signal: the probes must not meet it.
+// The kernel raises a signal when a file grows past RLIMIT_FSIZE. The probes for huge pages must
+// not cause it.
 TEST_F(Backings, AFileSizeLimit) {
   IN_FORK_CHILD([] {
     const rlimit limit{kMiB, kMiB};
@@ -255,8 +258,8 @@ TEST_F(Backings, WithoutAnFdNothingIsRememberedWrongly) {
   });
 }
 
-// A container that hides /proc and /sys: less is known, and nothing fails but what was asked for by
-// name.
+// A container may hide /proc and /sys. Tenon then knows less, but only a request for a kind of page
+// by name fails.
 TEST_F(Backings, WithoutProcAndSys) {
   IN_FORK_CHILD([] {
     if (::unshare(CLONE_NEWNS) != 0 ||

@@ -1,4 +1,5 @@
-// Segments that another process made: what opening one may take of this machine.
+// These tests open segments that another process made. They bound what such a segment can use up on
+// this machine.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
@@ -71,7 +72,7 @@ TEST_F(ForeignSegment, HugePagesThatAreLackingAreAnErrorAndNoSignal) {
   Result<Ref<Segment>> opened = open_foreign(file.get(), Access::kReadOnly, 4096);
   ASSERT_TRUE(opened.is_ok()) << opened.status().message();
   const Status status = opened.value()->check_pages(0, 4096);
-  // Where the pool has a page the load is good.
+  // The load succeeds if the pool has a page.
   if (status.is_ok()) {
     EXPECT_EQ(*opened.value()->base(), std::byte{0});
   } else {

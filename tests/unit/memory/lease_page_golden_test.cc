@@ -1,9 +1,9 @@
-// The bytes of a lease page: those that the library makes are those of tests/golden/lease_page, and
-// those mean what they should.
+// These tests compare the bytes of a lease page that the library makes with
+// tests/golden/lease_page, and check what a lender reads from the golden bytes.
 //
 // A golden file has a line for each 8 bytes that are not 0: their offset, and the bytes in
-// hexadecimal. TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it
-// cannot be left on.
+// hexadecimal. TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the
+// variable cannot be left on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -66,7 +66,7 @@ Bytes read_page(int fd) {
   return bytes;
 }
 
-// By those who write it: a ledger, and a borrower that has it mapped.
+// A page that its two writers made: a ledger, and a borrower that has the page mapped.
 struct GoldenPage {
   const char* file;
   Bytes bytes;
@@ -103,7 +103,7 @@ TEST(LeasePageGolden, Files) {
     ASSERT_TRUE(in) << each.file;
     const std::string golden{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     EXPECT_EQ(golden, text) << each.file;
-    // The other way round: what a lender finds in those bytes.
+    // The lender must find the released slots in the golden bytes too.
     Bytes bytes = bytes_of(golden, each.bytes.size());
     std::vector<uint32_t> slots;
     lease_page::drain(bytes.data(), lease_page::kSlots, lease_page::kSlots,

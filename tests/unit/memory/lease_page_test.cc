@@ -1,5 +1,5 @@
-// Both roles of the lease page as threads over one mapping, so that a race detector sees them (it
-// sees nothing between two mappings).
+// These tests run lender and borrower of a lease page as two threads over one mapping. A race
+// detector sees a race within one mapping, and sees none between two mappings.
 #include "memory/lease_page.h"
 
 #include <gtest/gtest.h>
@@ -65,16 +65,16 @@ TEST(LeasePage, WhoWaitsIsRungFor) {
   EXPECT_FALSE(release(page->base(), kFew, 6));
 }
 
-// Bytes that a borrower scribbled give slots below the page's end, and nothing else.
+// Random bytes from a borrower give slots below the end of the page, and nothing else.
 TEST(LeasePage, RandomBytesGiveSlots) {
   const auto page = std::make_unique<Page>();
   std::memset(page->base(), 0xff, page->bytes.size());
   EXPECT_EQ(drained(page->base()).size(), size_t{kFew});
 }
 
-// The lender fills a block and hands it over, the borrower checks it and gives it back, the lender
-// fills it anew. `early`: the borrower reads after it gave back, which is the race that must be
-// seen.
+// The lender fills a block and lends it. The borrower checks the block and gives it back, and the
+// lender fills it again. With `early` the borrower reads the block after it has given the block
+// back. The race detector must see that race.
 void run_both(bool early) {
   struct Block {
     uint64_t value = 0;
@@ -83,7 +83,7 @@ void run_both(bool early) {
   constexpr uint32_t kBlocks = 64;
   const auto page = std::make_unique<Page>();
   std::vector<Block> blocks(kBlocks);
-  std::vector<std::atomic<uint64_t>> lent(kBlocks);  // 0: not lent; stands for the message
+  std::vector<std::atomic<uint64_t>> lent(kBlocks);  // 0: not lent; stands in for the message
   std::counting_semaphore<1 << 20> bell(0);
   std::atomic<bool> over{false};
   std::thread borrower([&] {
@@ -112,7 +112,7 @@ void run_both(bool early) {
     while (room.empty()) {
       set_waiting(page->base(), true);
       look();
-      // A bell that does not come while a block is given back is a lost wake.
+      // If the bell does not ring although a block was given back, a wake was lost.
       if (room.empty() && !bell.try_acquire_for(std::chrono::seconds(30))) {
         ADD_FAILURE() << "nobody rang in round " << round;
         round = uint64_t{kRounds};
@@ -134,7 +134,7 @@ void run_both(bool early) {
 
 TEST(LeasePage, TwoRolesOverOneMapping) { run_both(false); }
 
-// Run by the next one only.
+// Only the next test runs this one.
 TEST(LeasePage, DISABLED_ReadsAfterGivingBack) {
   testing::GTEST_FLAG(throw_on_failure) = false;
   run_both(true);

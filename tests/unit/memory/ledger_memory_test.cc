@@ -1,4 +1,5 @@
-// Ledgers where memory fails. A program of its own, since it replaces operator new.
+// These tests make allocations fail while ledgers work. The test is a program of its own, because
+// it replaces operator new.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,8 +21,8 @@
 namespace tenon::memory {
 namespace {
 
-// Of the allocations that an end takes each fails in its turn, the first list of the work to do
-// among them.
+// The end of a ledger makes some allocations, such as the first list of its work. Each of them
+// fails in its turn.
 TEST(LedgerWithoutMemory, LeasesEndAllTheSame) {
   for (int allowed = 0; allowed < 5; ++allowed) {
     test::in_child([allowed] {
@@ -42,8 +43,8 @@ TEST(LedgerWithoutMemory, LeasesEndAllTheSame) {
   }
 }
 
-// A look for which there was no memory is not waited for any longer than it takes to find it
-// overdue.
+// A check of the ledgers that failed for lack of memory never comes. The next caller notices that
+// the check is overdue, and requests it again.
 TEST(LedgerWithoutMemory, ALookThatNeverComesIsAskedForAgain) {
   test::in_child([] {
     ASSERT_TRUE(os::use_no_thread().is_ok());

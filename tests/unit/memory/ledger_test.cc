@@ -1,4 +1,5 @@
-// A ledger and a holding in one process: what ends a lease, and what does not.
+// These tests use a ledger and a holding in one process. They check which events end a lease and
+// which do not.
 #include "memory/ledger.h"
 
 #include <fcntl.h>
@@ -35,7 +36,8 @@ struct Both {
     EXPECT_TRUE(made.is_ok());
     ledger = std::move(made).value();
     EXPECT_TRUE(ledger->has_fds());
-    // As the kernel does it: the borrower has copies, and the lender lets go of its own.
+    // The message would do this: the borrower gets copies of the fds, and the lender closes its
+    // own.
     token = os::duplicate(ledger->fds().token.get()).value();
     page = os::duplicate(ledger->fds().page.get()).value();
     bell = os::duplicate(ledger->fds().bell.get()).value();
@@ -100,7 +102,7 @@ TEST(Ledger, BitsEndSingleLeases) {
     const Lease other(holding, slots[7]);
     EXPECT_EQ(both.ledger->drain(), 0U);
   }
-  // The service, which heard of the new borrower, may be at it too.
+  // The service thread watches the new borrower too, and may drain the page first.
   EXPECT_TRUE(drained_to(both, 4998));
   EXPECT_TRUE(soon([&] { return object->leases == 4998; }));
   EXPECT_EQ(both.ledger->drain(), 0U);
@@ -157,12 +159,12 @@ TEST(Ledger, WhatNeverLeftIsTakenBack) {
   both.ledger->take_back(std::span(slots).first(4));
   EXPECT_EQ(object->leases, 6);
   EXPECT_EQ(both.ledger->totals().granted, 6U);
-  // Twice is nothing.
+  // Taking the same slots back twice has no effect.
   both.ledger->take_back(std::span(slots).first(4));
   EXPECT_EQ(object->leases, 6);
 }
 
-// The borrower owns the page: whatever it writes there harms nobody but itself.
+// The borrower owns the page. Whatever it writes there harms only itself.
 TEST(Ledger, BitsOfNobodyAreIgnored) {
   const auto object = Ref<LentObject>::adopt(new LentObject());
   const auto other = Ref<LentObject>::adopt(new LentObject());
@@ -174,14 +176,15 @@ TEST(Ledger, BitsOfNobodyAreIgnored) {
   auto* const base = static_cast<std::byte*>(
       mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, both.page.get(), 0));
   ASSERT_NE(base, MAP_FAILED);
-  // Free slots, twice, and one that was given back already.
+  // The borrower sets bits of free slots, sets them twice, and sets the bit of a slot that was
+  // already given back.
   (void)lease_page::release(base, lease_page::kSlots, 50);
   EXPECT_EQ(both.ledger->drain(), 1U);
   for (const uint32_t slot : {50U, 50U, 101U, 4095U, lease_page::kSlots - 1})
     (void)lease_page::release(base, lease_page::kSlots, slot);
   EXPECT_EQ(both.ledger->drain(), 0U);
   EXPECT_EQ(object->leases, 99);
-  // Every bit of the page, again and again.
+  // The borrower sets every bit of the page, again and again.
   for (int round = 0; round < 3; ++round) {
     std::memset(base + 64, 0xff, nbytes - 64);
     (void)both.ledger->drain();
@@ -192,7 +195,7 @@ TEST(Ledger, BitsOfNobodyAreIgnored) {
   EXPECT_TRUE(both.ledger->wants_renewal());
   EXPECT_EQ(other->leases, 100);
   EXPECT_EQ(munmap(base, nbytes), 0);
-  // It cannot be cut short under the lender, nor sealed.
+  // The borrower can neither cut the page short under the lender nor seal it.
   EXPECT_NE(ftruncate(both.page.get(), 0), 0);
   EXPECT_NE(fcntl(both.page.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }

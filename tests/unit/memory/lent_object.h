@@ -1,4 +1,4 @@
-// What a lease is of, and how many it has.
+// The tests of ledgers lend this object. It counts the leases that it has.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Slab: places do not overlap, lie close together, keep what is written, and go back when they are
-// empty; threads under one lock.
+// These tests check the slab. Its places do not overlap, lie close together, keep their contents,
+// and are freed when a piece is empty. Threads share a slab under one lock.
 #include "memory/slab.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(Slab, EmptyPiecesGoBackButForOne) {
     EXPECT_EQ(slab.taken(), 0U);
     EXPECT_EQ(slab.pieces(), 1U);
   }
-  // That one serves again.
+  // The piece that was kept serves the next place.
   void* const place = slab.take();
   EXPECT_EQ(slab.pieces(), 1U);
   slab.give_back(place);
@@ -90,7 +90,7 @@ TEST(Slab, RandomSteps) {
   }
 }
 
-// One thread takes what another gives back, as lenders and the library's thread do.
+// One thread takes what another gives back, as lenders and the service thread do.
 TEST(Slab, Threads) {
   constexpr int kThreads = 4;
   Slab slab(kPlace);

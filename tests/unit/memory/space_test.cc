@@ -1,5 +1,5 @@
-// Space: the sizes of blocks, what is handed out and taken back, and what it remembers of what was
-// lent.
+// These tests check the bookkeeping of a segment's bytes: the sizes of blocks, the pieces that are
+// taken and given back, and which bytes were lent before.
 #include "memory/space.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@
 namespace tenon::memory {
 namespace {
 
-// As an arena does it: a freed piece first, then the front. False: full.
+// Takes a piece as an arena does: a freed piece first, and then the front. Returns false if the
+// space is full.
 bool take_piece(Space* space, uint64_t nbytes, uint64_t alignment, Space::Piece* piece) {
   const uint64_t wanted = block_nbytes(nbytes, alignment);
   if (space->take_free(wanted, alignment, piece)) return true;
@@ -46,8 +47,8 @@ TEST(BlockSize, IsExactUpToTheLargestBlock) {
   EXPECT_EQ(sizeof(BlockSize), 4U);
 }
 
-// Whatever the sizes: a space that is one free piece is given out whole, and as many blocks fit as
-// the arithmetic says.
+// A space that is one free piece can be given out whole, and as many blocks fit as the arithmetic
+// says, whatever the sizes are.
 TEST(Space, AFreePieceThatFitsIsFound) {
   for (const uint64_t unit : {uint64_t{4096}, uint64_t{1} << 20, kGiB, 1024 * kGiB}) {
     for (uint64_t eighths = 1; eighths <= 64; ++eighths) {
@@ -80,12 +81,12 @@ TEST(Space, AFreedPieceOfAboutTheSizeIsGivenOutWhole) {
     Space::Piece again;
     ASSERT_TRUE(take_piece(&space, nbytes, 64, &first) && take_piece(&space, 64, 64, &stays));
     space.give_back(first.offset, nbytes, false);
-    // Just below the freed size, across the border of two bins as well.
+    // A size just below the freed size gets the freed piece, also across the border of two bins.
     ASSERT_TRUE(take_piece(&space, nbytes - 64, 64, &again));
     EXPECT_EQ(again.offset, first.offset) << nbytes;
     EXPECT_EQ(again.nbytes, nbytes);
     space.give_back(again.offset, again.nbytes, false);
-    // An eighth is the most that is lost.
+    // A piece that would waste more than an eighth is not used.
     ASSERT_TRUE(take_piece(&space, nbytes / 9 * 8 - 64, 64, &again));
     EXPECT_NE(again.offset, first.offset) << nbytes;
   }
@@ -151,7 +152,8 @@ TEST(Space, WasLentSurvivesJoiningAndSplitting) {
   Space space(64 * 1024);
   std::vector<Space::Piece> pieces(64);
   for (Space::Piece& piece : pieces) ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
-  // One in the middle was lent; the last stays, so that the front does not swallow it.
+  // One piece in the middle was lent. The last piece stays taken, so that the freed pieces do not
+  // become part of the front.
   for (size_t i = 8; i < 24; ++i) space.give_back(pieces[i].offset, 1024, i == 15);
   ASSERT_TRUE(space.consolidate());
   Space::Piece part;
@@ -191,7 +193,7 @@ TEST(Space, WhatAnAlignmentSkipsIsNotLost) {
   EXPECT_EQ(space.free_nbytes(), 0U);
 }
 
-// Whether so many units in a row are free, the first of them at a multiple of `alignment`.
+// Returns whether so many units in a row are free, the first of them at a multiple of `alignment`.
 bool model_has_room(const std::vector<bool>& taken, uint64_t units, uint64_t alignment) {
   for (uint64_t begin = 0; begin + units <= taken.size(); begin += alignment) {
     const auto first = taken.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -202,8 +204,8 @@ bool model_has_room(const std::vector<bool>& taken, uint64_t units, uint64_t ali
   return false;
 }
 
-// Against a model that knows of each 64 bytes whether they are taken, and whether a borrower may
-// know them.
+// Compares the space with a model. For each 64 bytes, the model knows whether they are taken and
+// whether a borrower may know their contents.
 TEST(Space, AgreesWithASimpleModel) {
   const uint64_t seed = test_seed();
   SCOPED_TRACE("TENON_TEST_SEED=" + std::to_string(seed));

@@ -1,4 +1,4 @@
-// The tests of memory count bytes in these units.
+// The tests of memory give sizes in these units.
 #pragma once
 
 #include <cstdint>

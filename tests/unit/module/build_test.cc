@@ -1,4 +1,5 @@
-// Modules that are built: what is refused when it is added, and what an archive of them says.
+// These tests build modules. They check what is refused when it is added, and what an archive of
+// the module contains.
 #include "module_kit.h"
 
 namespace tenon::module {
@@ -173,7 +174,7 @@ TEST(Build, OneChildUnderTwoNamesIsOneObject) {
   EXPECT_EQ(must(again->tensors()).size(), 2U);
 }
 
-// A tree of modules that share their children has 2^64 paths.
+// This tree of modules shares its children, and so has 2^64 paths.
 TEST(Build, PathsAreCounted) {
   Ref<Module> module = must(Module::create("Leaf"));
   ok(module->add_parameter("w", floats({1})));

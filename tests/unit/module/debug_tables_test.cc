@@ -1,4 +1,5 @@
-// Debug tables that an export makes for bytecode of its own (tests/golden/lite, by PyTorch).
+// These tests check the debug tables that an export makes for new bytecode. PyTorch wrote the
+// archives (tests/golden/lite).
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +26,7 @@ std::map<std::string, std::string> golden_records() {
 }
 
 Ref<Module> import_of(const std::map<std::string, std::string>& records, bool debug_tables) {
-  static std::vector<std::vector<std::byte>> kept;  // the modules have views of them
+  static std::vector<std::vector<std::byte>> kept;  // the modules have views of these bytes
   kept.push_back(archive_of({records.begin(), records.end()}));
   ImportOptions options;
   options.debug_tables = debug_tables;

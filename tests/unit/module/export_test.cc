@@ -1,4 +1,5 @@
-// Exporting: options, hooks, failures, and that nothing changes meanwhile.
+// These tests export modules. They check options, hooks and failures, and that the export does not
+// change the module.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -124,7 +125,7 @@ TEST(Export, AFailingWriterIsAnError) {
   ok(module->set("w", floats({5})));
 }
 
-// A load of such a tensor would raise SIGBUS.
+// Reading such a tensor directly would raise SIGBUS.
 TEST(Export, AFileThatIsCutShortIsAnError) {
   const Ref<Module> made = must(Module::create("Net"));
   ok(made->add_parameter("w", floats(std::vector<float>(1 << 14))));
@@ -139,7 +140,7 @@ TEST(Export, AFileThatIsCutShortIsAnError) {
     options.form = form;
     archive::MemorySink sink;
     const Status status = export_module(*module, &sink, options, nullptr);
-    // A build without FlatBuffers never reads the file.
+    // A build without FlatBuffers refuses the form before it reads the file.
     if (status.code() != Code::kUnsupported) refused(status, Code::kCorrupt, {"was cut short"});
   }
 }
@@ -162,7 +163,7 @@ TEST(Export, SharedStoragesAreWrittenOnce) {
   EXPECT_EQ(exported(*again, unchecked()), bytes);
 }
 
-// 1.x reads such a tensor, and drops the bit.
+// PyTorch 1.x reads such a tensor, but drops its negative bit.
 TEST(Export, ANegatedTensorNeedsANewerPyTorch) {
   const Ref<Module> module = net();
   ExportReport report;
@@ -211,7 +212,7 @@ TEST(Export, TwoClassesOfOneNameAreTwo) {
   const auto records = records_of(exported(*module));
   const std::string& first = records.at("code/__torch__.py");
   const std::string& second = records.at("code/__torch__/___torch_mangle_0.py");
-  // The classes are equal but for the function that they call.
+  // The classes are equal, except for the function that they call.
   EXPECT_NE(
       first.find(
           "  a : __torch__.Part\n  b : __torch__.___torch_mangle_0.Part\n  c : __torch__.Part\n"),

@@ -1,5 +1,5 @@
-// Archives of old versions of PyTorch (tests/golden/module/README.md): what is in them, and that an
-// export of them says the same.
+// These tests import archives that old versions of PyTorch wrote (tests/golden/module/README.md).
+// They compare the contents with what PyTorch printed, and export them again.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -33,7 +33,7 @@ T read_as(const std::byte* from) {
   return value;
 }
 
-// The text of expected.txt for a value.
+// Prints a value as expected.txt has it.
 class Printer {
  public:
   std::string of(const ValueRef& value) {
@@ -47,7 +47,7 @@ class Printer {
       case ValueKind::kTuple: return "(" + of_items(*value) + ")";
       case ValueKind::kList: return "[" + of_items(*value) + "]";
       case ValueKind::kDict: {
-        // PyTorch writes entries in the order of their insertion, and prints them so.
+        // PyTorch writes and prints entries in the order in which they were inserted.
         std::string text = "{";
         for (const value::DictEntry& entry : value->entries())
           text += of(entry.key) + ": " + of(entry.value) + ", ";
@@ -137,7 +137,7 @@ void print_members(const Module& module, const std::string& path, Printer* print
   }
 }
 
-// "path : TYPE = VALUE" with the type as it is written today: None was a type once.
+// Replaces the type in "path : TYPE = VALUE" by the type as it is written today.
 std::string with_todays_type(const std::string& line) {
   const size_t colon = line.find(" : ");
   const size_t equals = line.find(" = ");
@@ -151,7 +151,7 @@ std::vector<std::string> expected_lines(const std::filesystem::path& folder) {
   std::vector<std::string> lines;
   std::ifstream stream(folder / "expected.txt");
   for (std::string line; std::getline(stream, line);) {
-    // As PyTorch wrote the type before 1.9.
+    // Versions of PyTorch before 1.9 wrote the type of None as None.
     constexpr std::string_view kOldNone = " : None = ";
     if (const size_t at = line.find(kOldNone); at != std::string::npos)
       line.replace(at, kOldNone.size(), " : NoneType = ");

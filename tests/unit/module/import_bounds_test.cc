@@ -1,4 +1,4 @@
-// What an import may cost, whatever the archive: steps and memory.
+// These tests bound the steps and the memory that an import takes for hostile archives.
 #include <gtest/gtest.h>
 
 #include "unit/cpu_time.h"
@@ -28,8 +28,8 @@ TEST(ImportBounds, TuplesThatManyMembersOfAUnionMayBe) {
   EXPECT_LT(cpu_seconds() - begin, 2);
 }
 
-// Each class's Union has all classes, so the pairs are as many as values times classes times
-// classes.
+// The Union of each class contains all classes. So the pairs to compare are as many as the values
+// times the square of the number of classes.
 TEST(ImportBounds, AnArchiveThatAsksForTooManyStepsIsRefused) {
   constexpr int kClasses = 250;
   std::string declared = "Union[int";
@@ -38,7 +38,7 @@ TEST(ImportBounds, AnArchiveThatAsksForTooManyStepsIsRefused) {
   std::string code = kModule + ("  f : " + declared + "\n");
   for (int i = 0; i < kClasses; ++i)
     code += "class N" + std::to_string(i) + "(NamedTuple):\n  f : " + declared + "\n";
-  // 300 chains: no value is in two of them.
+  // The list has 300 chains, and no value is in two of them.
   std::string list = "(";
   for (int i = 0; i < 300; ++i) list += pickled_text("bad") + std::string(500, '\x85');
   const std::string root =
@@ -47,14 +47,15 @@ TEST(ImportBounds, AnArchiveThatAsksForTooManyStepsIsRefused) {
   const auto bytes = made_archive(code, root);
   const auto result = imported(bytes);
   EXPECT_FALSE(result.is_ok());
-  // 64 steps for each of the bytes, of which a million take a second at most, and three on a busy
-  // machine.
+  // An import may take 64 steps for each byte. A million steps take at most a second, and three
+  // seconds on a busy machine.
   EXPECT_LT(cpu_seconds() - begin, 200e-6 * static_cast<double>(bytes.size()) + 5)
       << result.status().message();
 }
 
-// The time of four times as many members. It is four times as long if each is read once, and
-// sixteen times if each is compared with all. A busy machine makes a figure up to twice as long.
+// Bounds the time of four times as many members. The time is four times as long if each member is
+// read once, and sixteen times as long if each is compared with all. A busy machine can double a
+// measurement.
 constexpr double kMostForFourTimes = 9;
 
 double seconds_for_fields(int n) {
@@ -99,7 +100,7 @@ TEST(ImportBounds, AClassOfManyMethodsIsReadOnce) {
   EXPECT_LT(seconds_for_methods(8'000), kMostForFourTimes * few + 0.5);
 }
 
-// Two names for the same submodule at each level: 2^15 paths of 15 long names.
+// Each level has two names for the same submodule. That gives 2^15 paths, each with 15 long names.
 TEST(ImportBounds, PathsOfSharedSubmodulesAreCounted) {
   constexpr int kDepth = 15;
   const std::string a(4000, 'a');

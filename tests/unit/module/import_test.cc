@@ -1,4 +1,5 @@
-// Importing: what fits and what does not, and archives that lie.
+// These tests import archives. They check which archives are good, which do not fit their code, and
+// which are hostile.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -150,7 +151,8 @@ TEST(Import, MisalignedAndForeignTensorsAreFilled) {
   EXPECT_EQ(misaligned, 3U);
 }
 
-// As torch.load reads it; and however often a pickle mentions a record, it is copied once.
+// torch.load reads archives in this way too. A record is copied once, however often a pickle
+// mentions it.
 TEST(Import, OneKeyIsOneStorage) {
   const std::string code = "class M(Module):\n  a : Tensor\n  b : Tensor\n";
   const std::string root = pickled_object("M", pickled_text("a") + pickled_tensor("0", 2, 2) +
@@ -237,7 +239,8 @@ TEST_F(ImportFile, AnExportOverTheFileItselfKeepsItsTensors) {
             elements_of(*must(module->find("w")).value));
 }
 
-// Every byte of an archive in turn is another: an error or a module, and nothing worse.
+// Each byte of the archive is changed in turn. The import returns an error or a module, and never
+// crashes.
 TEST(Import, AFlippedByteIsAnErrorOrNone) {
   const std::vector<std::byte> good = made_archive(
       kCode + "  def f(self, x: int=CONSTANTS.c0) -> int:\n    return x\n",

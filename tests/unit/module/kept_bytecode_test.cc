@@ -1,5 +1,5 @@
-// Bytecode of imported archives (tests/golden/lite, by PyTorch): an export writes it again, byte
-// for byte, while it fits the module.
+// These tests export the bytecode of imported archives again (tests/golden/lite, by PyTorch). The
+// bytes stay the same as long as the bytecode fits the module.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -94,13 +94,13 @@ TEST(KeptBytecode, debug_tables_are_carried_on_request) {
     EXPECT_EQ(done.records[table.name], old[table.name]) << table.name;
 }
 
-// The archive with another record bytecode.pkl.
+// Imports the archive with another record bytecode.pkl.
 Result<Ref<Module>> imported_with(const std::string& bytecode) {
   const std::vector<std::byte> bytes = lite_archive("mlp-2.15.ptl");
   std::vector<std::pair<std::string, std::string>> records;
   for (const auto& [record, content] : records_of(bytes))
     records.emplace_back(record, record == "bytecode.pkl" ? bytecode : content);
-  static std::vector<std::vector<std::byte>> kept;  // the module has views of them
+  static std::vector<std::vector<std::byte>> kept;  // the module has views of these bytes
   kept.push_back(archive_of(records));
   return import_module(kept.back(), nullptr, nullptr, {});
 }

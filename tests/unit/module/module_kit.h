@@ -1,4 +1,5 @@
-// Small makers for tests of modules, and archives made by hand.
+// The tests of modules use these helpers to make values and modules, and to put archives together
+// by hand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ T must(Result<T> result) {
 
 inline void ok(const Status& status) { EXPECT_TRUE(status.is_ok()) << status.message(); }
 
-// That it failed so, and that its one line has these words.
+// Checks that the status has this code, and that its message is one line with all these words.
 inline void refused(const Status& status, Code code, const std::vector<std::string>& words) {
   EXPECT_EQ(status.code(), code) << status.message();
   for (const std::string& word : words)
@@ -62,7 +63,7 @@ inline ValueRef floats(const std::vector<float>& elements, std::vector<int64_t> 
   return Value::of_tensor(must(value::TensorValue::create(spec)));
 }
 
-// The elements of a contiguous float tensor.
+// Returns the elements of a contiguous float tensor.
 inline std::vector<float> elements_of(const Value& tensor) {
   std::vector<float> elements(tensor.as_tensor()->numel());
   if (!elements.empty()) {
@@ -97,7 +98,7 @@ inline std::vector<std::byte> exported(const Module& module, const ExportOptions
   return sink.take();
 }
 
-// The bytes are the caller's, and stay.
+// Imports an archive. The caller owns the bytes, and must keep them as long as the module.
 inline Result<Ref<Module>> imported(const std::vector<std::byte>& bytes,
                                     const ImportOptions& options = {}) {
   return import_module(bytes, nullptr, nullptr, options);
@@ -112,7 +113,7 @@ inline std::map<std::string, std::string> records_of(const std::vector<std::byte
   return records;
 }
 
-// An archive of records in this order.
+// Returns an archive of these records in this order.
 inline std::vector<std::byte> archive_of(
     const std::vector<std::pair<std::string, std::string>>& records, uint64_t alignment = 64) {
   archive::MemorySink sink;
@@ -122,7 +123,7 @@ inline std::vector<std::byte> archive_of(
   return sink.take();
 }
 
-// Pieces of pickles.
+// The next functions return pieces of pickles.
 inline std::string pickled_text(const std::string& text) {
   std::string pickle = "X";
   for (int i = 0; i < 4; ++i) pickle += static_cast<char>((text.size() >> (8 * i)) & 0xff);
@@ -132,7 +133,7 @@ inline std::string pickled_object(const std::string& name, const std::string& at
   return "c__torch__\n" + name + "\n)\x81}(" + attributes + "ub";
 }
 inline std::string pickle(const std::string& inside) { return "\x80\x02" + inside + "."; }
-// Of floats, over the record data/<key>.
+// Returns the pickle of a float tensor over the record data/<key>.
 inline std::string pickled_tensor(const std::string& key, unsigned char numel, unsigned char size,
                                   const std::string& storage = "FloatStorage") {
   std::string text = "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled_text("storage") +
@@ -142,7 +143,7 @@ inline std::string pickled_tensor(const std::string& key, unsigned char numel, u
   return text;
 }
 
-// A module archive with this code and this root.
+// Returns a module archive with this code and this root.
 inline std::vector<std::byte> made_archive(
     const std::string& code, const std::string& root,
     std::vector<std::pair<std::string, std::string>> more = {},

@@ -1,5 +1,5 @@
-// What a parameter keeps when another tensor takes its place, and what an export refuses of
-// objects.
+// These tests check what a parameter keeps when another tensor replaces its own, and which objects
+// an export refuses.
 #include <gtest/gtest.h>
 
 #include "unit/module/module_kit.h"
@@ -67,7 +67,8 @@ TEST(Export, RefusesAttributesOfAClassThatReadsAState) {
   const Ref<Module> module = must(Module::create("St"));
   ok(module->add_attribute("k", Type::integer(), Value::of_int(3)));
   ok(module->define("def __getstate__(self) -> int:\n  return self.k\n"));
-  // Without the other one PyTorch writes the attributes.
+  // A class with __getstate__ but without __setstate__ is written with its attributes, as PyTorch
+  // does it.
   ok(module->check());
   ok(module->define("def __setstate__(self, s: int) -> NoneType:\n  self.k = s\n"));
   refused(module->check(), Code::kUnsupported,

@@ -1,4 +1,4 @@
-// What is replaced, loaded and removed.
+// These tests replace, load and remove members of modules.
 #include "module_kit.h"
 
 namespace tenon::module {
@@ -125,7 +125,8 @@ TEST(Set, WhatIsRemovedIsGone) {
   EXPECT_EQ(code.find("decoder"), std::string::npos) << code;
 }
 
-// Objects of one class: what is changed of one does not show in the other.
+// Two objects have one class. A method that is added to one object does not appear in the other, so
+// the export splits the class.
 TEST(Set, AClassOfSeveralIsSplit) {
   const Ref<Module> module = must(Module::create("Net"));
   const auto part = [] {

@@ -1,5 +1,5 @@
-// The records `.debug_pkl`: those of PyTorch are read, new ones point to the code, and bad ones are
-// refused.
+// These tests check the records `.debug_pkl`. Records of PyTorch are read, new records point into
+// the code, and bad records are refused.
 #include "module/source_table.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ ValueRef record(int64_t offset, const ValueRef& of, int64_t begin, int64_t end, 
       {number(offset), Value::tuple({of, number(begin), number(end)}), number(tag)});
 }
 
-// Two lines of 6 bytes each.
+// Returns a table over a source of two lines of 6 bytes each.
 ValueRef table(std::vector<ValueRef> records) {
   return Value::tuple({text("FORMAT_WITH_STRING_TABLE"),
                        Value::tuple({text(""), text("x = 1\n"), text("y = 2\n"), text("m.py")}),
@@ -69,7 +69,7 @@ TEST(SourceTable, a_made_table_says_of_every_place_which_range_it_is_in) {
   const SourceTable again = must(SourceTable::read("code/m.py.debug_pkl", made.content()));
   EXPECT_EQ(again.end_of_tags(), 11);
   const auto at = [&](uint32_t offset) { return again.tag_of({offset, offset}); };
-  EXPECT_EQ(at(0), 7);  // that of no source
+  EXPECT_EQ(at(0), 7);  // the tag of no source
   EXPECT_EQ(at(name.begin), 8);
   EXPECT_EQ(at(name.end), 7);
   EXPECT_EQ(at(outer.begin), 9);
@@ -99,10 +99,10 @@ TEST(SourceTable, a_range_begins_in_the_last_record_before_it) {
       record(20, source(), 6, 12, 5),
   })));
   EXPECT_EQ(read_back.end_of_tags(), 6);
-  EXPECT_EQ(read_back.tag_of({0, 2}), 0);  // before the first
+  EXPECT_EQ(read_back.tag_of({0, 2}), 0);  // before the first range
   EXPECT_EQ(read_back.tag_of({9, 11}), 3);
   EXPECT_EQ(read_back.tag_of({12, 15}), 0);
-  // A call of a function begins before PyTorch notes its source.
+  // The range of a call begins before the place where PyTorch records its source.
   EXPECT_EQ(read_back.tag_of({12, 30}), 5);
   EXPECT_EQ(read_back.tag_of({30, 31}), 5);
 }
@@ -128,7 +128,7 @@ TEST(SourceTable, a_table_that_would_mislead_pytorch_is_refused) {
                     Value::tuple({number(1), number(2), number(3), number(4)}),
                     Value::tuple({good})}),
       table({number(1)}),
-      table({Value::tuple({good->items()[0], good->items()[1]})}),  // no tag
+      table({Value::tuple({good->items()[0], good->items()[1]})}),  // the record has no tag
       table({record(-1, source(), 0, 6, 0)}),
       table({record(0, source(), 0, 6, -1)}),
       table({record(0, source(), 0, 6, int64_t{1} << 40)}),
@@ -145,7 +145,7 @@ TEST(SourceTable, a_table_that_would_mislead_pytorch_is_refused) {
       table({record(0, lines({1, 2}), 0, 1, 0)}),
       table({record(0, Value::tuple({Value::tuple({number(1)}), number(3), number(0)}), 0, 1, 0)}),
       table({record(5, source(), 0, 6, 0), record(4, source(), 0, 6, 1)}),
-      Value::tuple({record(0, source(), 0, 6, 0)}),  // numbers of texts, and no texts
+      Value::tuple({record(0, source(), 0, 6, 0)}),  // the table has no texts for these numbers
   };
   for (const ValueRef& bad : bad_tables) {
     const Result<SourceTable> result = read(bad);
@@ -158,7 +158,7 @@ TEST(SourceTable, a_table_that_would_mislead_pytorch_is_refused) {
   EXPECT_FALSE(SourceTable::read("m.debug_pkl", "").is_ok());
 }
 
-// Were every line of a source counted for every range, this would take minutes.
+// If every range counted the lines of its source again, this test would take minutes.
 TEST(SourceTable, a_source_that_many_ranges_share_is_looked_at_once) {
   constexpr size_t kMany = 20'000;
   const ValueRef shared = lines(std::vector<int64_t>(kMany, 1));

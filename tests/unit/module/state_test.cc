@@ -1,5 +1,5 @@
-// States of objects: what they are built from, read and replaced by path, and the classes that have
-// one.
+// These tests check states of objects: how a state is built, read and replaced by path, and which
+// classes have one.
 #include "module_kit.h"
 
 namespace tenon::module {
@@ -67,7 +67,7 @@ TEST(State, TakesThePlaceOfAttributes) {
   ok(module->check());
   EXPECT_TRUE(module->object()->is_opaque());
   EXPECT_EQ(must(module->find("state[2]['k']")).value->as_int(), 3);
-  // Its class declares the attributes, and nothing has their values.
+  // The class declares the attributes, but only the state has their values.
   EXPECT_EQ(must(module->find("k")).value.get(), nullptr);
   refused(module->set("k", Value::of_int(1)), Code::kInvalidArgument,
           {"k", "has a state", "state[0]"});
@@ -97,7 +97,7 @@ TEST(State, PathsLeadIntoIt) {
   for (const char* bad : {"state", "state[0]", "kept.states", "same.state"})
     EXPECT_EQ(root->find(bad).status().code(), Code::kNotFound);
 
-  // What holds the same tensor gets the new one.
+  // Every member that holds the same tensor gets the new one.
   ok(root->set("kept.state[0]", floats({5, 6})));
   EXPECT_EQ(must(root->find("same")).value.get(), must(root->find("kept.state[0]")).value.get());
   ok(root->set("kept.state[1]", floats({7})));
@@ -161,7 +161,8 @@ TEST(State, NeedsBothMethods) {
           {"child", "no submodules"});
 }
 
-// Each `__setstate__` after the sentence that refuses it; "": PyTorch can make an object with it.
+// Each case gives a `__setstate__` and the sentence that refuses it. An empty sentence means that
+// PyTorch can make an object with this method.
 TEST(State, EveryAttributeIsAssigned) {
   struct Case {
     const char* refusal;

@@ -1,5 +1,5 @@
-// Tests of objects share this: how two objects are compared, and the storages of a pickle as they
-// come in a message.
+// The tests of objects share these helpers, which compare two objects, and wrap the storages of a
+// pickle as a message carries them.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace tenon::object::test {
 
 using Tensors = std::vector<Ref<tensor::Tensor>>;
 
-// A uint8 tensor over all bytes of each storage.
+// Returns a uint8 tensor over all bytes of each storage.
 inline Tensors whole(std::span<const Ref<storage::Storage>> storages) {
   Tensors tensors;
   for (const Ref<storage::Storage>& each : storages) {
@@ -70,7 +70,8 @@ inline bool are_same(const Object& a, const Node& x, const Object& b, const Node
   }
 }
 
-// The first node in which two objects differ: in kind, in contents or in the storage of a tensor.
+// Describes the first node in which two objects differ: in its kind, in its contents or in a
+// tensor's storage.
 inline std::optional<std::string> difference(const Object& a, const Object& b) {
   const size_t both = std::min(a.nodes().size(), b.nodes().size());
   for (size_t i = 0; i < both; ++i) {

@@ -1,4 +1,5 @@
-// Objects: what their nodes may be, and that a pickle keeps all of an object.
+// These tests check which nodes an object may have, and that a pickle keeps everything in an
+// object.
 #include "object/object.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ constexpr size_t kBeyondMaxDepth = kMaxDepth + 1;
 
 using Sizes = std::vector<int64_t>;
 
-// Writes the nodes of an object one behind the other.
+// Writes the nodes of an object one after another.
 class Builder {
  public:
   Builder& container(Kind kind, uint32_t count) {
@@ -117,7 +118,7 @@ Result<Ref<Object>> read(std::string_view pickle, std::span<const Ref<Tensor>> s
   return object_from_pickle(bytes_of(pickle), storages);
 }
 
-// The object that a reader makes of another one's pickle.
+// Writes the object as a pickle, and returns the object that a reader makes of it.
 Ref<Object> again(const Object& object) {
   const SplitPickle pickle = object_to_pickle(object);
   Result<Ref<Object>> read = object_from_pickle(pickle.bytes, test::whole(pickle.storages));
@@ -131,7 +132,7 @@ void expect_round(const Object& object) {
   EXPECT_EQ(object_to_pickle(object).bytes, object_to_pickle(*got).bytes);
 }
 
-// ---- objects at random
+// ---- random objects
 
 class RandomObjects {
  public:
@@ -265,7 +266,7 @@ class RandomObjects {
     return spec;
   }
 
-  // Keys of different numbers are never equal.
+  // Keys with different numbers are never equal.
   void key(Builder* builder, size_t number) {
     const auto integer = static_cast<int64_t>(number);
     switch (below(number == 0 ? 6 : 5)) {
@@ -369,8 +370,8 @@ TEST(Object, TensorsOverOneStorageShareItsNumber) {
   expect_round(*object);
 }
 
-// A storage can come as a part of a larger one. Offsets in the pickle count from where the part
-// begins.
+// A message can carry a storage as a part of a larger one. Offsets in the pickle count from the
+// start of that part.
 TEST(Object, LayoutsCountFromWhereTheStorageBegins) {
   const Ref<Object> object = Builder().tensor(tensor_of(kF32, {4})).make().value();
   const SplitPickle pickle = object_to_pickle(*object);
@@ -382,7 +383,7 @@ TEST(Object, LayoutsCountFromWhereTheStorageBegins) {
   const Ref<Object> got = read_at(32, 16).value();
   EXPECT_EQ(got->tensor(got->nodes()[0])->offset(), 8U);
   EXPECT_EQ(got->tensor(got->nodes()[0])->storage().get(), larger.get());
-  EXPECT_EQ(read_at(32, 15).status().code(), Code::kCorrupt);  // the larger one would have room
+  EXPECT_EQ(read_at(32, 15).status().code(), Code::kCorrupt);  // the larger storage would have room
   EXPECT_EQ(read_at(30, 16).status().code(), Code::kUnsupported);
 }
 
@@ -410,7 +411,7 @@ TEST(Object, TypesOfPythonBecomePlainData) {
   };
   EXPECT_EQ(kinds("\x80\x05\x96\x02\x00\x00\x00\x00\x00\x00\000ab."sv),
             "bytes");  // bytearray(b"ab")
-  // The same of protocol 4.
+  // Protocol 4 writes the same bytearray like this.
   EXPECT_EQ(kinds("\x80\x04\x8c\010builtins\x8c\x09"
                   "bytearray\x93"
                   "C\002ab\x85R."sv),
@@ -419,7 +420,7 @@ TEST(Object, TypesOfPythonBecomePlainData) {
   EXPECT_EQ(kinds("\x80\x04\x8c\013collections\x8c\x0bOrderedDict\x93)R(K\x01Nu."sv),
             "dict int None");  // with an entry
   EXPECT_EQ(kinds("\x80\x04\x8c\013collections\x8c\x0bOrderedDict\x93)R}K\x01K\x02sb."sv),
-            "dict");  // its state is left out
+            "dict");  // the state is left out
   EXPECT_EQ(kinds("\x80\x04\x8c\010builtins\x8c\007complex\x93"
                   "G\x3f\xf0\0\0\0\0\0\0G\0\0\0\0\0\0\0\0\x86R."sv),
             "complex");
@@ -449,7 +450,7 @@ TEST(Object, DepthIsBounded) {
 }
 
 TEST(Object, CopiesAreBounded) {
-  // A list of 1,000 None, in a list as often as `uses` says.
+  // Returns the pickle of a list that holds a list of 1,000 None as often as `uses` says.
   const auto pickle = [](size_t uses) {
     std::string text = "\x80\x04]](" + std::string(1000, 'N') + "e\x94";
     text += "a(";
@@ -466,7 +467,7 @@ TEST(Object, CopiesAreBounded) {
 }
 
 TEST(Object, KeysThatUseOneTextAreBounded) {
-  // {(text, 0): None, (text, 1): None, …}, where the text has 40,000 bytes.
+  // Returns the pickle of {(text, 0): None, (text, 1): None, …}, where the text has 40,000 bytes.
   const auto pickle = [](int64_t keys) {
     std::string text = "\x80\x04}(X\x40\x9c\0\0"s + std::string(40'000, 'x') + "\x94";
     for (int64_t i = 0; i < keys; ++i) {
@@ -582,7 +583,7 @@ TEST(Object, WhatCannotBeHashedIsNoKey) {
                                      .container(Kind::kSet, 0)
                                      .none())),
             "3");
-  // A pickle must keep the same rules. This one is {1: None, True: None}.
+  // A pickle must obey the same rules. This one is {1: None, True: None}.
   const Status status = read("\x80\x04}(K\x01N\x88Nu."sv).status();
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_EQ(status.detail("index"), "3");

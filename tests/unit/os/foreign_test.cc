@@ -1,4 +1,4 @@
-// Fds of other processes' making, whose files nobody serves.
+// These tests use fds that other processes made, and files whose server does not answer.
 #include "os/foreign.h"
 
 #include <fcntl.h>
@@ -27,7 +27,8 @@ class Foreign : public test::Guarded {};
 
 bool is_open(int number) { return ::fcntl(number, F_GETFD) >= 0; }
 
-// Behind a close that is stuck nobody waits for the next one.
+// Returns whether the fd is closed within a second. The closing of the next fd does not wait behind
+// a close that hangs.
 bool closes_soon(int number) {
   for (int i = 0; i < 100 && is_open(number); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -52,7 +53,7 @@ TEST_F(Foreign, WhatWaitsForNobodyIsClosedAtOnce) {
   expect_closed_at_once(ends[1]);
 }
 
-// The thread that closes them may have to wait for a busy machine.
+// The thread that closes these fds may have to wait on a busy machine.
 TEST_F(Foreign, WhatCouldWaitForAServerIsClosedSoon) {
   for (const int number : {::open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
                            ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}) {
@@ -117,7 +118,7 @@ TEST_F(Foreign, ASilentServerHoldsNobody) {
   EXPECT_EQ(refused.code(), Code::kWouldBlock);
   EXPECT_NE(refused.message().find("has not answered"), std::string::npos) << refused.message();
   EXPECT_LT(Clock::now() - before, seconds(4));
-  // Now the thread that still opens the file gets its error, and lets go of its handle.
+  // The thread that still opens the file now gets its error, and releases its handle.
   mounted.reset();
   for (int i = 0; i < 200 && test::count_fds() > fds; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -1,5 +1,5 @@
-// What tests of waits and sockets stand on: a watchdog, a count of fds before and after, a storm of
-// signals.
+// The tests of waits and sockets use these guards: a watchdog, a check for leaked fds, and a storm
+// of signals.
 #pragma once
 
 #include <dirent.h>
@@ -35,9 +35,10 @@ class Guarded : public ::testing::Test {
     fds_before_ = count_fds();
     ASSERT_GT(fds_before_, 0U);
   }
-  // Tests keep what they open in locals, which are gone by now.
+  // A test keeps its fds in local variables, which are destroyed before this function runs.
   void TearDown() override {
-    // A thread closes fds of other processes, and may have to wait for a busy machine.
+    // A thread of the library closes fds that other processes made. It may have to wait on a busy
+    // machine.
     for (int i = 0; i < 1000 && count_fds() != fds_before_; ++i) ::usleep(10'000);
     EXPECT_EQ(count_fds(), fds_before_) << "fds leaked";
     ::alarm(0);
@@ -47,8 +48,9 @@ class Guarded : public ::testing::Test {
   size_t fds_before_ = 0;
 };
 
-// SIGUSR1 to the thread that makes it, every `period_ns`; the handler counts, and may do one thing
-// more. No SA_RESTART: every system call feels it.
+// Sends SIGUSR1 to the thread that made the object, every `period_ns`. The handler counts the
+// signals, and may do one thing more. The handler is installed without SA_RESTART, so that every
+// system call is interrupted.
 class SignalStorm {
  public:
   explicit SignalStorm(long period_ns, void (*also)() = nullptr) {

@@ -1,4 +1,4 @@
-// Fetching memory from a process that somebody's bytes name.
+// These tests fetch memory from a process whose pid came in another process's bytes.
 #include "os/host.h"
 
 #include <fcntl.h>
@@ -34,7 +34,8 @@ Memory memory_of(int32_t pid) {
   return memory;
 }
 
-// A child of another user, which holds copies of this process's fds. It ends with this object.
+// A child of another user, which holds copies of this process's fds. It ends when the object is
+// destroyed.
 struct OtherUser {
   OtherUser() {
     int ends[2] = {-1, -1};
@@ -74,8 +75,8 @@ TEST_F(RemoteFd, ComparesTheNonceAlways) {
     file.nonce = wrong;
     EXPECT_EQ(open_remote_fd(file, true).status().code(), Code::kPeerGone);
   }
-  // A file without a nonce in its name, as PyTorch makes them, has zeros in the bytes and nothing
-  // else.
+  // The name of a memfd of PyTorch has no nonce. Its nonce in the bytes is zero, and no other nonce
+  // matches it.
   const Fd plain(::memfd_create("tenon-", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(plain.get(), 4096), 0);
   const FileInfo info = stat_file(plain.get()).value();
@@ -107,12 +108,12 @@ TEST_F(RemoteFd, IsOfOurOwnUserUnlessTheCallerSaysOtherwise) {
 
 TEST_F(RemoteFd, DoesNotWaitForTheHolderOfALease) {
   Memory memory = memory_of(process_id());
-  // A lease is given to the only opening of a file.
+  // A process can take a lease only on a file that nobody else has open.
   char path[40];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", memory.fd.get());
   Fd alone(::open(path, O_RDWR | O_CLOEXEC));
   memory.fd.reset();
-  ASSERT_EQ(::fcntl(alone.get(), F_SETSIG, SIGURG), 0);  // which is ignored, as SIGIO is not
+  ASSERT_EQ(::fcntl(alone.get(), F_SETSIG, SIGURG), 0);  // ignored, unlike SIGIO
   ASSERT_EQ(::fcntl(alone.get(), F_SETLEASE, F_WRLCK), 0);
   memory.file.fd = alone.get();
   const auto before = std::chrono::steady_clock::now();

@@ -1,4 +1,5 @@
-// What the machine has left, asked in a world of the test's own: its meminfo and its cgroups.
+// These tests ask how much memory the machine has left. They replace its meminfo and its cgroups
+// with files of their own.
 #include "os/limits.h"
 
 #include <fcntl.h>
@@ -19,7 +20,8 @@
 
 namespace {
 
-// What a path stands for, for the whole of the program. Never destroyed: see AtTheEnd.
+// Maps the paths that open() replaces, for the whole program. The map is never destroyed, because
+// AtTheEnd still uses it.
 std::map<std::string, std::string>& stand_ins() {
   static auto* const paths = new std::map<std::string, std::string>;
   return *paths;
@@ -27,7 +29,7 @@ std::map<std::string, std::string>& stand_ins() {
 
 }  // namespace
 
-// The program's open stands in for libc's, for the library too.
+// This definition replaces libc's open(), also for the library.
 extern "C" int open(const char* path, int flags, ...) {
   mode_t mode = 0;
   if ((flags & (O_CREAT | O_TMPFILE)) != 0) {
@@ -46,7 +48,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A world with one memory cgroup, of the second version.
+// A machine with one memory cgroup, of version 2.
 class World {
  public:
   World() {
@@ -76,7 +78,7 @@ class World {
 
 class LimitsTest : public test::Guarded {};
 
-// Each in a child, which looks for its cgroups anew.
+// The body runs in a child, because a process looks for its cgroups only once.
 TEST_F(LimitsTest, ACgroupRefusesByName) {
   World world;
   test::ForkChild child([&](int) {
@@ -91,9 +93,9 @@ TEST_F(LimitsTest, ACgroupRefusesByName) {
   EXPECT_EQ(child.reap(), 0);
 }
 
-// Made before anything of the library's, so it ends after whatever of that is destroyed at exit.
+// This object is made before any static object of the library, so its destructor runs after theirs.
 struct AtTheEnd {
-  std::string expected;  // empty: nobody asks
+  std::string expected;  // empty: the destructor does nothing
   ~AtTheEnd() {
     if (expected.empty()) return;
     const Status refused = ask_headroom(100 * kMiB);
@@ -106,7 +108,8 @@ struct AtTheEnd {
 };
 AtTheEnd at_the_end;
 
-// Storages of static objects, and the library's thread, live on while others are destroyed.
+// Static objects may hold storages, and the service thread still runs, while other static objects
+// are destroyed. So ask_headroom() must work until the very end.
 TEST_F(LimitsTest, MayBeAskedUntilTheVeryEnd) {
   World world;
   test::ForkChild child([&](int) {

@@ -1,3 +1,4 @@
+// These tests bind, connect and accept sockets at paths: their names, modes, queues and errors.
 #include "os/local_socket.h"
 
 #include <fcntl.h>
@@ -74,7 +75,7 @@ TEST_F(LocalSocketTest, PathsOfAnyLength) {
   expect_talk(SocketKind::kPackets, deep + "/short");
   expect_talk(SocketKind::kPackets, deep + "/" + std::string(255, 'l'));
   expect_talk(SocketKind::kStream, folder / std::string(255, 'l'));
-  // Around the room in sockaddr_un, in both the final and the random name.
+  // The lengths go past the room in sockaddr_un, for both the final name and the random one.
   for (size_t length = 80; length < 115; ++length)
     expect_talk(SocketKind::kStream, folder / std::string(length - folder.path().size() - 1, 'x'));
   for (const std::string& path : {deep + "/none", deep + "/short/x"}) {
@@ -239,7 +240,7 @@ TEST_P(FullQueue, WaitsAsTheWaiterSays) {
   auto listener = listen_at(GetParam(), path);
   ASSERT_TRUE(listener.is_ok());
   const int number = listener.value().get();
-  ASSERT_EQ(::listen(number, 1), 0);  // a short queue instead of the long one
+  ASSERT_EQ(::listen(number, 1), 0);  // makes the long queue short
   std::vector<Fd> clients;
   Status full;
   while (full.is_ok()) {

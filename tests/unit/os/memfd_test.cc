@@ -1,3 +1,4 @@
+// These tests seal a memfd while something still holds one of its pages.
 #include "os/memfd.h"
 
 #include <fcntl.h>
@@ -16,8 +17,8 @@ namespace {
 
 class MemfdTest : public test::Guarded {};
 
-// A pipe that holds a page of the memfd: what the kernel's search for pages to give up does too,
-// but for as long as it is wanted here.
+// Holds a page of the memfd in a pipe. The kernel's search for pages to reclaim holds pages in the
+// same way, but only for a moment.
 struct HeldPage {
   explicit HeldPage(int fd) {
     int ends[2] = {-1, -1};

@@ -1,5 +1,5 @@
-// Whether two fds are of one open(), by each of the ways that the kernel has, for a filter of a
-// container's forbids one or another.
+// These tests ask whether two fds come from one open(). They try each of the kernel's ways to find
+// out, because the filter of a container may forbid some of them.
 #include "os/open_file.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ struct Denied {
 constexpr Denied kEach[] = {
     {false, false, "all"}, {true, false, "kcmp"}, {true, true, "the signal"}};
 
-// As a container's runtime does, for the rest of this process's life.
+// Forbids these system calls for the rest of the process, as the runtime of a container does.
 void deny(const Denied& denied) {
   std::vector<sock_filter> code;
   const auto load = [&](size_t offset) {
@@ -71,7 +71,7 @@ void deny(const Denied& denied) {
 
 class OpenFile : public test::Guarded {
  protected:
-  // In a child, whose failures are the test's.
+  // Runs the body in a child for each way. Failures in the child fail the test.
   template <typename Body>
   static void by_each(const Body& body) {
     for (const Denied& denied : kEach) {
@@ -140,7 +140,7 @@ TEST_F(OpenFile, IsLeftAsItWas) {
   });
 }
 
-// Of which the kernel tells nothing: they count as two.
+// The kernel tells nothing about these fds, so each two count as different.
 TEST_F(OpenFile, ThatIsNotThereIsNoneOther) {
   by_each([] {
     const Fd file(::memfd_create("a file", MFD_CLOEXEC));
@@ -154,8 +154,8 @@ TEST_F(OpenFile, ThatIsNotThereIsNoneOther) {
   });
 }
 
-// Its signal number is one for all who have it: threads ask one after the other, and processes that
-// come between one another ask again.
+// The last way changes a signal number that all holders of an open file share. Threads take turns,
+// and processes that disturb each other ask again.
 TEST_F(OpenFile, IsAskedAboutByManyAtOnce) {
   by_each([] {
     const Fd one(::memfd_create("one", MFD_CLOEXEC));

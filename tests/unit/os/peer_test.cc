@@ -1,3 +1,5 @@
+// These tests check which process the kernel names at the other end of a socket, and which peers
+// are admitted.
 #include "os/peer.h"
 
 #include <grp.h>
@@ -24,7 +26,7 @@ TEST_F(PeerTest, IsWhoConnected) {
   ASSERT_TRUE(listener.is_ok());
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   const bool root = ::geteuid() == 0;
-  // More groups than fit into the first guess.
+  // The peer has more groups than the first buffer can hold.
   std::vector<gid_t> groups;
   for (gid_t group = 60000; root && group < 60100; ++group) groups.push_back(group);
   test::ForkChild child([&](int ready) {
@@ -65,7 +67,7 @@ TEST_F(PeerTest, IsWhoConnected) {
   };
   EXPECT_EQ(is_own_or_root(peer.value()), !root);
   EXPECT_EQ(admitted(std::nullopt), !root);
-  EXPECT_EQ(admitted(70000), !root);  // not one of its groups
+  EXPECT_EQ(admitted(70000), !root);  // the peer is not in this group
   for (const gid_t group : groups) EXPECT_TRUE(admitted(group)) << group;
 }
 

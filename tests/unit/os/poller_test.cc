@@ -1,3 +1,5 @@
+// These tests check the poller, the watch of directories, and the threads that start_thread()
+// makes.
 #include "os/poller.h"
 
 #include <fcntl.h>
@@ -127,7 +129,7 @@ TEST_F(PollerTest, WakeEndsAWaitOnce) {
   const int64_t start = test::now_ns();
   EXPECT_EQ(poller.wait(10'000'000, room), 0U) << "the wakes are used up";
   EXPECT_GE(test::now_ns() - start, 10'000'000);
-  // Beside an event it takes nothing away.
+  // A wake that comes together with an event does not hide the event.
   auto [a, b] = make_nonblocking_sockets();
   ASSERT_TRUE(poller.add(a.get(), 5, false, true).is_ok());
   poller.wake();
@@ -155,7 +157,7 @@ TEST_F(PollerTest, SignalsDoNotShortenAWait) {
     EXPECT_GE(test::now_ns() - start, timeout);
   }
   EXPECT_GE(test::SignalStorm::hits(), 2);
-  // Times beyond what the kernel's call or the clock can hold.
+  // These timeouts are larger than the kernel's call or the clock can hold.
   for (const int64_t timeout : {INT64_MAX, INT64_MAX / 2, int64_t{5'000'000'000'000'000}}) {
     auto ends = make_nonblocking_sockets();
     ASSERT_TRUE(poller.add(ends.first.get(), 1, true, false).is_ok());
@@ -183,7 +185,7 @@ TEST_F(PollerTest, WhatCannotBeWatchedIsRefused) {
   EXPECT_EQ(none.detail("limit_value"), limit.limit());
 }
 
-// The names that a watch tells until one of them is `last`.
+// Returns the names that a watch reports, up to the name `last`.
 std::vector<std::string> names_until(DirectoryWatch* watch, const std::string& last) {
   std::vector<std::string> names;
   bool overflowed = false;
@@ -264,7 +266,7 @@ TEST_F(DirectoryWatchTest, EachDirectoryHasANumber) {
                                                             {second, "d"}}));
 }
 
-// What the watch is for: a process whose only hold is a mapping, and which is killed.
+// The watch exists for this case: a process holds a file only by a mapping, and is killed.
 TEST_F(DirectoryWatchTest, AKilledProcessLetsGoOfWhatItMapped) {
   const test::ScratchFolder folder;
   OneWatched watched(folder.path());
@@ -287,7 +289,7 @@ TEST_F(DirectoryWatchTest, AKilledProcessLetsGoOfWhatItMapped) {
 TEST_F(DirectoryWatchTest, ManyNamesInOneRead) {
   const test::ScratchFolder folder;
   OneWatched watched(folder.path());
-  // Of all lengths, so that events end everywhere in the buffer.
+  // The names have all lengths, so that events end at every place in the buffer.
   std::vector<std::string> names;
   for (size_t length = 1; length <= 255; ++length) names.emplace_back(length, 'a');
   for (const std::string& name : names) make_file(folder / name).reset();
@@ -325,8 +327,8 @@ TEST_F(DirectoryWatchTest, WhatIsNoDirectoryIsRefused) {
   EXPECT_EQ(status.detail("limit_value"), limit.limit());
 }
 
-// The limits of inotify are met in a user namespace of the child's own, so that nobody else feels
-// them.
+// The child meets the limits of inotify in its own user namespace, so that no other process is
+// affected.
 TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
   constexpr int kNoNamespaces = 77;
   const auto limit_met = [](const char* setting, const std::string& path) -> std::string {
@@ -361,7 +363,8 @@ TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
             "RESOURCE_EXHAUSTED fs.inotify.max_user_watches");
 }
 
-// What a thread of start_thread saw of itself, told by the fd that is its argument.
+// What a thread of start_thread() saw of itself. It writes the result to the fd that is its
+// argument.
 struct Seen {
   sigset_t mask;
   char name[32];
@@ -388,7 +391,7 @@ TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
   ::sigaddset(&before, SIGUSR2);
   sigset_t old;
   ::pthread_sigmask(SIG_SETMASK, &before, &old);
-  // The longest name, and one that has to be cut.
+  // One name is as long as a name can be, and one has to be cut.
   for (const auto& [name, shown] : {std::pair{"tenon", "tenon"},
                                     {"tenon-123456789", "tenon-123456789"},
                                     {"tenon-1234567890", "tenon-123456789"}}) {
@@ -408,7 +411,7 @@ TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
     ASSERT_EQ(::read(reader.get(), &seen, sizeof seen), static_cast<ssize_t>(sizeof seen));
     stack_nbytes[static_cast<size_t>(stack)] = seen.stack_nbytes;
   }
-  EXPECT_LE(stack_nbytes[0], stack_nbytes[1]);  // alike under a sanitizer
+  EXPECT_LE(stack_nbytes[0], stack_nbytes[1]);  // equal under a sanitizer
   EXPECT_GE(stack_nbytes[1], size_t{1} << 20);
   ::pthread_sigmask(SIG_SETMASK, &old, &after);
   for (int signal = 1; signal <= 31; ++signal)

@@ -1,3 +1,5 @@
+// These tests read facts about processes, find the holders of files, and run programs for their
+// first line of output.
 #include "os/process.h"
 
 #include <fcntl.h>
@@ -46,7 +48,7 @@ TEST_F(ProcessTest, PidfdTellsTheEnd) {
   for (const pid_t nobody : {0, -1, -pid}) EXPECT_FALSE(open_pidfd(nobody).is_open());
 }
 
-// The facts of a process that has this command line.
+// Starts a process with this command line, and returns its facts.
 std::optional<ProcessFacts> facts_of(std::vector<std::string> words, uid_t uid = ::geteuid()) {
   test::ForkChild child([&](int) {
     if (uid != ::geteuid() && ::setuid(uid) != 0) ::_exit(70);
@@ -55,12 +57,12 @@ std::optional<ProcessFacts> facts_of(std::vector<std::string> words, uid_t uid =
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     int ends[2];
-    // What sh reads from never comes, as long as it holds the other end itself.
+    // sh waits for input that never comes, because sh itself holds the other end of the pipe.
     if (::pipe(ends) != 0 || ::dup2(ends[0], 0) != 0) ::_exit(70);
     ::execv("/bin/sh", arguments.data());
     ::_exit(70);
   });
-  child.await_ready();  // the exec closed the other end
+  child.await_ready();  // the exec closed the fd
   return process_facts(child.pid());
 }
 
@@ -203,7 +205,8 @@ TEST_F(HoldersTest, AnotherDeviceWithTheSameInodeIsAnotherFile) {
   EXPECT_EQ(std::count(pids.begin(), pids.end(), ::getpid()), 0);
 }
 
-// A process whose maps are closed to us may hold anything: it is counted for every file.
+// A process whose maps this process may not read could hold any file. So it is counted for every
+// file.
 TEST_F(HoldersTest, WhoCannotBeSeenIsCounted) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be two users";
   const test::ScratchFolder folder;
@@ -236,7 +239,7 @@ void expect_line(const std::string& script, const std::string& line) {
   EXPECT_EQ(got.value(), line) << script;
 }
 
-// Something that stands in the command lines of one test's processes and in no other's.
+// Returns a text that appears in the command lines of one test's processes and in no others.
 std::string mark() {
   static int number = 0;
   return "9" + std::to_string(::getpid()) + "." + std::to_string(++number);
@@ -250,7 +253,7 @@ bool any_process_with(const std::string& text) {
   return false;
 }
 
-// Killed processes that were not our own children go a moment later.
+// A killed process that is not a child of this process disappears only after a moment.
 void expect_no_process_with(const std::string& text) {
   const int64_t deadline = test::now_ns() + kGenerous;
   while (any_process_with(text) && test::now_ns() < deadline) ::usleep(2000);
@@ -316,7 +319,7 @@ TEST_F(RunForLineTest, TooLongALineIsCorrupt) {
   expect_no_process_with(text);
 }
 
-// However the wait ends, nothing that the program started in its session's first group is left.
+// However the wait ends, no process is left in the group that the program started with.
 TEST_F(RunForLineTest, AWaitThatFailsLeavesNoProcess) {
   const std::string text = mark();
   for (const std::string& script : {format("sleep %s & sleep %s", text.c_str(), text.c_str()),
@@ -366,7 +369,7 @@ TEST_F(RunForLineTest, TheProgramHasNoFdsOfOurs) {
 TEST_F(RunForLineTest, TheProgramHasNoneOfOurWaysWithSignals) {
   sigset_t all, before;
   ::sigfillset(&all);
-  ::sigdelset(&all, SIGALRM);  // the watchdog
+  ::sigdelset(&all, SIGALRM);  // the watchdog uses it
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   struct sigaction ignore{}, old{};
   ignore.sa_handler = SIG_IGN;
@@ -375,7 +378,7 @@ TEST_F(RunForLineTest, TheProgramHasNoneOfOurWaysWithSignals) {
     Waiter waiter(Wait{kGenerous, nullptr, false});
     auto got = run_for_line("/bin/sed", {"-n", line, "/proc/self/status"}, &waiter);
     ASSERT_TRUE(got.is_ok()) << got.status().message();
-    // glibc keeps two signals below SIGRTMIN for itself, which posix_spawn has ignored.
+    // glibc keeps two signals below SIGRTMIN for itself, and posix_spawn leaves them ignored.
     const uint64_t glibcs = uint64_t{1} << 31 | uint64_t{1} << 32;
     EXPECT_EQ(std::stoull(got.value(), nullptr, 16) & ~glibcs, 0U) << line << ": " << got.value();
   }
@@ -395,7 +398,7 @@ TEST_F(RunForLineTest, IgnoredChildrenAreNoTrouble) {
   expect_no_process_with(text);
 }
 
-// Its pipe gets the numbers 0, 1 or 2 then.
+// Without stdio, the pipe gets the numbers 0, 1 or 2.
 TEST_F(RunForLineTest, InAProcessWithoutStdio) {
   for (int keep = 0; keep < 8; ++keep) {
     test::ForkChild child([&](int) {

@@ -1,3 +1,5 @@
+// These tests check the service: its handlers, ticks and work, with and without its thread, and in
+// forked children.
 #include "os/service.h"
 
 #include <fcntl.h>
@@ -27,7 +29,7 @@
 namespace tenon::os {
 namespace {
 
-// Each in a process of its own: the service lasts as long as its process.
+// Each test runs in a process of its own, because the service lasts as long as its process.
 class ServiceTest : public test::Guarded {};
 
 void in_child(const std::function<void()>& body) {
@@ -40,7 +42,8 @@ void in_child(const std::function<void()>& body) {
   EXPECT_EQ(child.reap(), 0);
 }
 
-// The one that is served is stopped before the other one's end makes it hang up.
+// Two connected sockets. The service stops serving `near` before `far` is closed, so that the
+// handler gets no hang-up.
 struct Sockets {
   Sockets(Fd one, Fd other) noexcept : near(std::move(one)), far(std::move(other)) {}
   Sockets(Sockets&&) noexcept = default;
@@ -63,7 +66,8 @@ bool is_readable(int fd) {
   return ::poll(&polled, 1, 0) == 1;
 }
 
-// Handlers, ticks and slices have no argument, so this is where they tell.
+// Handlers, ticks and slices of work get no context pointer. So they record their calls in these
+// variables.
 struct Call {
   int fd = -1;
   bool readable = false;
@@ -93,13 +97,13 @@ void take_byte(int fd, bool readable, bool hung_up) noexcept {
 }
 
 void say_happened() noexcept { happened.release(); }
-// The thread stands still from `happened` to `hold`.
+// Blocks the service thread: it releases `happened`, and waits for `hold`.
 void stand_still() noexcept {
   happened.release();
   hold.acquire();
 }
 
-// What the thread was to do before now is done.
+// Waits until the thread has done everything that was due before this call.
 void let_pass() {
   call_later(&say_happened, 0);
   happened.acquire();
@@ -145,8 +149,8 @@ TEST_F(ServiceTest, HangUpIsTold) {
   });
 }
 
-// Two fds that hung up: the handler of the one that comes first gives the number of the other one
-// to a socket that is well.
+// Two fds have hung up. The handler that runs first closes the other fd, and gives its number to a
+// socket that is well.
 std::array<int, 2> both_fds{-1, -1};
 int well = -1;
 void take_the_other_number(int fd, bool, bool hung_up) noexcept {
@@ -241,7 +245,7 @@ TEST_F(ServiceTest, EventsAreServedBetweenSlicesOfWork) {
     ASSERT_TRUE(add_work(&long_work).is_ok());
     for (int i = 0; i < 21; ++i) {
       send_byte(b);
-      // Counted in slices: what a clock says is as much about who else has the processor.
+      // The delay is counted in slices, because the time also depends on other processes.
       const int sent_after = slices;
       served.acquire();
       EXPECT_LE(served_after - sent_after, 3);
@@ -262,7 +266,7 @@ bool second_work() noexcept {
   happened.release();
   return false;
 }
-// Asks for itself before it says that it is done.
+// Adds itself again before it reports that it is done.
 bool third_work() noexcept {
   turns += 'c';
   if (turns.size() == 7 && !add_work(&third_work).is_ok()) std::abort();
@@ -319,7 +323,7 @@ TEST_F(ServiceTest, OneThreadWithAllSignalsMasked) {
       }
     }
     for (int signal = 1; signal <= 64; ++signal) {
-      // The last two are the C library's own.
+      // The last two signals belong to the C library.
       if (signal == SIGKILL || signal == SIGSTOP || (signal > 31 && signal < SIGRTMIN)) continue;
       EXPECT_NE(masked & uint64_t{1} << (signal - 1), 0U) << signal;
     }
@@ -341,7 +345,7 @@ TEST_F(ServiceTest, WhatCannotBeServedIsRefusedAndTheRestGoesOn) {
     const Fd file(::open((folder / "file").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
     for (int i = 0; i < 2; ++i)
       EXPECT_EQ(serve_fd(file.get(), &take_byte).code(), Code::kInvalidArgument);
-    happened.acquire();  // the tick that had no thread yet
+    happened.acquire();  // the tick that had been queued without a thread
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
     send_byte(b);
     happened.acquire();
@@ -368,7 +372,7 @@ TEST_F(ServiceTest, AForkedChildHasNothingOfItAndCanStartItsOwn) {
     call_later([]() noexcept { turns += 'p'; }, 0);
     ASSERT_TRUE(add_work(&second_work).is_ok());
     send_byte(b);
-    // The parent's thread stands still: all this is still to be done when the child is made.
+    // The parent's thread is blocked, so all this work is still pending when the child is made.
     std::fflush(nullptr);
     test::ForkChild child([&](int) {
       EXPECT_EQ(count_threads("tenon"), 0U);
@@ -450,7 +454,7 @@ TEST_F(ServiceTest, WithoutAThreadTimersAndWorkMakeTheFdReadable) {
     call_later([]() noexcept { turns += '1'; }, 10'000'000);
     const int fd = service_fd().value();
     pollfd polled{fd, POLLIN, 0};
-    while (turns.size() < 2) {  // on a busy machine one poll finds both
+    while (turns.size() < 2) {  // one poll finds both events on a busy machine
       ASSERT_EQ(::poll(&polled, 1, -1), 1);
       ASSERT_TRUE(poll_service().is_ok());
     }

@@ -1,5 +1,5 @@
-// A file system in user space (FUSE) with one file, whose server stops answering when it is told
-// to.
+// A file system in user space (FUSE) with one file. Its server stops answering when a test asks for
+// that. The tests use it as a file server that hangs.
 #pragma once
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ class SilentServer {
   }
   SilentServer(const SilentServer&) = delete;
   SilentServer& operator=(const SilentServer&) = delete;
-  // What waits for an answer gets an error.
+  // A process that still waits for an answer gets an error.
   ~SilentServer() {
     if (thread_.joinable()) {
       is_over_.store(true);

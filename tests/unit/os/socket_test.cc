@@ -1,3 +1,4 @@
+// These tests send bytes and fds over sockets, and receive them.
 #include "os/socket.h"
 
 #include <fcntl.h>
@@ -124,8 +125,8 @@ TEST_F(SocketTest, TooMuchIsReported) {
   EXPECT_EQ(send_message(a.get(), bytes("x"), {}, many).error, EINVAL);
 }
 
-// The user may have switched on what sends more control messages: they must neither push fds out
-// nor leave one open.
+// The user may have switched on options that send more control messages. Those messages must
+// neither displace fds nor leave an fd open.
 TEST_F(SocketTest, OtherControlMessagesDoNotDisturb) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     auto [a, b] = make_sockets(type);
@@ -162,7 +163,7 @@ TEST_F(SocketTest, CountsOpenFds) {
   EXPECT_EQ(fd_limit(), limit.rlim_cur);
   const auto before = open_fd_count();
   ASSERT_TRUE(before.has_value());
-  EXPECT_EQ(*before, test::count_fds() - 3);  // without ".", ".." and the folder's own fd
+  EXPECT_EQ(*before, test::count_fds() - 3);  // without ".", ".." and the fd of the folder itself
   const Fd more(::dup(0));
   EXPECT_EQ(open_fd_count(), *before + 1);
 }

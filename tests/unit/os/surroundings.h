@@ -1,5 +1,5 @@
-// What tests of files and processes set up around themselves, and what is gone after them: a
-// directory, a child, a lowered limit.
+// The tests of files and processes use these objects: a directory, a child process and a lowered
+// limit. Each is removed or restored when its object is destroyed.
 #pragma once
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-// No fd can be made while it lives.
+// Makes the process unable to open any fd while the object lives.
 class NoFdLeft {
  public:
   NoFdLeft() {
@@ -67,12 +67,12 @@ class NoFdLeft {
   std::string limit_;
 };
 
-// A fork that runs `body`, tells with ready() that it has come so far, and is killed at the latest
-// when this goes.
+// Forks a child that runs `body`. The child is killed when the object is destroyed, if it has not
+// ended before. The child calls say_ready() when the parent may go on.
 class ForkChild {
  public:
-  // `body` gets the fd on which it says (by one byte, or by closing it in an exec) that it is
-  // ready.
+  // `body` gets the fd on which the child reports that it is ready, either by one byte or by
+  // closing the fd in an exec.
   explicit ForkChild(const std::function<void(int ready)>& body) {
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
@@ -101,7 +101,7 @@ class ForkChild {
     kill();
     reap();
   }
-  // Its exit status; -1 if a signal ended it.
+  // Waits for the child. Returns its exit status, or -1 if a signal ended it.
   int reap() {
     int how = 0;
     while (::waitpid(pid_, &how, 0) < 0 && errno == EINTR) {

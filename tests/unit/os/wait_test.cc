@@ -1,3 +1,4 @@
+// These tests check waits and pauses: their timeouts, cancels, signals and errors.
 #include "os/wait.h"
 
 #include <fcntl.h>
@@ -232,8 +233,8 @@ TEST_F(WaitTest, APauseEndsAsAWaitDoes) {
   Waiter never(Wait{0, nullptr, true});
   EXPECT_EQ(never.pause(1'000'000'000, "the thing").code(), Code::kWouldBlock);
   EXPECT_TRUE(Waiter(Wait{60'000'000'000, cancel, false}).pause(1, "the thing").is_ok());
-  // A pause is no longer than the time that is left, after which there is one more look. On a busy
-  // machine that time can be over before the pause begins.
+  // A pause is at most as long as the time that is left. After that time the caller may check once
+  // more. On a busy machine the time can be over before the pause begins.
   bool has_paused = false;
   for (int tries = 0; tries < 100 && !has_paused; ++tries) {
     const int64_t start = now_ns();

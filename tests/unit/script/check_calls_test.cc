@@ -1,4 +1,5 @@
-// Operators, methods, functions and constructors: the number and the keywords of their arguments.
+// These tests check calls of operators, methods, functions and constructors: the number of
+// arguments and their keywords.
 #include <gtest/gtest.h>
 
 #include "script/requirements.h"
@@ -149,7 +150,7 @@ TEST(CheckCalls, WhatOneVersionRefusesIsListed) {
                   "takes them, in code/__torch__.py:26:9"});
   // An operator of an old archive is upgraded.
   EXPECT_EQ(lines_of("y = torch.linspace(0., 1.)", 3), Lines());
-  // PyTorch leaves this out.
+  // PyTorch leaves this branch out.
   EXPECT_EQ(lines_of("if False:\n  y = torch.symeig(x)"), Lines());
 }
 
@@ -168,7 +169,7 @@ TEST(CheckCalls, WhatTheNewestRefusesIsRefusedIfItDecides) {
                          "the check"),
             std::string::npos)
       << refused;
-  // PyTorch leaves this out.
+  // PyTorch leaves this branch out.
   EXPECT_EQ(message_of("if False:\n  y = torch.symeig(x)"), "");
 }
 
@@ -183,12 +184,12 @@ TEST(CheckCalls, OperatorsOfAGraphAloneAreRefusedByName) {
     EXPECT_NE(status.message().find("before optimize_for_inference"), std::string::npos)
         << status.message();
   }
-  // These read no attribute.
+  // These operators read no attribute.
   EXPECT_EQ(message(check_code(method("return ops.prim.AutogradAllNonZero(x)"))), "taken");
   EXPECT_EQ(message(check_code(method("return ops.prim.MKLDNNScalarMul(x, 2)"))), "taken");
 }
 
-// The operators whose calls in the method depend on the version, as "div full".
+// Returns the operators of the method whose meaning depends on the version, such as "div full".
 std::string versioned(const std::string& body,
                       const std::string& parameters = "x: Tensor, k: int, f: float") {
   Uses uses;

@@ -1,4 +1,4 @@
-// What the tests of the checker share: programs from text.
+// The tests of the checker share these helpers, which check programs that are given as text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace tenon::script {
 
-// The declarations of code/__torch__.py.
+// Returns the declarations of code/__torch__.py.
 inline Declarations declared(const std::string& code, size_t constants = 0) {
   Declarations declarations;
   declarations.set_constants(constants);
@@ -32,7 +32,8 @@ inline Status check_code(const std::string& code, size_t constants = 0, Uses* us
   return check_file(declarations, "__torch__", *file.value(), options, uses);
 }
 
-// A method of a module that has a weight, a count, a Final and a list of objects.
+// Returns the code of a module that has a weight, a count, a Final and a list of objects, and of a
+// method with this body.
 inline std::string method(const std::string& body, const std::string& parameters = "x: Tensor",
                           const std::string& returns = "") {
   std::string code =

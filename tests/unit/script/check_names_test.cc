@@ -1,4 +1,5 @@
-// Which names, attributes, methods and types the checker knows, and how it says which it does not.
+// These tests check which names, attributes, methods and types the checker knows, and its errors
+// for unknown ones.
 #include <gtest/gtest.h>
 
 #include "unit/script/check_kit.h"
@@ -121,9 +122,9 @@ TEST(CheckNames, ResultsOfOperatorsHaveNames) {
   expect_body_refused("return torch.max(x, 1).values.foo",
                       "a Tensor has no attribute or method foo");
   expect_body_refused("return torch.max(x, 1).values()", "a Tensor cannot be called");
-  // One Tensor is the result, and `values` is an operator.
+  // The result is one Tensor, and `values` is an operator.
   expect_body_refused("return torch.max(x).values", "an operator is used as a value");
-  // What nobody knows may be such a result, or something else that has a method of the name.
+  // A value of unknown type may be such a result, or an object that has a method of this name.
   const std::string unknown = "a = torch.relu(*(x, ))\n";
   expect_body_taken(unknown + "return a.values");
   expect_body_taken(unknown + "v = a.values\nreturn v.sum()");
@@ -156,7 +157,7 @@ TEST(CheckNames, Types) {
   EXPECT_FALSE(check_code(method("return y.unpak()",
                                  "y: __torch__.torch.classes.quantized.LinearPackedParamsBase"))
                    .is_ok());
-  // A library's class: what it has is not known.
+  // The checker does not know the methods of a class that belongs to another library.
   EXPECT_TRUE(
       check_code(method("return y.unpak()", "y: __torch__.torch.classes.mine.Params")).is_ok());
 }

@@ -1,5 +1,5 @@
-// Operands of a wrong type: what is refused and where, what PyTorch converts, and what nobody can
-// know.
+// These tests check operands of a wrong type: what is refused and where, what PyTorch converts, and
+// which types the checker cannot know.
 #include <gtest/gtest.h>
 
 #include "script/operand_types.h"
@@ -49,19 +49,19 @@ TEST(CheckOperands, ARemedyIsNamed) {
 }
 
 TEST(CheckOperands, WhatPyTorchConverts) {
-  // A Tensor of one element is a number.
+  // A Tensor of one element can serve as a number.
   expect_operand_taken("y = torch.dropout(x, x, False)");
-  // The newest makes an int of a bool.
+  // The newest PyTorch makes an int of a bool.
   expect_operand_taken("y = torch.unsqueeze(x, True)");
-  expect_operand_taken("y = torch.avg_pool2d(x, 2)");            // one int is an int[2]
-  expect_operand_taken("y = torch.reshape(x, (2, 3))");          // a tuple is a list
-  expect_operand_taken("y = torch.zeros(2, n, dtype=6)");        // what is left is a list
+  expect_operand_taken("y = torch.avg_pool2d(x, 2)");      // one int is an int[2]
+  expect_operand_taken("y = torch.reshape(x, (2, 3))");    // a tuple is a list
+  expect_operand_taken("y = torch.zeros(2, n, dtype=6)");  // the remaining arguments are a list
   expect_operand_taken("y = torch.zeros([2], device=\"cpu\")");  // a str is a Device
   expect_operand_taken("y = torch.cat([])");
   expect_operand_taken("y = torch.cat((x, x))");
   expect_operand_taken("y = torch.linear(x, x, None)");
   expect_operand_taken("y = torch.linear(x, x, o)");
-  expect_operand_taken("y = torch.add(2, x)");  // PyTorch has it as source
+  expect_operand_taken("y = torch.add(2, x)");  // PyTorch has this operator as source
   expect_operand_taken("y = torch.index(x, [x, None])");
   expect_operand_refused("y = torch.avg_pool2d(x, p)",
                          "torch.avg_pool2d takes a List[int] as kernel_size, and gets a float");

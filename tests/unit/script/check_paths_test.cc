@@ -1,5 +1,5 @@
-// A name is set on every path that reaches its use: what branches, loops, returns and conditions
-// that PyTorch decides do to that.
+// A name must be set on every path that reaches its use. These tests check how branches, loops,
+// returns, and conditions that PyTorch decides affect that.
 #include <gtest/gtest.h>
 
 #include "unit/cpu_time.h"
@@ -36,7 +36,7 @@ TEST(CheckPaths, BranchesThatEnd) {
   EXPECT_TRUE(taken("if n > 3:\n  return x\nelse:\n  y = x\nreturn y"));
   EXPECT_TRUE(taken("if n > 3:\n  y = x\nelse:\n  raise AssertionError(\"a\")\nreturn y"));
   EXPECT_TRUE(taken("if n > 3:\n  y = x\nelse:\n  assert False\nreturn y"));
-  // An operator that raises is an operator: PyTorch goes on after it.
+  // PyTorch treats an operator that raises as any other operator, and goes on after it.
   EXPECT_FALSE(taken("if n > 3:\n  y = x\nelse:\n  ops.prim.RaiseException(\"a\")\nreturn y"));
   EXPECT_TRUE(taken("return x\nreturn z"));
   EXPECT_FALSE(taken("ops.prim.RaiseException(\"a\")\nreturn z"));
@@ -51,7 +51,7 @@ TEST(CheckPaths, Loops) {
   EXPECT_FALSE(
       taken("for i in range(n):\n  if n > 3:\n    break\n  else:\n    y = x\n  z = y\nreturn x"));
   EXPECT_FALSE(taken("for i in zip([1], [2]):\n  y = x\nreturn y"));
-  // Over a tuple it is unrolled, and its body is no block of its own.
+  // PyTorch unrolls a loop over a tuple, so its body is no block of its own.
   EXPECT_TRUE(taken("for i in (1, 2):\n  y = x\nreturn y"));
   EXPECT_TRUE(taken("for i in t:\n  y = x\nreturn y"));
   EXPECT_TRUE(taken("for i in ():\n  y = z\nreturn x"));
@@ -66,7 +66,7 @@ TEST(CheckPaths, ConditionsThatPyTorchDecides) {
   EXPECT_TRUE(taken("if self.bias is not None:\n  y = z\nreturn x"));
   EXPECT_FALSE(taken("if o is None:\n  y = z\nreturn x"));
   EXPECT_FALSE(taken("if o is not None:\n  y = x\nreturn y"));
-  // After the first question PyTorch knows more of o than was declared.
+  // After the first test PyTorch knows more about o than was declared.
   EXPECT_TRUE(taken("if o is not None:\n  if o is None:\n    y = z\nreturn x"));
   EXPECT_TRUE(taken("if n > 3 and x is None:\n  y = z\nreturn x"));
   EXPECT_FALSE(taken("if n > 3 and z:\n  y = x\nreturn x"));
@@ -109,7 +109,7 @@ TEST(CheckPaths, Unpacking) {
   EXPECT_TRUE(taken("a, *b = (x, x, x)\nreturn a"));
 }
 
-// Twice the code takes about twice the time: names are many, and branches in one another.
+// Twice the code takes about twice the time, with many names and with nested branches.
 TEST(CheckPaths, TimeIsLinear) {
   const auto seconds = [](int count) {
     std::string body;

@@ -1,3 +1,5 @@
+// These tests check how the parts of a class are sorted: attributes, constants and methods of
+// modules and of other classes.
 #include "script/class_parts.h"
 
 #include "unit/script/script_support.h"

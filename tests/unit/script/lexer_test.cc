@@ -1,3 +1,4 @@
+// These tests check the tokens that the lexer makes of lines, indents and words.
 #include "script/lexer.h"
 
 #include "unit/script/script_support.h"
@@ -7,7 +8,8 @@ namespace {
 
 using namespace test;
 
-// Words with spaces between, `>` and `<` for indents and dedents, `;` for a line's end.
+// Prints the tokens with spaces between them. `>` and `<` stand for indents and dedents, and `;`
+// for the end of a line.
 std::string tokens(const std::string& text) {
   const Source source("t", text);
   Lexer lexer(source);
@@ -40,7 +42,7 @@ TEST(Lexer, Indents) {
   EXPECT_EQ(tokens("a\n  b\n    c\nd\n"), "a > b > c ; < < d ;");
   EXPECT_EQ(tokens("a\n  b\n    c\n"), "a > b > c ; < <");
   EXPECT_EQ(tokens("  a\n    b\n  c\n"), "a > b ; < c ;");
-  EXPECT_EQ(tokens("a\n\tb\n c\n"), "a > b ; c ; <");  // every blank is one column
+  EXPECT_EQ(tokens("a\n\tb\n c\n"), "a > b ; c ; <");  // every blank counts as one column
   EXPECT_EQ(tokens("a\n  b\n # odd\n  c\n"), "a > b ; c ; <");
   EXPECT_EQ(tokens("a\n  b\n      "), "a > b ; <");
   EXPECT_EQ(tokens("a\n    b\n  c\n"), "a > b ; error: t:3:1: no line above is indented by 2");
@@ -59,7 +61,7 @@ TEST(Lexer, Words) {
   const Source source("t", "x is nothing");
   Lexer lexer(source);
   lexer.next();
-  EXPECT_EQ(lexer.next().kind, TokenKind::kIsNot);  // and then the name `hing`, as PyTorch has it
+  EXPECT_EQ(lexer.next().kind, TokenKind::kIsNot);  // then comes the name `hing`, as in PyTorch
   EXPECT_EQ(source.text(lexer.next().range), "hing");
   EXPECT_EQ(tokens("a**=b//c<<=d->e...f..g"), "a **= b // c <<= d -> e ... f . . g");
   EXPECT_EQ(tokens("1if x"), "1 if x");

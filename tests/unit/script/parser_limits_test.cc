@@ -1,5 +1,5 @@
-// Hostile texts: nesting of every kind, long chains, large trees, all refused with a typed error
-// and without much memory or stack.
+// These tests parse hostile texts: deep nesting, long chains and large trees. Each is refused with
+// a typed error, and without much memory or stack.
 #include "small_stack.h"
 #include "unit/script/script_support.h"
 

@@ -1,3 +1,4 @@
+// These tests check the trees that the parser makes, and the errors of texts that it refuses.
 #include "script/parser.h"
 
 #include <tuple>
@@ -9,7 +10,7 @@ namespace {
 
 using namespace test;
 
-// A statement alone in a function's body.
+// Returns the last item's first statement, which is the only one in the function.
 const Stmt& only(const File& file) { return *file.items().back().function->body[0]; }
 
 TEST(Parser, OperatorsGroupAsPyTorchHasIt) {
@@ -119,7 +120,7 @@ TEST(Parser, Functions) {
   ASSERT_NE(commented->items()[0].function->type_comment, nullptr);
   EXPECT_EQ(commented->items()[0].function->type_comment->params.size(), 1U);
   EXPECT_EQ(refusal("def f(a):\n  # type: (int, int) -> str\n  return a\n").code(), Code::kCorrupt);
-  // Of a method the receiver is not counted.
+  // In a method, the receiver is not counted.
   parsed("class A:\n  def f(self, a):\n    # type: (int) -> str\n    return a\n");
   std::ignore = refusal("class A:\n  def f(self, a):\n    # type: (A, int) -> str\n    return a\n");
 }

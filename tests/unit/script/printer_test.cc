@@ -1,3 +1,4 @@
+// These tests print parsed code. The result has PyTorch's layout.
 #include "script/printer.h"
 
 #include "unit/script/script_support.h"
@@ -75,7 +76,8 @@ TEST(Printer, OperandsHaveParentheses) {
   EXPECT_EQ(printed_expression("f(*(a + b), c=*d)"), "f(*(a + b), c=*d)");
 }
 
-// `not in` and `is not` are words even where they begin a longer one.
+// `not in` and `is not` are recognised even where they begin a longer word. The printer adds
+// parentheses there.
 TEST(Printer, WordsThatWouldJoin) {
   EXPECT_EQ(printed_expression("not  inside"), "not (inside)");
   EXPECT_EQ(printed_expression("not (inside.x)"), "not (inside.x)");

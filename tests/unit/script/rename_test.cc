@@ -1,3 +1,4 @@
+// These tests rename classes and functions in source text, and list the names that a text uses.
 #include "script/rename.h"
 
 #include "unit/script/script_support.h"

@@ -1,3 +1,4 @@
+// These tests scan numbers, strings and identifiers in source text.
 #include "script/scan.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(Scan, Numbers) {
 TEST(Scan, KindsOfNumbers) {
   EXPECT_EQ(number_kind("17"), ExprKind::kInt);
   EXPECT_EQ(number_kind("0x1F"), ExprKind::kInt);
-  EXPECT_EQ(number_kind("0x1E"), ExprKind::kFloat);  // PyTorch looks for the letter
+  EXPECT_EQ(number_kind("0x1E"), ExprKind::kFloat);  // PyTorch decides by the letter
   EXPECT_EQ(number_kind("1e5"), ExprKind::kFloat);
   EXPECT_EQ(number_kind("1.j"), ExprKind::kComplex);
 }

@@ -1,5 +1,5 @@
-// The embedded table: inflated once from many threads, looked up by name; and how a call is matched
-// with an overload's arguments.
+// These tests check the embedded table of operators. Many threads may inflate it at once, and it is
+// looked up by name. They also match calls with an overload's arguments.
 #include "script/schema_table.h"
 
 #include <gtest/gtest.h>

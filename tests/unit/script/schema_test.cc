@@ -1,5 +1,5 @@
-// The typed half of the table: every line with types can be read, some schemas are what PyTorch
-// says, and each PyTorch has its own order.
+// These tests check the types in the table of operators. Every line with types can be read, some
+// schemas equal those of PyTorch, and each PyTorch has its own order of overloads.
 #include "script/schema.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<std::string> overloads_of(const char* name, Torch torch) {
   return found;
 }
 
-// As the peer of tests/script/schema_test.py writes it.
+// Prints a schema as the other program of tests/script/schema_test.py does.
 std::string text_of(const char* name, const char* overload, Torch torch = Torch::kNewest) {
   for (const Schema* schema : SchemaTable::get().schemas(name, torch)) {
     if (schema->overload == overload) return show(*schema);

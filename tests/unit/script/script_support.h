@@ -1,4 +1,4 @@
-// What the tests of the parser share.
+// The tests of the parser share these helpers, which parse and print source text.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// These tests read the signatures of functions from annotations and from type comments.
 #include "script/signature.h"
 
 #include "unit/script/script_support.h"
@@ -7,8 +8,8 @@ namespace {
 
 using namespace test;
 
-// The types, "?" for none; "*" before those that are keywords only, "=" after those with a default;
-// what is returned last.
+// Prints the name and type of each parameter, and the return type last. "?" stands for no type, "*"
+// comes before a parameter that is a keyword only, and "=" after one with a default.
 std::string types(const std::string& text, bool is_method = false) {
   const auto file = parsed(text);
   const Item& item = file->items()[0];

@@ -1,3 +1,4 @@
+// These tests check positions in source text, and the excerpts that errors show.
 #include "script/source.h"
 
 #include "unit/script/script_support.h"
@@ -38,8 +39,8 @@ TEST(Source, AnErrorNamesFileLineColumnAndShowsCarets) {
 }
 
 TEST(Source, ExcerptEdges) {
-  // A range over several lines ends with the first; one at a line's end is still shown; a tab is
-  // one column; a letter has one caret.
+  // The carets of a range over several lines end with its first line. A range at the end of a line
+  // is still shown. A tab counts as one column, and a letter has one caret.
   EXPECT_EQ(Source("f", "abc\ndef").error(Code::kCorrupt, {1, 6}, "x").detail("excerpt"),
             "abc\n ^^");
   EXPECT_EQ(Source("f", "abc\n").error(Code::kCorrupt, {3, 3}, "x").detail("excerpt"), "abc\n   ^");

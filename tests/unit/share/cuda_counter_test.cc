@@ -1,3 +1,5 @@
+// These tests check counters in shared files, which tell whether the receiver of a CUDA handle
+// still uses the memory.
 #include "share/cuda_counter.h"
 
 #include <fcntl.h>
@@ -28,7 +30,7 @@ bool exists(const std::string& name) {
   return stat(("/dev/shm" + name).c_str(), &info) == 0;
 }
 
-// A file of PyTorch's, or of somebody else's: the count 1, and one counter.
+// A file that PyTorch or another program made, with the count 1 and one counter.
 class File {
  public:
   File(std::string name, off_t nbytes, int64_t counter, size_t slot) : name_(std::move(name)) {
@@ -88,7 +90,7 @@ TEST(CudaCounter, IsReleasedOnceByWhoeverGotItsName) {
   EXPECT_EQ(release_cuda_counter(first.name(), first.slot()).code(), Code::kCorrupt);
 }
 
-// PyTorch's own release: a plain load, subtraction and store at 64 + 8 * slot.
+// The test releases as PyTorch does: by a plain load, subtraction and store at 64 + 8 * slot.
 TEST(CudaCounter, LiesWherePyTorchLooks) {
   const CudaCounter counter = create();
   const int fd = shm_open(counter.name().c_str(), O_RDWR, 0);
@@ -156,7 +158,7 @@ TEST(CudaCounter, WhatIsNoCounterFileIsNotWritten) {
   const File strange("/someones_file_" + std::to_string(getpid()), kNbytes, 5, 3);
   EXPECT_EQ(release_cuda_counter(strange.name(), 3).code(), Code::kCorrupt);
   EXPECT_EQ(strange.counter(3), 5);
-  // A storage in a named file of as many bytes.
+  // A storage in a named file can have the same size as a counter file.
   Result<Ref<Storage>> storage = create_named({}, kNbytes - 64);
   ASSERT_TRUE(storage.is_ok());
   Result<NameClaim> claim = lend_by_filename(storage.value(), {}, nullptr);
@@ -186,7 +188,7 @@ size_t mappings_of(const std::string& name) {
   return count;
 }
 
-// As of a message that was opened.
+// The hold of a message that was opened.
 class Kept : public CudaCounterHold {
  public:
   Kept(const std::string& name, uint64_t slot) : CudaCounterHold(name, slot) { keep(); }
@@ -217,7 +219,8 @@ TEST(CudaCounterHold, LetsGoOnceAndOfOneMappingForAll) {
   EXPECT_EQ(mappings_of(file.name()), 0U);
 }
 
-// Who watches the directory hears of the first opening and of the last end.
+// A watcher of the directory is told of the first opening and of the last close, and of nothing
+// between them.
 TEST(CudaCounterHold, MakesNoSoundAsLongAsOneIsHeld) {
   const File file(torch_name(), kNbytes, 3, 0);
   const int watch = inotify_init1(IN_NONBLOCK);
@@ -237,7 +240,7 @@ TEST(CudaCounterHold, MakesNoSoundAsLongAsOneIsHeld) {
   close(watch);
 }
 
-// Of the names that can come twice: some older versions of PyTorch put nothing random into them.
+// Some older versions of PyTorch put nothing random into the names, so a name can come twice.
 TEST(CudaCounterHold, ANewFileOfTheNameIsNotTakenForTheOldOne) {
   const std::string name = "/torch_" + std::to_string(getpid()) + "_0";
   auto old = std::make_unique<File>(name, kNbytes, 2, 4);
@@ -295,7 +298,8 @@ TEST(CudaCounterHold, AFileThatIsCutShortIsLetBe) {
   EXPECT_EQ(release_cuda_counter(file.name(), 9999).code(), Code::kCorrupt);
 }
 
-// No fd for it at first: a limit, and nothing that the sender would have to keep its memory for.
+// At first there is no fd for the file. The hold opens the file again at its end, so the sender
+// does not keep its memory for ever.
 TEST(CudaCounterHold, WhatCouldNotBeOpenedIsTriedAgainAtTheEnd) {
   const File file(torch_name(), kNbytes, 1, 1);
   rlimit before{};
@@ -309,7 +313,7 @@ TEST(CudaCounterHold, WhatCouldNotBeOpenedIsTriedAgainAtTheEnd) {
   EXPECT_EQ(file.counter(1), 0);
 }
 
-// Its maker is killed: the next one who looks takes the file away.
+// The maker is killed, and the next sweep removes its file.
 TEST(CudaCounter, AKilledMakersFileIsSwept) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -328,8 +332,8 @@ TEST(CudaCounter, AKilledMakersFileIsSwept) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   LookOptions options;
   options.remove = true;
-  // Not by one look: another process's, at the same time, is in its way, as this one is in the
-  // other's.
+  // One sweep may not be enough: another process that looks at the file at the same time disturbs
+  // it.
   for (int looks = 0; exists(name) && looks < 1000; ++looks, usleep(10'000))
     ASSERT_TRUE(sweep_names("/dev/shm", options).is_ok());
   EXPECT_FALSE(exists(name));
@@ -337,7 +341,7 @@ TEST(CudaCounter, AKilledMakersFileIsSwept) {
   close(ends[1]);
 }
 
-// Counters that a child of fork has are its parent's, and its own are in a file of its own.
+// A forked child has its parent's counters. Its own new counters are in a file of its own.
 TEST(CudaCounter, AChildHasAFileOfItsOwn) {
   const CudaCounter parents = create();
   const pid_t child = fork();

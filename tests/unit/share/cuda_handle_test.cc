@@ -1,3 +1,4 @@
+// These tests read and write the bytes of CUDA memory handles, in all forms of PyTorch.
 #include "share/cuda_handle.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,8 @@ void put(Bytes* to, const void* from, size_t nbytes) {
   to->insert(to->end(), at, at + nbytes);
 }
 
-// As PyTorch dumps it: the header with its gap, then the entries.
+// Returns the bytes that PyTorch writes for a segment: the header with its gap, and then the
+// entries.
 Bytes segment(const std::string& prefix, int32_t pid, uint64_t count, const Bytes& entries,
               uint64_t page_nbytes = uint64_t{2} << 20) {
   Bytes bytes;
@@ -67,7 +69,7 @@ TEST(CudaMemoryHandle, EachFormHasItsPrefixAndIsReadBack) {
   EXPECT_EQ(encode_cuda_memory_handle(some_ipc()).size(), 64U);
 }
 
-// 64 bytes are form A whatever they begin with: the driver's handle can begin with any byte.
+// Any 64 bytes are a handle of form A, because a handle of the driver can begin with any byte.
 TEST(CudaMemoryHandle, SixtyFourBytesAreFormA) {
   for (const char first : {'c', 'e', '\0', '\1', '\3', '\x7f'}) {
     Bytes bytes(64, static_cast<std::byte>(first));
@@ -75,8 +77,8 @@ TEST(CudaMemoryHandle, SixtyFourBytesAreFormA) {
     ASSERT_TRUE(read.is_ok());
     EXPECT_EQ(read.value().form, CudaForm::kA);
   }
-  // A segment of form B and 39 bytes behind its header would be no whole number of fds; of 10 fds
-  // it has 65 bytes.
+  // A segment of form B with 64 bytes would have 39 bytes behind its header, which is no whole
+  // number of fds. With 10 fds it has 65 bytes.
   EXPECT_EQ(segment("e", 5, 10, entries_of(std::vector<int32_t>(10, 3))).size(), 65U);
 }
 
@@ -108,7 +110,7 @@ TEST(CudaMemoryHandle, WhatIsNotKnownNamesItsVersion) {
               std::string::npos)
         << read.status().message();
   }
-  // Of C, in which there are none, they are a segment of another length.
+  // Form C has no fabric handles, so these bytes are a segment of a wrong length.
   EXPECT_EQ(handle_refusal(segment("\1e", 1, 2, fabric)), Code::kCorrupt);
 }
 
@@ -140,7 +142,7 @@ TEST(CudaMemoryHandle, SegmentsThatCannotBeAreRefused) {
   EXPECT_EQ(handle_refusal(segment("\1e", 5, 1, entries_of({-1}))), Code::kCorrupt);
   EXPECT_EQ(handle_refusal(segment("\1e", 5, 3, entries_of({1, 2, 3}), uint64_t{1} << 63)),
             Code::kCorrupt);
-  // Whose products wrap: 2^62 * 4, 2^58 * 64.
+  // The products of count and size overflow: 2^62 * 4 and 2^58 * 64.
   for (const uint64_t count :
        {uint64_t{1} << 62, (uint64_t{1} << 62) + 1, uint64_t{1} << 58, UINT64_MAX}) {
     EXPECT_EQ(handle_refusal(segment("\2e", 5, count, one, UINT64_MAX)), Code::kCorrupt);

@@ -1,3 +1,4 @@
+// These tests read and write Tenon's own handles of device memory.
 #include "share/cuda_route.h"
 
 #include <fcntl.h>
@@ -36,7 +37,7 @@ Bytes changed(Bytes bytes, size_t at, int value) {
   return bytes;
 }
 
-// Nothing but the length tells PyTorch's 64 bytes from others.
+// A handle of PyTorch has 64 bytes. Only the length tells it from other handles.
 TEST(CudaRoute, IsToldFromWhatPyTorchWrites) {
   for (size_t sizes = 1; sizes <= 6; ++sizes) {
     std::vector<uint64_t> different;
@@ -90,7 +91,8 @@ TEST(CudaRoute, BytesThatAreNoneAreRefused) {
   EXPECT_EQ(route_refusal(changed(fds, 3, 2)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(fds, 4, 3)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(pool, 4, 1)), Code::kCorrupt);
-  // No piece, one of no bytes, 254 of them, something in the gap, 2^64 bytes.
+  // These bytes have no piece, a piece of no bytes, 254 pieces, a byte in the gap, and 2^64 bytes
+  // in all.
   EXPECT_EQ(route_refusal(changed(fds, 32, 0)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(fds, 25, 0)), Code::kCorrupt);
   EXPECT_EQ(route_refusal(changed(fds, 32, 253)), Code::kCorrupt);
@@ -99,7 +101,8 @@ TEST(CudaRoute, BytesThatAreNoneAreRefused) {
   EXPECT_EQ(route_refusal(changed(pool, 25, 0)), Code::kCorrupt);
 }
 
-// Two fds of one open() are the same file, two of two are not, though they name the same inode.
+// Two fds of one open() are the same file. Two fds of two open() calls are not, although they refer
+// to the same inode.
 TEST(CudaRoute, FilesAreComparedAndNotTheirNames) {
   const auto add = [](CudaRoute* route, int fd) {
     route->add_fd(std::make_shared<const os::Fd>(fd));

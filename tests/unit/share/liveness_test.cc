@@ -1,3 +1,5 @@
+// These tests check which names are live, in flight or dead, while holders end and other processes
+// look.
 #include "share/liveness.h"
 
 #include <fcntl.h>
@@ -19,7 +21,7 @@
 namespace tenon::share {
 namespace {
 
-// A file of Tenon's with a message under way, held by an fd.
+// A file in Tenon's layout with one message in flight, held by an fd.
 class Held {
  public:
   explicit Held(const std::string& path)
@@ -49,15 +51,15 @@ class Held {
   int fd_;
 };
 
-// What is read of a file before the kernel has said that nobody holds it is not the last that was
-// written.
+// A holder may write to a file until the kernel says that nobody holds it. So what was read before
+// may be out of date.
 TEST(Liveness, AHolderThatEndsInOrderWhileItIsLookedAt) {
   const test::ScratchFolder folder;
   const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   ASSERT_GE(directory, 0);
   Held held(folder.path() + "/one");
   std::thread ends([&] {
-    // In the midst of the look, which waits for the holder.
+    // The check has begun by now, and waits for the holder.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     held.keep_until(os::real_time_ns() + 30'000'000'000);
     held.end();
@@ -98,7 +100,7 @@ TEST(Liveness, ADeadLendersNameIsFreeForAllThatFindItTogether) {
   const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   ASSERT_GE(directory, 0);
   for (int round = 0; round < kRounds; ++round) {
-    // Bound, and closed without being unlinked: what a killed lender leaves.
+    // A killed lender leaves such a socket: bound, closed, and not unlinked.
     ASSERT_TRUE(os::listen_local(os::SocketKind::kPackets, folder.path() + "/one", 0600 | S_ISVTX,
                                  static_cast<gid_t>(-1))
                     .is_ok());

@@ -1,5 +1,5 @@
-// ObjectTable against std::unordered_map: random steps, colliding keys, growing, shrinking, and
-// growing without memory.
+// These tests compare ObjectTable with std::unordered_map, in random steps with colliding keys. The
+// table grows, shrinks, and fails to grow without memory.
 #include "share/object_table.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace {
 
-// Of this many operator new may give memory; negative: of any number.
+// How many allocations operator new may still serve; negative: any number.
 thread_local long g_allocations = -1;
 
 bool may_allocate() noexcept {
@@ -24,7 +24,7 @@ bool may_allocate() noexcept {
 
 }  // namespace
 
-// Not inlined: gcc would hold new against free and malloc against delete.
+// noinline: otherwise gcc warns that new is paired with free, and delete with malloc.
 [[gnu::noinline]] void* operator new(size_t nbytes) {
   void* const bytes = may_allocate() ? std::malloc(nbytes) : nullptr;
   if (bytes == nullptr) throw std::bad_alloc();
@@ -61,8 +61,8 @@ struct Spread {
   }
 };
 
-// Five homes, the last of them at the end of the table, so that clusters are long and go round the
-// corner; and all tags alike.
+// All keys have one of five hashes, so that all clusters are long and all tags alike. One of the
+// clusters begins at the end of the table and wraps around.
 struct Crowded : Spread {
   static uint64_t hash(const Key& key) noexcept {
     return key % 5 == 0 ? ~uint64_t{0} : Spread::hash(key % 5);
@@ -74,7 +74,8 @@ class Both {
  public:
   explicit Both(uint64_t keys) : keys_(keys) {}
 
-  // As the cache does it; a third of the inserts for want of memory where the table must grow.
+  // Inserts, replaces or erases an object as the cache does. A third of the inserts and erasures
+  // run without memory. Such an insert fails if the table must grow.
   void step(std::mt19937_64* random, unsigned erase_percent) {
     const uint64_t key = (*random)() % keys_;
     const auto known = map_.find(key);
@@ -85,7 +86,7 @@ class Both {
       table_.erase(&stranger);
       ASSERT_EQ(table_.find(key), there);
       if (there == nullptr) return;
-      // A shrink that finds no memory is none.
+      // A table that has no memory to shrink stays as it is.
       g_allocations = (*random)() % 3 == 0 ? 0 : -1;
       table_.erase(there);
       g_allocations = -1;
@@ -154,7 +155,7 @@ void walk(uint64_t keys, size_t steps) {
   for (const uint64_t seed : {1U, 2U, 3U, 4U}) {
     std::mt19937_64 random(seed);
     Both<Traits> both(keys);
-    // Up and down again, some times.
+    // The table grows and shrinks several times.
     for (const unsigned erase_percent : {30U, 70U, 50U, 0U, 100U, 45U}) {
       for (size_t i = 0; i < steps; ++i)
         ASSERT_NO_FATAL_FAILURE(both.step(&random, erase_percent)) << "seed " << seed;
@@ -170,8 +171,8 @@ TEST(ObjectTable, FewObjects) { walk<Spread>(40, 2000); }
 TEST(ObjectTable, ManyObjects) { walk<Spread>(20'000, 30'000); }
 TEST(ObjectTable, LongClusters) { walk<Crowded>(150, 4000); }
 
-// Objects of one key stand beside each other. Each is found by what tells it from the others, and
-// leaves alone.
+// Several objects of one key are in the table beside each other. Each is found by a condition of
+// its own, and is erased alone.
 template <typename Traits>
 void beside_each_other() {
   constexpr size_t kMany = 3000;

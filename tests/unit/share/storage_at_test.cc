@@ -1,3 +1,4 @@
+// These tests find the storage in which an address lies.
 #include "share/storage_at.h"
 
 #include <gtest/gtest.h>
@@ -37,12 +38,12 @@ TEST(StorageAt, EachOfManySizesIsFoundByEachOfItsBytesAndByNoOther) {
     const uint64_t nbytes = 1 + (random() & ((uint64_t{1} << (random() % 18)) - 1));
     storages.push_back(new_storage(nbytes));
     remember_address(storages.back().get());
-    remember_address(storages.back().get());  // a second time: nothing
+    remember_address(storages.back().get());  // the second call does nothing
   }
   for (int round = 0; round < 3; ++round) {
     for (const Ref<Storage>& each : storages) {
       expect_found(each);
-      // The byte behind it is of the next block, or of none.
+      // The byte behind the storage belongs to the next block or to none.
       const Ref<Storage> next = find_storage_at(each->data() + each->nbytes(), 1);
       EXPECT_NE(next.get(), each.get());
       if (next) EXPECT_EQ(next->data(), each->data() + each->nbytes());
@@ -72,7 +73,7 @@ TEST(StorageAt, OnlyASharedStorageWhoseAddressWasGivenOut) {
   EXPECT_FALSE(find_storage_at(reinterpret_cast<const void*>(UINTPTR_MAX), 1));
 }
 
-// Memory that is not Tenon's, over another storage's bytes.
+// The private storage is memory that is not Tenon's own. It lies over the bytes of another storage.
 TEST(StorageAt, APrivateStorageOverTheBytesDoesNotHideIt) {
   const Ref<Storage> whole = new_storage(4096);
   remember_address(whole.get());
@@ -95,7 +96,7 @@ TEST(StorageAt, TheSmallestOfThoseThatOverlap) {
   EXPECT_EQ(find_storage_at(home->data() + (1 << 19) + 1099, 1).get(), few.get());
   EXPECT_EQ(find_storage_at(home->data() + (1 << 19) + 1100, 1).get(), half.get());
   EXPECT_EQ(find_storage_at(home->data() + (1 << 19) - 1, 1).get(), all.get());
-  // What reaches beyond the smallest.
+  // A range that reaches beyond the smallest storage finds a larger one.
   EXPECT_EQ(find_storage_at(few->data(), 100).get(), few.get());
   EXPECT_EQ(find_storage_at(few->data(), 101).get(), half.get());
   EXPECT_EQ(find_storage_at(few->data(), 1 << 20).get(), nullptr);
@@ -105,7 +106,7 @@ TEST(StorageAt, TheSmallestOfThoseThatOverlap) {
   EXPECT_EQ(find_storage_at(home->data() + (1 << 19) + 1099, 1).get(), half.get());
 }
 
-// A finder has a whole storage or none, whenever the last reference of others goes.
+// A finder gets a complete storage or none, whenever another thread releases the last reference.
 TEST(StorageAt, BesideTheLastRelease) {
   std::atomic<const std::byte*> address{nullptr};
   std::atomic<bool> over{false};

@@ -1,4 +1,5 @@
-// Composites: what ties their parts together, and what their indices may say.
+// These tests check what connects the parts of a composite, and which numbers its indices may
+// contain.
 #include "tensor/composite.h"
 
 #include <gtest/gtest.h>
@@ -200,14 +201,14 @@ TEST(Composite, PointersLeadToTheirLines) {
                       "plain_indices", "1");
   expect_wrong_number(csr(numbers<int64_t>({0, 2, 2, 3}), numbers<int64_t>({3, 3, 1})),
                       "plain_indices", "1");
-  // Columns by blocks of 2 x 3: two of each.
+  // The matrix has blocks of 2 x 3, so it has two columns of blocks.
   const auto bsr = [](int64_t column) {
     return compressed(TensorLayout::kSparseBsr, numbers<int64_t>({0, 1, 2}),
                       numbers<int64_t>({1, column}), {2, 2, 3}, {4, 6});
   };
   expect_right(bsr(1));
   expect_wrong_number(bsr(2), "plain_indices", "1");
-  // The second matrix of a batch.
+  // The given index lies in the second matrix of the batch.
   const auto batch = [](int64_t column) {
     return compressed(TensorLayout::kSparseCsc, numbers<int64_t>({0, 1, 1, 0, 0, 1}, {2, 3}),
                       numbers<int64_t>({2, column}, {2, 1}), {2, 1}, {2, 3, 2});
@@ -261,7 +262,7 @@ TEST(Composite, WhatOthersCanWriteIsCopiedBeforeItIsChecked) {
 }
 
 TEST(Composite, IndicesOfAnyStridesAreRead) {
-  // The transpose of [[0, 3], [2, 0]], and every second number of a longer list.
+  // The indices are the transpose of [[0, 3], [2, 0]], and every second number of a longer list.
   Ref<Tensor> pairs = numbers<int64_t>({0, 3, 2, 0}, {2, 2});
   const Sizes sizes{2, 2};
   const Sizes strides{1, 2};
@@ -293,7 +294,7 @@ TEST(Composite, InAMessage) {
   EXPECT_EQ(message.find("features"), nullptr);
   EXPECT_EQ(message.items()[1].tensor.get(), named->part(Part::kValues));
 
-  // All or none.
+  // If one composite cannot be added, none is added.
   CompositeSpec spec = coo(tensor_of(kI64, {2, 5}));
   Ref<Storage> storage = Storage::create({.is_private = true}, 20).value();
   const Sizes five{5};

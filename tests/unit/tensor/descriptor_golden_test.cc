@@ -1,8 +1,5 @@
-// The committed bytes of tests/golden/descriptor: what this version writes and reads, for ever.
-//
-// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that it cannot be
-// left on. Files that were in a release are never regenerated: a change of the format gets new
-// ones.
+// These tests compare the committed bytes of tests/golden/descriptor with what this version writes
+// and reads.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// What a hostile peer may send: nothing of it may crash, pass unsound, or make the decoder allocate
-// much.
+// These tests decode the bytes of a hostile peer. No bytes may crash the decoder, give an unsound
+// content, or make the decoder allocate much.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace {
 
-std::atomic<size_t> allocated{0};  // bytes asked for since it was last set to 0
+std::atomic<size_t> allocated{0};  // bytes requested since the last reset to 0
 
 void* counted_allocation(size_t nbytes) {
   allocated.fetch_add(nbytes, std::memory_order_relaxed);
@@ -23,7 +23,7 @@ void* counted_allocation(size_t nbytes) {
 
 }  // namespace
 
-// Not inlined: GCC would see malloc behind one operator and free behind the other, and warn.
+// noinline: otherwise GCC sees malloc behind one operator and free behind the other, and warns.
 [[gnu::noinline]] void* operator new(size_t nbytes) { return counted_allocation(nbytes); }
 [[gnu::noinline]] void* operator new[](size_t nbytes) { return counted_allocation(nbytes); }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
@@ -39,7 +39,7 @@ using namespace test;
 constexpr uint64_t kFds = 2;
 constexpr uint64_t kDevices = 3;
 
-// An error costs a message and a few details.
+// An error may allocate a message and a few details.
 constexpr size_t kErrorNbytes = 4096;
 
 struct Outcome {
@@ -47,7 +47,7 @@ struct Outcome {
   Code code = Code::kOk;
 };
 
-// Decodes from a heap block of exactly the bytes, so that ASan sees a read past either end.
+// Decodes from a heap block of exactly these bytes, so that ASan sees a read past either end.
 Outcome decode_checked(const Bytes& bytes) {
   const Bytes exact(bytes);
   allocated = 0;
@@ -104,7 +104,7 @@ TEST(DescriptorHostile, EveryByteChangedBehindTheChecksum) {
       }
     }
   }
-  // Ids, nonces, user bytes and the like may be anything; most else may not.
+  // Ids, nonces, user bytes and the like may have any value. Most other bytes may not.
   EXPECT_GT(passed, 1000U);
   EXPECT_GT(refused, 5000U);
 }
@@ -138,7 +138,7 @@ TEST(DescriptorHostile, EveryNumberOfTheHeaderExtreme) {
                                uint64_t{1} << 60, (uint64_t{1} << 60) + 1, uint64_t{1} << 61,
                                uint64_t{1} << 62, uint64_t{1} << 63, (uint64_t{1} << 63) - 1,
                                ~uint64_t{0}, ~uint64_t{0} - 7,
-                               // times 72, 24, 40: a little more than 2^64
+                               // times 72, 24 and 40: a little more than 2^64
                                256204778801521551U, 768614336404564651U, 461168601842738791U};
   for (const Bytes& good : samples()) {
     for (size_t at = 8; at < get<uint32_t>(good, 12); at += 4) {
@@ -220,7 +220,7 @@ TEST(DescriptorHostile, NoBytesAtAll) {
   EXPECT_EQ(decode_descriptor({}, 0, {}).status().code(), Code::kCorrupt);
 }
 
-// A million tensors must not be able to claim the same dims and the same name.
+// A million tensors must not be able to refer to the same dims and the same name.
 TEST(DescriptorHostile, SharedDimsAndNamesAreRefused) {
   Bytes bytes = encode_descriptor([] {
     DescriptorContent content = one_tensor();

@@ -1,4 +1,5 @@
-// Contents of descriptors for the tests, and an own opinion of what makes one sound.
+// The tests of descriptors use these contents. unsound() is a second implementation of the checks
+// that make a content sound.
 #pragma once
 
 #include <tenon/by_fd.h>
@@ -33,13 +34,14 @@ void put(Bytes* bytes, size_t offset, T value) {
   std::memcpy(bytes->data() + offset, &value, sizeof(value));
 }
 
-// Makes changed bytes pass the checks of size and sum, so that the checks behind them are met.
+// Writes the right size and checksum into changed bytes, so that the decoder reaches the later
+// checks.
 inline void fix_sum(Bytes* bytes) {
   put<uint64_t>(bytes, 16, bytes->size());
   put<uint32_t>(bytes, 40, wire::checksum(bytes->data(), bytes->size()));
 }
 
-// Where record `i` of a section begins.
+// Returns the offset of record `i` of a section.
 inline size_t record_at(const Bytes& bytes, wire::SectionIndex section, size_t i = 0) {
   const size_t entry = 72 + 24 * static_cast<size_t>(section);
   return get<uint64_t>(bytes, entry) + i * get<uint32_t>(bytes, entry + 16);
@@ -76,7 +78,7 @@ inline SegmentRecord fd_segment(uint64_t nbytes, uint32_t fd_index = 0) {
   return segment;
 }
 
-// One float32 tensor of 2 x 3 in a segment of one page.
+// Returns one float32 tensor of 2 x 3 in a segment of one page.
 inline DescriptorContent one_tensor() {
   DescriptorContent content;
   content.sender_pid = 4711;
@@ -86,7 +88,7 @@ inline DescriptorContent one_tensor() {
   return content;
 }
 
-// One of everything that version 1.0 can say. Needs two fds.
+// Returns a content with one of everything that version 1.0 can say. The content needs two fds.
 inline DescriptorContent everything() {
   DescriptorContent content;
   content.sender_pid = 4711;
@@ -153,7 +155,8 @@ inline SegmentRecord device_segment(uint64_t nbytes, uint32_t index = 0) {
   return segment;
 }
 
-// Memory of devices, and the host's with it. Needs one fd and three device segments.
+// Returns tensors in memory of devices, and one in memory of the host. The content needs one fd and
+// three device segments.
 inline DescriptorContent on_devices() {
   DescriptorContent content;
   content.sender_pid = 4711;
@@ -188,8 +191,8 @@ inline void add_composite(DescriptorContent* content, CompositeRecord record,
   content->composites.push_back(record);
 }
 
-// Parts of one dtype each: tensors without a name, contiguous, at the start of storage 0. The
-// answer is the first one's index.
+// Adds parts, each with its own dtype. They are contiguous tensors without a name, at the start of
+// storage 0. Returns the index of the first part.
 inline uint32_t add_parts(DescriptorContent* content,
                           const std::vector<std::pair<DType, std::vector<int64_t>>>& parts) {
   const auto first = static_cast<uint32_t>(content->tensors.size());
@@ -203,8 +206,8 @@ inline constexpr DType kInt32{TENON_DTYPE_INT, 32, 1};
 inline constexpr DType kFloat64{TENON_DTYPE_FLOAT, 64, 1};
 inline constexpr DType kUInt4{TENON_DTYPE_UINT, 4, 1};
 
-// One of everything that version 1.1 adds: each layout, a tensor between them, and empty storages
-// with a mode. Needs one fd.
+// Returns a content with one of everything that version 1.1 adds: each layout, a tensor between
+// composites, and empty storages with a mode. The content needs one fd.
 inline DescriptorContent composites() {
   DescriptorContent content;
   content.sender_pid = 4711;
@@ -273,7 +276,7 @@ inline DescriptorContent composites() {
   return content;
 }
 
-// Any sound content. `n_fds` gets how many fds it needs.
+// Returns a random sound content. `n_fds` receives how many fds the content needs.
 inline DescriptorContent random_content(std::mt19937_64* random, uint64_t* n_fds) {
   const auto below = [&](uint64_t n) { return (*random)() % n; };
   DescriptorContent content;
@@ -331,7 +334,7 @@ inline DescriptorContent random_content(std::mt19937_64* random, uint64_t* n_fds
     if (below(2) == 0) strides = contiguous_strides(sizes).value();
     const uint64_t offset = below(50);
     if (!check_layout({dtype, sizes, strides, offset}, content.storages[storage].nbytes).is_ok()) {
-      if (below(50) == 0) break;  // some sets of storages are all too small
+      if (below(50) == 0) break;  // some random sets of storages are all too small
       continue;
     }
     add_tensor(&content, storage, dtype, sizes, strides, offset, names[below(6)],
@@ -344,8 +347,8 @@ inline DescriptorContent random_content(std::mt19937_64* random, uint64_t* n_fds
   return content;
 }
 
-// "" or what is wrong. Written apart from the decoder and in 128 bits, so that no overflow can
-// hide.
+// Returns "" for a sound content, and otherwise the name of the fault. The function shares no code
+// with the decoder, and computes in 128 bits, so that no overflow can hide.
 inline std::string unsound(const DescriptorContent& content, uint64_t n_fds,
                            uint64_t n_devices = 0) {
   for (const SegmentRecord& segment : content.segments) {

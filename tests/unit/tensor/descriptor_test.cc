@@ -1,3 +1,5 @@
+// These tests encode and decode descriptors: round trips, the layout of the bytes, and contents
+// that are refused.
 #include "tensor/descriptor.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +24,7 @@ void expect_error(const Status& status, Code code, const std::string& field) {
   EXPECT_EQ(status.message().find('\n'), std::string::npos);
 }
 
-// `content` is encoded as it stands; the decoder must refuse it and name `field`.
+// Encodes `content` as it is. The decoder must refuse it and name `field`.
 void expect_refused(const DescriptorContent& content, const std::string& field, uint64_t n_fds = 2,
                     uint64_t n_devices = 0) {
   expect_error(decode_descriptor(encode_descriptor(content), n_fds, {}, n_devices).status(),
@@ -92,7 +94,7 @@ TEST(DescriptorRoundTrip, OneTensor) { expect_round_trip(one_tensor(), 1); }
 TEST(DescriptorRoundTrip, Everything) { expect_round_trip(everything(), 2); }
 TEST(DescriptorRoundTrip, OnDevices) { expect_round_trip(on_devices(), 1, 3); }
 
-// The names of tensors come before those of composites.
+// Decoding puts the names of tensors before those of composites.
 DescriptorContent decoded_composites() {
   return decode_descriptor(encode_descriptor(composites()), 1, {}).value();
 }
@@ -121,7 +123,7 @@ TEST(DescriptorRoundTrip, TenThousandTensors) {
   expect_round_trip(content, 1);
 }
 
-// The bytes need not be aligned: a receiver may decode out of the middle of a buffer.
+// The bytes need not be aligned, because a receiver may decode from the middle of a buffer.
 TEST(DescriptorRoundTrip, UnalignedBytes) {
   const Bytes bytes = encode_descriptor(everything());
   for (size_t shift = 1; shift < 8; ++shift) {
@@ -131,7 +133,8 @@ TEST(DescriptorRoundTrip, UnalignedBytes) {
   }
 }
 
-// Tensors may share dims and names may lie in any order in what is encoded; the bytes are the same.
+// The content may share dims between tensors, and may have names in any order. The encoded bytes
+// are the same.
 TEST(DescriptorEncode, LaysDimsAndNamesOutInOrder) {
   DescriptorContent plain = one_tensor();
   plain.tensors.clear();
@@ -172,7 +175,7 @@ TEST(DescriptorEncode, NumbersAreThoseOfTheCHeader) {
   EXPECT_EQ(kMaxNdim, TENON_TENSOR_MAX_NDIM);
 }
 
-// The offsets that docs/format/descriptor.md gives, as plain numbers.
+// The test compares with the offsets that docs/format/descriptor.md gives, as plain numbers.
 TEST(DescriptorEncode, BytesLieWhereTheSpecificationSays) {
   const Bytes bytes = encode_descriptor(everything());
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), 8), "TENONDSC");
@@ -250,7 +253,7 @@ TEST(DescriptorSegments, FdsThatNoSegmentNamesAreAllowed) {
   EXPECT_TRUE(decode_descriptor(encode_descriptor(one_tensor()), 9, {}).is_ok());
 }
 
-// Device segments are a connection's: wherever else a descriptor comes from, there are none.
+// Only a connection has device segments. A descriptor that comes in another way has none.
 TEST(DescriptorDevices, NoneCameSoNoneIsReached) {
   expect_refused(on_devices(), "segment.reach", 1, 0);
   DescriptorContent content;
@@ -277,7 +280,7 @@ TEST(DescriptorDevices, WrongSegmentsAreRefused) {
   expect_refused(change([](SegmentRecord& s) { s.nbytes = uint64_t{1} << 63; }), "segment.nbytes",
                  1, 3);
   expect_refused(change([](SegmentRecord& s) { s.nbytes = 0; }), "storage.range", 1, 3);
-  // What only files have.
+  // Only files have these fields.
   const Bytes good = encode_descriptor(on_devices());
   const auto refused = [&](size_t field, int32_t value, const char* name) {
     Bytes bytes = good;
@@ -290,8 +293,8 @@ TEST(DescriptorDevices, WrongSegmentsAreRefused) {
   refused(68, 1, "segment.reserved");
 }
 
-// Two ranges of one handle are one device segment, but nothing is harmed by two: unlike an fd, a
-// handle is nobody's to take.
+// Two segments may refer to one device segment, though one would do for two ranges of a handle. No
+// harm comes of it, because nobody takes a handle as an fd is taken.
 TEST(DescriptorDevices, TwoSegmentsMayNameOne) {
   DescriptorContent content = on_devices();
   content.segments[0].fd_index = 1;
@@ -456,7 +459,7 @@ TEST(DescriptorVersions, ForeignBytes) {
   }
 }
 
-// An unknown incompatible feature is what is reported, however strange the rest looks to this
+// The decoder reports an unknown incompatible feature first, however wrong the rest looks to this
 // version.
 TEST(DescriptorVersions, UnknownIncompatComesFirst) {
   for (int bit = 1; bit < 64; ++bit) {  // bit 0 is known
@@ -481,7 +484,8 @@ TEST(DescriptorVersions, CompatBitsAreIgnored) {
   expect_same(decoded.value(), one_tensor());
 }
 
-// What a later 1.x may write: a longer header, longer records, bytes behind the last section.
+// Returns what a later version 1.x may write: a longer header, longer records, and bytes behind the
+// last section.
 Bytes newer_minor(const DescriptorContent& content, uint16_t minor) {
   const Bytes old = encode_descriptor(content);
   const uint64_t grown[] = {16, 8, 24, 0, 0, 0, 0, 32, 0};
@@ -556,7 +560,7 @@ TEST(DescriptorStorages, ModesOfEmptyOnes) {
   expect_error(decode_descriptor(bytes, 1, {}).status(), Code::kCorrupt, "storage.mode");
 }
 
-// One change at a time to what is sound.
+// Each case makes one change to a sound content.
 TEST(DescriptorComposites, WrongOnesAreRefused) {
   const auto refused = [](size_t i, const char* field, auto&& change) {
     DescriptorContent content = composites();
@@ -580,7 +584,7 @@ TEST(DescriptorComposites, WrongOnesAreRefused) {
   refused(kCoo, "composite.layout", [](Record* record) { record->scale = -0.0; });
   refused(kCoo, "composite.layout", [](Record* record) { record->dim = 1; });
   refused(kCoo, "composite.layout", [](Record* record) { record->offset = 1; });
-  // It has a name.
+  // Tensor 0 has a name, and a part must have none.
   refused(kCoo, "composite.parts", [](Record* record) { record->first_part = 0; });
   refused(kCsr, "composite.parts", [](Record* record) { record->first_part -= 1; });  // the other's
   refused(kCsr, "composite.parts", [](Record* record) { record->parts = 5; });

@@ -1,3 +1,4 @@
+// These tests check element types: their names, their widths, and which types are refused.
 #include "tensor/dtype.h"
 
 #include <gtest/gtest.h>
@@ -55,8 +56,8 @@ TEST(DType, KnownTypesPassAndHaveTheirNames) {
   }
 }
 
-// All numbers, each with a few lanes: a name of its own, that fits, and that leads back. (No lanes
-// at all have a name too, but are no type.)
+// Every code and width has a name of its own, with a few numbers of lanes. The name fits into its
+// buffer, and leads back to the type. (A type of 0 lanes has a name too, but is not valid.)
 TEST(DType, NamesAndTypesAreOneToOne) {
   std::set<std::string> names;
   for (unsigned code = 0; code < 256; ++code) {
@@ -141,7 +142,7 @@ TEST(DType, WrongOnesAreInvalidAndNamed) {
   }
 }
 
-// Every code, width and number of lanes: either refused, or sound enough to compute with.
+// Every code, width and number of lanes is refused, or is good enough to compute with.
 TEST(DType, NothingThatPassesHasNoBits) {
   size_t passed = 0;
   for (unsigned code = 0; code < 256; ++code) {

@@ -1,3 +1,5 @@
+// These tests check whether the elements of a tensor lie inside its storage, whatever its sizes,
+// strides and offset are.
 #include "tensor/layout.h"
 
 #include <gtest/gtest.h>
@@ -127,7 +129,7 @@ TEST(Layout, LanesThatFillBytesMayBeStrided) {
       << "12 bits are no whole bytes";
 }
 
-// Against the definition: every element that can be named, one by one.
+// The test compares with the definition: it computes the place of every element, one by one.
 TEST(Layout, AgreesWithBruteForce) {
   std::mt19937_64 random(20261121);
   size_t good = 0;

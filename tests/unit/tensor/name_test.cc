@@ -1,3 +1,4 @@
+// These tests check names of tensors: well-formed UTF-8, and a limited length.
 #include "tensor/name.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a check of values may cost, whatever its input: steps and memory.
+// These tests bound the steps and the memory that a check of values takes, whatever its input is.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace tenon::value {
 namespace {
 
-// `count` NamedTuples of one field, which any of them and an int may be in.
+// Declares `count` NamedTuples of one field. The field holds an int or any of the NamedTuples.
 class Nested : public ClassTable {
  public:
   explicit Nested(size_t count) {
@@ -20,7 +20,7 @@ class Nested : public ClassTable {
     for (size_t i = 0; i < count; ++i) {
       ClassDecl& decl = decls_[name(i)];
       decl.kind = ClassDecl::Kind::kNamedTuple;
-      // Each class has a type of its own, as its code says it.
+      // Each class has its own object for the type, because each code spells the type out.
       decl.fields = {{"f", type(declared.c_str())}};
     }
   }
@@ -50,7 +50,8 @@ Status check_within(const ValueRef& value, const Nested& classes, uint64_t* step
 
 TEST(CheckBounds, AMemberThatFailsOnceIsNotTriedAgain) {
   const Nested classes(3);
-  // Of each depth and class the next one tries three: 3^400 without a memory.
+  // At each depth, each class tries three classes for the next depth. Without a memory the check
+  // would take 3^400 steps.
   for (const bool fits : {true, false}) {
     uint64_t steps = 100'000;
     const Status status = check_within(tuples(400, fits ? num(1) : str("bad")), classes, &steps);
@@ -61,7 +62,7 @@ TEST(CheckBounds, AMemberThatFailsOnceIsNotTriedAgain) {
 }
 
 TEST(CheckBounds, WhatFitsOneMemberInPartIsNotLookedAtAgain) {
-  // The last item decides, and each member of the Union looks at all items before.
+  // The last item decides, and each member of the Union checks all items before it.
   std::vector<ValueRef> items(1000, tuples(100, num(1)));
   items.push_back(str("bad"));
   const TypeRef declared = type("Union[List[Tuple[int]], List[int], List[Any], Dict[str, int]]");
@@ -81,7 +82,7 @@ TEST(CheckBounds, TheStepsOfACheckEnd) {
             std::string::npos)
       << status.message();
   EXPECT_EQ(steps, 0U);
-  // And what is left is for all checks together.
+  // The steps that are left are shared by all checks.
   EXPECT_EQ(check_within(num(1), classes, &steps).code(), Code::kResourceExhausted);
 }
 
@@ -122,7 +123,7 @@ TEST(CheckBounds, AnEnumOfManyMembersIsAskedOnce) {
   EXPECT_LT(cpu_seconds() - begin, 2);
 }
 
-// Many members that differ in their last parts, in two orders.
+// Returns a Union of many members that differ in their last parts, in one of two orders.
 std::string wide_union(size_t members, size_t parts, bool reversed) {
   std::string text = "Union[";
   for (size_t k = 0; k < members; ++k) {
@@ -145,7 +146,7 @@ TEST(CheckBounds, UnionsAreComparedInOnePass) {
   EXPECT_FALSE(one->equals(*type(wide_union(249, 60, true).c_str())));
   const double begin = cpu_seconds();
   for (int i = 0; i < 500; ++i) EXPECT_TRUE(one->equals(*other));
-  // Each member with each took a million steps for one comparison.
+  // A comparison of each member with each other one would take a million steps.
   EXPECT_LT(cpu_seconds() - begin, 2);
 }
 

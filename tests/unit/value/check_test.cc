@@ -1,3 +1,4 @@
+// These tests check values against types, and the messages of the errors.
 #include "value/check.h"
 
 #include <gtest/gtest.h>
@@ -226,7 +227,7 @@ TEST_F(CheckClasses, InterfacesTakeWhatImplementsThem) {
             "w: __torch__.Runs wanted, __torch__.Net (an object) found");
 }
 
-// What did not fit the one member of a Union does not pass as the other.
+// A value that failed as one member of a Union must not pass as another one.
 TEST_F(CheckClasses, AnObjectThatFailsOnceFailsAgain) {
   const ValueRef bad = linear(num(5));
   EXPECT_EQ(in(bad, "Union[__torch__.Linear, __torch__.Runs]"),

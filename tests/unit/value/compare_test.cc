@@ -1,3 +1,4 @@
+// These tests compare trees of values, and check that each difference is named.
 #include "value/compare.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +57,7 @@ TEST(Compare, EqualTrees) {
   EXPECT_EQ(text(difference(*a, *b, {.sharing = false})), "equal");
 }
 
-// Each change is seen, and named with its path.
+// Each change is noticed and named with its path.
 TEST(Compare, EveryDifferenceIsNamed) {
   struct Row {
     const char* attribute;

@@ -1,3 +1,4 @@
+// These tests check the table of PyTorch's element types.
 #include "value/scalar_type.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ TEST(ScalarType, WhatIsNoneIsNone) {
   EXPECT_FALSE(scalar_type_from_dtype({0, 0, 0}));
 }
 
-// By hand from PyTorch's own table: the numbers are in files.
+// The rows are copied by hand from PyTorch's own table, because files contain these numbers.
 TEST(ScalarType, NumbersAndSizes) {
   struct Row {
     int64_t number;

@@ -1,3 +1,4 @@
+// These tests check values that are sparse tensors.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -1,3 +1,4 @@
+// These tests check storages and tensors as values, and that hostile numbers are refused.
 #include "value/tensor_value.h"
 
 #include <gtest/gtest.h>
@@ -186,7 +187,7 @@ TEST(TensorValue, QuantizersFit) {
       "zero points have sizes [4]");
 }
 
-// Several elements share a byte, and each row begins on one.
+// Several elements share a byte, and each row begins at a byte.
 TEST(TensorValue, PackedQuantizedTypesTakeFewerBytes) {
   const auto fits_in = [](ScalarType type, uint64_t numel, Dims sizes, Dims strides,
                           int64_t offset = 0) {

@@ -1,3 +1,4 @@
+// These tests parse, print and compare types as PyTorch does.
 #include "value/type.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ struct TypeRow {
   const char* printed;
 };
 
-// What PyTorch 1.13.1 and 2.15 print of each (`|`, Await and Generator: 2.15 only).
+// PyTorch 1.13.1 and 2.15 print each type in this way. Only 2.15 knows `|`, Await and Generator.
 constexpr TypeRow kRows[] = {
     {"Tensor", "Tensor"},
     {"int", "int"},
@@ -165,7 +166,7 @@ struct BadRow {
   int column;
 };
 
-// Each refused by PyTorch too.
+// PyTorch refuses each of these too.
 constexpr BadRow kBad[] = {
     {"", 1},
     {"  ", 3},

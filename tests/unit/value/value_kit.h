@@ -1,4 +1,4 @@
-// Small makers for tests of values.
+// The tests of values use these helpers to make storages, tensors and values.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline TypeRef type(const char* text) {
   return parsed.is_ok() ? parsed.value() : Type::none();
 }
 
-// The value, or a failure that names the message.
+// Returns the value. If there is an error instead, prints its message and aborts.
 template <typename T>
 T must(Result<T> result) {
   if (!result.is_ok()) {

@@ -1,3 +1,4 @@
+// These tests check values: their kinds, dicts, attributes, ownership and walks.
 #include "value/value.h"
 
 #include <gtest/gtest.h>
@@ -191,7 +192,7 @@ TEST(Attributes, ManyAtOnce) {
 
 constexpr size_t kDeep = 1'000'000;
 
-// A thread with 256 KiB of stack: what recurses overflows it.
+// Runs `body` in a thread with 256 KiB of stack, which code that recurses would overflow.
 void on_a_small_stack(void* (*body)(void*)) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);

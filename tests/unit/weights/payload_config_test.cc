@@ -1,4 +1,4 @@
-// The lists of weights in JSON: what they say, and hostile ones.
+// These tests read lists of weights in JSON, good and hostile ones.
 #include "weights/payload_config.h"
 
 #include <gtest/gtest.h>
