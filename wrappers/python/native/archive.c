@@ -1,8 +1,8 @@
-/* Modules whose tensors are views of a Python object's bytes. */
+/* Imports modules whose tensors are views of a Python object's bytes. tenon/archive.py calls it. */
 #include "ext.h"
 
-/* import_memory(object, address of a tenon_import_options) -> address of a tenon_module, with a
- * reference for the caller */
+/* import_memory(object, address of a tenon_import_options) -> address of a tenon_module. The caller
+   owns one reference. */
 PyObject *import_memory(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *object, *number;

@@ -1,4 +1,4 @@
-/* Buffers: exported, and held for the library. */
+/* Buffers: those that tensors and storages export, and those that are held for the library. */
 #include "ext.h"
 
 static const char *buffer_format(tenon_dtype dtype) {
@@ -39,7 +39,7 @@ static int is_fortran(const tenon_tensor_spec *spec) {
   return 1;
 }
 
-static char nothing; /* what the pointer of an empty buffer points to: NULL confuses consumers */
+static char nothing; /* the target of an empty buffer's pointer: NULL confuses consumers */
 
 static int wants(int flags, int all) { return (flags & all) == all; }
 
@@ -48,7 +48,7 @@ static int buffer_error(const char *text) {
   return -1;
 }
 
-/* Whoever has a buffer follows its pointer. */
+/* A consumer of a buffer follows its pointer, so the memory must be on the host. */
 int check_on_cpu(const tenon_storage *storage) {
   tenon_error *error = NULL;
   const tenon_status status = tenon_device_check_host(tenon_storage_device(storage), &error);
@@ -57,7 +57,7 @@ int check_on_cpu(const tenon_storage *storage) {
   return -1;
 }
 
-/* Whoever asks for the bytes of a dropped storage must not take them for none. */
+/* A caller that asks for the bytes of a dropped storage must not take it for an empty one. */
 static int check_lender(const tenon_storage *storage) {
   tenon_error *error = NULL;
   const tenon_status status = tenon_storage_check_lender(storage, &error);
@@ -187,8 +187,8 @@ Py_buffer *hold_buffer(PyObject *object) {
   return NULL;
 }
 
-/* The last release may come from any thread at any time; once the interpreter is on its way out the
-   buffer is left alone (the process ends with it). */
+/* The last release may come from any thread at any time. Once the interpreter is shutting down, the
+   buffer is not released: it ends with the process. */
 void release_held_buffer(void *context) {
   if (is_finalizing()) return;
   PyGILState_STATE state = PyGILState_Ensure();

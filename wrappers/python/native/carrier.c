@@ -1,6 +1,7 @@
-/* What tells that nobody will read a message. Over a socket that is a marker: the write end of a
-   pipe, which travels with the message, and of which the sender keeps the read end. Of a queue,
-   which is a pipe, it is a duplicate of the end to which the sender writes. */
+/* Sends a message of multiprocessing so that the sender learns when nobody will read it.
+   tenon/_mp_carrier.py calls this file. Over a socket the message carries a marker: the write end
+   of a pipe, whose read end the sender keeps. A queue is itself a pipe, so the sender duplicates
+   its write end. */
 #include "ext.h"
 
 #include <errno.h>
@@ -34,8 +35,8 @@ static ssize_t send_both(int fd, struct iovec *parts, int marker) {
   return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* send_with_marker(fd, header, message) -> (bytes of both that went, the read end), or None: no
- * marker can be had now, and nothing went */
+/* send_with_marker(fd, header, message) -> (how many bytes of header and message were sent, the
+   read end). None means that no marker is available now, and that nothing was sent. */
 PyObject *send_with_marker(PyObject *module, PyObject *args) {
   (void)module;
   int fd;
@@ -68,8 +69,9 @@ PyObject *send_with_marker(PyObject *module, PyObject *args) {
   return result;
 }
 
-/* watch_queue(the write end, ticket, nanoseconds): take the message back so long after nobody has
-   the read end. Without a free fd, or if too many are watched, the message goes by the limits. */
+/* watch_queue(the write end, ticket, nanoseconds): takes the message back this long after no
+   process has the read end. If there is no free fd, or if too many messages are watched, only the
+   limits apply to the message. */
 PyObject *watch_queue(PyObject *module, PyObject *args) {
   (void)module;
   int fd;

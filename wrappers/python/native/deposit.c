@@ -1,15 +1,16 @@
-/* One call for all the tensors of a message that is deposited, or fetched, in pieces. */
+/* Deposits and fetches messages in pieces, with one call for all tensors of a message.
+   tenon/multiprocessing.py calls it. */
 #include "ext.h"
 
 #include <time.h>
 
-enum { MOST = 16 }; /* tensors, and storages, of such a message */
+enum { MOST = 16 }; /* the most tensors, and the most storages, of such a message */
 
 typedef struct {
   Batch batch;
-  int numbers[MOST]; /* the storage of each tensor, by its place in the following */
+  int numbers[MOST]; /* the index in `storages` for each tensor */
   int n_storages;
-  tenon_storage *storages[MOST]; /* borrowed of the tensors */
+  tenon_storage *storages[MOST]; /* borrowed from the tensors */
   unsigned char records[MOST][TENON_DEPOSIT_RECORD_NBYTES];
   size_t record_nbytes[MOST];
 } Parts;
@@ -123,7 +124,7 @@ typedef struct {
   tenon_wait wait;
   int64_t deadline; /* nanoseconds on CLOCK_MONOTONIC */
   tenon_fetched *fetched;
-  int n_storages; /* that are open already */
+  int n_storages; /* how many are open */
   tenon_storage *storages[MOST];
 } Fetch;
 
@@ -133,7 +134,8 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Goes on where a signal has ended it. Runs without the GIL. The records are the caller's alone. */
+/* Runs without the GIL. After a signal has ended it, a further call resumes it. The caller alone
+   uses the records. */
 static tenon_status fetch(Fetch *it, const char *const *records, const size_t *nbytes, int n,
                           tenon_error **error) {
   tenon_status status = TENON_OK;
@@ -206,8 +208,8 @@ static PyObject *tensors_of_forms(PyTypeObject *type, const Fetch *it, PyObject 
 }
 
 /* fetch_tensors(class, head, records, forms, nanoseconds to wait, whether signals end the wait) ->
-   list of tensors. What was not opened is given back. The sender is trusted to say what it lends,
-   so memory that it can cut short is taken too. */
+   list of tensors. Storages that were not opened are given back. The sender is trusted, so memory
+   that the sender can cut short is accepted too. */
 PyObject *fetch_tensors(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *type, *forms;

@@ -1,4 +1,4 @@
-/* DLPack capsules. */
+/* DLPack capsules of tenon.Tensor. */
 #include "ext.h"
 
 #include <dlpack/dlpack.h>
@@ -16,7 +16,7 @@ static void delete_legacy(void *managed) {
   if (it->deleter != NULL) it->deleter(it);
 }
 
-/* A capsule that nobody consumed. The deleters are libtenon's own and need no interpreter. */
+/* A capsule that no consumer took. Its deleter is libtenon's own, and may run without the GIL. */
 static void drop_versioned(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, VERSIONED))
     give_back_managed(PyCapsule_GetPointer(capsule, VERSIONED), delete_versioned);
@@ -37,8 +37,8 @@ PyObject *legacy_capsule(tenon_tensor *tensor) {
   return capsule;
 }
 
-/* to_dlpack(versioned, is_copied, lets_write); lets_write: a versioned one does not say that the
- * bytes are read-only */
+/* to_dlpack(versioned, is_copied, lets_write). With lets_write a versioned capsule does not say
+   that its bytes are read-only. */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
   int versioned, is_copied, lets_write = 0;
   if (!PyArg_ParseTuple(args, "pp|p:to_dlpack", &versioned, &is_copied, &lets_write)) return NULL;

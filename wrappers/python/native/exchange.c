@@ -9,8 +9,8 @@
 
 #define API_NAME "dlpack_exchange_api"
 
-/* The tensor of a Python object, and its layout. DLPack has no conjugate and no negative bit. NULL:
- * raised. */
+/* Gives the tensor of a Python object, and its layout. Refuses a conjugate or negative bit, which
+   DLPack lacks. NULL: raised. */
 static tenon_tensor *plain_tensor(void *object, tenon_tensor_spec *spec) {
   if (!PyObject_TypeCheck((PyObject *)object, interpreter()->tensor_type)) {
     PyErr_SetString(PyExc_TypeError, "not a tenon.Tensor");
@@ -34,7 +34,7 @@ static int managed_from_object(void *object, DLManagedTensorVersioned **out) {
   return -1;
 }
 
-/* The library consumes `managed` on success alone. */
+/* The library consumes `managed` only on success. */
 static PyObject *take_managed(PyTypeObject *type, DLManagedTensorVersioned *managed) {
   tenon_tensor *tensor = NULL;
   tenon_error *error = NULL;
@@ -49,8 +49,8 @@ static int managed_to_object(DLManagedTensorVersioned *managed, void **out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* The sizes and strides are the tensor's own, which the caller keeps. A DLTensor cannot say that
-   its bytes are read-only, so a read-only tensor is refused. */
+/* The sizes and strides are the tensor's own, and the caller keeps the tensor. A DLTensor cannot
+   say that its bytes are read-only, so a read-only tensor is refused. */
 static int view_of_object(void *object, DLTensor *out) {
   tenon_tensor_spec spec;
   tenon_tensor *tensor = plain_tensor(object, &spec);
@@ -78,7 +78,7 @@ static int view_of_object(void *object, DLTensor *out) {
   return 0;
 }
 
-/* Tenon has no stream of its own: the default one. */
+/* Tenon has no stream of its own, so it names the default stream. */
 static int current_stream(DLDeviceType device_type, int32_t device_id, void **out) {
   (void)device_type;
   (void)device_id;
@@ -86,7 +86,7 @@ static int current_stream(DLDeviceType device_type, int32_t device_id, void **ou
   return 0;
 }
 
-/* A new shared tensor of the CPU. The caller need not hold the GIL. */
+/* Makes a new shared tensor of the CPU. The caller need not hold the GIL. */
 static int allocate_managed(DLTensor *prototype, DLManagedTensorVersioned **out, void *context,
                             void (*set_error)(void *context, const char *kind,
                                               const char *message)) {
@@ -130,8 +130,8 @@ static const DLPackExchangeAPI exchange = {
     .current_work_stream = current_stream,
 };
 
-/* exchange_api(class) -> the capsule of Tenon's table, or None. The class is what the table makes.
- */
+/* exchange_api(class) -> the capsule of Tenon's table, or None. The table makes objects of the
+   class. */
 PyObject *exchange_api(PyObject *module, PyObject *type) {
   (void)module;
   Interpreter *its = interpreter();
@@ -142,9 +142,8 @@ PyObject *exchange_api(PyObject *module, PyObject *type) {
   return PyCapsule_New((void *)(uintptr_t)&exchange, API_NAME, NULL);
 }
 
-/* from_exchange(class, capsule, object) -> a tensor over the object's memory, or None: the
-   capsule's table has another major version. The object must be of the type that has the capsule.
- */
+/* from_exchange(class, capsule, object) -> a tensor over the object's memory. None: the capsule's
+   table has another major version. The object must be of the type that has the capsule. */
 PyObject *tensor_from_exchange(PyObject *type, PyObject *args) {
   PyObject *capsule, *object;
   if (!PyArg_ParseTuple(args, "OO:from_exchange", &capsule, &object)) return NULL;

@@ -1,14 +1,16 @@
 #pragma once
 
 /* The part of the Python wrapper that cffi cannot do: types that export a buffer (Python 3.11 has
-   no __buffer__ for classes), DLPack capsules, and one call for all the tensors of a message.
-   Written for the limited API of 3.11, so one build serves every later Python.
+   no __buffer__ for classes), DLPack capsules, and one call for all tensors of a message. It uses
+   the limited API of 3.11, so one build serves every later Python.
 
-   Every object here owns one reference to a tenon object and nothing else; an exported buffer owns
-   a reference of its own, so that closing an object never pulls memory from under a view. No
-   deleter that libtenon keeps touches Python, but release_held_buffer and what other frameworks
-   hand in with DLPack. References are given back by give_back_tensor and give_back_storage alone.
- */
+   Every object here owns one reference to a tenon object and nothing else. An exported buffer owns
+   a reference of its own, so that closing an object never removes memory under a view.
+
+   The deleters that libtenon keeps do not touch Python, with two exceptions: release_held_buffer,
+   and the deleters that other frameworks hand in by DLPack. So references are given back only by
+   give_back_tensor and give_back_storage, with one exception: allocate_managed in exchange.c may
+   run without the GIL and releases its own directly. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -29,9 +31,9 @@ typedef struct {
 /* The module's state. Each Python interpreter of the process has its own. */
 typedef struct Interpreter {
   int64_t id;
-  PyTypeObject *tensor_type;   /* what tenon.Tensor derives from */
-  PyTypeObject *storage_type;  /* what tenon.Storage derives from */
-  PyTypeObject *exported_type; /* tenon.Tensor: what managed_tensor_to_py_object makes */
+  PyTypeObject *tensor_type;   /* the base of tenon.Tensor */
+  PyTypeObject *storage_type;  /* the base of tenon.Storage */
+  PyTypeObject *exported_type; /* tenon.Tensor: managed_tensor_to_py_object makes such objects */
   PyObject *error_factory; /* tenon.error.from_status: (status, address of the tenon_error or 0) ->
                               exception */
   struct Interpreter *next;
@@ -51,20 +53,20 @@ int is_subclass(PyObject *type, PyTypeObject *base);
 PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 void finish_dealloc(PyObject *self);
 
-/* release.c. NULL: nothing. A pending exception stays, whatever runs. */
+/* release.c. A NULL argument is ignored. A pending exception is kept, whatever code runs. */
 void give_back_tensor(tenon_tensor *tensor);
 void give_back_storage(tenon_storage *storage);
 void give_back_managed(void *managed, void (*deleter)(void *managed));
 
-/* tensor.c and storage.c. A wrap takes over the reference, also on failure. */
+/* tensor.c and storage.c. wrap_* takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
 tenon_tensor *get_spec(PyObject *self,
                        tenon_tensor_spec *spec);   /* of a TensorObject; NULL: raised */
-PyObject *device_of(const tenon_storage *storage); /* (type, number), as DLPack counts them */
+PyObject *device_of(const tenon_storage *storage); /* (type, number), in DLPack's numbering */
 PyObject *tuple_of_numbers(const int64_t *numbers, int32_t n);
-/* A tensor over a storage, which stays the caller's. The shape is a tuple, the strides are one or
- * None. */
+/* Makes a tensor over a storage. The caller keeps its reference to the storage. The shape is a
+   tuple, and the strides are a tuple or None. */
 PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int dtype,
                       PyObject *shape, PyObject *strides, unsigned long long offset,
                       unsigned int flags);
@@ -87,12 +89,12 @@ tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *s
                           unsigned int flags);
 
 /* How many bytes lie from the start of the first element to the end of the last one. 0 means that
-   this function does not tell: there are no elements, a stride is negative, or an element is no
-   whole number of bytes. */
+   this function cannot tell: there are no elements, a stride is negative, or an element is no whole
+   number of bytes. */
 uint64_t extent_nbytes(const tenon_tensor_spec *spec);
 
-/* A tensor over the storage that has all of these elements, the first one at this address, and its
-   offset in the spec. NULL: no storage has them. */
+/* Makes a tensor over the storage that has all of these elements, the first one at this address.
+   Sets the offset in the spec. NULL if no storage has them. */
 tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec);
 
 extern PyType_Spec storage_spec;
@@ -105,13 +107,13 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 int storage_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void storage_releasebuffer(PyObject *self, Py_buffer *view);
-Py_buffer *hold_buffer(PyObject *object); /* writable if it can be; NULL: raised */
-void release_held_buffer(void *context);  /* a deleter for the library */
+Py_buffer *hold_buffer(PyObject *object); /* writable if possible; NULL: raised */
+void release_held_buffer(void *context);  /* a deleter that the library keeps */
 
 /* dlpack.c */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args);
 PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule);
-PyObject *legacy_capsule(tenon_tensor *tensor); /* of DLPack before 1.0. NULL: raised */
+PyObject *legacy_capsule(tenon_tensor *tensor); /* in the form before DLPack 1.0. NULL: raised */
 
 /* exchange.c */
 PyObject *exchange_api(PyObject *module, PyObject *type);
@@ -119,8 +121,8 @@ PyObject *tensor_from_exchange(PyObject *type, PyObject *args);
 
 /* message.c */
 
-/* The tensors of a message. They are retained, so that another thread that closes one while the GIL
-   is free does no harm. Begins as zeros, and is dropped whether or not it could be filled. */
+/* The tensors of a message. They are retained, so that another thread may close one while the GIL
+   is free. A batch starts as zeros, and must be dropped whether or not fill_batch succeeded. */
 typedef struct {
   Py_ssize_t n;
   tenon_tensor **tensors;

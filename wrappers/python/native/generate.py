@@ -1,5 +1,5 @@
-"""Write the C source of tenon._cffi from Tenon's own headers: the preprocessor reads them, cffi is
-given what it says.
+"""Writes the C source of tenon._cffi from Tenon's own headers. The preprocessor expands the
+headers, and cffi parses the result.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import cffi
 
-# cffi knows the types of these two by itself; the real ones are full of what it cannot read.
+# cffi knows the types of these two headers by itself. It cannot read the real headers.
 STUBS = ("stddef.h", "stdint.h")
 
-# What the library calls while it exports; tenon/archive.py has the functions.
+# The functions that the library calls during an export. tenon/archive.py defines them.
 CALLBACKS = """
 extern "Python" int64_t tenon_python_write(void *, const void *, size_t);
 extern "Python" tenon_status tenon_python_extra_files(void *, const tenon_module *,
@@ -72,7 +72,8 @@ def main() -> int:
     ffi.cdef(preprocess(arguments.compiler, arguments.include))
     ffi.cdef("\n".join(numeric_macros(arguments.compiler, arguments.include)))
     ffi.cdef(CALLBACKS)
-    # The structs are named here and defined in DLPack's header, which this module does not need.
+    # These structs are only named here. DLPack's header defines them, and this module does not need
+    # it.
     ffi.set_source("tenon._cffi", "#include <tenon/tenon.h>\n", py_limited_api=True)
     ffi.emit_c_code(arguments.output)
     return 0

@@ -1,4 +1,4 @@
-/* One call for all the tensors of a message. */
+/* Adds, lists and names all tensors of a message in one call. tenon/message.py calls it. */
 #include "ext.h"
 
 /* message_tensors(message, class) -> list */

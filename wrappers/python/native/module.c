@@ -1,16 +1,16 @@
-/* The module, how it raises, and what the two types share. */
+/* The extension module: its state, how it raises, and the functions that the two types share. */
 #include "ext.h"
 
-static int finalizing; /* set by atexit: from then on nobody may ask for the GIL from a deleter */
+static int finalizing; /* set by atexit: from then on no deleter may ask for the GIL */
 
-/* The states of all interpreters. A process can have several (mod_wsgi runs many), and each imports
-   the module for itself. The GIL guards this list, because all these interpreters share one GIL:
-   Python does not let an interpreter with its own GIL import the module. Python never uses an id
-   twice. */
+/* The states of all interpreters. A process can have several interpreters (mod_wsgi runs many), and
+   each imports the module for itself. The GIL guards this list, because all these interpreters
+   share one GIL: Python does not let an interpreter with its own GIL import the module. Python
+   never uses an id twice. */
 static Interpreter *interpreters;
 
 Interpreter *interpreter(void) {
-  static Interpreter none; /* for objects that are still freed after the module was unloaded */
+  static Interpreter none; /* for objects that are freed after the module was unloaded */
   const int64_t id = PyInterpreterState_GetID(PyInterpreterState_Get());
   for (Interpreter *each = interpreters; each != NULL; each = each->next) {
     if (each->id == id) return each;
@@ -85,7 +85,7 @@ static PyObject *set_error_factory(PyObject *module, PyObject *factory) {
 static PyObject *mark_finalizing(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
-  /* Deleters run in the main interpreter, so they go on when another interpreter ends. */
+  /* Deleters run in the main interpreter, so they stay allowed when another interpreter ends. */
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
     __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);
   Py_RETURN_NONE;
@@ -125,7 +125,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept) {
 static int module_exec(PyObject *module) {
   Interpreter *its = PyModule_GetState(module);
   its->id = PyInterpreterState_GetID(PyInterpreterState_Get());
-  its->next = interpreters; /* In front: the newest import in an interpreter counts. */
+  its->next = interpreters; /* The newest import in an interpreter comes first. */
   interpreters = its;
   return add_type(module, &tensor_spec, &its->tensor_type) != 0
              ? -1

@@ -1,15 +1,15 @@
-/* Giving references back.
+/* Gives references back.
 
-   The last one can wait: for a device (cuMemFree, cuIpcCloseMemHandle and cuMemHostUnregister do),
-   and for whatever the deleter of another framework's memory waits for. What is waited for may want
-   the GIL, as a function of the host in a CUDA stream that is written in Python does; so whoever
-   waits must not have it. Whether a reference is the last one is not asked: between the answer and
-   the release another thread can give the others back.
+   The last reference can make its release wait: for a device (cuMemFree, cuIpcCloseMemHandle and
+   cuMemHostUnregister do), or in the deleter of another framework's memory. The awaited code may
+   need the GIL. A host function in a CUDA stream does, if it is written in Python. So such a
+   release must run without the GIL. This code does not ask whether a reference is the last one,
+   because between the answer and the release another thread can give the others back.
 
-   Shared memory of the host that no device reaches waits for nobody and runs no foreign deleter:
-   its release is a list entry, a bit of a lease or a munmap. It keeps the GIL, since to get it back
-   from a thread that computes takes that one's switch interval (5 ms), for each of the thousands of
-   tensors of a model. */
+   The release of shared host memory that no device reaches waits for nobody and runs no foreign
+   deleter: it is a list entry, a bit of a lease or a munmap. It keeps the GIL. Getting the GIL back
+   from a thread that computes takes the switch interval (5 ms), and a model has thousands of
+   tensors. */
 #include "ext.h"
 
 #include <dlpack/dlpack.h>
@@ -23,8 +23,8 @@ static void release_tensor(void *tensor) { tenon_tensor_release(tensor); }
 
 static void release_storage(void *storage) { tenon_storage_release(storage); }
 
-/* What a deleter runs in this thread (it takes the GIL again) must not meet the exception with
- * which a frame is being left. */
+/* A deleter that runs in this thread takes the GIL again. It must not meet the exception that is
+   pending while a frame is left, so that exception is set aside. */
 static void run_without_gil(void (*release)(void *), void *it) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -50,7 +50,8 @@ void give_back_storage(tenon_storage *storage) {
     tenon_storage_release(storage);
 }
 
-/* A capsule that nobody consumed: rare, and of its memory it tells the device alone. */
+/* A capsule that no consumer took. That is rare, and a capsule says of its memory only the device,
+   so its release always runs without the GIL. */
 void give_back_managed(void *managed, void (*deleter)(void *)) {
   run_without_gil(deleter, managed);
 }

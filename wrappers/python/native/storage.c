@@ -1,4 +1,4 @@
-/* StorageBase. */
+/* StorageBase, the base class of tenon.Storage. */
 #include "ext.h"
 
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage) {
@@ -35,7 +35,7 @@ static PyObject *storage_adopt(PyObject *type, PyObject *number) {
   return wrap_storage((PyTypeObject *)type, storage);
 }
 
-/* at(address, nbytes): the storage that has these bytes, and how many bytes into it they begin */
+/* at(address, nbytes) -> (the storage that has these bytes, the offset of the address in it) */
 static PyObject *storage_at(PyObject *type, PyObject *args) {
   unsigned long long address, nbytes;
   if (!PyArg_ParseTuple(args, "KK:at", &address, &nbytes)) return NULL;
@@ -49,8 +49,8 @@ static PyObject *storage_at(PyObject *type, PyObject *args) {
   return found == NULL ? NULL : Py_BuildValue("(NK)", found, (unsigned long long)offset);
 }
 
-/* open_unsealed(fd, nbytes): does what tenon.open_fd does with allow_unsealed=True, for from_torch.
-   The options are made here, and not by cffi at each call. */
+/* open_unsealed(fd, nbytes): the same as tenon.open_fd with allow_unsealed=True, for from_torch. It
+   sets up the options here, which is faster than cffi at each call. */
 static PyObject *storage_open_unsealed(PyObject *type, PyObject *args) {
   tenon_fd_handle handle;
   unsigned long long nbytes;

@@ -1,4 +1,4 @@
-/* TensorBase. */
+/* TensorBase, the base class of tenon.Tensor. */
 #include "ext.h"
 
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor) {
@@ -48,7 +48,8 @@ static int read_numbers(PyObject *tuple, Py_ssize_t n, int64_t *out) {
   return 0;
 }
 
-/* Of more dimensions than there may be the library reads no number: it refuses them. */
+/* If there are more dimensions than a tensor may have, only ndim is set in full: the library
+   refuses it and reads no number. */
 int read_shape(PyObject *tuple, Shape *out) {
   const Py_ssize_t n = PyTuple_Size(tuple);
   out->ndim = n < INT32_MAX ? (int32_t)n : INT32_MAX;
@@ -64,7 +65,7 @@ static tenon_dtype dtype_from(unsigned int number) {
   return dtype;
 }
 
-/* packed_nbytes(dtype, shape): what a storage needs to hold such a tensor */
+/* packed_nbytes(dtype, shape) -> the bytes that a storage needs to hold such a tensor */
 PyObject *packed_nbytes(PyObject *module, PyObject *args) {
   (void)module;
   unsigned int dtype;
@@ -156,7 +157,7 @@ tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec) {
   return tensor;
 }
 
-/* at(address, dtype, shape, strides, flags): a tensor over the storage that has all of these
+/* at(address, dtype, shape, strides, flags) -> a tensor over the storage that has all of these
    elements. None: no storage has them. */
 static PyObject *tensor_at(PyObject *type, PyObject *args) {
   PyObject *shape, *strides;

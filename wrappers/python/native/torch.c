@@ -1,11 +1,11 @@
-/* Torch tensors on their way through multiprocessing's pickler: the kinds of which most messages
-   are made. tenon/torch/_reducers.py and _rebuild.py send and receive all kinds. What this file has
-   no answer for (NULL without an exception) goes on there, so each function here does what they do
-   for its kind, and refuses nothing.
+/* Sends and receives torch tensors by multiprocessing's pickler, for the kinds of which most
+   messages consist. tenon/torch/_reducers.py and _rebuild.py handle all kinds. If a function here
+   returns NULL without an exception, they take over. So each function does the same as they do for
+   its kind, and refuses nothing.
 
-   PyTorch is called by its Python methods, so this file compiles without PyTorch and serves every
-   version of it. The locks are those of _storage.py. They are only tried: whoever waited for one
-   here would keep the GIL from its holder. */
+   This file calls PyTorch's Python methods, so it compiles without PyTorch and serves every version
+   of it. The locks are those of _storage.py. This file only tries them: a thread that waited for
+   one here would keep the GIL from the lock's holder. */
 #include "ext.h"
 
 #include <dlpack/dlpack.h>
@@ -13,12 +13,12 @@
 #define SMALL_NBYTES \
   ((uint64_t)1 << 16) /* as _storage.SMALL_NBYTES: what is copied with the GIL held */
 
-/* Objects of Python, which torch_setup gets once for the life of the process: a process has one
- * interpreter that can import PyTorch. */
+/* Python objects that torch_setup sets once for the life of the process. A process has only one
+   interpreter that can import PyTorch. */
 static struct {
-  PyObject *tensor_class;   /* torch.Tensor. Subclasses, parameters among them, go the other way */
+  PyObject *tensor_class;   /* torch.Tensor. Subclasses, such as parameters, go through Python */
   PyObject *strided;        /* torch.strided */
-  PyObject *numbers;        /* dict: torch.dtype -> Tenon's number of it */
+  PyObject *numbers;        /* dict: torch.dtype -> Tenon's number */
   PyObject *dlpack_numbers; /* frozenset: the numbers that every PyTorch's DLPack knows */
   PyObject *from_dlpack;    /* torch._C._from_dlpack */
   PyObject *count_storage;  /* torch._C._storage_Use_Count, or None */
@@ -64,7 +64,7 @@ static const char *const names[] = {
 
 _Static_assert(sizeof names / sizeof *names == sizeof name / sizeof(PyObject *), "a name for each");
 
-/* torch_setup(tuple): the objects, in the order of `its` */
+/* torch_setup(tuple): sets the objects, in the order of `its` */
 PyObject *torch_setup(PyObject *module, PyObject *objects) {
   (void)module;
   if (!PyTuple_Check(objects) || PyTuple_Size(objects) != (Py_ssize_t)N_OBJECTS)
@@ -82,13 +82,13 @@ PyObject *torch_setup(PyObject *module, PyObject *objects) {
   Py_RETURN_NONE;
 }
 
-/* ---- calls. -1 and NULL: raised */
+/* ---- calls. -1 and NULL mean that an exception is set */
 
 static PyObject *ask(PyObject *object, PyObject *method) {
   return PyObject_CallMethodObjArgs(object, method, NULL);
 }
 
-/* 1 or 0, and the reference to the answer is given back. */
+/* 1 or 0. Gives the reference to the answer back. */
 static int truth(PyObject *answer) {
   if (answer == NULL) return -1;
   const int result = PyObject_IsTrue(answer);
@@ -103,19 +103,19 @@ static int to_number(PyObject *answer, uint64_t *out) {
   return *out == UINT64_MAX && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Whether an attribute is this object. */
+/* Whether the attribute's value is this object. */
 static int is_attribute(PyObject *object, PyObject *attribute, const PyObject *wanted) {
   PyObject *found = PyObject_GetAttr(object, attribute);
   Py_XDECREF(found);
   return found == NULL ? -1 : found == wanted;
 }
 
-/* 1: the lock is this thread's now. 0: another thread has it. */
+/* 1: this thread has the lock now. 0: another thread has it. */
 static int try_lock(PyObject *lock) {
   return truth(PyObject_CallMethodObjArgs(lock, name.acquire, Py_False, NULL));
 }
 
-/* A pending exception stays. */
+/* Keeps a pending exception. */
 static void unlock(PyObject *lock) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -126,8 +126,8 @@ static void unlock(PyObject *lock) {
 
 /* ---- the sender */
 
-/* Whether a tensor is its elements and nothing else: no gradient, no hooks, no bits, no names. 1, 0
- * or -1. */
+/* Whether a tensor has nothing but its elements: no gradient, no hooks, no conjugate or negative
+   bit, no names. 1, 0 or -1. */
 static int is_plain(PyObject *tensor) {
   if ((PyObject *)Py_TYPE(tensor) != its.tensor_class) return 0;
   int is;
@@ -151,8 +151,8 @@ typedef struct Layout {
   tenon_tensor_spec spec;
 } Layout;
 
-/* A tensor's element type, sizes and strides, with offset 0. 1; 0: Tenon has no such tensor; -1:
- * raised. */
+/* Reads a tensor's element type, sizes and strides, with offset 0. 1: done. 0: Tenon has no such
+   tensor. -1: raised. */
 static int read_layout(PyObject *tensor, Layout *out) {
   PyObject *dtype = PyObject_GetAttr(tensor, name.dtype);
   if (dtype == NULL) return -1;
@@ -176,7 +176,7 @@ static int read_layout(PyObject *tensor, Layout *out) {
   return result;
 }
 
-/* As read_layout, of a plain tensor alone, and the address of its first element. */
+/* As read_layout, for a plain tensor only. Also reads the address of its first element. */
 static int read_plain(PyObject *tensor, Layout *layout, uint64_t *address) {
   int is = is_plain(tensor);
   if (is == 1) is = read_layout(tensor, layout);
@@ -184,8 +184,8 @@ static int read_plain(PyObject *tensor, Layout *layout, uint64_t *address) {
   return to_number(ask(tensor, name.data_ptr), address) == 0 ? 1 : -1;
 }
 
-/* A torch tensor over all bytes of a storage that lies on the host and can be written. NULL:
- * raised. */
+/* Makes a torch tensor over all bytes of a storage that is on the host and writable. NULL: raised.
+ */
 static PyObject *torch_over(tenon_tensor *tensor) {
   PyObject *capsule = legacy_capsule(tensor);
   if (capsule == NULL) return NULL;
@@ -199,8 +199,8 @@ static PyObject *key_of(const tenon_storage *storage) {
                        (unsigned long long)tenon_storage_nbytes(storage));
 }
 
-/* Note which torch storage lies over a storage. The caller has the lock of its.known, and no torch
- * storage was known. -1: raised. */
+/* Notes which torch storage lies over a storage. The caller holds the lock of its.known, and no
+   torch storage was noted. -1: raised. */
 static int note(PyObject *references, PyObject *key, PyObject *untyped) {
   PyObject *reference = ask(untyped, name.weak_ref);
   if (reference == NULL) return -1;
@@ -215,9 +215,9 @@ static int note(PyObject *references, PyObject *key, PyObject *untyped) {
   return done == NULL ? -1 : 0;
 }
 
-/* As note, for a storage that is new, so no other thread can have noted one. Without the lock there
-   is no note, and a message that comes back here gets a second torch storage over the same bytes.
-   1, 0: another thread has the lock; -1: raised. */
+/* As note, for a new storage, so no other thread can have noted one. Without the lock nothing is
+   noted, and a message that comes back here gets a second torch storage over the same bytes. 1:
+   noted. 0: another thread has the lock. -1: raised. */
 static int note_new(const tenon_storage *storage, PyObject *untyped) {
   PyObject *lock = PyObject_GetAttr(its.known, name.lock);
   if (lock == NULL) return -1;
@@ -234,8 +234,8 @@ static int note_new(const tenon_storage *storage, PyObject *untyped) {
   return result;
 }
 
-/* Whether nobody else can look at the former memory of a tensor's storage: one count is the
- * tensor's, one the Python object's. */
+/* Whether nobody else can look at the former memory of a tensor's storage. One count is the
+   tensor's, and one the Python object's. */
 static int is_alone(PyObject *tensor, PyObject *untyped) {
   if (its.count_storage == Py_None) return 0;
   PyObject *cdata = PyObject_GetAttr(untyped, name.cdata);
@@ -249,8 +249,8 @@ static int is_alone(PyObject *tensor, PyObject *untyped) {
   return n <= 1;
 }
 
-/* A new Tenon tensor of a whole storage, with a copy of so many bytes, and a torch tensor over it.
- * NULL: not made. */
+/* Makes a Tenon tensor of a whole new storage with a copy of `nbytes` bytes, and a torch tensor
+   over it. NULL: not made. */
 static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec,
                          tenon_tensor **own) {
   tenon_storage_options options;
@@ -274,8 +274,8 @@ static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_s
   return result;
 }
 
-/* Give a torch storage new memory with the same bytes, as _storage._swap does. A Tenon tensor over
- * the storage; NULL: not done. */
+/* Gives a torch storage new memory with the same bytes, as _storage._swap does. Returns a Tenon
+   tensor over the storage. NULL: not done. */
 static tenon_tensor *swap(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes,
                           const tenon_tensor_spec *spec) {
   const int alone = is_alone(tensor, untyped);
@@ -298,9 +298,10 @@ static tenon_tensor *swap(PyObject *tensor, PyObject *untyped, uint64_t address,
   return result;
 }
 
-/* For a PyTorch without _swap_data_ptr_: give a tensor that is all of its storage another one, if
-   it has the former alone, as _storage._replace does. That shows when the tensor has let go of it.
-   Takes over `untyped`. NULL: not done. */
+/* Gives a tensor that covers its whole storage another storage, if it has the former one alone, as
+   _storage._replace does. It is for a PyTorch without _swap_data_ptr_. Only after the tensor has
+   let go of its storage can we see whether it had it alone. Takes over `untyped`. NULL: not done.
+ */
 static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes,
                              const tenon_tensor_spec *spec) {
   PyObject *former =
@@ -310,7 +311,7 @@ static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t addre
   Py_DECREF(untyped);
   int is_alone_now = 0;
   if (target != NULL && PyObject_SetAttr(tensor, name.data, target) == 0) {
-    /* Frees the weak reference. */
+    /* let_go frees the weak reference. */
     is_alone_now = truth(PyObject_CallFunctionObjArgs(its.let_go, tensor, former, NULL)) == 1;
     Py_CLEAR(former);
   }
@@ -331,8 +332,8 @@ static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t addre
   return NULL;
 }
 
-/* Whether a tensor of this spec is all that a storage of so many bytes has, packed, and of an
-   element type that every PyTorch takes by DLPack. 1, 0 or -1. */
+/* Whether a tensor of this spec covers a storage of `nbytes` bytes, packed, and has an element type
+   that every PyTorch accepts by DLPack. 1, 0 or -1. */
 static int is_whole(const tenon_tensor_spec *spec, uint64_t nbytes) {
   int64_t packed = 1;
   for (int32_t i = spec->ndim - 1; i >= 0; --i) {
@@ -347,8 +348,8 @@ static int is_whole(const tenon_tensor_spec *spec, uint64_t nbytes) {
   return result;
 }
 
-/* Move a tensor's private memory to Tenon's, if it is small and can move in place. Its first
-   element was at `address`, where no memory of Tenon's is. NULL: it is for _storage.move_of_tensor.
+/* Moves a tensor's private memory to Tenon's, if it is small and can move in place. Its first
+   element was at `address`, where no memory of Tenon's is. NULL: left to _storage.move_of_tensor.
  */
 static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec *spec) {
   if (truth(PyObject_CallNoArgs(its.is_current)) != 1) return NULL;
@@ -364,7 +365,7 @@ static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec 
     PyObject *lock = Py_NewRef(
         PyList_GetItem(its.locks, (Py_ssize_t)((cdata >> 5) % (uint64_t)PyList_Size(its.locks))));
     if (try_lock(lock) == 1) {
-      /* Another thread may have moved it meanwhile. */
+      /* Another thread may have moved the memory meanwhile. */
       const int is_there = to_number(ask(untyped, name.data_ptr), &now) == 0 && now == begin;
       if (is_there && its.swaps == Py_True) {
         result = swap(tensor, untyped, begin, nbytes, spec);
@@ -380,8 +381,8 @@ static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec 
   return result;
 }
 
-/* What the pickler writes for a plain tensor of a message that is being collected. NULL alone: it
- * is for the reducer in Python. */
+/* The reducer of a plain tensor, for a message that is being collected. NULL, with or without an
+   exception: left to the reducer in Python. */
 static PyObject *reduce_plain(PyObject *tensor) {
   if (its.pickling == NULL) return NULL; /* PyTorch is still being imported */
   PyObject *collected = PyObject_GetAttr(its.pickling, name.collected);
@@ -406,12 +407,12 @@ static PyObject *reduce_plain(PyObject *tensor) {
 static PyObject *reduce(PyObject *in_python, PyObject *tensor) {
   PyObject *result = reduce_plain(tensor);
   if (result != NULL) return result;
-  PyErr_Clear(); /* what is wrong with the tensor is said there */
+  PyErr_Clear(); /* the reducer in Python says what is wrong with the tensor */
   return PyObject_CallFunctionObjArgs(in_python, tensor, NULL);
 }
 
 /* torch_reducer(in_python) -> the reducer of torch tensors: this file's for plain ones, and
- * in_python for all others */
+   in_python for all others */
 PyObject *torch_reducer(PyObject *module, PyObject *in_python) {
   static PyMethodDef definition = {"reduce_tensor", reduce, METH_O,
                                    "What multiprocessing's pickler writes for a torch tensor."};
@@ -419,8 +420,8 @@ PyObject *torch_reducer(PyObject *module, PyObject *in_python) {
   return PyCFunction_New(&definition, in_python);
 }
 
-/* torch_find(tensor) -> a plain torch tensor that lies in Tenon's memory as Tenon's, or None:
- * from_torch has to look itself */
+/* torch_find(tensor) -> the Tenon tensor of a plain torch tensor that lies in Tenon's memory. None:
+   left to from_torch in Python. */
 PyObject *torch_find(PyObject *module, PyObject *tensor) {
   (void)module;
   Layout layout;
@@ -435,7 +436,7 @@ PyObject *torch_find(PyObject *module, PyObject *tensor) {
 
 /* ---- the receiver */
 
-/* Whether a received tensor is all that its storage has, and PyTorch may write to it. */
+/* Whether a received tensor covers its whole storage, and PyTorch may write to it. */
 static int is_for_torch(PyObject *item) {
   tenon_tensor_spec spec;
   if (!PyObject_TypeCheck(item, interpreter()->tensor_type) || get_spec(item, &spec) == NULL ||
@@ -446,8 +447,8 @@ static int is_for_torch(PyObject *item) {
          is_whole(&spec, tenon_storage_nbytes(storage)) == 1;
 }
 
-/* A torch tensor over a whole storage that no torch storage lies over yet. NULL alone: it is for
- * _storage.tensor_over. */
+/* Makes a torch tensor over a whole storage over which no torch storage lies yet. NULL, with or
+   without an exception: left to _storage.tensor_over. */
 static PyObject *make_known(tenon_tensor *tensor) {
   PyObject *lock = PyObject_GetAttr(its.known, name.lock);
   if (lock == NULL) return NULL;
@@ -470,8 +471,8 @@ static PyObject *make_known(tenon_tensor *tensor) {
   return result;
 }
 
-/* torch_pick(number) -> a torch tensor of the message that this thread loads, or None: it is for
- * pick_tensor in Python */
+/* torch_pick(number) -> a torch tensor of the message that this thread loads. None: left to
+   pick_tensor in Python. */
 PyObject *torch_pick(PyObject *module, PyObject *index) {
   (void)module;
   const Py_ssize_t i = PyLong_AsSsize_t(index);

@@ -1,4 +1,4 @@
-"""What every test gets: a watchdog, and a count of fds and storages before and after."""
+"""Fixtures of every test: a watchdog, and a count of fds and storages before and after the test."""
 
 from __future__ import annotations
 
@@ -20,60 +20,60 @@ import tenon
 from hypothesis import settings
 from names import settled
 
-# No example database: a test run leaves nothing in the tree. A failure prints what repeats its
-# example.
+# Hypothesis keeps no example database, so a test run leaves nothing in the tree. A failure prints
+# the blob that repeats its example.
 settings.register_profile("tenon", database=None, deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("tenon")
 
 
-# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and
-# would lose it with the process.
+# The watchdog writes to this fd which test hangs. pytest captures stderr while a test runs, and the
+# captured text is lost when the process dies.
 STDERR = [2]
 
 
 def pytest_configure() -> None:
-    """Called while pytest captures nothing."""
+    """pytest calls this function while it captures nothing."""
     STDERR[0] = os.dup(2)
-    # A shell starts its background jobs with SIGINT ignored. Python leaves it so, and so do the
-    # children.
+    # A shell starts its background jobs with SIGINT ignored. Python and its children would keep
+    # that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Called when all modules of the tests are imported, and before the first test.
+    """pytest calls this function after it has imported all test modules and before the first test.
 
     held() collects twice for each test. A collection of the objects of pytest, Hypothesis and NumPy
-    takes 0.05 seconds of CPU time, so the collector no longer looks at them. It looks at all that
-    tests make.
+    takes 0.05 seconds of CPU time, so they are frozen here. The collector still looks at all
+    objects that tests make.
     """
     gc.collect()
     gc.freeze()
 
 
 def count_fds() -> int:
-    """Open fds of this process that are not those of segments which the arena keeps warm, nor of
-    directories in which it had names.
+    """Count the open fds of this process. The fds of segments that the arena keeps warm are left
+    out, and so are the fds of directories: those in which this process had names stay open.
     """
     count = -tenon.stats().segment_fds
     for number in os.listdir("/proc/self/fd"):
         try:
             count += not stat.S_ISDIR(os.fstat(int(number)).st_mode)
         except OSError:
-            # The listing's own.
+            # This fd belongs to the listing itself and is closed by now.
             pass
     return count
 
 
 def held() -> tuple[int, int, int]:
-    """What could leak."""
+    """The counts of everything that could leak."""
     gc.collect()
     tenon.trim()
     return count_fds(), tenon.stats().storages, tenon.stats().bytes_opened
 
 
 def held_now() -> tuple[int, int, int]:
-    """What is held when nothing is being let go of: the library's thread may close an fd between
-    the two counts of count_fds().
+    """held(), repeated until two counts agree: the library's thread may close an fd between the two
+    counts of count_fds().
     """
     value = held()
     for _ in range(100):
@@ -87,7 +87,7 @@ def held_now() -> tuple[int, int, int]:
 
 @pytest.fixture(autouse=True, scope="session")
 def the_librarys_thread() -> None:
-    """It stays, with its fds, from the first lend on."""
+    """Starts the library's thread, which stays with its fds from the first lend on."""
     tenon.Arena(4096, prefault_nbytes=1).close()
 
 
@@ -96,8 +96,9 @@ def nothing_left(the_librarys_thread: None) -> Iterator[None]:
     faulthandler.dump_traceback_later(120, exit=True, file=STDERR[0])
     before = held_now()
     yield
-    # Others, and the library's thread, may let go a moment after the test is through. What the
-    # thread was about to close for the test before, `before` has counted and `after` has not.
+    # Peers and the library's thread may let go a moment after the test has ended. An fd of the
+    # previous test may have been counted in `before` and closed since, so only more fds are an
+    # error.
     for _ in range(250):
         after = held()
         more = [
@@ -116,7 +117,7 @@ def nothing_left(the_librarys_thread: None) -> Iterator[None]:
 
 @pytest.fixture
 def child() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts Python programs; those that still run at the end are killed."""
+    """A function that starts Python programs. Programs that still run at the end are killed."""
     running: list[subprocess.Popen[bytes]] = []
 
     def start(
@@ -140,9 +141,10 @@ def child() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 @pytest.fixture(scope="session")
 def watched() -> Iterator[str]:
-    """A directory of our own, in memory.
+    """A directory in memory in which this process has names.
 
-    One for all tests, and first: what the library opens to watch it stays open for a while.
+    All tests share it, and it is made first: the fds that the library opens to watch it stay open
+    for a while.
     """
     path = tempfile.mkdtemp(dir="/dev/shm", prefix="py-names-")
     os.chmod(path, 0o755)
@@ -168,7 +170,9 @@ def folder(watched: str) -> Iterator[str]:
 
 @pytest.fixture
 def unwatched() -> Iterator[str]:
-    """Another, in which this process has no names, so that its thread does not look."""
+    """A directory in which this process has no names, so that the library's thread does not watch
+    it.
+    """
     path = tempfile.mkdtemp(dir="/dev/shm", prefix="py-names-")
     yield path
     left = settled(path)
@@ -178,7 +182,7 @@ def unwatched() -> Iterator[str]:
 
 @pytest.fixture
 def driver() -> Path:
-    """The folder of the CUDA driver that tests/fake_cuda plays."""
+    """The folder of the fake driver (tests/fake_cuda)."""
     folder = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
     if not (folder / "libcuda.so.1").exists():
         pytest.skip("tests/fake_cuda was not built")

@@ -1,7 +1,6 @@
-"""Programs that test_cuda_arena.py runs on the driver of tests/fake_cuda, and tests/gpu on a real
-one.
+"""Programs that test_cuda_arena.py runs on the fake driver, and tests/gpu on a real one.
 
-Each is a process: python cuda_arena_programs.py PROGRAM.
+Each program is a process: python cuda_arena_programs.py PROGRAM.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ CAPACITY = 2 << 20
 
 
 class TorchStream:
-    """As PyTorch's."""
+    """A stream object like PyTorch's."""
 
     def __init__(self, stream: int) -> None:
         self.cuda_stream = stream
@@ -60,7 +59,7 @@ def fill(tensor: tenon.Tensor, byte: int, stream: int) -> None:
 
 
 def given_back(arena: tenon.CudaArena) -> bool:
-    """Receivers are waited for, but not for ever."""
+    """Whether the arena gets all its memory back: waits up to 5 seconds for the receivers."""
     for _ in range(5000):
         if arena.stats().bytes_used == 0:
             return True
@@ -76,8 +75,8 @@ def is_opened(times: int) -> bool:
 
 
 def receives() -> None:
-    """Its copies are given to its stream before the sender's work is let go: nothing but the names
-    of the two streams holds them back.
+    """The receiver gives its copies to its stream before the sender opens its gate, so only the
+    names of the two streams hold the copies back.
     """
     use_device()
     stream = new_stream()
@@ -134,7 +133,7 @@ def sends() -> None:
         with pytest.raises(tenon.ResourceExhausted) as info:
             arena.allocate(CAPACITY)
         assert "2 leases" in info.value.details["holders"]
-        del info  # its traceback has the arena
+        del info
         gate.open()
         assert receiver.wait() == 0
         assert given_back(arena)
@@ -142,7 +141,9 @@ def sends() -> None:
 
 
 def comes_home() -> None:
-    """In one process it is the same storage; a read-only one is lent only if that is asked for."""
+    """In one process the received storage is the sent one. A read-only one is lent only on
+    request.
+    """
     use_device()
     arena = tenon.CudaArena(CAPACITY, transport="fd")
     mine = over(arena.allocate(100))
@@ -201,12 +202,12 @@ def full() -> None:
         with pytest.raises(error) as info:
             arena.allocate(256, timeout=timeout)
         assert wanted.items() <= info.value.details.items()
-        del info  # its traceback has the arena
+        del info
     cancel = tenon.Cancel()
     threading.Timer(0, cancel.trigger).start()
     with pytest.raises(tenon.Cancelled):
         arena.allocate(256, timeout=None, cancel=cancel)
-    # Closed, it is there for its storage still.
+    # A closed arena still serves its storage.
     arena.close()
     assert arena.closed and repr(arena) == "<tenon.CudaArena, closed>"
     for call in (arena.stats, lambda: arena.allocate(1)):
@@ -218,7 +219,9 @@ def full() -> None:
 
 
 def keeps_its_streams() -> None:
-    """A stream whose object goes is destroyed, and what was received counts as used in it."""
+    """A stream whose object is gone is destroyed, and received memory counts as used in the
+    stream.
+    """
     use_device()
     left, right = tenon.pair()
     stream = TorchStream(new_stream())

@@ -1,7 +1,7 @@
 """Sparse tensors in device memory, sent to another process.
 
-test_cuda_composite.py runs these programs on the driver of tests/fake_cuda, and tests/gpu runs them
-on a real one. Each is a process: python cuda_composite_programs.py PROGRAM.
+test_cuda_composite.py runs these programs on the fake driver, and tests/gpu runs them on a real
+one. Each program is a process: python cuda_composite_programs.py PROGRAM.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CROW_INDICES, COL_INDICES, VALUES = (
     np.array([0, 3, 1]),
     np.array([1, 2, 3], "float32"),
 )
-# The array on the device has the values, four bytes of padding, the row pointers and the column
+# The array on the device holds the values, four bytes of padding, the row pointers and the column
 # indices.
 DATA = VALUES.tobytes() + bytes(4) + CROW_INDICES.tobytes() + COL_INDICES.tobytes()
 
@@ -50,7 +50,7 @@ def check_refusals(sparse: SparseTensor) -> None:
     ) as mixed:
         SparseTensor.csr(CROW_INDICES, sparse.plain_indices, sparse.values, (3, 4))
     assert mixed.value.details["part"] == "indices"
-    # The remedy of the first refusal: the parts as the host's.
+    # The remedy that the first refusal names: the parts lie in the host's memory.
     host = [
         np.frombuffer(read(part), part.dtype)
         for part in (sparse.indices, sparse.plain_indices, sparse.values)

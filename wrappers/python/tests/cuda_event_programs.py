@@ -1,7 +1,6 @@
-"""Programs that test_cuda_event.py runs on the driver of tests/fake_cuda, and tests/gpu on a real
-one.
+"""Programs that test_cuda_event.py runs on the fake driver, and tests/gpu on a real one.
 
-Each is a process: python cuda_event_programs.py PROGRAM.
+Each program is a process: python cuda_event_programs.py PROGRAM.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from cuda_kit import (
 
 
 class TorchStream:
-    """As PyTorch's."""
+    """A stream object like PyTorch's."""
 
     def __init__(self, stream: int) -> None:
         self.cuda_stream = stream
@@ -66,8 +65,8 @@ def looks() -> int:
 
 
 def interrupt_who_waits(before: int) -> None:
-    """Ctrl-C, once somebody has looked at an event more often than that, and so waits for it; or,
-    where nobody counts, soon.
+    """Send Ctrl-C when a thread waits for an event: on the fake driver, once events were looked at
+    more than `before` + 2 times; on a real driver, which does not count, after 0.3 seconds.
     """
     if not ON_THE_FAKE:
         time.sleep(0.3)
@@ -80,8 +79,8 @@ def interrupt_who_waits(before: int) -> None:
 
 
 def orders_after() -> None:
-    """Its copy is given to its stream before the sender's work is let go: nothing but the event
-    holds it back.
+    """The receiver gives its copy to its stream before the sender opens its gate, so only the event
+    holds the copy back.
     """
     use_device()
     stream = new_stream()
@@ -107,7 +106,7 @@ def orders_after() -> None:
 
 
 def sees_what_is_recorded() -> None:
-    """What a queue carries is a ForkingPickler's bytes."""
+    """The sender sends the event as a queue does, in a ForkingPickler's bytes."""
     use_device()
     event = pickle.loads(take())
     assert type(event) is tenon.CudaEvent and event.query() is False
@@ -128,7 +127,7 @@ def travels() -> None:
         gate = Gate(stream)
         event.record(stream)
         sent = bytes(ForkingPickler.dumps(event))
-        # Received by its sender it is the event itself.
+        # The sender receives its own event object.
         assert pickle.loads(sent) is event
         receiver.send(sent)
         assert receiver.receive() == "opened"
@@ -193,7 +192,7 @@ def waits() -> None:
     event.wait()
     event.record()
     event.record(2)
-    # What streams still wait for does not go with its last reference.
+    # Streams may still wait for an event whose last reference is gone.
     check(cuda.cuCtxSynchronize())
     event.close()
     with pytest.raises(ValueError, match="CudaEvent is already closed"):
@@ -211,7 +210,7 @@ def errors() -> None:
         tenon.CudaEvent().ipc_handle()
     event = tenon.CudaEvent(device=0, interprocess=True)
     handle = event.ipc_handle()
-    # cuda.h names no error for it.
+    # cuda.h names no error for a handle that its own process opens.
     own = (
         (tenon.InvalidArgument, "the process that made it cannot")
         if ON_THE_FAKE

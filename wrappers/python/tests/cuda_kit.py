@@ -1,7 +1,6 @@
-"""What the programs of cuda_*programs.py and tests/gpu have in common: device memory of the driver,
-and a second process.
+"""Shared by the programs of cuda_*programs.py and tests/gpu: device memory, and a second process.
 
-The driver is the one that tests/fake_cuda plays, or a real one, which has no ledger to be asked.
+The driver is the fake driver, or a real one, which does not count its live objects.
 """
 
 from __future__ import annotations
@@ -26,17 +25,21 @@ if ON_THE_FAKE:
         ctypes.c_uint64
     )
 ALLOCATION, IPC_OPEN, EVENT, EVENT_IMPORT = 2, 3, 11, 12
-# How much longer than usual to be patient: compute-sanitizer takes its time.
+# A factor for all timeouts: compute-sanitizer makes programs slow.
 PATIENCE = max(int(os.environ.get("TENON_TEST_PATIENCE", "1")), 1)
 
 
 def live(kind: int, pid: int = 0) -> int:
-    """Objects of that kind, of a process or (0) of all; 0 on a driver that does not count them."""
+    """The number of live objects of a kind, in one process or (0) in all. A real driver does not
+    count them, so the number is 0 there.
+    """
     return int(cuda.fake_cuda_live(kind, pid)) if ON_THE_FAKE else 0
 
 
 def is_live(expected: int, kind: int, pid: int = 0) -> bool:
-    """Whether there are so many; on a driver that does not count them that is taken for true."""
+    """Whether `expected` objects are live. On a real driver, which does not count them, the answer
+    is yes.
+    """
     return not ON_THE_FAKE or live(kind, pid) == expected
 
 
@@ -62,10 +65,10 @@ code_is_loaded = False
 
 
 def load_code() -> None:
-    """The first fill and copy.
+    """Do the first fill and the first copy.
 
-    A real driver loads the code of each with the first of its kind, which can wait for all that is
-    under way: for ever, where that waits for this process.
+    A real driver loads the code of each with the first call of its kind. That call can wait for all
+    work under way, and would wait for ever if that work waits for this process.
     """
     global code_is_loaded
     if code_is_loaded:
@@ -87,9 +90,7 @@ HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Gate:
-    """Work of a stream that ends when it is told to, so that nothing depends on how long anything
-    takes.
-    """
+    """Work of a stream that ends when open() is called, so that no test depends on durations."""
 
     def __init__(self, stream: int) -> None:
         load_code()
@@ -105,8 +106,8 @@ class Gate:
 
 
 def take_time(stream: int = 0, us: int = 200_000) -> None:
-    """What the stream is given from now on comes that much later, on every driver: the function of
-    the host that it waits for sleeps.
+    """Delay all later work of the stream by `us` microseconds. This holds on every driver, because
+    the stream waits for a host function that sleeps.
     """
     load_code()
     usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
@@ -114,10 +115,10 @@ def take_time(stream: int = 0, us: int = 200_000) -> None:
 
 
 def new_host_room(nbytes: int) -> ctypes.Array[ctypes.c_char]:
-    """Zeros in host memory that the driver knows, until the process ends.
+    """Zeroed host memory that the driver knows, kept until the process ends.
 
-    A copy from a device into any other host memory is over when the call returns: a program whose
-    copies wait for work that it has still to let go would wait for itself.
+    A copy from a device into any other host memory ends before the call returns. A program whose
+    copies wait for work that the program itself still has to let go would then wait for ever.
     """
     room = ctypes.c_void_p()
     check(cuda.cuMemHostAlloc(ctypes.byref(room), ctypes.c_size_t(nbytes), 0))
@@ -161,13 +162,14 @@ new_capsule.restype, new_capsule.argtypes = (
 )
 
 
-# What a capsule points to, and its deleter, have to outlive whoever takes it.
+# Keeps alive what a capsule points to, and its deleter, because consumers may hold them longer than
+# the Array.
 handed_out: list[Any] = []
 
 
 class Array:
-    """Bytes on the device, as another framework's array: freed when the last who took it has let
-    go.
+    """Bytes on the device, like an array of another framework. They are freed when the last
+    consumer has let go.
     """
 
     def __init__(self, data: bytes, *, read_only: bool = False, device_type: int = 2) -> None:
@@ -202,7 +204,7 @@ DATA = bytes(range(200)) * 20
 
 
 class Receiver:
-    """The other process, which calls one of the functions below."""
+    """The other process, which runs one of the functions that the calling program defines."""
 
     def __init__(self, name: str) -> None:
         self.process = subprocess.Popen(
@@ -233,7 +235,9 @@ def give(value: object) -> None:
 
 
 def collected() -> bool:
-    """Streams and receivers are waited for, but not for ever."""
+    """Whether all device memory is collected: waits up to 5 seconds, times PATIENCE, for streams
+    and receivers.
+    """
     for _ in range(5000 * PATIENCE):
         if tenon.cuda_collect() == 0:
             return True

@@ -1,5 +1,6 @@
-"""Programs that test_cuda_multiprocessing.py runs on the driver of tests/fake_cuda, each a process:
-they take PROGRAM and METHOD.
+"""Programs that test_cuda_multiprocessing.py runs on the fake driver.
+
+Each program is a process and takes PROGRAM and METHOD.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def dumps(value: object) -> bytes:
 
 
 def echo(inbox: Any, outbox: Any) -> None:
-    """Tells what comes, until None comes; writes into the first tensor's first byte."""
+    """Describes each received message to the parent until None comes, and writes into the first
+    byte of the message's first tensor.
+    """
     use_device()
     while (tensors := inbox.get()) is not None:
         told = [
@@ -72,7 +75,7 @@ def ended(process: Any, inbox: Any) -> None:
 
 
 def lends(context: Any, array: Any) -> None:
-    """Views of one storage, whose receiver gets one storage; the sender sees what he writes, and
+    """Views of one storage arrive over one storage. The sender sees what the receiver writes, and
     gets the memory back.
     """
     process, inbox, outbox = started(context)
@@ -89,7 +92,7 @@ def lends(context: Any, array: Any) -> None:
         assert same == [True] * 4
     assert read(tensor) == b"\t" + DATA[1:]
     inbox.put([tensor])
-    del tensor, halves  # the queue has it
+    del tensor, halves  # the queue's message keeps the memory
     assert outbox.get(timeout=30)[0][0][5][1:] == DATA[1:]
     gc.collect()
     assert collected() and array.freed == 1
@@ -103,14 +106,14 @@ def queue(context: Any) -> None:
 
 
 def with_fds(context: Any) -> None:
-    """Memory of a pool, to which an fd leads: it goes as the fds of the host's segments do."""
+    """Memory of a pool has an fd. The fd travels as the fds of the host's segments do."""
     lends(context, PoolArray(DATA))
     assert tenon.multiprocessing.unfetched() == (0, 0)
 
 
 def together(context: Any) -> None:
-    """Of the host, of a pool and of cudaMalloc, and an empty one, in one message; empty ones stay
-    where they are.
+    """One message carries tensors of the host, of a pool, of cudaMalloc and an empty one. Empty
+    tensors stay on their device.
     """
     process, inbox, outbox = started(context)
     arrays = [PoolArray(DATA), Array(DATA), PoolArray(b"abc")]
@@ -139,7 +142,7 @@ def together(context: Any) -> None:
 
 
 def unread(context: Any) -> None:
-    """A message is loaded once, and one that is not keeps the memory."""
+    """A message is loaded once. A message that was not loaded keeps the memory."""
     use_device()
     for array in (Array(DATA), PoolArray(DATA)):
         tensor = tenon.from_dlpack(array)
@@ -167,7 +170,7 @@ def opens(line: Any) -> None:
 
 
 def no_cuda_there(context: Any) -> None:
-    """A receiver that cannot open it says why, and gives the memory back."""
+    """A receiver that cannot open device memory says why, and gives the memory back."""
     use_device()
     for array in (Array(DATA), PoolArray(DATA)):
         tensor = tenon.from_dlpack(array)

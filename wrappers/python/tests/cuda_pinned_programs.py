@@ -1,7 +1,6 @@
-"""Programs that test_cuda_pinned.py runs on the driver of tests/fake_cuda, and tests/gpu on a real
-one.
+"""Programs that test_cuda_pinned.py runs on the fake driver, and tests/gpu on a real one.
 
-Each is a process: python cuda_pinned_programs.py PROGRAM.
+Each program is a process: python cuda_pinned_programs.py PROGRAM.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ REGISTRATION = 14
 
 
 def copy(to: int, source: int) -> None:
-    """In a stream of its own, beside the host."""
+    """Copy in a stream of its own, beside the host, and wait for the copy."""
     stream = ctypes.c_void_p(new_stream())
     check(
         cuda.cuMemcpyAsync(
@@ -52,7 +51,9 @@ def registrations() -> int:
 
 
 def lends_after() -> None:
-    """Its device reads what the sender's wrote, and writes what the sender reads."""
+    """The receiver's device reads what the sender's device wrote, and writes what the sender
+    reads.
+    """
     use_device()
     with tenon.open_filename(take()) as storage:
         address = storage.pin()

@@ -1,5 +1,5 @@
-"""Programs that test_by_cuda.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one:
-python cuda_programs.py PROGRAM.
+"""Programs that test_by_cuda.py runs on the fake driver, and tests/gpu on a real one: python
+cuda_programs.py PROGRAM.
 
 A program that needs a receiver starts another; the two talk in pickles.
 """
@@ -47,7 +47,7 @@ from cuda_kit import (
 
 
 def reads() -> None:
-    """Opens what comes, tells what it is and what is in it, until None comes."""
+    """Opens each handle that comes and describes its memory, until None comes."""
     use_device()
     own = new_stream()
     while (message := take()) is not None:
@@ -95,11 +95,11 @@ def lends() -> None:
             receiver.send((handle, {"stream": "own" if given == stream else given}))
             assert receiver.receive() == ("cuda:0", (2, 0), DATA)
             assert receiver.receive() == "let go"
-    # What the receiver is told beside the handle: nothing, and the device.
+    # The receiver gets no options beside the handle, or the device.
     for options in ({}, {"device": 0}):
         receiver.send((tensor.storage.share_cuda(), options))
         assert receiver.receive()[2] == DATA and receiver.receive() == "let go"
-    # By PyTorch's tuple, with the uuid and without.
+    # The handle travels as PyTorch's tuple, with the uuid and without.
     for uuid in (None, handle.uuid):
         handle = tensor.storage.share_cuda(stream=stream)
         items = handle.torch_tuple()
@@ -107,7 +107,7 @@ def lends() -> None:
         assert same.torch_tuple() == items and same.uuid == uuid and same.transport == "auto"
         receiver.send((same, {}))
         assert receiver.receive()[2] == DATA and receiver.receive() == "let go"
-    # The receiver keeps the memory that the sender has let go.
+    # The receiver keeps memory that the sender has let go.
     receiver.send((tensor.storage.share_cuda(), {}))
     assert not array.freed
     del tensor
@@ -130,7 +130,7 @@ def keeps() -> None:
 
 
 def waits() -> None:
-    """The sender's memory waits for the receiver."""
+    """The sender's memory stays until the receiver lets go."""
     use_device()
     receiver = Receiver("keeps")
     array = Array(DATA)
@@ -169,14 +169,14 @@ def items() -> None:
     assert handle.counter in repr(handle)
     with pytest.raises(AttributeError):
         handle.nbytes = 1
-    # The same process gets the same storage, and the message is over.
+    # The same process gets the same storage, and the message counts as received.
     with tenon.open_cuda(handle) as again:
         assert again == part.storage and again.id == part.storage.id
     with pytest.raises(tenon.InvalidArgument):
         tenon.open_cuda(handle)
     with pytest.raises(tenon.Corrupt):
         tenon.release_cuda_counter(handle.counter, handle.slot)
-    # A message that nobody opens.
+    # Nobody opens this message.
     unread = part.storage.share_cuda()
     part.close()
     assert tenon.cuda_collect() == 1
@@ -219,7 +219,7 @@ def empties() -> None:
 
 
 def refuses_the_host() -> None:
-    """No way leads from a tensor on a device to a host that follows its pointer."""
+    """A host cannot follow a pointer to a device, so every such access is refused."""
     use_device()
     tensor = tenon.from_dlpack(Array(DATA))
     storage = tensor.storage
@@ -300,7 +300,7 @@ def interface() -> None:
         ("float64", "<f8"),
     ):
         assert tensor.view(dtype=dtype).__cuda_array_interface__["typestr"] == typestr
-    # What numpy lacks, or has as something else.
+    # Element types that numpy lacks or stores differently.
     for dtype in (
         "bfloat16",
         "float8_e4m3fn",
@@ -379,7 +379,7 @@ def streams() -> None:
         for bad in (-1, 1 << 64, Protocol(stream, 1)):
             with pytest.raises(ValueError):
                 tensor.storage.share_cuda(stream=bad)
-        # As DLPack has them.
+        # Stream numbers that DLPack defines.
         for good in (None, 1, 2, stream, -1):
             assert (
                 tenon.from_dlpack(Offers(tensor.__dlpack__(stream=good, max_version=(1, 0)))).device
@@ -419,8 +419,8 @@ class Offers:
 
 
 def ordered() -> None:
-    """A consumer's stream comes after those in which the bytes were used: by DLPack, by the
-    interface, and as it is told.
+    """A consumer's stream is ordered after the streams that used the bytes: by DLPack, by the CUDA
+    array interface, and by order_stream().
     """
     use_device()
     used, other = new_stream(), new_stream()
@@ -466,7 +466,7 @@ def ordered() -> None:
 
 
 def recorded() -> None:
-    """Work that is under way keeps the memory."""
+    """Unfinished work on a stream keeps the memory."""
     use_device()
     stream = new_stream()
     for how in ("recorded", "handed out"):
@@ -493,8 +493,8 @@ def recorded() -> None:
 
 
 def waits_without_the_gil() -> None:
-    """A last release waits for the device, and that for a function of the host that is written in
-    Python.
+    """A last release must wait for the device without the GIL, because the device waits for a host
+    function that is written in Python.
     """
     use_device()
     stream = new_stream()
@@ -515,7 +515,7 @@ def waits_without_the_gil() -> None:
     def left_behind(tensor: tenon.Tensor) -> None:
         own = [tensor._retained()]
         tensor.close()
-        # The interpreter drops it while the exception is on its way.
+        # The interpreter drops the tensor while the exception is raised.
         with pytest.raises(ZeroDivisionError, match="division by zero"):
             print(tenon.Tensor._adopt(own.pop()), 1 / 0)
 
@@ -553,7 +553,7 @@ def open_when(gate: Gate, function: str, before: int) -> None:
 
 
 def archives() -> None:
-    """A module's tensors go to a file and come back, to the host or to the device."""
+    """A module's tensors go to a file and return, to the host or to the device."""
     use_device()
     source = "def forward(self, x: Tensor) -> Tensor:\n  return x + self.w\n"
     host = tenon.Module("Net")
@@ -676,7 +676,7 @@ def errors() -> None:
         tenon.CudaHandle.from_torch_tuple(handle)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="uuid"):
         tenon.CudaHandle.from_torch_tuple(tuple(items), b"short")
-    # After all that the handle is as good as before.
+    # The refused calls leave the handle intact.
     tenon.open_cuda(handle).close()
     tensor.close()
     with pytest.raises(ValueError, match="closed"):

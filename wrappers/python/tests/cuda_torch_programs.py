@@ -1,9 +1,10 @@
-"""Programs that test_cuda_torch.py runs on the driver of tests/fake_cuda, each a process: python
+"""Programs that test_cuda_torch.py runs on the fake driver. Each is a process: python
 cuda_torch_programs.py PROGRAM.
 
-PyTorch itself does not run on that driver. In its place stands a module with those of its rules
-that tenon.torch has to keep: it hands out what lies on its current device alone, nothing
-conjugated, the negative bit forgotten, and not every element type; and takes as little.
+PyTorch itself does not run on that driver. A module in its place has those rules of PyTorch that
+tenon.torch must keep. The module hands out only memory of its current device, no conjugated
+tensors, and not every element type, and it ignores the negative bit. The module takes tensors under
+the same rules.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Stream:
 
 
 class Tensor:
-    """Over an array of cuda_kit, or over what a capsule leads to."""
+    """A tensor over an array of cuda_kit, or over the memory of a capsule."""
 
     layout, requires_grad, _backward_hooks = "torch.strided", False, None
     is_cpu, is_cuda, is_nested, is_quantized, is_meta = False, True, False, False, False
@@ -134,7 +135,7 @@ sys.modules["torch"] = torch
 
 
 class Typed(Array):
-    """Elements of the type that the capsule says."""
+    """An array whose capsule names an element type."""
 
     def __init__(self, data: bytes, code: int, size: int, **more: Any) -> None:
         super().__init__(data, **more)
@@ -148,8 +149,8 @@ class Typed(Array):
 
 
 def takes() -> None:
-    """Of another device than the current one, with all its bits, and of types that the capsule has
-    not.
+    """Takes tensors of a device that is not the current one, with their conjugate and negative
+    bits, and of types that capsules lack.
     """
     use_device()
     for conj, neg in ((False, False), (True, False), (False, True), (True, True)):
@@ -172,7 +173,7 @@ def takes() -> None:
             assert tensor.dtype == name and read(tensor.view(dtype="uint8")) == DATA
             assert str(tenon.torch.to_torch(tensor).dtype) == f"torch.{name}"
             del tensor
-    # A value is not made by way of numpy, which would complain of something else.
+    # A value does not pass through numpy, which would raise another error.
     value = tenon.Value(Tensor(Array(DATA)))
     assert value.get().device == "cuda:0"
     with pytest.raises(BufferError, match="of its own reasons"):
@@ -204,8 +205,8 @@ def gives_read_only() -> None:
 
 
 def counts_as_used() -> None:
-    """The stream that is named keeps the memory, by whatever name; the default one that nobody
-    named does not.
+    """A stream that the caller names in any form keeps the memory. The default stream, if no caller
+    named it, does not.
     """
     use_device()
     ALONE.stream = stream = new_stream()

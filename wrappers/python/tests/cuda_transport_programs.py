@@ -1,8 +1,7 @@
-"""Programs that test_cuda_transport.py runs on the driver of tests/fake_cuda, and tests/gpu on a
-real one.
+"""Programs that test_cuda_transport.py runs on the fake driver, and tests/gpu on a real one.
 
-Each is a process: python cuda_transport_programs.py PROGRAM. The memory is a pool's, to which a
-handle with an fd leads: both go over a socket.
+Each program is a process: python cuda_transport_programs.py PROGRAM. The memory belongs to a pool,
+so its handle has an fd. Handle and fd go over a socket.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class PoolProps(ctypes.Structure):
 
 
 class PoolArray(Array):
-    """Bytes of a pool's memory."""
+    """Bytes in the memory of a pool."""
 
     def __init__(self, data: bytes, handle_types: int = 1) -> None:
         super().__init__(b"")
@@ -58,13 +57,15 @@ class PoolArray(Array):
 
 
 def receives() -> None:
-    """Opens what comes over the socket of that number, and tells what is in it."""
+    """Opens the memory that comes over the socket whose number is the argument, and sends its
+    bytes.
+    """
     use_device()
     with socket.socket(fileno=int(sys.argv[2])) as line:
         message, fds, _, _ = socket.recv_fds(line, 1 << 16, 253)
         handle = pickle.loads(message)
         assert len(fds) == len(handle.fds) == 1
-        # The sender's numbers lead nowhere here, and without its fds it is no handle.
+        # The sender's fd numbers mean nothing here, so a handle without its fds is refused.
         with pytest.raises(tenon.TenonError):
             tenon.open_cuda(handle.with_fds([]))
         with pytest.raises(tenon.Unsupported, match="read-only"):
@@ -74,7 +75,7 @@ def receives() -> None:
                 os.close(fd)
             tensor = over(storage)
             line.send(read(tensor))
-            # What came so can be lent on.
+            # Received memory can be lent on.
             again = storage.share_cuda()
             assert again.transport == "pool" and len(again.fds) == 1
             tenon.release_cuda_counter(again.counter, again.slot)

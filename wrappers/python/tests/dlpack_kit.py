@@ -1,4 +1,4 @@
-"""DLPack's structures, as tests see them from outside."""
+"""DLPack's structures for ctypes, as tests outside of the library use them."""
 
 from __future__ import annotations
 

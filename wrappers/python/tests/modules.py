@@ -1,4 +1,4 @@
-"""Modules that the tests begin with."""
+"""Modules that several tests start from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios: what arrives is what was sent, once."""
+"""Scenarios: each message arrives once, with the values that were sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multiprocessing_kit import ended, fds, lend, same, start
 def _echo(inbox, outbox):
     while (item := inbox.get()) is not None:
         outbox.put(item)
-    # Leaves while the last one may still wait to be fetched.
+    # The process leaves while the last message may still wait to be fetched.
 
 
 def identity(context):
@@ -156,8 +156,8 @@ def many(context):
     total = back.get(timeout=60)
     assert total == 2 * sum(range(300)), total
     ended(process)
-    # A thread's listener and wake-up, the queues' ends, a watch of the message until the library
-    # looks; nothing for each tensor.
+    # The new fds are a thread's listener and wake-up, the queues' ends, and a watch of the message
+    # until the library looks. There is no fd for each tensor.
     assert tenon.multiprocessing.unfetched() == (0, 0)
     assert fds() <= before + 9, (before, fds())
 

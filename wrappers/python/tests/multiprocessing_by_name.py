@@ -35,7 +35,7 @@ def no_names_left() -> None:
 
 
 def has_no_server() -> None:
-    """Nobody of Python's serves: messages hold names."""
+    """No thread of Python's serves deposits, because messages hold names."""
     assert tenon.multiprocessing.unfetched() == (0, 0)
     assert "tenon-lender" not in [thread.name for thread in threading.enumerate()]
 
@@ -68,7 +68,7 @@ def by_name(context):
 
 
 def who_is_named(context):
-    """Which tensors are born in a file, and that the others travel too."""
+    """Checks which tensors are born in a file. The other tensors must travel too."""
     named = [
         tenon.zeros(3),
         tenon.empty((2, 2), "int8"),
@@ -90,7 +90,8 @@ def who_is_named(context):
     tenon.multiprocessing.set_sharing_strategy("file_descriptor")
     before = tenon.zeros(3)
     assert len(names()) == len(named)
-    # A named one travels by fd as well, and what is in no file under the other strategy too.
+    # A named tensor travels by fd as well. A tensor without a file travels under the other strategy
+    # too.
     for strategy in ("file_descriptor", "file_system"):
         tenon.multiprocessing.set_sharing_strategy(strategy)
         for tensor in [*named, *others, before]:
@@ -138,8 +139,8 @@ def _put_named_and_leave(q, count):
 
 
 def names_exit_first(context):
-    # With a name of our own the library's thread looks at what others let go: it must know that
-    # messages are on their way.
+    # This process has a name of its own, so the library's thread watches the names that others let
+    # go. The thread must see that messages are in flight.
     ours = lend([0])
     q = context.Queue()
     ended(start(context, _put_named_and_leave, q, 100))
@@ -163,14 +164,15 @@ def _put_named_and_wait(q, is_put):
 
 
 def names_killed(context):
-    """What nobody has opened goes with its sender; what somebody holds stays."""
+    """A killed sender's unopened memory is removed. Memory that a receiver holds stays."""
     q = context.Queue()
     process = start_and_wait(context, _put_named_and_wait, q)
     first = q.get(timeout=60)
     assert len(names()) == 2
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    # Until the library's thread has seen the death, the second may still be opened, whole.
+    # Until the library's thread has seen the death, the second message can still be opened with all
+    # its bytes.
     deadline = time.monotonic() + 5
     while len(names()) != 1:
         assert time.monotonic() < deadline, names()
@@ -188,8 +190,8 @@ def names_killed(context):
 
 
 def names_killed_unseen(context):
-    """As before, but nobody has used a name yet, so nobody looks: then what comes may still come,
-    whole.
+    """As in names_killed, but the receiver has not used a name yet, so no thread watches the
+    directory. Then a message may still arrive with all its bytes.
     """
     q = context.Queue()
     process = start_and_wait(context, _put_named_and_wait, q)
@@ -219,7 +221,7 @@ def names_many(context):
     process = start(context, _sum_many, q, back)
     before = fds()
     for i in range(2000):
-        # Nobody keeps it here: the name waits for the message.
+        # This process keeps no tensor: the name waits for the message.
         q.put(lend([i]))
     total = back.get(timeout=90)
     assert total == sum(range(2000)), total

@@ -1,4 +1,4 @@
-"""Scenarios: what carries tensors between processes, both ways."""
+"""Scenarios: everything that carries tensors between processes, in both directions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def pool(context):
     for i, (tensor, (part, _)) in enumerate(zip(tensors, results, strict=True)):
         same(tensor, [2 * i, 2 * i + 2])
         same(part, [2 * i + 2])
-        # What comes home is the storage that left.
+        # The tensor that comes home has the storage that was sent.
         assert part.storage == tensor.storage
     assert tenon.multiprocessing.unfetched() == (0, 0)
 

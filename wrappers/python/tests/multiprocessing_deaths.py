@@ -1,4 +1,4 @@
-"""Scenarios: who sends or receives exits, is stopped or killed, or forks."""
+"""Scenarios: a sender or a receiver exits, is stopped or killed, or forks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def killed_after_put(context):
         assert error.details["pid"] == str(process.pid)
     else:
         raise AssertionError("nobody was there")
-    # What is promised is a second; a loaded machine is given some more.
+    # The docs promise one second. A loaded machine gets more time.
     assert time.monotonic() - begin < 5
     keepers(0)
 
@@ -117,8 +117,8 @@ def _keep_briefly(q):
 def keeper_times_out(context):
     q = context.Queue()
     process = start(context, _keep_briefly, q)
-    # Before it ends, the keeper's program may still be on its way to the background, as two
-    # processes.
+    # Before the sender ends, the keeper's program may still be putting itself into the background,
+    # so it may be two processes.
     ended(process)
     wait_until_gone(keepers(1))
     try:
@@ -130,8 +130,8 @@ def keeper_times_out(context):
 
 
 def family_is_killed(context):
-    """Leaves a keeper and a child behind, and kills everybody but the keeper; the test sees that
-    nothing is left.
+    """Leaves a keeper and a child behind, and kills all processes but the keeper. The test then
+    checks that no process is left.
     """
     q = context.Queue()
     ended(start(context, _put_and_leave, q, 3))
@@ -142,14 +142,14 @@ def family_is_killed(context):
 
 
 def never_fetched(context):
-    """The receiver ends without a look at its queue."""
+    """The receiver ends and never reads its queue."""
     q = context.Queue()
     ended(start(context, _put_and_leave, q, 5))
     keepers(1)
 
 
 def root_exits_first(context):
-    """The root leaves messages to nobody: no keeper is started."""
+    """The root's messages have no possible receiver, so no keeper is started."""
     ForkingPickler.dumps(lend([1]))
 
 
@@ -163,8 +163,8 @@ def _child(q, is_started, method):
 
 
 def grandchild(context):
-    """Producer and its parent are gone; the root, which has not touched a tensor yet, still gets
-    it.
+    """The producer and its parent are gone. The root, which has not touched a tensor yet, still
+    gets the tensor.
     """
     q, is_started = context.Queue(), context.Event()
     ended(start(context, _child, q, is_started, context.get_start_method()))
@@ -182,10 +182,11 @@ def fork_while_serving(context):
     if not child:
         code = 1
         try:
-            # The inherited messages are the parent's; the parent is asked, and knows them.
+            # The inherited deposits are the parent's. The child asks the parent, which still has
+            # them.
             assert tenon.multiprocessing.unfetched() == (0, 0)
             same(ForkingPickler.loads(data), [1, 2, 3])
-            # The child lends for itself.
+            # The child deposits a message of its own.
             own = bytes(ForkingPickler.dumps(lend([9])))
             os.write(writer, len(own).to_bytes(4, "big") + own)
             os.close(writer)
@@ -200,8 +201,8 @@ def fork_while_serving(context):
     same(ForkingPickler.loads(own), [9])
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     same(ForkingPickler.loads(mine), [1, 2, 3])
-    # What this process met the child by stays for a while. The thread that served the child closes
-    # its end when it sees the child's.
+    # This process keeps its connection to the child for a while. The thread that served the child
+    # closes its end when the child's end is closed.
     end = time.monotonic() + 30
     while fds() > before + 2 and time.monotonic() < end:
         time.sleep(0.01)
@@ -209,7 +210,7 @@ def fork_while_serving(context):
 
 
 def fork_does_not_hide_death(context):
-    """A child that outlives its killed parent does not keep the parent's listener."""
+    """A child that outlives its killed parent must not keep the parent's listener open."""
     reader, writer = os.pipe()
     lender = os.fork()
     if not lender:
@@ -237,7 +238,7 @@ def fork_does_not_hide_death(context):
 
 
 def fork_many_times(context):
-    """Forks come at any moment of the serving thread."""
+    """The process forks at random moments of the serving thread."""
     stop = threading.Event()
     failures = []
 

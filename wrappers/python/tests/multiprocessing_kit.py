@@ -1,4 +1,4 @@
-"""What the scenarios of multiprocessing_program.py share."""
+"""Shared by the scenarios of multiprocessing_program.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import tenon
 import tenon.multiprocessing
 
-# Here and not in a scenario: who was started by spawn or forkserver begins with the other strategy.
+# Set at import, because a process that spawn or forkserver started begins with the other strategy.
 NAMES = os.environ.get("TENON_TEST_NAMES", "")
 if NAMES:
     tenon.multiprocessing.set_sharing_strategy("file_system")
@@ -29,8 +29,8 @@ def fds() -> int:
 
 
 def keepers(count: int = 0) -> list[int]:
-    """The keepers of this program, once there are as many: the marker in the environment is its
-    own.
+    """Wait until this program has `count` keepers, and return their pids. The marker in the
+    environment is unique to this program.
     """
     marker = b"TENON_TEST_MARKER=" + os.environ["TENON_TEST_MARKER"].encode()
     while True:
@@ -44,7 +44,7 @@ def keepers(count: int = 0) -> list[int]:
                         found.append(int(name))
             except OSError:
                 pass
-        # In the middle of its exec a process has no environment.
+        # A process in the middle of its exec shows no environment, so fewer may be found at first.
         if len(found) >= count:
             assert len(found) == count, found
             return found
@@ -72,7 +72,7 @@ def start(context, target, *args):
 
 
 def start_and_wait(context, target, *args):
-    """Started, and as far as setting the event that it is given last."""
+    """Start a process, and wait until it sets the event that it gets as its last argument."""
     is_ready = context.Event()
     process = start(context, target, *args, is_ready)
     assert is_ready.wait(60)
@@ -80,7 +80,9 @@ def start_and_wait(context, target, *args):
 
 
 def stay_after_put(q, is_put) -> None:
-    """The last of a sender that is to be killed: all is in the pipe."""
+    """The last call of a sender that is to be killed. All messages are in the pipe before the event
+    is set.
+    """
     q.close()
     q.join_thread()
     is_put.set()
@@ -93,14 +95,14 @@ def ended(process, code=0) -> None:
 
 
 def stop(pid):
-    """SIGSTOP, and wait until no thread of the process runs any more: kill returns before the last
-    one has stopped.
+    """Send SIGSTOP, and wait until no thread of the process runs. kill() returns before the last
+    thread has stopped.
     """
     os.kill(pid, signal.SIGSTOP)
     while True:
         states = []
         for task in os.listdir(f"/proc/{pid}/task"):
-            # A thread that has ended runs no more.
+            # A thread that has ended cannot be running.
             with (
                 contextlib.suppress(OSError),
                 open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8", errors="replace") as stat,

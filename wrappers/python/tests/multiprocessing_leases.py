@@ -1,5 +1,5 @@
-"""Scenarios: what a receiver lets go is the sender's again, and what nobody fetches goes by a
-limit.
+"""Scenarios: memory that a receiver lets go returns to the sender, and memory that nobody fetches
+is freed within a time limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _drop_each(q, ack):
 
 
 def arena_is_used_again(context):
-    """Sixteen images fill the arena; sixty go through it."""
+    """Sixteen images fill the arena. Sixty images pass through it."""
     q, ack = context.Queue(), context.SimpleQueue()
     process = start(context, _drop_each, q, ack)
     with tenon.Arena(64 << 20) as arena:
@@ -48,7 +48,7 @@ def _keep_labels(q, ack):
 
 
 def labels_do_not_keep_images(context):
-    """Eight images under way at a time; afterwards only what the labels need is left."""
+    """Eight images are under way at a time. Afterwards only the memory of the labels is left."""
     q, ack = context.Queue(), context.SimpleQueue()
     process = start(context, _keep_labels, q, ack)
     for first in range(0, 40, 8):
@@ -111,7 +111,7 @@ def _is_withdrawn(data):
 
 
 def failed_message_is_taken_back(context):
-    """What the pickler lent before it failed is nobody's."""
+    """The pickler fails after it has lent a tensor. Nothing stays lent."""
     with tenon.Arena(1 << 20) as arena:
         try:
             ForkingPickler.dumps([arena.zeros((1000,), "float32"), lambda: None])
@@ -123,7 +123,7 @@ def failed_message_is_taken_back(context):
 
 
 def unsent_message_is_taken_back(context):
-    """Whoever could read it has closed the pipe."""
+    """Every possible reader has closed the pipe."""
     ours, theirs = context.Pipe()
     theirs.close()
     queue = context.SimpleQueue()
@@ -148,14 +148,14 @@ def _until(condition):
 
 
 def unread_message_goes_with_its_pipe(context):
-    """Whoever has the other end closes it, or reads a message and loads it never."""
+    """The owner of the other end closes it, or reads a message and never loads it."""
     tenon.multiprocessing.configure(fetch_seconds=1)
     with tenon.Arena(8 << 20) as arena:
         ours, theirs = context.Pipe()
-        for count in (1, 20):  # in pieces, and whole
+        for count in (1, 20):  # a message in pieces, and a whole one
             ours.send([arena.zeros((1000,), "float32") for _ in range(count)])
         assert tenon.multiprocessing.unfetched()[0] == 2
-        theirs.recv_bytes()  # and never loaded
+        theirs.recv_bytes()  # the bytes are never loaded
         began = time.monotonic()
         theirs.close()
         _until(lambda: not tenon.multiprocessing.unfetched()[0] and not arena.stats().blocks_lent)
@@ -200,7 +200,9 @@ def _leave_the_last(joinable, simple, back):
 
 
 def messages_with_markers_arrive(context):
-    """Small ones, one that is larger than the socket's buffer, and many that wait to be read."""
+    """Markers are on small messages, on one that is larger than the socket's buffer, and on many
+    that wait to be read.
+    """
     tenon.multiprocessing.configure(fetch_seconds=10)
     ours, theirs = context.Pipe()
     process = start(context, _echo, theirs)
@@ -223,12 +225,12 @@ def _echo(connection):
 
 
 def without_room_for_a_marker(context):
-    """The message goes without one."""
+    """If no fd is free for a marker, the message goes without a marker."""
     import resource
 
     ours, theirs = context.Pipe()
     sent = lend([5])
-    ForkingPickler.loads(bytes(ForkingPickler.dumps(lend([1]))))  # what the first message opens
+    ForkingPickler.loads(bytes(ForkingPickler.dumps(lend([1]))))  # opens the fds of a first message
     n_open = len(os.listdir("/proc/self/fd"))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     fillers = []
@@ -249,7 +251,7 @@ def without_room_for_a_marker(context):
 
 
 def many_unread_messages_leave_fds(context):
-    """A message has its marker only while there are fds for it, and all messages arrive."""
+    """A message has a marker only while fds are plentiful. All messages arrive."""
     import resource
 
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -267,7 +269,7 @@ def many_unread_messages_leave_fds(context):
 
 
 def half_a_message_is_given_back(context):
-    """Its unpickler failed after the first tensor."""
+    """The receiver's unpickler fails after the first tensor. The memory returns to the sender."""
     with tenon.Arena(1 << 20) as arena:
         data = bytes(
             ForkingPickler.dumps(
@@ -282,7 +284,8 @@ def half_a_message_is_given_back(context):
             try:
                 ForkingPickler.loads(data)
             except ZeroDivisionError:
-                # Alive until the sender has all back, so that it is no death that gives back.
+                # The receiver lives until the sender has all memory back, so that its death cannot
+                # be the cause.
                 os.read(reader, 1)
                 code = 0
             finally:

@@ -1,4 +1,4 @@
-"""Scenarios: others speak to the socket at which receivers ask for what they need."""
+"""Scenarios: strangers connect to the socket from which receivers fetch deposits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ HELLO, THINGS = 1, 2
 
 
 def socket_path():
-    """The socket of this process's depot, as docs/format/deposit.md has it in a head."""
+    """The path of this process's depot socket, which a deposit's head contains
+    (docs/format/deposit.md).
+    """
     with Deposit() as deposit:
         head = deposit.head
         deposit.withdraw()
@@ -49,7 +51,8 @@ def another_user(context):
         code = 1
         try:
             os.setresuid(65534, 65534, 65534)
-            # Who hangs up before the refusal must not end the thread that serves the others.
+            # A stranger that hangs up before the refusal must not end the thread that serves the
+            # others.
             for _ in range(200):
                 visit(path).close()
             try:
@@ -59,12 +62,12 @@ def another_user(context):
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    # And nothing was lost by it.
+    # The stranger's visits have not lost the message.
     same(ForkingPickler.loads(data), [1])
 
 
 def strangers_speak(context):
-    """Garbage, unknown numbers, silence and half a visit change nothing."""
+    """Garbage, unknown numbers, silence and aborted visits change nothing."""
     data = bytes(ForkingPickler.dumps([lend([1]), lend([2], isolated=True)]))
     path = socket_path()
     before = fds()
@@ -86,7 +89,7 @@ def strangers_speak(context):
         assert len(answer) == 32 and struct.unpack_from("<i", answer, 4)[0] == code, (words, answer)
         assert visitor.recv(100) == b""
         silent.append(visitor)
-    # One that introduces itself and goes before the answer, and one that has the answer and goes.
+    # One visitor introduces itself and leaves before the answer. Another leaves after the answer.
     visit(path).send(request(HELLO))
     visitor = visit(path)
     visitor.send(request(HELLO))
@@ -125,7 +128,8 @@ def no_room_for_fds(context):
     if not child:
         code = 1
         try:
-            # A socket and the four fds of the first answer are one too many.
+            # The child can open three more fds. A socket and the four fds of the first answer need
+            # five.
             resource.setrlimit(resource.RLIMIT_NOFILE, (fds() + 3, fds() + 3))
             try:
                 ForkingPickler.loads(data)
@@ -134,5 +138,5 @@ def no_room_for_fds(context):
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    # It did not come to claim the message, so nothing was lost.
+    # The child never claimed the message, so the message is not lost.
     assert [t.item() for t in ForkingPickler.loads(data)] == list(range(40))

@@ -1,4 +1,4 @@
-"""What the tests of names share."""
+"""Shared by the tests of names."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ for line in sys.stdin:
 
 
 def settled(path: str) -> list[str]:
-    """What is left in a directory.
+    """Wait until a directory is empty, and return what is left in it.
 
-    Two who look at a name at once disturb each other, and then the thread looks again, a little
-    later.
+    Two threads that look at one name at once disturb each other. The library's thread then looks
+    again a little later.
     """
     gc.collect()
     deadline = time.monotonic() + 10

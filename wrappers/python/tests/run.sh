@@ -34,7 +34,7 @@ skip() {
 [[ -n "$python" ]] || skip "TENON_PYTHON is not set (tools/test sets it)"
 [[ -x "$python" ]] || skip "uid $(id -u) cannot run $python, or it is not there"
 export PYTHONDONTWRITEBYTECODE=1
-# Not from a folder that has a module of the same name.
+# Python must not run in a folder that has a module of the same name.
 cd "$here"
 "$python" -c '' 2>/dev/null || skip "uid $(id -u) cannot run $python"
 "$python" -c 'import pytest, hypothesis, numpy, tenon' || {
@@ -53,7 +53,7 @@ if [[ "$kind" == interop* || "$kind" == dropin ]]; then
     if [[ "$kind" == "$belongs" ]]; then files+=("$file"); fi
   done
   found=""
-  # An import would take seconds.
+  # An import would take seconds, so PyTorch is only looked up.
   look="import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
   for peer in "${TENON_TORCH_DEBIAN:-/usr/bin/python3}" "${TENON_TORCH_NEWEST:-}"; do
     if [[ -n "$peer" ]] && "$peer" -c "$look" 2>/dev/null; then found=yes; fi
@@ -63,7 +63,7 @@ if [[ "$kind" == interop* || "$kind" == dropin ]]; then
   exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." "${files[@]}" "$@"
 fi
 
-# A file's tests are chosen by where it belongs; what belongs to no other kind is of `python`.
+# The name of a test file decides its kinds. Files of no other kind belong to `python`.
 files=()
 for file in "$here"/test_*.py; do
   case "${file##*/}" in

@@ -112,7 +112,7 @@ def test_to_a_pipe_and_a_socket() -> None:
 
 
 def test_files_that_change_what_is_written(tmp_path: Path) -> None:
-    # They have the fileno of the file below.
+    # A GzipFile has the fileno of the file below, whose bytes are compressed.
     module, path = mlp(), tmp_path / "a.gz"
     with gzip.open(path, "wb") as file:
         tenon.export_module(module, file)
@@ -346,7 +346,7 @@ def test_views_keep_the_buffer() -> None:
     del array
     gc.collect()
     source.append(1)
-    # What is copied, and what is refused, keeps nothing.
+    # An import that copies, and an import that is refused, keep no buffer.
     copied = tenon.import_module(source[:-1], tensors="fill")
     source.append(2)
     with pytest.raises(tenon.TenonError):
@@ -356,7 +356,9 @@ def test_views_keep_the_buffer() -> None:
 
 
 def test_a_buffer_after_the_interpreter() -> None:
-    """A tensor over Python's bytes that outlives them: its deleter must not use them."""
+    """A tensor over Python's bytes outlives the interpreter. Its deleter must not call Python
+    then.
+    """
     program = """
 import io, sys, tenon
 module = tenon.Module("M")
@@ -561,7 +563,7 @@ def test_many_threads_read_one_module() -> None:
 def rewritten(
     data: bytes, more: dict[str, bytes] | None = None, replace: dict[bytes, bytes] | None = None
 ) -> bytes:
-    """The archive again, with more entries behind its own and with other code."""
+    """Copy an archive, with more entries behind its own and with other code."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
         for entry in old.infolist():
@@ -599,7 +601,7 @@ def test_extra_files_of_any_name_are_kept_under_a_safe_one() -> None:
     told = '"/etc/model/conf.json" is absolute: it is kept as "etc/model/conf.json"'
     for part in (told, "backslash", 'not kept, for there is a "plain" already'):
         assert part in warnings, warnings
-    # And what was read can be written.
+    # The archive that was read can be written again.
     assert same(tenon.import_module(exported(module)), module)
 
 

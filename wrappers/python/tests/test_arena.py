@@ -205,7 +205,7 @@ def test_what_no_storage_in_an_arena_is(options: dict[str, Any]) -> None:
 
 @pytest.fixture
 def the_pool() -> Iterator[None]:
-    """The machine's pool of huge pages is nobody else's: see Setting in
+    """Lock the machine's pool of huge pages against other tests: see Setting in
     tests/unit/memory/backing_kit.h.
     """
     with open("/proc/sys/vm/nr_hugepages") as file:
@@ -325,7 +325,7 @@ class NotAnArena:
 
 
 def test_another_object_is_no_arena() -> None:
-    """Its address would be taken for an arena's."""
+    """An object that is no arena must be refused, or its address would be used as an arena's."""
     others: list[Any] = [
         object(),
         1,

@@ -1,6 +1,4 @@
-"""CUDA: whether it can be used and why not, and memory of devices, on the driver that
-tests/fake_cuda plays.
-"""
+"""CUDA on the fake driver: whether it can be used, the reason if it cannot, and device memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names: what they are, what is refused and how, and one storage whatever way it was opened."""
+"""Names: their form, how they are refused, and the one storage that every way of opening gives."""
 
 from __future__ import annotations
 

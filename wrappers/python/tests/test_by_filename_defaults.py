@@ -1,4 +1,4 @@
-"""What one side sends by default, the other opens by default: each strategy and carrier."""
+"""The defaults of sender and receiver agree, for each strategy and carrier."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def named(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_by_the_strategy_of_names(carrier: Carrier, named: None) -> None:
     tensor = tenon.zeros(3)
     assert not tensor.storage.is_sealed and carrier(tensor) == tensor.storage
-    # What is in no named file is sent and opened as ever.
+    # A storage without a named file is sent and opened as under the other strategy.
     frozen = tenon.zeros(3, mode="lender_writes")
     assert frozen.storage.is_sealed and carrier(frozen).same_memory(frozen.storage)
     if carrier is not by_filename:
-        # A name of memory that this process holds already asks nothing.
+        # If this process already holds the memory, opening its name makes no request of a peer.
         with pytest.raises(tenon.PermissionDenied):
             carrier(tensor, allow_unsealed=False)
 
@@ -63,8 +63,8 @@ def test_by_the_strategy_of_names(carrier: Carrier, named: None) -> None:
 def test_by_the_strategy_of_fds(carrier: Carrier, folder: str) -> None:
     tensor = tenon.zeros(3)
     assert tensor.storage.is_sealed and carrier(tensor) == tensor.storage
-    # A named file was asked for in one process, so it is in the other, where nobody knows who sent
-    # it.
+    # The sender asked for a named file. The receiver did not, and cannot know who sent it, so the
+    # receiver must ask too.
     asked = tenon.zeros(3, filename=tenon.Filename(directory=folder))
     if carrier is not by_connection:
         with pytest.raises(tenon.PermissionDenied):
@@ -75,7 +75,7 @@ def test_by_the_strategy_of_fds(carrier: Carrier, folder: str) -> None:
 def test_a_connection_takes_a_named_file_of_the_same_user(
     folder: str, child: Callable[..., Any]
 ) -> None:
-    """The receiver never chose the sender's strategy."""
+    """The receiver opens a named file although the strategy was only the sender's choice."""
     import socket
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,4 +1,4 @@
-"""Named files between processes: deaths, sweeping, fork."""
+"""Named files between processes: deaths, sweeps and fork."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_whoever_goes_last_removes_the_name(folder: str, child: Child) -> None:
 
 @pytest.mark.parametrize("first", ["maker", "opener"])
 def test_killed_holders(folder: str, child: Child, first: str) -> None:
-    """Either dies by SIGKILL; the other keeps its bytes, and the name goes with it."""
+    """One holder dies by SIGKILL. The other one keeps its bytes, and the name is removed when it
+    lets go.
+    """
     maker = child(
         SEND
         + """
@@ -139,7 +141,7 @@ def test_sweep_leaves_what_is_not_ours(folder: str) -> None:
     os.symlink("x", f"{folder}/tenon-link")
     assert tenon.sweep(folder).dead == 0
     assert sorted(os.listdir(folder)) == sorted([*foreign, "tenon-link"])
-    # PyTorch's only on request, and only once they are old.
+    # A sweep removes PyTorch's files only on request, and only once they are old.
     assert tenon.sweep(folder, torch=True).dead == 0
     assert tenon.sweep(folder, torch=True, dry_run=True, min_age=0).dead == 1
     assert os.path.exists(f"{folder}/{torch}")
@@ -152,8 +154,8 @@ def test_sweep_leaves_what_is_not_ours(folder: str) -> None:
 
 
 def test_a_live_peer_removes_what_a_killed_one_left(folder: str, child: Child) -> None:
-    """No call of this process's: the library's thread watches the directories in which it has
-    names.
+    """No call of this process removes the names. The library's thread watches the directories in
+    which this process has names.
     """
     ours = named(folder)
     process = child(MAKE_AND_WAIT, folder, 2)
@@ -163,7 +165,7 @@ def test_a_live_peer_removes_what_a_killed_one_left(folder: str, child: Child) -
     process.wait()
     begin = time.monotonic()
     wait_until(lambda: len(os.listdir(folder)) == 1)
-    # 0.1 s is what is promised; a loaded machine is given some more.
+    # The promise is 0.1 s. A loaded machine gets more time.
     assert time.monotonic() - begin < 5
     tenon.sweep(folder)
     assert ours.tolist() == [1, 2, 3]
@@ -178,7 +180,7 @@ def test_fork(folder: str) -> None:
         try:
             os.close(writer)
             os.read(reader, 1)
-            # The parent has let go.
+            # The parent has let go by now.
             tensor.numpy()[0] = 4
             assert tensor.tolist() == [4, 2, 3] and os.path.exists(f"{folder}/forked")
             assert (

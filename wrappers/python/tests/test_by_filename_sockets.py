@@ -41,7 +41,7 @@ def test_many_tensors_meet_under_one_name(child: Child) -> None:
     gone(f"/dev/shm{name}")
     with pytest.raises(tenon.NotFound):
         tenon.open_filename(name, 12, handles[0].offset)
-    # The borrower has the memory, whatever becomes of the name.
+    # The borrower keeps the memory after the name is gone.
     tell(process, "read")
     assert line(process) == "[1.0, 7.0, 7.0]"
 
@@ -82,7 +82,7 @@ sys.stdin.readline()
     assert opened.data == bytes(12)
     # This process watches the folder, so the dead name may be gone by now.
     with pytest.raises((tenon.PeerGone, tenon.NotFound)) as caught:
-        # Another range, which this process does not hold yet.
+        # This process does not hold this range yet.
         tenon.open_filename(f"{folder}/lent", 4, offset)
     assert caught.value.details["path"] == f"{folder}/lent"
     opened.close()
@@ -110,7 +110,7 @@ def test_a_lender_that_is_stopped(folder: str, child: Child) -> None:
         with pytest.raises(tenon.Cancelled):
             tenon.open_filename(f"{folder}/lent", 12, timeout=60, cancel=cancel)
         timer.join()
-    # Ctrl-C.
+    # The timer sends Ctrl-C.
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -178,7 +178,7 @@ def test_in_flight_of_a_process_that_ended(folder: str, child: Child) -> None:
         SEND + "t = tenon.zeros(3, filename=tenon.Filename('m', directory=sys.argv[1]));"
         " t.storage.share_filename(in_flight=True); say(1); "
     )
-    # In order: it waits for its reader.
+    # After an orderly exit the message waits for its reader.
     process = child(program, folder)
     line(process)
     process.wait(60)
@@ -187,7 +187,7 @@ def test_in_flight_of_a_process_that_ended(folder: str, child: Child) -> None:
     assert count_of(f"{folder}/m") == 1
     storage.close()
     assert settled(folder) == []
-    # Killed: it goes.
+    # After SIGKILL the message's file is removed.
     process = child(program + "sys.stdin.readline()", folder)
     line(process)
     process.kill()
@@ -206,7 +206,7 @@ def test_unlink(folder: str) -> None:
     assert tensor.tolist() == [8, 2, 3]
     with pytest.raises(tenon.NotFound):
         tenon.open_filename(handle, allow_unsealed=True)
-    # Another that takes the name is another.
+    # A new file that takes the old name is not unlinked by the old tensor.
     other = named(folder, (4.0,), name=os.path.basename(handle.name))
     tensor.close()
     assert os.path.exists(handle.name) and other.tolist() == [4]
@@ -276,7 +276,7 @@ def test_another_user(folder: str) -> None:
 
 
 def is_empty(place: str) -> bool:
-    """Whether nothing is there, be it for want of the folder, which the manager may remove at any
+    """Whether the folder has no entries or does not exist: the manager may remove it at any
     time.
     """
     try:
@@ -287,8 +287,8 @@ def is_empty(place: str) -> bool:
 
 @pytest.fixture
 def no_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A place in which no manager is yet, for processes that the test starts; it is empty again in
-    the end.
+    """A folder in which no manager runs yet, for processes that the test starts. At the end of the
+    test the folder must be empty again.
     """
     place = tempfile.mkdtemp(prefix="tenon-manager-")
     os.rmdir(place)

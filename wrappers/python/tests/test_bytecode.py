@@ -1,6 +1,4 @@
-"""Bytecode for PyTorch's lite interpreter in archives, the operators that it calls, and debug
-tables.
-"""
+"""Bytecode for PyTorch's lite interpreter in archives: its operators and its debug tables."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ OPERATORS = ["aten::linear", "aten::relu"]
 def exported(
     module: tenon.Module, **options: object
 ) -> tuple[tenon.ExportReport, dict[str, bytes], io.BytesIO]:
-    """The report, the records and the file."""
+    """Export a module. Return the report, the records and the file."""
     file = io.BytesIO()
     report = tenon.export_module(module, file, **options)  # type: ignore[arg-type]
     with zipfile.ZipFile(file) as archive:
@@ -62,7 +60,7 @@ def test_bytecode_is_compiled(methods: object) -> None:
         and b"aten::linear" in records["bytecode.pkl"]
     )
     assert "bytecode_functions=1" in repr(report)
-    # Bytecode of Tenon's is bytecode that an import takes, and that an export keeps.
+    # An import takes Tenon's bytecode without a warning, and an export keeps it.
     back = tenon.import_module(file)
     assert back.warnings == ()
     assert exported(back)[1]["bytecode.pkl"] == records["bytecode.pkl"]
@@ -135,7 +133,7 @@ def test_debug_tables_are_carried_when_both_sides_ask(path: Path) -> None:
         there = sum("debug_" in name for name in archive.namelist())
     assert tables(True, debug_tables=True) == there > 2
     assert tables(True) == tables(False, debug_tables=True) == 0
-    # Some are about the old bytecode, and all are written or none.
+    # Some tables describe the old bytecode. Tables are written together or not at all.
     assert tables(True, debug_tables=True, bytecode="drop") == 0
     # New bytecode has tables of its own.
     assert tables(True, debug_tables=True, bytecode="compile") > 2
@@ -165,7 +163,7 @@ def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path
         assert details["excerpt"].splitlines()[0] == "    later = awaitable(torch.relu, x)"
         assert f"{details['file']}:{details['line']}:{details['column']}: " in str(caught.value)
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
-    # The method can be left out by a choice of methods.
+    # If only some methods are chosen, the other method is left out.
     assert module.opnames("forward") == ["aten::relu"]
     assert (
         tenon.export_module(

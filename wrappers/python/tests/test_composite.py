@@ -181,7 +181,7 @@ def test_scipy_sees_the_same_values() -> None:
         assert type(array) is type(theirs) and (array.toarray() == DENSE).all()
         assert np.shares_memory(array.data, own.values.numpy())
         if name != "coo":
-            # Frozen indices are not copied, and what came from Tenon's memory goes there without a
+            # Frozen indices are not copied. An array over Tenon's memory becomes a tensor without a
             # copy.
             assert np.shares_memory(array.indices, own.plain_indices.numpy())
             assert SparseTensor.from_scipy(array).values.storage == own.values.storage

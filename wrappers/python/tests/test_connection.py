@@ -182,7 +182,7 @@ def test_memory_of_a_killed_lender(child: Any, on_lender_gone: Any) -> None:
         assert select.select([gone], [], [], 0)[0] == []
         process.kill()
         assert select.select([gone], [], [], 60)[0] == [gone]
-        assert array.tolist() == [0, 1, 2, 3, 4, 5]  # whoever has the bytes keeps them
+        assert array.tolist() == [0, 1, 2, 3, 4, 5]  # the holder of the bytes keeps them
         if on_lender_gone == "keep":
             assert tensor.tolist() == [0, 1, 2, 3, 4, 5]
         else:
@@ -260,7 +260,7 @@ def test_a_borrowed_socket_outlives_its_owner() -> None:
     gc.collect()
     connection.send(tenon.zeros(1))
     assert len(other.recv()) == 1
-    # The sockets themselves complain when nobody closes them.
+    # A socket warns if nobody closes it.
     connection._socket.close()
     other._socket.close()
 
@@ -296,7 +296,8 @@ def test_close_during_a_receive_in_another_thread() -> None:
         except BaseException as error:
             outcome.append(error)
 
-    # Where the thread has not come to it yet the close comes first, and is what it is told.
+    # If close() comes before the thread has reached recv(), recv() fails with the error of a closed
+    # connection.
     for pause in (0.05, 1, 20):
         outcome.clear()
         left, right = tenon.pair()
@@ -392,8 +393,8 @@ def test_the_gil_is_free_while_we_wait() -> None:
         thread.start()
         while ticks == 0:
             time.sleep(0.001)
-        # Beside a sleep, which has the GIL free: how often the thread runs depends on the machine's
-        # load.
+        # The ticks are compared with those during a sleep, which releases the GIL: how often the
+        # thread runs depends on the machine's load.
         for _ in range(50):
             before = ticks
             time.sleep(0.1)
@@ -433,7 +434,7 @@ def test_another_users_peer(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen()
-        # Entered by its fd: the folder is closed to others.
+        # The other user enters by an fd, because the folder is closed to other users.
         place = os.open(address, os.O_PATH)
         os.chmod(address, 0o666)
         pid = os.fork()

@@ -1,4 +1,4 @@
-"""copy.copy and copy.deepcopy of what Tenon has, or the error that says what to do instead."""
+"""copy.copy and copy.deepcopy of Tenon's objects, or an error that names the right call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_deep_copy_has_its_own_bytes_and_keeps_what_is_shared() -> None:
     assert kept.requires_grad and kept.is_parameter
     whole.numpy()[0, 2] = 99
     assert again[0].item() == 99 and left[0].item() == 2
-    # Another deepcopy shares nothing with it.
+    # Two deepcopies share nothing with each other.
     assert copy.deepcopy(left).storage != again.storage
 
 

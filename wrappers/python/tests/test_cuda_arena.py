@@ -1,6 +1,4 @@
-"""Arenas on a device, and device memory in messages of a connection, on the driver that
-tests/fake_cuda plays.
-"""
+"""Arenas on a device, and device memory in a connection's messages, on the fake driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse tensors in device memory, on the driver that tests/fake_cuda plays."""
+"""Sparse tensors in device memory, on the fake driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of CUDA streams, on the driver that tests/fake_cuda plays."""
+"""Events of CUDA streams, on the fake driver."""
 
 from __future__ import annotations
 

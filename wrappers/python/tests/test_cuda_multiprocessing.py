@@ -1,4 +1,4 @@
-"""Device memory in multiprocessing's queues and pipes, on the driver that tests/fake_cuda plays."""
+"""Device memory in multiprocessing's queues and pipes, on the fake driver."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_on_a_device(driver: Path, tmp_path: Path, program: str, method: str) ->
     )
     if done.returncode == 77:
         pytest.skip("this wheel was built without CUDA")
-    # A feeder thread that fails ends no program.
+    # A failed feeder thread does not change the exit status, so the output is checked too.
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-"""Shared host memory that a device reaches, on the driver that tests/fake_cuda plays."""
+"""Pinned memory, on the fake driver."""
 
 from __future__ import annotations
 

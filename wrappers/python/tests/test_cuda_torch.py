@@ -1,6 +1,4 @@
-"""PyTorch's device tensors, of which cuda_torch_programs.py has a stand-in, on the driver that
-tests/fake_cuda plays.
-"""
+"""PyTorch's device tensors, which cuda_torch_programs.py imitates, on the fake driver."""
 
 from __future__ import annotations
 

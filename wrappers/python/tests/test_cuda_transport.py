@@ -1,4 +1,4 @@
-"""Device memory that travels with fds, on the driver that tests/fake_cuda plays."""
+"""Device memory that travels with fds, on the fake driver."""
 
 from __future__ import annotations
 

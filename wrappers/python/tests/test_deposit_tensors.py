@@ -1,4 +1,4 @@
-"""The native calls by which multiprocessing deposits and fetches a message of few tensors."""
+"""The native calls with which multiprocessing deposits and fetches a message of few tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND = 10**9
 
 @pytest.fixture(scope="module", autouse=True)
 def the_depot(the_librarys_thread: None) -> None:
-    """It stays, with its fds, from the first deposit on."""
+    """Make the depot, which stays with its fds from the first deposit on."""
     fetch(*made())
 
 
@@ -48,7 +48,7 @@ def fetch(
 def lender() -> Iterator[subprocess.Popen[str]]:
     """Another process that has deposited a tensor.
 
-    Its standard output has what a receiver needs.
+    It writes what a receiver needs to its standard output.
     """
     with subprocess.Popen(
         [sys.executable, "-c", LENDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -126,7 +126,7 @@ SCENARIOS = (
 
 @pytest.mark.parametrize("scenario", [scenario.__name__ for scenario in SCENARIOS])
 def test_scenario(scenario: str) -> None:
-    """In a process of its own, which keeps what it met a lender by."""
+    """Runs in a process of its own, because a receiver keeps its connection to a lender."""
     subprocess.run([sys.executable, "-B", __file__, scenario], check=True, timeout=100)
 
 

@@ -136,8 +136,8 @@ pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ct
 
 
 class Pinned:
-    """As PyTorch's of pin_memory, and CuPy's: memory of the host, by the name that DLPack has for
-    pinned memory.
+    """Host memory under DLPack's name for pinned memory, as PyTorch's pin_memory() and CuPy give
+    it.
     """
 
     def __init__(self, tensor: tenon.Tensor, versioned: bool) -> None:
@@ -149,8 +149,8 @@ class Pinned:
     def __dlpack__(self, *, max_version: tuple[int, int] | None = None) -> Any:
         assert max_version is not None and max_version >= (1, 0)
         capsule = self.tensor.__dlpack__(max_version=max_version if self.versioned else None)
-        # Before it stand the version, manager_ctx, deleter and flags, and in both forms the data
-        # pointer.
+        # The device type follows the data pointer. In the versioned form the version, manager_ctx,
+        # deleter and flags come first.
         name, offset = (b"dltensor_versioned", 40) if self.versioned else (b"dltensor", 8)
         kind = ctypes.c_int32.from_address(pointer_of(capsule, name) + offset)
         assert kind.value == 1

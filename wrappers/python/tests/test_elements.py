@@ -1,6 +1,7 @@
 """A tensor's elements as Python numbers.
 
-numpy has the right values for the types that it knows, the formats' definitions for the others.
+The expected values are numpy's for the types that numpy knows, and follow from the formats'
+definitions for the other types.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ def test_as_numpy_has_it(dtype: str) -> None:
         tensor = tenon.from_numpy(array)
         for name, ask in ASKED.items():
             if name in ("int", "float", "sqrt") and array.dtype.kind == "c":
-                # numpy before 2 only warned that it drops the imaginary part.
+                # numpy before 2 only warned that it dropped the imaginary part.
                 assert outcome(ask, tensor) is TypeError
             else:
                 assert outcome(ask, tensor) == outcome(ask, array), (name, value)
-        # Of one element with dimensions too, which the newest numpy calls no number any more.
+        # One element may also have dimensions. The newest numpy refuses such an array as a number.
         for shape in ((1,), (1, 1)):
             shaped = tensor.view(shape)
             assert outcome(complex, shaped) == outcome(complex, array)
@@ -137,7 +138,7 @@ def test_conjugated_and_negated() -> None:
     assert int(flagged(np.array(5, np.int32), TENON_NEG)) == -5
 
 
-# Patterns and what they mean, from the definitions of the formats.
+# Bit patterns and their values, from the definitions of the formats.
 PATTERNS: dict[str, dict[int, float]] = {
     "bfloat16": {0x3F80: 1.0, 0xC040: -3.0, 0x7F80: math.inf, 0x7FC0: math.nan, 0x0001: 2.0**-133},
     "float8_e3m4": {
@@ -180,7 +181,7 @@ PATTERNS: dict[str, dict[int, float]] = {
 
 
 def packed(patterns: list[int], width: int) -> bytes:
-    """The elements one after the other, the first in the lowest bits."""
+    """The elements one after another, with the first one in the lowest bits."""
     whole = 0
     for index, pattern in enumerate(patterns):
         whole |= pattern << index * width
@@ -282,7 +283,7 @@ def test_comparing_and_looking_for_values() -> None:
             ask()
     with pytest.raises(TypeError, match=r"in tensor\.numpy\(\)"):
         0 in tensor  # noqa: B015
-    # numpy's arrays do it by themselves.
+    # numpy's array does this comparison.
     assert (tensor == np.zeros(2)).all() and (np.zeros(2) <= tensor).all()
 
 

@@ -37,7 +37,7 @@ def test_the_library_lies_in_the_package() -> None:
     assert (folder / "py.typed").exists()
     libraries = list(folder.glob("libtenon.so*"))
     assert len(libraries) == 1
-    # With the parts of the C++ library that it needs. gcc 12 makes 3.26 MB of it.
+    # The library includes the parts of the C++ library that it needs. With gcc 12 it has 3.26 MB.
     assert libraries[0].stat().st_size <= 3_500_000
     loaded = {
         line.split()[-1]
@@ -62,7 +62,7 @@ def test_the_programs_lie_in_the_package() -> None:
         assert subprocess.run(
             [programs / name, "--version"], capture_output=True, text=True, check=True
         ).stdout.endswith(version)
-    # The console script is this function, and puts the program in its own place.
+    # The console script is this function, and it execs the program.
     done = subprocess.run(
         [sys.executable, "-B", "-c", "from tenon._programs import main; main()", "--version"],
         capture_output=True,

@@ -1,6 +1,6 @@
 """Several interpreters in one process, as under mod_wsgi.
 
-Each imports tenon and leaves the others' types and errors alone.
+Each interpreter imports tenon and does not touch the types and errors of the other ones.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# The program of the second interpreter. NumPy does not support one, so neither program uses NumPy.
+# The program of the second interpreter. NumPy does not support a second one, so neither program
+# uses NumPy.
 SECOND = """
 import sys
 sys.path[:] = {path!r}
@@ -28,7 +29,7 @@ except tenon.PermissionDenied as error:
     connection.send_object(got["row"])
 """
 
-# The program of the first interpreter. It finds the second one's in SECOND.
+# The program of the first interpreter. It finds the other program in SECOND.
 FIRST = """
 import socket, sys
 from functools import partial

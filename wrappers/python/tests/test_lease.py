@@ -1,4 +1,6 @@
-"""Leases: memory that another process holds is not used again and comes back at its end."""
+"""Leases: memory that another process holds is not reused, and returns when that process lets
+go.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from names import wait_until
 
 MIB = 1 << 20
 
-# Runs what each line of its input says; says "ok" when it is done.
+# Runs each line of its input, and says "ok" when the line is done.
 BORROWER = """
 import gc, os, sys, numpy, tenon
 connection = tenon.Connection(int(sys.argv[1]), adopt=True)
@@ -57,7 +59,7 @@ def lend_all(
     borrower: Borrower,
     take: str = "held.append(connection.recv(timeout=60)[0])",
 ) -> None:
-    """Lend a tensor that fills the arena, and keep nothing of it here."""
+    """Lend a tensor that fills the arena, and keep no reference to the tensor here."""
     tensor = arena.full(arena.stats().bytes_capacity, 5, "uint8")
     borrower.connection.send(tensor, timeout=60)
     tensor.close()
@@ -98,7 +100,7 @@ def test_many_in_one_message(borrower: Borrower) -> None:
         borrower.run(
             "assert all((t.numpy() == i % 251).all() for i, t in enumerate(held)); del held[:500]"
         )
-        # Another thread of the library may be in the middle of taking them back.
+        # Another thread of the library may still be taking the blocks back.
         wait_until(lambda: arena.stats().blocks_lent == 1500)
         tensors.clear()
         borrower.run("held.clear()")

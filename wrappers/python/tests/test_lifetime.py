@@ -1,4 +1,4 @@
-"""Views keep their storage; nothing is left; threads and garbage collection at any moment."""
+"""Views keep their storage and nothing leaks, with threads and collections at any moment."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def test_wrapped_memory_released_by_a_thread_without_python() -> None:
     storage.close()
     from tenon._native import ffi, lib
 
-    # The last release comes from C, with the interpreter's lock not held (ctypes lets it go around
-    # the call).
+    # The last release comes from C without the interpreter's lock, which ctypes releases around the
+    # call.
     release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
         int(ffi.cast("uintptr_t", ffi.addressof(lib, "tenon_storage_release")))
     )

@@ -429,7 +429,7 @@ def test_what_was_read_is_as_a_plain_value() -> None:
         and sorted(module["l"]) == [1, 2, 3]
         and json.dumps(module["d"]) == '{"k": [1, 2]}'
     )
-    # Into the module it comes back through a copy, or as it is.
+    # A copied value, or the value itself, can be stored in the module again.
     module["o"] = tenon.Object(found.class_name, {**found.attributes, "x": 5})
     module["d"] = {**module["d"], "z": []}
     module["l"] = module["l"] + [4]
@@ -440,7 +440,7 @@ def test_what_was_read_is_as_a_plain_value() -> None:
     )
     module["o"] = found
     assert module["o"].attributes["x"] == 1
-    # A handle's plain value is the caller's.
+    # The plain value of a handle belongs to the caller.
     handle = module.find("l").handle
     assert handle is not None and type(handle.get()) is list
     weights = module.tensors()
@@ -472,7 +472,7 @@ def test_a_parameter_that_is_added_from_an_array_requires_a_gradient() -> None:
         and module["backwards"].requires_grad
     )
     assert module["backwards"].tolist() == [2, 1, 0]
-    # These say what they are.
+    # These parameters say themselves whether they require a gradient.
     module.add_parameter("told", tenon.zeros(2))
     module.add_parameter("spec", tenon.TensorSpec.meta((2,)))
     module.add_parameter("integers", np.arange(2))
@@ -498,7 +498,7 @@ def test_a_module_has_a_state() -> None:
     with pytest.raises(tenon.InvalidArgument, match="state: int wanted"):
         module.state[""] = "3"
     module.state[""] = 3
-    # PyTorch would find no value for the attribute that every module has.
+    # Every module has the attribute `training`, and PyTorch would find no value for it.
     with pytest.raises(tenon.InvalidArgument, match=r"__setstate__ does not assign self\.training"):
         module.check()
     module.define(

@@ -1,5 +1,5 @@
-"""The server of tenon.multiprocessing, without processes: who its clients may be, and whether a
-family is there.
+"""The server of tenon.multiprocessing, tested without processes: which clients it admits, and
+whether a family exists.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
 
 def run_in_child(call: Callable[[], int]) -> int:
-    """The exit status of a child that ends without cleaning up, as a killed one does."""
+    """Run `call` in a child that ends without cleaning up, as a killed process does. Return its
+    exit status.
+    """
     pid = os.fork()
     if not pid:
         status = 99
@@ -89,7 +91,7 @@ def run_in_child(call: Callable[[], int]) -> int:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A directory with a short path: the path of a socket has 107 bytes at most."""
+    """A directory with a short path: the path of a socket has at most 107 bytes."""
     path = Path(tempfile.mkdtemp(prefix="tenon-"))
     yield path
     shutil.rmtree(path, ignore_errors=True)

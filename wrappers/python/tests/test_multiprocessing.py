@@ -1,5 +1,5 @@
 """tenon.multiprocessing in real processes: each scenario of multiprocessing_program.py runs as a
-program, and leaves nothing behind.
+program, and must leave nothing behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EVERY_METHOD = (
     "arena_is_used_again",
     "unread_message_goes_with_its_queue",
 )
-# The carriers again, and what is special to names: under the strategy "file_system".
+# The carriers again, and scenarios that only names have, under the strategy "file_system".
 BY_NAME = (
     "queue",
     "simple_queue",
@@ -86,13 +86,13 @@ ONCE = (
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Like tmp_path, with a short name: forkserver binds a socket in it."""
+    """A directory like tmp_path with a short path, because forkserver binds a socket in it."""
     with tempfile.TemporaryDirectory(prefix="mp") as name:
         yield Path(name)
 
 
 def relatives(marker: str) -> list[str]:
-    """Processes, zombies left out, that have the marker in their environment."""
+    """Pids of the processes that have the marker in their environment, without zombies."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -133,8 +133,8 @@ def run(scenario: str, method: str, folder: Path, names: str = "") -> None:
         text = (folder / "output").read_text()
         (folder / "output").unlink()
         assert done.returncode == (-signal.SIGKILL if scenario == "family_is_killed" else 0), text
-        # The keeper looks for its family three times a second; an event of the kernel's tells
-        # nobody.
+        # The keeper looks for its family three times a second, because the kernel reports no event
+        # for it.
         deadline = time.monotonic() + 20
         while (left := relatives(marker)) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -157,7 +157,9 @@ def test_every_method(scenario: str, method: str, folder: Path) -> None:
 
 @pytest.fixture
 def names() -> Iterator[str]:
-    """A directory in memory for the names of one test: others have theirs in /dev/shm itself."""
+    """A directory in memory for the names of one test. Other processes have their names in /dev/shm
+    itself.
+    """
     with tempfile.TemporaryDirectory(prefix="py-mp-", dir="/dev/shm") as name:
         yield name
 

@@ -57,7 +57,7 @@ def test_a_base_is_written_as_it_is_now(tmp_path: Path) -> None:
         shape = one[name].shape
         one[name] = tenon.from_numpy(np.full(shape, 7, np.float32))
         assert package["m/one.pkl"][name].tolist() == one[name].tolist()
-        # The file that is read is replaced by the new one.
+        # The new file replaces the file that is open for reading.
         tenon.export_package(path, {"m/source.py": "x = 2\n"}, base=package)
     with tenon.Package(path, tensors="fill") as changed:
         assert (
@@ -65,7 +65,7 @@ def test_a_base_is_written_as_it_is_now(tmp_path: Path) -> None:
             and changed.read("m/source.py") == b"x = 2\n"
         )
         assert changed["m/one.pkl"][name].tolist() == np.full(shape, 7).tolist()
-        # What nothing needs any more is left out.
+        # Records that no module needs any more are left out.
         tenon.export_package(path, {"m/one.pkl": "no module"}, base=changed)
     with tenon.Package(path) as smaller:
         assert smaller.modules == ("m/two.pkl",)

@@ -1,4 +1,4 @@
-"""tenon.pickle: object graphs apart from their storages, in one process and over a connection."""
+"""tenon.pickle: object graphs and their storages, in one process and over a connection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def pair() -> Iterator[tuple[tenon.Connection, tenon.Connection]]:
 
 
 def graph() -> dict[str, Any]:
-    """One of each value of the safe subset, with three tensors over one storage."""
+    """A graph with one value of each kind in the safe subset, and three tensors over one
+    storage.
+    """
     whole = tenon.from_numpy(np.arange(12, dtype="float32").reshape(3, 4))
     numbers = [0, -1, 255, 65536, 10**30, 1.5, 1 + 2j, True, None, range(3), slice(1, 2)]
     texts = ["", "äöü", "x" * 300, b"bytes", bytearray(b"array")]
@@ -76,7 +78,7 @@ def test_views_and_flags_arrive() -> None:
 
 
 class Claims:
-    """Pickles as a composite of any state."""
+    """An object whose pickle says that it is a composite, with any state."""
 
     def __init__(self, state: tuple[Any, ...]) -> None:
         self.state = state
@@ -92,7 +94,7 @@ def test_composites(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
         np.array([0, 2, 2, 3]), np.array([0, 3, 1]), values, (3, 4), requires_grad=True
     )
     left.send_object([sparse, values, tenon.MetaTensor.of((2, 3), "int8", offset=1)])
-    got, same, meta = right.recv_object()  # without anything on the allow-list
+    got, same, meta = right.recv_object()  # the allow-list is empty
     assert (
         repr(got) == repr(sparse) and got.requires_grad and got.plain_indices.tolist() == [0, 3, 1]
     )
@@ -237,11 +239,12 @@ def test_a_pickle_larger_than_the_user_bytes_goes_as_a_tensor(
         right.recv_object()
 
 
-# ---- objects that no Python makes or reads: the C library under the wrappers of other languages
+# ---- objects that no Python makes or reads: the C library as the wrappers of other languages use
+# it
 
 
 def through_c(connection: tenon.Connection) -> None:
-    """Receive a message, read its object in C, make it anew there and send that."""
+    """Receive a message, read its object in C, make the object anew and send it."""
     with connection.recv() as message:
         own = ffi.new("tenon_object **")
         call(lib.tenon_object_new_from_message, message._own(), own)
@@ -408,8 +411,8 @@ def test_hostile_pickles() -> None:
 
 
 def test_damaged_pickles() -> None:
-    """Whatever stands in the bytes, a load with an allow-list ends with an object or with one of
-    Tenon's errors.
+    """A load with an allow-list ends with an object or with one of Tenon's errors, whatever the
+    bytes are.
     """
     data, storages, _ = tenon.pickle.dumps(graph())
     chance = random.Random(SEED)
@@ -452,7 +455,7 @@ def test_value_that_crosses_its_frame() -> None:
 
 
 class Importer:
-    """Has one module, under a name that Python does not know."""
+    """An importer that has one module, under a name that Python does not know."""
 
     def __init__(self, name: str) -> None:
         self.module = ModuleType(name)
@@ -527,7 +530,7 @@ def test_an_object_with_a_hook_is_made_once() -> None:
     first, again = tenon.pickle.loads(*tenon.pickle.dumps([hooked, hooked]))
     assert first is again and first.tensor.storage == hooked.tensor.storage
     assert tenon.pickle.loads(*tenon.pickle.dumps(hooked)) is first and Hooked.made == before + 1
-    # What was pickled is kept, so that another object at its address is not taken for it.
+    # The pickler keeps each pickled object alive, so that no other object gets its address.
     kept = weakref.ref(hooked)
     del hooked
     gc.collect()

@@ -1,4 +1,4 @@
-"""Programs and examples leave nothing open that Python's development mode complains of."""
+"""Programs and examples leave no resource open that Python's development mode warns about."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ assert tenon.import_module(target.getvalue())["w"].shape == (3,)
 
 
 def complaints(arguments: list[str]) -> list[str]:
-    # A destructor cannot raise its warning: Python writes it as an exception that was ignored.
+    # A destructor cannot raise its warning. Python prints it as an ignored exception.
     command = [sys.executable, "-B", "-X", "dev", "-W", "error::ResourceWarning", *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=100, stdin=subprocess.DEVNULL

@@ -1,4 +1,6 @@
-"""Storage.at: the storage that lies at an address. interop/test_torch_rules.py has PyTorch too."""
+"""Storage.at: the storage that lies at an address. interop/test_torch_rules.py tests it with
+PyTorch.
+"""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_long_doubles_are_refused_by_their_name() -> None:
         for ask in asked:
             with pytest.raises(TypeError, match=rf"numpy's {name}.*{remedy}"):
                 ask()
-    # A tensor's own type of that name, which no numpy has.
+    # Tenon has element types of these names. numpy has no equivalent of either on any machine.
     for dtype in ("float128", "complex32"):
         with pytest.raises(TypeError, match=rf"no {dtype}.*uint"):
             tenon.zeros(2, dtype).numpy()
@@ -244,7 +244,7 @@ def test_the_library_counts_bytes_and_dimensions() -> None:
     ):
         made = tenon.empty(shape, dtype)
         assert (made.storage.nbytes, made.nbytes, made.shape) == (nbytes, nbytes, shape)
-    # Not ValueErrors of the wrapper's own: the library says it, as to every other language.
+    # The library raises these errors, as in every other language. The wrapper adds no ValueError.
     tensor = tenon.zeros(4)
     for too_many in (
         lambda: tenon.Tensor.over(tensor.storage, (1,) * 65, "float32"),

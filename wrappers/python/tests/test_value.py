@@ -142,7 +142,7 @@ def test_one_object_in_two_places_is_one_value() -> None:
     assert items[0] is items[1] and items[0] is not items[2] and items[3] is items[4]
     back = handle.get()
     assert back[0] is back[1] and back[0] is not back[2] and back[3] is back[4]
-    # A handle stands for itself.
+    # A handle may stand for its value.
     both = tenon.Value([items[0], items[0]])
     assert both.items[0] is items[0]
     assert tenon.Value(items[0]) is items[0]
@@ -280,7 +280,7 @@ def test_what_a_module_takes_no_tensor_of() -> None:
 
 
 class Foreign:
-    """A framework's tensor: requires_grad, and handed out only when detached."""
+    """A framework's tensor with requires_grad, which gives its memory only when detached."""
 
     def __init__(self, array: np.ndarray, requires_grad: bool = True) -> None:  # type: ignore[type-arg]
         self.array, self.requires_grad = array, requires_grad

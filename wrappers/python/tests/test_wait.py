@@ -1,4 +1,4 @@
-"""Ctrl-C ends any wait; other signals do not."""
+"""Ctrl-C ends any wait. Other signals do not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAITS = {
 @pytest.mark.parametrize("threads", [0, 2])
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c(child: Any, wait: str, threads: int) -> None:
-    # With other threads about, the kernel may hand the signal to one of them.
+    # If there are other threads, the kernel may deliver the signal to one of them.
     program = f"""{PREPARE}
 stop = threading.Event()
 others = [threading.Thread(target=stop.wait) for _ in range({threads})]
@@ -41,11 +41,11 @@ stop.set()
 """
     process = child(program)
     assert process.stdout.readline() == b"ready\n"
-    time.sleep(0.3)  # into the wait; a signal that comes before it ends it just as well
+    time.sleep(0.3)  # lets the wait begin; a signal before it would end it just as well
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == b"interrupted\n"
-    assert time.monotonic() - start < 30  # what waits does so for a minute, or for ever
+    assert time.monotonic() - start < 30  # without the signal a wait takes a minute or for ever
     assert process.wait(60) == 0
 
 

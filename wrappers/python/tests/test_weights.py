@@ -1,5 +1,5 @@
-"""Weights of torch.export's programs and of ExecuTorch's files. tests/weights runs programs with
-new weights in PyTorch.
+"""Weights of torch.export's programs and of ExecuTorch's files. tests/weights runs the programs
+with new weights in PyTorch.
 """
 
 from __future__ import annotations

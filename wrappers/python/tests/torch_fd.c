@@ -1,5 +1,5 @@
-/* Opens what PyTorch made, as an fd that it inherited: torch_fd FD NBYTES OFFSET COUNT. Prints the
-   sum of COUNT floats from element OFFSET on, and doubles each. */
+/* Opens PyTorch's memory by an inherited fd: torch_fd FD NBYTES OFFSET COUNT. Prints the sum of
+   COUNT floats from element OFFSET on, and doubles each of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>

@@ -179,7 +179,7 @@ __all__ = [
     "zeros",
 ]
 
-# Modules of the package that bring in much when they are loaded. `import tenon` leaves them out.
+# Modules of the package that import much themselves. `import tenon` leaves them out.
 _LATE = ("deposit", "multiprocessing", "pickle", "torch")
 
 

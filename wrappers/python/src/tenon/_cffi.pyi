@@ -1,4 +1,4 @@
-# Generated at build time from the C header; typed where it is used.
+# cffi generates this module at build time from the C header. Its users declare the types.
 from typing import Any
 
 ffi: Any

@@ -1,4 +1,6 @@
-"""One element's bits as a Python number, for every element type. _elements finds the bits."""
+"""Decodes the bits of one element into a Python number, for every element type. _elements extracts
+the bits.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,13 @@ if TYPE_CHECKING:
     Number = bool | int | float | complex
     Decode = Callable[[int], Number]
 
-# What the largest exponent of a small float means. OCP's specification of 8-bit floats and the
-# one of microscaling formats have the names: "fn" is finite, with one NaN; "fnuz" has no negative
-# zero either, and its NaN lies there.
+# The meaning of the largest exponent of a small float. The names come from OCP's specifications of
+# 8-bit floats and of microscaling formats. "fn" is finite with one NaN. "fnuz" also has no negative
+# zero, whose bits are the NaN.
 _IEEE, _FN, _FNUZ, _FINITE = range(4)
 
-# DLPack's code: bits of the exponent, bits of the mantissa, bias, what the largest exponent means.
+# By DLPack's code: bits of the exponent, bits of the mantissa, bias, meaning of the largest
+# exponent.
 _SMALL_FLOATS: dict[int, tuple[int, int, int, int]] = {
     lib.TENON_DTYPE_FLOAT8_E3M4: (3, 4, 3, _IEEE),
     lib.TENON_DTYPE_FLOAT8_E4M3: (4, 3, 7, _IEEE),
@@ -83,7 +86,7 @@ def _small_float(exponent_bits: int, mantissa_bits: int, bias: int, special: int
 
 
 def _power_of_two(bits: int) -> float:
-    """float8_e8m0fnu, which is an exponent and nothing else."""
+    """Decode float8_e8m0fnu, which consists of an exponent alone."""
     return math.nan if bits == 0xFF else math.ldexp(1.0, bits - 127)
 
 
@@ -93,7 +96,7 @@ _decoders: dict[int, Decode] = {}
 def decoder(dtype: int) -> Decode:
     """The function from an element's bits, as an unsigned number, to its value.
 
-    A type that no Python number can hold is a TypeError.
+    Raises TypeError for a type whose values no Python number can hold.
     """
     try:
         return _decoders[dtype]

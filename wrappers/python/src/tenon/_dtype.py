@@ -35,7 +35,7 @@ def name_of(number: int) -> str:
 
 
 def _parse(name: str) -> int | None:
-    # torch writes float4_e2m1fn_x2.
+    # torch writes float4_e2m1fn_x2, with an underscore.
     base, mark, lanes = name.rpartition("_x")
     raw = (f"{base}x{lanes}" if mark else name).encode()
     out = ffi.new("tenon_dtype *")
@@ -46,13 +46,13 @@ def _parse(name: str) -> int | None:
 
 _names: dict[int, str] = {}
 
-# numpy's and torch's dtypes, once met: there are few, and they live as long as their module.
+# The dtypes of numpy and torch that were looked up. They are few, and live as long as their module.
 _met: dict[Any, int] = {}
 
 
 def number_of(dtype: Any) -> int:
-    """From a name, a numpy dtype or scalar type, a torch dtype, or one of bool, int, float,
-    complex.
+    """The number of an element type, given as a name, a numpy dtype or scalar type, a torch dtype,
+    or one of bool, int, float, complex.
     """
     try:
         return _met[dtype]
@@ -64,15 +64,16 @@ def number_of(dtype: Any) -> int:
     return number
 
 
-# numpy's letters and names of C's long double, which has 80 bits on x86 whatever its name says.
+# numpy's letters and names of C's long double. It has 80 bits on x86, whatever its name says.
 _LONG_DOUBLE = frozenset({"g", "longdouble", "longfloat", "float96", "float128"})
 _LONG_COMPLEX = frozenset({"G", "clongdouble", "clongfloat", "complex192", "complex256"})
 
 
 def _refuse_long_double(name: str) -> None:
-    """Refuse numpy's type by its letter or name.
+    """Refuse numpy's long double by its letter or name.
 
-    A tensor's own float128 is asked for by that string.
+    The string "float128" still names a tensor's own float128, because this function sees only
+    numpy's types.
     """
     for names, own, other in (
         (_LONG_DOUBLE, "longdouble", "float64"),

@@ -1,6 +1,6 @@
-"""Reads a tensor's elements as Python numbers.
+"""Reads a tensor's elements as Python numbers, for tenon.Tensor.
 
-tolist, item, and the number protocol of a tensor of one element.
+It has tolist, item, and the number protocol of a tensor of one element.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def _nested(
     strides: tuple[int, ...],
     start: int,
 ) -> Any:
-    """width: bits of an element. start: in elements."""
+    """Nested lists of the elements. `width` is the number of bits of an element, and `start` counts
+    elements.
+    """
     if sizes:
         size, step = sizes[0], strides[0]
         return [
@@ -45,14 +47,14 @@ def _nested(
 
 
 class Elements:
-    """The part of Tensor that reads elements. Elements on a device are Unsupported here.
+    """The part of Tensor that reads elements. Elements on a device raise Unsupported.
 
-    A tensor of one element is a number to int(), float(), complex(), bool(), round(), math.floor()
-    and their kin, whatever its dimensions. operator.index(), and so indexing, takes an integer
-    without dimensions. numpy's arrays behave so too. A tensor of more elements raises TypeError
-    there.
+    A tensor of one element acts as a number in int(), float(), complex(), bool(), round(),
+    math.floor() and similar functions, whatever its dimensions. operator.index(), and so indexing,
+    takes an integer tensor without dimensions. numpy's arrays behave the same. A tensor of more
+    elements raises TypeError there.
 
-    Tensors are compared by identity, and hashed by it. Comparing one with a number, and `in`, raise
+    Tensors are compared and hashed by identity. A comparison with a number, and `in`, raise
     TypeError: use numpy().
     """
 
@@ -85,20 +87,23 @@ class Elements:
         def tobytes(self) -> bytes: ...
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers; without dimensions the one number."""
+        """The elements as nested lists of Python numbers. A tensor without dimensions gives its one
+        number.
+        """
         number, flags = self._dtype_number, self._flags
         width = _dtype.bits_of(number)
         if not flags & _MATH_BITS:
             try:
                 view = memoryview(self)
             except BufferError:
-                # An element type for which buffers have no letter. A device's memory is
-                # Unsupported.
+                # Buffers have no format letter for this element type. A device's memory raises
+                # Unsupported, which is no BufferError.
                 pass
             else:
-                # memoryview cannot read these itself; numpy is faster than what follows.
+                # memoryview cannot read these formats itself, and numpy is faster than the code
+                # below.
                 return self.numpy().tolist() if view.format in ("e", "Zf", "Zd") else view.tolist()
-        # Late, for the modules of Python that it needs.
+        # Imported late, because it needs further modules of Python.
         from tenon._decode import decoder
 
         decode = decoder(number)
@@ -119,7 +124,7 @@ class Elements:
         return value
 
     def _number(self, what: str) -> Any:
-        """The one element. what: who asks for it, as it is called."""
+        """The one element. `what` names the operation, for errors."""
         if self.numel != 1:
             raise TypeError(
                 f"{what} takes a tensor of one element, and this one has {self.numel} (shape"
@@ -176,9 +181,9 @@ class Elements:
         return int(self._real("math.ceil()").__ceil__())
 
     def __format__(self, spec: str) -> str:
-        """The number of a tensor without dimensions, as numpy and PyTorch have it.
+        """The number of a tensor without dimensions, as in numpy and PyTorch.
 
-        Without a format it is the repr of any other tensor.
+        Any other tensor gives its repr, if the format is empty.
         """
         if not spec:
             if self.closed or self.ndim:
@@ -186,12 +191,12 @@ class Elements:
             try:
                 return format(self.item(), "")
             except (TenonError, TypeError):
-                # An element that cannot be read here must not end a program in its log messages.
+                # An element that cannot be read here must not end a program in a log message.
                 return str(self)
         return format(self._number(f"a format such as {spec!r}"), spec)
 
     def __bytes__(self) -> bytes:
-        # Without this, bytes() would take an integer for the number of bytes to make.
+        # Without this method, bytes() would take an integer tensor for the number of bytes to make.
         return self.tobytes()
 
     def __contains__(self, value: object) -> NoReturn:
@@ -201,7 +206,9 @@ class Elements:
         )
 
     def _compare(self, other: object, sign: str) -> Any:
-        """NotImplemented for what compares by itself, such as numpy's arrays."""
+        """Refuse comparisons with numbers. NotImplemented leaves other objects, such as numpy's
+        arrays, to their own comparison.
+        """
         if isinstance(other, (int, float, complex)) or (
             sign not in ("==", "!=") and isinstance(other, Elements)
         ):
@@ -233,7 +240,7 @@ class Elements:
 
 
 def _resolved(decode: Decode, flags: int) -> Decode:
-    """The same, of elements that are to be read conjugated or negated."""
+    """Wrap a decoder for elements that are to be read conjugated or negated."""
 
     def value_of(bits: int) -> Any:
         value = decode(bits)

@@ -1,4 +1,4 @@
-"""C values as plain Python values."""
+"""Converts C values into plain Python values. tenon.value and tenon.module use it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """One reading: a value that is met twice is one Python object. of_module: what it gives refuses
-    to be changed.
+    """One reading. A value that occurs twice becomes one Python object. With `of_module` the
+    results refuse changes.
     """
 
     __slots__ = ("_known", "_of_module")
@@ -26,12 +26,13 @@ class Reader:
     _of_module: bool
 
     def __init__(self, of_module: bool = False) -> None:
-        # By address, with the value, which keeps its address.
+        # By address. Each entry has the value, which keeps its address in use, and its Python
+        # object.
         self._known = {}
         self._of_module = of_module
 
     def read(self, own: Any) -> Any:
-        """own: a cdata that owns a reference."""
+        """Read a value. `own` is a cdata that owns a reference."""
         kind = lib.tenon_value_kind(own)
         plain = _PLAIN.get(kind)
         if plain is not None:
@@ -132,7 +133,7 @@ class Reader:
     def _object(self, own: Any, address: int) -> Object:
         name = decoded(lib.tenon_value_class_name(own))
         found = ReadObject(name) if self._of_module else Object(name)
-        # Known before its attributes are read: one of them may lead back to it.
+        # The object is known before its attributes are read, because one of them may refer to it.
         self._known[address] = own, found
         if lib.tenon_value_is_opaque(own):
             found._make_opaque(self._item(own, 0))

@@ -1,5 +1,5 @@
-"""The base of small values that never change. dataclasses would do it too, but it loads half of the
-standard library.
+"""The base class of small values that never change. dataclasses would do the same, but loads half
+of the standard library.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 class Frozen:
-    """Equal, hashed, printed and pickled by its slots, which a subclass's __init__ takes in their
-    order and sets by _set.
+    """A value that is compared, hashed, printed and pickled by its slots. A subclass's __init__
+    takes the values in the order of the slots and sets them by _set.
     """
 
     __slots__: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""What every object that holds a part of the C library does alike: close, with, "already closed",
-no plain pickling.
+"""The base classes of all objects that hold an object of the C library: close, with, the error
+"already closed", and the refusal of plain pickling.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Closing:
-    """For classes with a close of their own."""
+    """The base of classes that have a close method of their own."""
 
     __slots__ = ()
-    # What a user who wants to pickle such an object can do.
+    # The part of the error that says what a user can do in place of pickling.
     _instead = (
         "only tensors, storages and CUDA events can be put on a multiprocessing Queue or Pipe"
         " (tenon.multiprocessing), and copy.copy and copy.deepcopy take tensors and storages"
@@ -48,10 +48,10 @@ SENDABLE = (
 
 
 class Managed(Closing):
-    """Holds one cdata whose destructor gives the C object back.
+    """Holds one cdata whose destructor releases the C object.
 
-    A call takes the cdata into a local first: when another thread closes the object meanwhile, the
-    last user gives it back.
+    A call takes the cdata into a local variable first. If another thread closes the object
+    meanwhile, the last user releases it.
     """
 
     __slots__ = ("__weakref__", "_cdata")
@@ -63,7 +63,7 @@ class Managed(Closing):
         return self._cdata is None
 
     def close(self) -> None:
-        """Give the object back. Again: nothing."""
+        """Release the object. A further call does nothing."""
         self._cdata = None
 
     def _own(self) -> Any:
@@ -77,10 +77,10 @@ class Managed(Closing):
 
 
 def own_of(thing: Any, kind: type[Managed], what: str) -> Any:
-    """The cdata of an argument.
+    """The cdata of an argument, whose type is checked.
 
-    Of another kind it would be read as what it is not: cffi looks at a pointer's type, a cast does
-    not.
+    The check is needed because casts do not check the type of a pointer, and an object of another
+    type would be misread.
     """
     if not isinstance(thing, kind):
         raise TypeError(f"{what} is a tenon.{kind.__name__}, not {type(thing).__name__}")

@@ -1,15 +1,15 @@
-"""How a multiprocessing connection carries a message with tensors, and tells when nobody will read
-it.
+"""Wraps the sending of a multiprocessing connection, so that a message with tensors is taken back
+when nobody will read it.
 
-Over a socket, such as a Pipe's, the message has a marker with it: the write end of a pipe, which
-the kernel closes when the message is read and when the socket goes with the message unread. A queue
-is a pipe of one direction and carries no fds. A duplicate of its write end tells when nobody has
-its read end any more. What nobody has fetched some time after either is taken back
-(tenon.deposit.watch).
+Over a socket, such as a Pipe's, the message has a marker with it: the write end of a pipe. The
+kernel closes it when the message is read, and when the socket goes with the message unread. A queue
+is a pipe of one direction and carries no fds. A duplicate of its write end tells when no process
+has its read end any more. A message that is still not fetched some time after either event is taken
+back (tenon.deposit.watch).
 
 A Pipe of one direction tells nothing. A duplicate of its write end would keep its reader from the
-end of file, which readers of a Pipe wait for. Readers of a queue do not, because they have its
-write end too.
+end of file, for which readers of a Pipe wait. Readers of a queue do not wait for it, because they
+have the queue's write end too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_MOST_NBYTES = 0x7FFFFFFF  # beyond it CPython writes another header
+_MOST_NBYTES = 0x7FFFFFFF  # CPython writes another header for larger messages
 
 
 def _carries_fds(connection: Any) -> bool:
@@ -47,13 +47,14 @@ def _watch(ticket: bytes, end: int, seconds: float) -> None:
     try:
         watch(ticket, end, seconds=seconds)
     except TenonError:
-        os.close(end)  # too many wait to be read, say. The message has left, and goes by the limits
+        # For example, too many messages wait. This one has left, so that only the limits apply.
+        os.close(end)
 
 
 def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, seconds: float) -> bool:
     """Send a message as Connection._send_bytes does, with a marker.
 
-    False: the kernel has no room for a marker, and nothing was sent.
+    Returns False if the kernel has no room for a marker. Nothing was sent then.
     """
     header = struct.pack("!i", len(message))
     begun = send_with_marker(connection._handle, header, message)
@@ -75,8 +76,8 @@ def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, secon
 def sending(
     plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]
 ) -> Callable[[Any, memoryview], None]:
-    """A connection's _send_bytes that gives a message of tensors its marker, and takes the tensors
-    back if the message does not leave.
+    """Wrap a connection's _send_bytes. The wrapper gives a message with tensors its marker, and
+    takes the tensors back if the message does not leave.
     """
 
     def _send_bytes(self: Any, buf: memoryview) -> None:
@@ -95,7 +96,7 @@ def sending(
             ):
                 plain(self, buf)
         except OSError:
-            # Not all of it has left, so nobody can fetch it.
+            # A part of the message has not left, so no process can fetch it.
             withdraw(made[1])
             raise
 

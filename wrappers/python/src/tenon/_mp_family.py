@@ -1,10 +1,10 @@
-"""Who belongs together: all processes with one multiprocessing authkey, which fork, spawn and
-forkserver hand on.
+"""The multiprocessing family: all processes with one authkey, which fork, spawn and forkserver hand
+on. tenon.multiprocessing and the keepers use it.
 
-Each has a shared lock on one file, whose name is made from the key. Fork hands the lock on, and the
-kernel takes it back with its last holder, however that one died; so a keeper that asks for the lock
-sees whether anybody is left who could fetch, in other namespaces too. The file lies in a directory
-of this user alone.
+Each member has a shared lock on one file, whose name is made from the key. A forked child shares
+its parent's lock, and the kernel drops the lock with its last holder, however that holder died. So
+a keeper that asks for the lock sees whether a process is left that could fetch, in other namespaces
+too. The file lies in a directory of this user alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _folder() -> str:
 
 
 def make_folder() -> str:
-    """Make the directory of this user's families, if it is not there."""
+    """Make the directory of this user's families, unless it exists."""
     folder = _folder()
     try:
         os.mkdir(folder, 0o700)
@@ -42,7 +42,8 @@ def _path(key: bytes) -> str:
 
 def path() -> str:
     """The file of this process's family."""
-    # Found through sys.modules, because multiprocessing may be in the middle of its import.
+    # The module is taken from sys.modules, because multiprocessing may be in the middle of its
+    # import.
     return _path(sys.modules["multiprocessing.process"].current_process().authkey)
 
 
@@ -54,7 +55,9 @@ def _is_current(fd: int, path: str) -> bool:
 
 
 def join() -> None:
-    """Make this process one of the family. Again: nothing, unless the key has changed."""
+    """Make this process a member of its family. A further call does nothing, unless the key has
+    changed.
+    """
     global _member
     key = bytes(sys.modules["multiprocessing.process"].current_process().authkey)
     if _member is not None and _member[0] == key:
@@ -65,9 +68,9 @@ def join() -> None:
         try:
             fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
-            continue  # the directory went with its last family
+            continue  # the directory was removed with its last family
         fcntl.flock(fd, fcntl.LOCK_SH)
-        # The last member of before may have removed it meanwhile.
+        # The family's former last member may have removed the file meanwhile.
         if _is_current(fd, place):
             break
         os.close(fd)
@@ -77,7 +80,7 @@ def join() -> None:
 
 
 def _remove_dead_families(own: str) -> None:
-    """Some of the files of families that were killed as a whole."""
+    """Remove the files of some families whose members were all killed."""
     directory, name = os.path.split(own)
     for other in os.listdir(directory)[:32]:
         if other != name:
@@ -85,7 +88,7 @@ def _remove_dead_families(own: str) -> None:
 
 
 def leave() -> None:
-    """Give up the membership of this process; children keep theirs."""
+    """End the membership of this process. Forked children keep theirs."""
     global _member
     if _member is None:
         return
@@ -95,7 +98,7 @@ def leave() -> None:
 
 
 def remove(path: str) -> None:
-    """Remove the file of a family of which nobody is left."""
+    """Remove the file of a family that has no members."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -106,7 +109,7 @@ def remove(path: str) -> None:
             os.unlink(path)
             _remove_folder(os.path.dirname(path))
     except OSError:
-        pass  # somebody is left, or another family
+        pass  # a member is left, or the directory holds another family
     finally:
         os.close(fd)
 
@@ -115,7 +118,7 @@ def _remove_folder(path: str) -> None:
     try:
         os.rmdir(path)
     except OSError:
-        # Another family is there, or a lender of this one was killed.
+        # The directory holds another family, or the path of a lender that was killed.
         from tenon import _mp_serve
 
         _mp_serve.remove_dead_listeners(path)

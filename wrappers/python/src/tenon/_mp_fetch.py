@@ -1,4 +1,6 @@
-"""The receiving side of _mp_serve: gets the fds of one message's segments from its sender."""
+"""The receiving side of _mp_serve: gets the fds of one message's device handles from its sender.
+tenon.multiprocessing calls it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def take(server: Server, key: bytes, pid: int) -> Parcel:
-    """What this process itself has sent."""
+    """Take a message that this process itself has sent."""
     with server.lock:
         parcel = server.parcels.pop(key, None)
     if parcel is None:
@@ -37,9 +39,9 @@ def take(server: Server, key: bytes, pid: int) -> Parcel:
 
 
 def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
-    """What the process of that pid serves at the path, or the keeper that it left.
+    """Fetch a message from the process that serves the path, or from the keeper that it left.
 
-    Waits so long for one that does not answer.
+    `pid` is the sender's, for errors. The call waits `seconds` for a sender that does not answer.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -51,11 +53,11 @@ def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
             except FileNotFoundError as error:
                 raise _unreachable(pid, path) from error
             except (ConnectionResetError, BrokenPipeError, EOFError):
-                # The sender went away in the middle. If a keeper has taken over, it listens at the
-                # same address.
+                # The sender went away during the exchange. If a keeper has taken over, it listens
+                # at the same path.
                 pass
             except BlockingIOError:
-                # Its queue of callers is full.
+                # The sender's queue of callers is full.
                 pass
             except TimeoutError as error:
                 raise _silent(pid) from error
@@ -68,7 +70,7 @@ def _ask(connection: socket.socket, path: str, key: bytes, pid: int, deadline: f
     connection.settimeout(max(deadline - time.monotonic(), 0.001))
     connection.connect(path)
     if _mp_serve.peer_uid(connection) != os.geteuid():
-        # After the sender's death anybody may take its name.
+        # After the sender's death another process may take the path.
         _refuse(_mp_serve.FOREIGN, 0, pid)
     connection.send(REQUEST.pack(MAGIC, key), socket.MSG_NOSIGNAL)
     parcel = Parcel()
@@ -114,7 +116,7 @@ def _ask(connection: socket.socket, path: str, key: bytes, pid: int, deadline: f
     try:
         connection.send(_mp_serve.ACK, socket.MSG_NOSIGNAL)
     except OSError:
-        # It need not be there any more.
+        # The sender may be gone by now, which does not matter.
         pass
     return parcel
 

@@ -1,6 +1,7 @@
-"""Teaches multiprocessing's pickler about tensors, without importing multiprocessing.
+"""Teaches multiprocessing's pickler to lend tensors, without importing multiprocessing. Importing
+tenon installs it.
 
-Plain pickle is not touched: it has no way to lend, and raises TypeError.
+Plain pickle is not changed. It has no way to lend, and raises TypeError.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _reduce_event(event: CudaEvent) -> tuple[Any, ...]:
 
 
 class _Pickling(_local):
-    """What this thread pickles for multiprocessing at the moment."""
+    """The state of the message that this thread pickles for multiprocessing."""
 
     depth = 0
     outgoing: Outgoing | None = None
@@ -56,8 +57,8 @@ pickling = _Pickling()
 
 
 class Pickled:
-    """A message that this thread has pickled last, and which another thread will send: its
-    pickler's dumps gives it as it is.
+    """The message that this thread has pickled last, if another thread will send it. The other
+    thread's ForkingPickler.dumps returns the message as it is.
     """
 
     def __init__(self, message: Any) -> None:
@@ -70,9 +71,9 @@ class Pickled:
 
 
 def _follow(plain: Callable[[Any, object], None]) -> Callable[[Any, object], None]:
-    """A pickler's dump that says where a message begins and ends.
+    """Wrap a pickler's dump, so that the reducers know where a message begins and ends.
 
-    What a message that fails has deposited is taken back.
+    If dump fails, the message's deposit is withdrawn.
     """
 
     def dump(self: Any, obj: object) -> None:
@@ -94,8 +95,8 @@ def _follow(plain: Callable[[Any, object], None]) -> Callable[[Any, object], Non
 
 
 def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A pickler's dumps that deposits the tensors of a message together, after it has met all of
-    them.
+    """Wrap a pickler's dumps, so that it deposits all tensors of a message together, after it has
+    met the last one.
     """
 
     def dumps(cls: Any, obj: object, protocol: int | None = None) -> Any:
@@ -121,15 +122,15 @@ def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _hand_over() -> None:
-    # A queue's feeder thread that nobody waits for (cancel_join_thread) may be in the middle of the
-    # import, and has lent nothing yet.
+    # A queue's feeder thread for which nobody waits (cancel_join_thread) may be importing the
+    # module right now. It has lent nothing yet.
     hand_over = getattr(sys.modules.get("tenon.multiprocessing"), "hand_over", None)
     if hand_over is not None:
         hand_over()
     if sys.modules["multiprocessing.process"].parent_process() is not None:
-        # A child that multiprocessing forked ends with _exit, which tells the library nothing.
+        # A child that multiprocessing forked ends with _exit, which does not notify the library.
         lib.tenon_filename_leave()
-    # Nobody in this process fetches any more, and a socket that is open at the end is a
+    # No thread of this process fetches any more, and a socket that is open at the end causes a
     # ResourceWarning.
     from tenon import _mp_family
 
@@ -137,9 +138,9 @@ def _hand_over() -> None:
 
 
 def _plan_exit(_: object = None) -> None:
-    # Long before the exit: a finalizer that is added while finalizers run is never run, and the
-    # first tensor may be pickled by a queue's feeder thread, which one of them (-5) waits for. -50
-    # comes after those.
+    # Registered long before the exit. A finalizer that is added while finalizers run never runs,
+    # and the first tensor may be pickled by a queue's feeder thread, for which a finalizer of
+    # priority -5 waits. Priority -50 comes after it.
     from multiprocessing import util
 
     util.Finalize(None, _hand_over, exitpriority=-50)
@@ -159,21 +160,21 @@ def _register(reduction: Any) -> None:
     reduction.ForkingPickler.dump = _follow(reduction.ForkingPickler.dump)
     reduction.ForkingPickler.dumps = classmethod(_collect(reduction.ForkingPickler.dumps.__func__))
     _plan_exit()
-    # A Process forgets its parent's finalizers after the one, and a plain fork never comes to the
-    # other.
+    # Both are needed. A Process drops its parent's finalizers after the at-fork hook, and a plain
+    # fork never calls register_after_fork's hooks.
     os.register_at_fork(after_in_child=_plan_exit)
     util.register_after_fork(_plan_exit, _plan_exit)
     try:
         _mp_family.join()
     except OSError:
-        # No fd or no socket to be had: those who need it will say so.
+        # No fd or no socket is available. The calls that need one will raise an error.
         pass
 
 
 def _mark(plain: Callable[..., None]) -> Callable[..., None]:
-    """A queue's method after which the queue has its ends.
+    """Wrap a method of a queue that sets the queue's two ends.
 
-    Marks the one to which it writes, for tenon._mp_carrier.
+    It marks the writing end as a queue's, for tenon._mp_carrier.
     """
 
     def method(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -191,6 +192,6 @@ def _know_queues(queues: Any) -> None:
 
 
 def install() -> None:
-    """Called once, when tenon is imported."""
+    """Install the hooks. Called once, when tenon is imported."""
     when_imported("multiprocessing.queues", "SimpleQueue", _know_queues)
     when_imported("multiprocessing.reduction", "register", _register)

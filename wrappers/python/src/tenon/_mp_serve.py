@@ -1,9 +1,9 @@
-"""Hands out the fds of lent segments, each message once, to processes of the same user that have
-its key.
+"""Hands out the fds that device handles need, each message once, to processes of the same user that
+have the message's key. tenon.multiprocessing starts it.
 
-Runs as a thread of the lender and, with the listener and the fds inherited, as the keeper that
-stays behind when the lender exits. The keeper is this file run as a program, with nothing but the
-standard library: it starts fast and holds no memory of the lender's.
+It runs as a thread of the lender. When the lender exits, it runs as a keeper process, which
+inherits the listener and the fds. The keeper is this file run as a program, with only the standard
+library: so it starts fast and holds no memory of the lender's.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# One request, then answers of up to MAX_FDS fds each until `total` have come, then one ACK.
-# SOCK_SEQPACKET keeps them apart.
+# The protocol: one request, then answers of up to MAX_FDS fds each until `total` fds have come,
+# then one ACK. SOCK_SEQPACKET keeps the packets apart.
 REQUEST = struct.Struct("<4s16s")
 ANSWER = struct.Struct("<4sIII")  # magic, status, total or errno, how many fds this packet carries
 MAGIC = b"TnF1"
@@ -35,11 +35,11 @@ MAX_FDS = 250  # the kernel takes 253 in one message
 OK, UNKNOWN, FOREIGN, LIMIT = range(4)
 
 KEY_NBYTES = 16
-_LISTENER = "lender-"  # how the paths of listeners begin
-_UNFINISHED = "unfinished-"  # and of those that do not listen yet
+_LISTENER = "lender-"  # the prefix of the paths of listeners
+_UNFINISHED = "unfinished-"  # the prefix of a path whose socket does not listen yet
 _UNFINISHED_SECONDS = 60.0
 _CONNECTION_SECONDS = 20.0
-_REQUEST_SECONDS = 5.0  # until a client has said what it wants
+_REQUEST_SECONDS = 5.0  # the time in which a client must send its request
 _MAX_CONNECTIONS = 512
 _LIMITS = (errno.ETOOMANYREFS, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -55,10 +55,12 @@ class _Fd:
 
 
 class Segment:
-    """An fd of a lent segment. Closed with the last message that needs it."""
+    """An fd that messages need, such as one that leads to device memory. It is closed with the last
+    message that needs it.
+    """
 
-    # The fd is an object of its own, because a weak reference still gives an object while that
-    # one's __del__ runs: another thread could get a Segment whose fd is being closed.
+    # The fd is an object of its own. A weak reference still gives a Segment while the Segment's
+    # __del__ runs, so another thread could get a Segment whose fd is being closed.
     __slots__ = ("__weakref__", "_fd")
 
     def __init__(self, fd: int) -> None:
@@ -70,7 +72,7 @@ class Segment:
 
 
 class Parcel:
-    """The segments that one message needs, in the order of their numbers in it."""
+    """The segments that one message needs, in the order of their numbers in the message."""
 
     __slots__ = ("segments",)
 
@@ -79,9 +81,10 @@ class Parcel:
 
 
 def listen(folder: str) -> tuple[socket.socket, str]:
-    """A listener in a directory of this user alone, and its path.
+    """Make a listener in a directory of this user alone. Returns the listener and its path.
 
-    A path, and no abstract name, because those are each network namespace's own.
+    The listener has a path and no abstract name, because each network namespace has abstract names
+    of its own.
     """
     remove_dead_listeners(folder)
     name = os.urandom(8).hex()
@@ -102,8 +105,8 @@ def listen(folder: str) -> tuple[socket.socket, str]:
 
 
 def remove_listener(path: str) -> None:
-    """Remove the path of a listener that is closed or about to be, and the directory if it was the
-    last in it.
+    """Remove the path of a listener that is closed or about to be closed, and then its directory if
+    that is empty.
     """
     with contextlib.suppress(OSError):
         os.unlink(path)
@@ -133,7 +136,7 @@ def _is_listening(path: str) -> bool:
         except ConnectionRefusedError:
             return False
         except OSError:
-            pass  # its queue of callers is full, say
+            pass  # for example because the listener's queue of callers is full
     return True
 
 
@@ -143,7 +146,9 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def max_connections() -> int:
-    """Each client has an fd here: an eighth of those that this process may open."""
+    """The most clients at once. Each client has an fd here, so it is an eighth of the limit of open
+    files, within fixed bounds.
+    """
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -155,7 +160,7 @@ def max_connections() -> int:
 
 
 def has_family(path: str) -> bool:
-    """Whether a process lives that has a lock on its family's file (_mp_family.py)."""
+    """Whether a living process has a lock on its family's file (_mp_family.py)."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -183,8 +188,7 @@ class _Client:
 class Server:
     """Serves one listener on one thread.
 
-    `lock` guards the parcels and the clients against other threads, and a thread that forks holds
-    it.
+    `lock` guards the parcels and the clients against other threads. A thread that forks holds it.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -202,16 +206,17 @@ class Server:
         listener.setblocking(False)
 
     def watch(self, fd: int) -> None:
-        """Let step return when this fd tells something."""
+        """Make step return when this fd is readable."""
         self._poll.register(fd, select.POLLIN)
 
     def unwatch(self, fd: int) -> None:
         self._poll.unregister(fd)
 
     def run(self) -> None:
-        """The thread: serves until stop.
+        """The body of the thread: serves until stop.
 
-        Those that are being served at that moment are served to the end.
+        After stop it finishes the clients that are being served at that moment, for a second at
+        most.
         """
         while not self._is_stopping:
             self.step(None)
@@ -224,8 +229,8 @@ class Server:
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Close every fd, here only: in the child of a fork this leaves the parent's server as it
-        is.
+        """Close every fd in this process. A forked child may call this: the parent's server stays
+        as it is.
         """
         self.listener.close()
         for client in self._clients.values():
@@ -237,7 +242,7 @@ class Server:
             self._wake = -1
 
     def step(self, seconds: float | None) -> list[int]:
-        """Wait for something and do it. Returns the watched fds that told something."""
+        """Wait for events and handle them. Returns the watched fds that are readable."""
         now = time.monotonic()
         for client in self._clients.values():
             left = max(client.deadline - now, 0)
@@ -268,15 +273,15 @@ class Server:
             return
         except OSError as error:
             if error.errno in _LIMITS:
-                # The caller stays in the queue until fds are free again.
+                # The caller stays in the listener's queue until fds are free again.
                 time.sleep(0.01)
             return
         connection.setblocking(False)
         if len(self._clients) >= max_connections():
             self._drop_silent()
         if peer_uid(connection) != self._uid or len(self._clients) >= max_connections():
-            # Whoever is refused may have hung up already: that must not end the thread that serves
-            # the others.
+            # A refused client may have hung up already. That must not end the thread that serves
+            # the other clients.
             with connection, contextlib.suppress(OSError):
                 self._answer(
                     connection,
@@ -289,7 +294,7 @@ class Server:
         self._poll.register(connection.fileno(), select.POLLIN)
 
     def _drop_silent(self) -> None:
-        """Make room for a client: the one that has been silent for longest goes."""
+        """Make room for a client: drop the one that has been silent for longest."""
         silent = [client for client in self._clients.values() if client.parcel is None]
         if silent:
             self._drop(min(silent, key=lambda client: client.deadline))
@@ -362,7 +367,9 @@ class Server:
 
 
 def keep(plan: dict[str, Any]) -> None:
-    """The keeper: serve the rest until all is fetched, the family is gone or the time is over."""
+    """The body of the keeper: serves the remaining messages until all are fetched, the family is
+    gone, or the time is over.
+    """
     try:
         _serve_what_is_left(plan)
     finally:
@@ -371,7 +378,7 @@ def keep(plan: dict[str, Any]) -> None:
 
 def _serve_what_is_left(plan: dict[str, Any]) -> None:
     server = Server(socket.socket(fileno=plan["listener"]))
-    # One for each fd, because it closes it.
+    # One Segment for each fd, because a Segment closes its fd.
     segments = {fd: Segment(fd) for fd in {fd for fds in plan["parcels"].values() for fd in fds}}
     for key, fds in plan["parcels"].items():
         server.parcels[key] = parcel = Parcel()
@@ -382,7 +389,8 @@ def _serve_what_is_left(plan: dict[str, Any]) -> None:
         server.watch(fd)
     deadline = time.monotonic() + plan["seconds"]
     while server.parcels and (left := deadline - time.monotonic()) > 0:
-        # A relative's pidfd wakes the loop; of others only their names tell.
+        # A relative's pidfd wakes the loop. The other members of the family are found only by the
+        # lock on its file.
         for fd in server.step(left if relatives else min(left, 0.3)):
             server.unwatch(fd)
             os.close(fd)

@@ -1,4 +1,4 @@
-"""The C library: cffi's view of its header, and the small extension beside it."""
+"""Loads the C library: cffi's bindings of its header, and the C extension of this package."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if lib.tenon_abi_version() != lib.TENON_ABI_VERSION:
         " take other builds of libtenon out of LD_LIBRARY_PATH"
     )
 
-# A deleter that comes after this must not ask for the interpreter any more.
+# A deleter that runs after this must not take the interpreter's lock any more.
 atexit.register(_native_ext.mark_finalizing)
 
 __version__: str = ffi.string(lib.tenon_version_string()).decode()

@@ -1,4 +1,4 @@
-"""The words that stand for the C library's constants."""
+"""Maps the words of Python's options to the C library's constants."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ CUDA_TRANSPORT_NAMES = {number: name for name, number in CUDA_TRANSPORTS.items()
     lib.TENON_CUDA_NO_MEMORY: "none"
 }
 
-# As DLPack counts device types.
+# DLPack's numbers of device types.
 CPU = 1
 CUDA = 2
-CUDA_HOST = 3  # host memory that was pinned, as frameworks call their own; to Tenon it is the CPU's
+CUDA_HOST = 3  # pinned host memory, as a framework reports it. Tenon treats it as the CPU's
 
 
 def device_name(numbers: tuple[int, int]) -> str:
@@ -68,8 +68,8 @@ def number_of(table: dict[str, int], word: str, what: str) -> int:
 def open_flags(
     private_copy: bool, private_cow: bool, adopt: bool, allow_unsealed: bool | None
 ) -> int:
-    """allow_unsealed: None: as this process's sharing strategy has it. "file_system" asks for named
-    files, which have no seals.
+    """The C flags of an opening. If allow_unsealed is None, the sharing strategy decides:
+    "file_system" needs named files, which have no seals.
     """
     if allow_unsealed is None:
         allow_unsealed = _strategy.current == _strategy.FILE_SYSTEM
@@ -92,7 +92,7 @@ def small(number: int, what: str) -> int:
 
 
 def unsigned(number: SupportsIndex, what: str) -> int:
-    """A count that C can hold; the C library judges the rest."""
+    """Check that a number fits into a C uint64. The C library checks the rest."""
     value = number.__index__()
     if not 0 <= value < 1 << 64:
         raise ValueError(f"{what} {value} is not between 0 and 2**64 - 1")

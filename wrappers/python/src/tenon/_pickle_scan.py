@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_NESTED = 200
 
 _MARK = -1
-_FRAME_NBYTES = 9  # of the opcode FRAME with its length
+_FRAME_NBYTES = 9  # the size of the opcode FRAME with its length
 _LEAVES = frozenset(
     [
         "NONE",
@@ -49,14 +49,15 @@ _LEAVES = frozenset(
 )
 _NOTHING = frozenset({"PROTO", "FRAME"})
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-# How many values an opcode takes from the stack, of which the last but n stays as the container.
+# How many values an opcode takes from the stack. For _INTO the value below them stays, as the
+# container.
 _CALLS = {"STACK_GLOBAL": 2, "REDUCE": 2, "NEWOBJ": 2, "NEWOBJ_EX": 3}
 _INTO = {"APPEND": 1, "SETITEM": 2, "BUILD": 1}
 _MANY_INTO = frozenset({"APPENDS", "SETITEMS", "ADDITEMS"})
 
 
 class _Stack:
-    """How deep each value on the unpickler's stack is nested."""
+    """The nesting depth of each value on the unpickler's stack."""
 
     def __init__(self, refuse: Callable[[str], NoReturn]) -> None:
         self._values: list[int] = []
@@ -71,7 +72,7 @@ class _Stack:
         self._values.append(_MARK)
 
     def pop(self, count: int) -> int:
-        """The depth of the deepest of so many values, which go."""
+        """Remove the last `count` values, and give the depth of the deepest one."""
         taken = self._values[-count:] if count else []
         if len(taken) < count or _MARK in taken:
             self._refuse("a value is missing on the stack")
@@ -93,8 +94,8 @@ class _Stack:
 
 
 def check(data: bytes) -> None:
-    """Corrupt, with the offset: the pickle has an opcode that protocols 4 and 5 do not write, or is
-    nested too deep.
+    """Raise Corrupt, with the offset, if the pickle has an opcode that protocols 4 and 5 do not
+    write, or is nested too deep.
     """
     position = 0
 
@@ -107,7 +108,7 @@ def check(data: bytes) -> None:
 
     stack = _Stack(refuse)
     memo: list[int] = []
-    frame_end = 0  # 0: the opcode stands in no frame
+    frame_end = 0  # 0: the opcode is in no frame
     try:
         for opcode, argument, at in pickletools.genops(data):
             position = at or 0

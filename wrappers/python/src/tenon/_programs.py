@@ -1,4 +1,4 @@
-"""The command line `tenon`: the program that lies in the package, in place of this process."""
+"""The command line `tenon`: replaces this process by the program in the package."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def numbers(values: Shape) -> tuple[int, ...]:
-    # Arrays and tensors have an __index__ too, which is for those without dimensions.
+    # Arrays and tensors have an __index__ too, which works only for those without dimensions.
     if hasattr(values, "__index__") and not getattr(values, "shape", ()):
         return (values.__index__(),)
     return tuple(value.__index__() for value in values)  # type: ignore[union-attr]
@@ -36,7 +36,9 @@ def packed(shape: tuple[int, ...]) -> tuple[int, ...]:
 def pick(
     index: tuple[Any, ...], shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[list[int], list[int], int]:
-    """Shape and strides of what an index picks, and how many elements further it begins."""
+    """The shape and the strides of the part that an index picks, and the offset of the part in
+    elements.
+    """
     taken = sum(1 for item in index if item is not None and item is not Ellipsis)
     if taken > len(shape) or sum(1 for item in index if item is Ellipsis) > 1:
         raise IndexError(f"index {index} does not fit the shape {shape}")

@@ -1,4 +1,4 @@
-"""The types as which a module's values are read.
+"""The read-only types in which a module's values are returned.
 
 A change to one of them would not reach the module, so each refuses it. They are equal to plain
 lists, dicts and Objects, and copies of them are plain: copy.copy(), list(), dict().
@@ -21,7 +21,7 @@ def _refuse(what: str, copied: str) -> NoReturn:
 
 
 class ReadList(list["Any"]):
-    """A list of a module."""
+    """A list that was read from a module."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ _OBJECT = "a copy, tenon.Object(o.class_name, o.attributes),"
 
 
 class ReadDict(dict["Any", "Any"]):
-    """A dict of a module."""
+    """A dict that was read from a module."""
 
     __slots__ = ()
     _copied = "a copy, dict(),"
@@ -61,14 +61,14 @@ class ReadDict(dict["Any", "Any"]):
 
 
 class ReadAttributes(ReadDict):
-    """The attributes of an Object of a module."""
+    """The attributes of an Object that was read from a module."""
 
     __slots__ = ()
     _copied = _OBJECT
 
 
 class ReadObject(Object):
-    """An Object of a module."""
+    """An Object that was read from a module."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class ReadObject(Object):
             object.__setattr__(self, name, value)
 
     def _add(self, name: str, value: Any) -> None:
-        """Sets an attribute while the Object is read."""
+        """Set an attribute while the Object is read."""
         dict.__setitem__(self.attributes, name, value)
 
     def _make_opaque(self, state: Any) -> None:
@@ -96,7 +96,7 @@ class ReadObject(Object):
         self.__setattr__(name, None)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # The attributes come as a state: one of them may lead back here.
+        # The attributes are pickled as a state, because one of them may refer to this object.
         state = {
             "attributes": dict(self.attributes),
             "is_opaque": self.is_opaque,

@@ -1,6 +1,6 @@
 """The sharing strategy of this process.
 
-Apart from tenon.multiprocessing, so that making a tensor does not import multiprocessing.
+It is not in tenon.multiprocessing, so that making a tensor does not import multiprocessing.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ FILE_DESCRIPTOR = "file_descriptor"
 FILE_SYSTEM = "file_system"
 
 current = FILE_DESCRIPTOR
-# How the names of "file_system" are made; None: as by default.
+# How the strategy "file_system" makes names. None is the default of Filename.
 filename: Filename | None = None

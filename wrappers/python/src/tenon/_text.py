@@ -1,4 +1,6 @@
-"""Text to and from the C library. What is no UTF-8 stays what it is, as in the names of files."""
+"""Text to and from the C library. Bytes that are no UTF-8 are kept by surrogates, as in the names
+of files.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def encoded(text: str, what: str) -> bytes:
-    """A C string."""
+    """Encode text as a C string."""
     if not isinstance(text, str):
         raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     data = text.encode("utf-8", "surrogateescape")
@@ -26,7 +28,7 @@ def decoded(pointer: Any, nbytes: int | None = None) -> str:
 
 
 def sized(function: Any, *arguments: Any) -> str:
-    """The text of a function that fills a buffer and says how much it wanted."""
+    """The text of a function that fills a buffer and reports how many bytes it needs."""
     nbytes = ffi.new("size_t *")
     room = 256
     while True:

@@ -1,4 +1,4 @@
-"""Plain Python values as C values."""
+"""Converts plain Python values into C values. tenon.value and tenon.module use it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def tensor_of(source: Any) -> Tensor:
-    """A tensor over what numpy, PyTorch or another framework has; a copy only of what it cannot
-    hand out as it lies.
+    """Make a tensor over an array of numpy, PyTorch or another framework. The bytes are copied only
+    if the framework cannot hand them out as they lie.
     """
     if isinstance(source, Tensor):
         return source
@@ -32,7 +32,7 @@ def tensor_of(source: Any) -> Tensor:
         )
     requires_grad = bool(getattr(source, "requires_grad", False))
     if requires_grad:
-        # PyTorch hands out only what it does not follow.
+        # PyTorch exports only tensors that autograd does not track.
         source = source.detach()
     tensor = _shared(source)
     if tensor is None:
@@ -46,15 +46,15 @@ def _shared(source: Any) -> Tensor | None:
     except TenonError:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError):
-        # A framework's own refusal: numpy's of memory that it may not write, of other byte orders
-        # and of types that others added to it.
+        # The framework itself refuses: numpy does for memory that it may not write, for other byte
+        # orders and for types that other libraries added to it.
         if int(source.__dlpack_device__()[0]) not in (CPU, CUDA_HOST):
-            # numpy reaches no device, and its complaint would hide this one.
+            # numpy cannot reach a device, and its error would hide this one.
             raise
         return None
     if all(step >= 0 for step in tensor.strides):
         return tensor
-    # A module has none that run backwards.
+    # A module has no strides that run backwards.
     if tensor._device_numbers[0] != CPU:
         raise make(
             Unsupported,
@@ -72,8 +72,8 @@ def _with_grad(tensor: Tensor) -> Tensor:
 
 
 def with_default_grad(source: Any) -> Any:
-    """What becomes a parameter: an array of a framework that knows no gradients requires one, if
-    its elements can.
+    """The tensor that becomes a parameter. If the array's framework knows no gradients, the
+    parameter requires one, provided that its elements can.
     """
     if (
         isinstance(source, Tensor)
@@ -86,18 +86,20 @@ def with_default_grad(source: Any) -> Any:
 
 
 class Maker:
-    """One conversion: a Python object that is met twice is one value."""
+    """One conversion. A Python object that occurs twice becomes one value."""
 
     __slots__ = ("_known",)
     _known: dict[int, tuple[Any, Any]]
 
     def __init__(self) -> None:
-        # By id, with the object, which keeps its id; without a value as long as what is in it is
-        # made.
+        # By id. Each entry has the object, which keeps its id in use, and its value. The value is
+        # None while the contents of the object are being converted.
         self._known = {}
 
     def typed(self, source: Any, type: str | None) -> Any:
-        """As make. type: what a list or dict says it is, and everything else must be."""
+        """As make. `type` is the type of a list or dict, and a type that any other value must
+        have.
+        """
         if type is None:
             return self.make(source)
         name = encoded(type, "the type")
@@ -110,7 +112,7 @@ class Maker:
         return own
 
     def make(self, source: Any) -> Any:
-        """A cdata that owns a reference."""
+        """Convert an object into a cdata that owns a reference."""
         make = _BY_TYPE.get(type(source)) or _found(source)
         if make in _PLAIN:
             return make(self, source)
@@ -219,7 +221,9 @@ def _new(function: Any, *arguments: Any) -> Any:
 
 
 def _found(source: Any) -> _Make:
-    """Of a subclass, and of what has the ways of a tensor or of numpy's numbers."""
+    """The conversion for a subclass, and for objects that look like a tensor or a number of
+    numpy's.
+    """
     for kind in _BY_TYPE:
         if isinstance(source, kind):
             return _BY_TYPE[kind]
@@ -238,7 +242,7 @@ def _refusal(source: Any) -> TypeError:
     )
 
 
-# A bool is an int, so it stands before.
+# bool comes before int, because a bool is an int.
 _BY_TYPE: dict[type, _Make] = {
     type(None): Maker._none,
     bool: Maker._bool,
@@ -257,7 +261,7 @@ _BY_TYPE: dict[type, _Make] = {
     Value: Maker._value,
 }
 
-# What is never one object in two places, though Python keeps one True and one 7.
+# Values without identity: two places never share one of them, though Python has one True and one 7.
 _PLAIN = frozenset(
     {
         Maker._none,

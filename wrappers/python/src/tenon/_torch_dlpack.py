@@ -1,5 +1,5 @@
-"""DLPack between Tenon and PyTorch in one process, with what DLPack or this or that PyTorch's has
-not. Imports torch when used.
+"""DLPack between Tenon and PyTorch in one process, including the cases that DLPack or a version of
+PyTorch lacks. tenon.dlpack and tenon.torch use it. It imports torch when used.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Element types that every PyTorch takes and gives by DLPack. Of the others some versions lack some:
-# bool came with 2.0, the unsigned ones and float8 later. They go as integers of their size, and are
-# read as what they are on the other side.
+# The element types that every PyTorch exports and imports by DLPack. Some versions lack some of the
+# other types: bool came with 2.0, the unsigned types and float8 came later. Such elements travel as
+# integers of their size, and the other side views them as their own type.
 IN_EVERY_DLPACK = frozenset(
     {
         "uint8",
@@ -35,7 +35,7 @@ MATH_BITS = lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG
 
 
 def _in_dlpack(number: int) -> str:
-    """The element type by which elements of another one go through DLPack."""
+    """The element type as which elements of this type go through DLPack."""
     name, size = _dtype.name_of(number), _dtype.bits_of(number) // 8
     if name in IN_EVERY_DLPACK:
         return name
@@ -50,7 +50,7 @@ def math_bits(tensor: Any) -> int:
 
 
 def with_math_bits(tensor: Any, flags: int) -> Any:
-    """The same torch tensor with these bits turned over: both views undo themselves."""
+    """The same torch tensor with these bits flipped. Flipping a bit twice restores it."""
     import torch
 
     if flags & lib.TENON_TENSOR_CONJ:
@@ -59,9 +59,10 @@ def with_math_bits(tensor: Any, flags: int) -> Any:
 
 
 def through_dlpack(tensor: Any, more: dict[str, int]) -> Tensor:
-    """tenon.from_dlpack of a torch tensor.
+    """tenon.from_dlpack for a torch tensor.
 
-    DLPack has no conjugate and no negative bit: PyTorch refuses the one, and forgets the other.
+    DLPack has no conjugate and no negative bit. PyTorch refuses a conjugate tensor, and drops the
+    negative bit.
     """
     import contextlib
 
@@ -72,7 +73,7 @@ def through_dlpack(tensor: Any, more: dict[str, int]) -> Tensor:
     name = _in_dlpack(number)
     if tensor.dtype != getattr(torch, name):
         tensor = tensor.view(getattr(torch, name))
-    # PyTorch exports from its current device alone, and orders that one's current stream.
+    # PyTorch exports only from its current device, and orders only that device's current stream.
     with (
         torch.cuda.device(tensor.device)
         if tensor.device.type == "cuda"
@@ -85,14 +86,16 @@ def through_dlpack(tensor: Any, more: dict[str, int]) -> Tensor:
 
 
 def over_device(tensor: Tensor, dtype: Any) -> Any:
-    """PyTorch takes no device pointer but by DLPack, and names its current stream there."""
+    """Make a torch tensor over device memory. PyTorch accepts a device pointer only by DLPack, and
+    names its current stream there.
+    """
     import torch
 
     number = _dtype.number_of(_in_dlpack(tensor._dtype_number))
     plain = Tensor._new(tensor.storage, number, tensor.shape, tensor.strides, tensor.offset, 0)
     if plain.read_only:
-        # Whoever comes here has been asked. A PyTorch from before DLPack 1.0 takes none that says
-        # so.
+        # The caller of to_torch has agreed to a writable tensor. A PyTorch older than DLPack 1.0
+        # accepts no tensor that is marked as read-only.
         plain = Tensor._from_dlpack(plain._to_dlpack(True, False, True))
     result = torch.from_dlpack(plain)
     return result if result.dtype == dtype else result.view(dtype)

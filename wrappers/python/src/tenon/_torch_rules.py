@@ -1,7 +1,7 @@
-"""The rules by which PyTorch's own reducers lend a tensor, and which of its element types Tenon
-has.
+"""The rules by which PyTorch's own reducers lend a tensor, and the element types of PyTorch that
+Tenon has.
 
-tenon.torch uses both.
+tenon.torch and tenon.dlpack use them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def element_type(tensor: Any) -> int:
-    """The number of a torch tensor's dtype. Unsupported if Tenon lays it out otherwise."""
+    """The number of a torch tensor's dtype. Raises Unsupported if Tenon lays out such elements
+    otherwise.
+    """
     return _number_of(tensor.dtype)
 
 
@@ -55,8 +57,8 @@ def _is_parameter_class(cls: type) -> bool:
 
 
 def is_strided(tensor: Any) -> bool:
-    """Whether a tensor is what its strides over its storage say: neither sparse nor nested nor on
-    meta, and without a quantizer.
+    """Whether a tensor is completely described by its strides over its storage: it is neither
+    sparse nor nested nor on meta, and has no quantizer.
     """
     strided = sys.modules["torch"].strided
     return bool(
@@ -68,27 +70,27 @@ def is_strided(tensor: Any) -> bool:
 
 
 def is_strided_on_cpu(tensor: Any) -> bool:
-    """Likewise, and in memory of the host."""
+    """Whether a tensor is strided and in memory of the host."""
     return bool(tensor.is_cpu and is_strided(tensor))
 
 
 def is_named(tensor: Any) -> bool:
-    """Whether the tensor has named dimensions. They went with PyTorch 2.14."""
+    """Whether the tensor has named dimensions. PyTorch 2.14 removed them."""
     cls: Any = type(tensor)
     return _knows_names(cls) and bool(tensor.has_names())
 
 
 def warn_of_hooks(tensor: Any) -> None:
-    """Let PyTorch warn of hooks, which do not travel."""
+    """Let PyTorch warn that hooks do not travel."""
     import torch
 
     torch.utils.hooks.warn_if_has_hooks(tensor)
 
 
 def check(tensor: Any) -> None:
-    """Refuse what PyTorch's reducers refuse, and warn of what they warn of.
+    """Refuse the tensors that PyTorch's reducers refuse, and warn where they warn.
 
-    All else that autograd knows, the gradient and the graph, does not travel.
+    The rest of autograd's state, the gradient and the graph, does not travel.
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise make(
@@ -108,10 +110,10 @@ def check(tensor: Any) -> None:
 
 
 def flags_of(tensor: Any) -> int:
-    """What Tenon's flags keep of a tensor, but for the conjugate and negative bits."""
+    """The flags of a tensor in Tenon, without the conjugate and negative bits."""
     flags: int = lib.TENON_TENSOR_REQUIRES_GRAD if tensor.requires_grad else 0
-    # isinstance(tensor, torch.nn.Parameter) says the same: of subclasses, and of tensors with that
-    # mark.
+    # isinstance(tensor, torch.nn.Parameter) has the same result for subclasses, and for tensors
+    # with that mark.
     cls: Any = type(tensor)
     if _is_parameter_class(cls) or getattr(tensor, "_is_param", False):
         flags |= lib.TENON_TENSOR_IS_PARAMETER
@@ -119,10 +121,12 @@ def flags_of(tensor: Any) -> int:
 
 
 def with_flags(result: Any, requires_grad: bool, is_parameter: bool) -> Any:
-    """The other way: a torch tensor that is a parameter and requires grad if Tenon says so."""
+    """The reverse of flags_of: a torch tensor that is a parameter and requires grad as the
+    arguments say.
+    """
     import torch
 
-    # Only these can; PyTorch raises for the others.
+    # Only floating-point and complex tensors can require grad. PyTorch raises for the others.
     requires_grad = requires_grad and (result.is_floating_point() or result.is_complex())
     if is_parameter:
         return torch.nn.Parameter(result, requires_grad=requires_grad)

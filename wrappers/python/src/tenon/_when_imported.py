@@ -1,4 +1,6 @@
-"""Calls a function once another module has been imported, without importing that module."""
+"""Calls a function once another module has been imported, without importing that module. _mp_hook
+and tenon.torch use it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Finder:
-    """Waits in sys.meta_path for the import of one module, and takes itself out when that import
+    """Waits in sys.meta_path for the import of one module, and removes itself when that import
     comes.
     """
 
@@ -47,8 +49,8 @@ def _call_after(loader: Any, call: Callable[[Any], None]) -> None:
 
 
 def when_imported(name: str, last_attribute: str, call: Callable[[Any], None]) -> None:
-    """Call with the module: at once if the module has been imported, and has its last attribute, or
-    after its import.
+    """Call `call` with the module. It is called at once if the module is imported completely, which
+    its last attribute shows, and else after its import.
     """
     module = sys.modules.get(name)
     if module is None:

@@ -1,4 +1,4 @@
-"""Archives: modules as the files that torch.jit.save writes and torch.jit.load runs, without
+"""Archives: the files that torch.jit.save writes and torch.jit.load runs, written and read without
 PyTorch.
 """
 
@@ -84,10 +84,16 @@ _CHECKS: dict[str, int] = {
 
 
 class ExportReport(Frozen):
-    """What was written. nbytes, records: of the archive. version: of the operators. skipped_files:
-    of the hook, because others had their names. oldest_pytorch: that runs it, as far as operators
-    and element types tell: "1.13". bytecode_functions: how many functions its bytecode has, 0 if it
-    has none. debug_tables: how many were written."""
+    """The report of an export.
+
+    - nbytes and records: The size of the archive, and the number of its records.
+    - version: The version of the operators.
+    - skipped_files: How many of the hook's files were skipped because their names were in use.
+    - oldest_pytorch: The oldest PyTorch that can run the archive, as far as operators and element
+      types tell, such as "1.13".
+    - bytecode_functions: The number of functions in the archive's bytecode, or 0 if it has none.
+    - debug_tables: The number of debug tables that were written.
+    """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
         "nbytes",
@@ -111,10 +117,15 @@ class ExportReport(Frozen):
 
 
 class ImportReport(Frozen):
-    """What an import found. version: of the operators. records: in the archive. mapped_storages,
-    mapped_nbytes: views of the file. filled_storages, filled_nbytes: copies; of them misaligned,
-    compressed and foreign_endian ones, because they lie so in the file. without_crc: records whose
-    checksum nobody computed."""
+    """The report of an import.
+
+    - version: The version of the operators.
+    - records: The number of records in the archive.
+    - mapped_storages and mapped_nbytes: The storages that are views of the file.
+    - filled_storages and filled_nbytes: The storages that are copies. misaligned, compressed and
+      foreign_endian say how many were copied because they lie that way in the file.
+    - without_crc: The number of records whose checksum was not verified.
+    """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
         "version",
@@ -173,16 +184,16 @@ def path_of(path: Path) -> bytes:
 
 
 def _file_of(file: Any) -> io.FileIO | None:
-    """The open file below a file object, where that passes bytes on as they are.
+    """The open file below a file object that passes bytes on unchanged. None for other objects.
 
-    Others have a fileno too, but compress what they write.
+    Some other objects have a fileno too, but compress the bytes that they write.
     """
     raw = getattr(file, "raw", file)
     return raw if isinstance(raw, io.FileIO) else None
 
 
 class _Files:
-    """An array of tenon_file, and what it points to."""
+    """An array of tenon_file, together with the memory to which it points."""
 
     __slots__ = ("_keep", "array", "count")
 
@@ -199,7 +210,9 @@ class _Files:
 
 
 class _Export:
-    """What the library calls back into. An exception ends the export and comes out of it."""
+    """The functions that the library calls back during an export. An exception in one of them ends
+    the export, and export_module raises it.
+    """
 
     __slots__ = ("_file", "_files", "_hook", "_module", "raised")
 
@@ -213,8 +226,8 @@ class _Export:
             with memoryview(ffi.buffer(data, nbytes)).toreadonly() as whole:
                 done = 0
                 while done < nbytes:
-                    # Gone with this call, so that a writer that keeps it cannot read memory that is
-                    # no longer there.
+                    # The view is released with this call. A writer that keeps it cannot read memory
+                    # that no longer exists.
                     with whole[done:] as rest:
                         done += self._count_of(self._file.write(rest), nbytes - done)
         except BaseException as error:
@@ -223,7 +236,7 @@ class _Export:
         return nbytes
 
     def _count_of(self, count: Any, nbytes: int) -> int:
-        """How many bytes a write has taken, from what it returned."""
+        """How many bytes a write has taken, according to its result."""
         if count is None and not isinstance(self._file, io.RawIOBase):
             return nbytes
         if not count:
@@ -274,36 +287,47 @@ def export_module(
     debug_tables: bool = False,
     flatbuffer: bool = False,
 ) -> ExportReport:
-    """Write a module as an archive. Tensors go to the file from where they are.
+    """Write a module as an archive. Tensors go to the file from their own memory, without a copy.
 
-    file: a path: all of the archive is there then, under that name, or what was there before still
-    is. Or an fd or a file open for bytes, from its position on; or whatever has write, which gets a
-    memoryview that is good for that call. After a failure those may have got some of the bytes; an
-    exception of write comes out as it is. extra_files: of this export only; they win over the
-    module's own. hook: called with the module before anything is written, for more of them; those
-    whose names are there already are left out. durability: of a path, whether the file, and the
-    directory that names it, are on the disk when this returns. archive_name: the folder inside;
-    None: the file's name without its extension, else "archive". file_version: 0: that of the code;
-    1 to 10 is refused if some code means something else there. check: False: write code as it is,
-    see Module.check. keep_device: tensors on a CUDA device are written as that device's, and a load
-    without it fails; else as the CPU's. stream: in which these tensors were written, see
-    tenon.by_cuda: what was given to it is done before they are read. bytecode: PyTorch's lite
-    interpreter runs bytecode. "keep": the bytecode of the imported archive is written while the
-    code, the version and the order of attributes are those of that archive; weights may be others.
-    "drop": no bytecode is written. "compile": bytecode is made from the code. methods: for
-    "compile", the methods that get bytecode, in a list or in one text such as "forward,predict";
-    what they call is in it too. None: all methods. bytecode_version: for "compile", 4 to 8; below 8
-    it is for runtimes of an old PyTorch. 0 means 8. emit: for "compile", what the bytecode looks
-    like, as PyTorch's exporter has switches for it: "default_inputs", "defaults_before_out",
-    "plain_operators", "no_interface_methods"; and "forks_at_once" runs a forked function where fork
-    stands, which is refused otherwise. tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS).
-    debug_tables: PyTorch's errors name modules and source lines from these. For "compile" they are
-    made for the new bytecode. Else those of the imported archive are written, all or none. Lines
-    are those of the files from which the module was made if import_module read the archive's tables
-    and the code was not changed; such tables have absolute paths of the person who saved the
-    module. Otherwise new tables name lines of the archive's own code. flatbuffer: PyTorch's
-    flatbuffer form is written in place of a zip archive. It always has bytecode, and is in memory
-    until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it cannot hold.
+    - file: A path, an fd, a file open for bytes, or any object with write. At a path either the
+      whole archive appears, or the old file stays. An fd or a file is written from its position on.
+      An object with write gets a memoryview that is valid for that call. After a failure all but a
+      path may have received some of the bytes. An exception of write is raised unchanged.
+    - extra_files: Extra files of this export only. They take precedence over the module's own.
+    - hook: A function that gives more extra files. It is called with the module before anything is
+      written. Files whose names are in use are left out.
+    - file_version: 0 takes the version of the code. A version from 1 to 10 is refused if some of
+      the code has another meaning there.
+    - durability: For a path, whether the file, and the directory that names it, are on the disk
+      when the call returns.
+    - archive_name: The folder inside the archive. None takes the file's name without its extension,
+      or else "archive".
+    - check: False writes the code without Module.check.
+    - keep_device: Tensors on a CUDA device are written as that device's, and cannot be loaded
+      without it. Otherwise they are written as the CPU's.
+    - stream: The stream in which these tensors were written (see tenon.by_cuda). Work that was
+      given to it is done before they are read.
+    - bytecode: PyTorch's lite interpreter runs bytecode. "keep" writes the bytecode of the imported
+      archive, provided that the code, the version and the order of attributes are still those of
+      that archive. The weights may differ. "drop" writes no bytecode. "compile" makes bytecode from
+      the code.
+    - methods: For "compile", the methods that get bytecode, in a list or in one text such as
+      "forward,predict". The functions that they call get bytecode too. None takes all methods.
+    - bytecode_version: For "compile", 4 to 8. Versions below 8 are for runtimes of an old PyTorch.
+      0 means 8.
+    - emit: For "compile", the form of the bytecode, by the switches of PyTorch's exporter:
+      "default_inputs", "defaults_before_out", "plain_operators", "no_interface_methods".
+      "forks_at_once" runs a forked function at its fork; without it such a function is refused.
+      tenon/archive.h explains each switch (TENON_EMIT_DEFAULT_INPUTS).
+    - debug_tables: Write the tables by which PyTorch's errors name modules and source lines. With
+      "compile" they are made for the new bytecode. Otherwise those of the imported archive are
+      written, all or none. The lines are those of the files from which the module was made, if
+      import_module read the archive's tables and the code was not changed. Such tables contain
+      absolute paths of the person who saved the module. Otherwise new tables name lines of the
+      archive's own code.
+    - flatbuffer: Write PyTorch's flatbuffer form in place of a zip archive. It always has bytecode,
+      and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it
+      cannot hold.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
@@ -358,7 +382,7 @@ def export_module(
                 call(lib.tenon_export_module_fd, own, below.fileno(), options, out)
             finally:
                 if target.seekable():
-                    # A buffer in between keeps a position of its own.
+                    # A buffering file object keeps a position of its own.
                     target.seek(os.lseek(below.fileno(), 0, os.SEEK_CUR))
         elif hasattr(target, "write"):
             call(lib.tenon_export_module_to, own, lib.tenon_python_write, context, options, out)
@@ -381,7 +405,7 @@ def export_module(
 
 
 class ImportOptions:
-    """A tenon_import_options, and what it points to."""
+    """A tenon_import_options, together with the memory to which it points."""
 
     __slots__ = ("_keep", "struct")
 
@@ -436,20 +460,28 @@ def import_module(
     """Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in it is
     executed.
 
-    file: a path, an fd or a file, whatever its position; bytes or another buffer, io.BytesIO; or
-    whatever has read, from where it stands. tensors: "map": read-only views of the file or buffer,
-    where that cannot be, copies; "map_private": writable views, and what is written stays in this
-    process; "fill": copies in storages of their own, in an arena if one is given, else of that
-    mode; "device": copies in memory of the CUDA device of that number. A file or buffer must not be
-    changed as long as views of it are used; replacing a file by rename is harmless. device_map:
-    where tensors go that were saved on certain devices, such as {"cuda:1": "cuda:0", "mps": "cpu"}.
-    A key is a device as the archive names it, or a kind ("cuda") for each number without a key of
-    its own; a value is "cpu" or a CUDA device, whose memory gets copies. Tensors of other devices
-    go as tensors says: to the CPU, unless that is "device". check: "structure": headers, bounds,
-    overlaps, references, and the checksums of all but tensors; "fill": and that of each tensor that
-    is copied; "all": and of every record. max_inflated_nbytes: of all compressed records together;
-    0: 1 GiB. max_records: 0: 1,000,000. max_depth: of values in values, up to 1,000; 0: 512.
-    debug_tables: the debug tables are read too, so that export_module can write them.
+    A file or buffer must not be changed while views of it are in use. The file may be replaced by a
+    rename.
+
+    - file: A path, an fd, a file, a buffer such as bytes, an io.BytesIO, or any object with read.
+      The position of an fd or a file does not matter. An object with read is read from its position
+      on.
+    - tensors: "map" gives read-only views of the file or buffer, and copies where a view is not
+      possible. "map_private" gives writable views whose writes stay in this process. "fill" gives
+      copies in storages of their own, in the arena if one is given, and else of the given mode.
+      "device" gives copies in memory of the CUDA device with the given number.
+    - device_map: On which devices to put tensors that were saved on certain devices, such as
+      {"cuda:1": "cuda:0", "mps": "cpu"}. A key is a device as the archive names it, or a kind
+      ("cuda") for every number that has no key of its own. A value is "cpu" or a CUDA device, whose
+      memory gets copies. Tensors of other devices go to the CPU, or to the device if tensors is
+      "device".
+    - check: "structure" checks headers, bounds, overlaps, references, and the checksums of all
+      records but tensors. "fill" also checks the checksum of each tensor that is copied. "all"
+      checks that of every record.
+    - max_inflated_nbytes: The limit for all compressed records together. 0 means 1 GiB.
+    - max_records: The limit for records. 0 means 1,000,000.
+    - max_depth: The limit for values in values, up to 1,000. 0 means 512.
+    - debug_tables: Also read the debug tables, so that export_module can write them.
     """
     given = ImportOptions(
         tensors=tensors,
@@ -465,7 +497,7 @@ def import_module(
     )
     options = given.struct
     source: Any = file
-    # bytes are an archive, and no path.
+    # bytes are the archive itself and never a path.
     if isinstance(source, str) or hasattr(source, "__fspath__"):
         return _imported(lib.tenon_import_module, path_of(source), options)
     if isinstance(source, int):
@@ -474,7 +506,7 @@ def import_module(
         return _from_memory(source.getvalue(), options)
     below = _file_of(source)
     if below is not None and not _is_regular(below):
-        # A pipe is read once, and the file object may have read some of it already.
+        # A pipe can be read only once, and the file object may have read some of it already.
         return _from_memory(source.read(), options)
     if below is not None:
         if source.writable():
@@ -492,7 +524,9 @@ def _is_regular(file: Any) -> bool:
 
 
 def _has_buffer(source: Any) -> bool:
-    """mmap has both."""
+    """Whether the source exports a buffer. An mmap object has both a buffer and read, and its
+    buffer is preferred.
+    """
     try:
         memoryview(source).release()
     except TypeError:

@@ -1,4 +1,4 @@
-"""Arenas: one segment in which many storages are born."""
+"""Arenas: many storages are born in one segment."""
 
 from __future__ import annotations
 
@@ -33,17 +33,22 @@ _PAGES_NAMES = {number: name for name, number in PAGES.items()}
 
 
 class ArenaStats(Frozen):
-    """What an arena holds and what it got, all of one moment. All but the last five are bytes or
-    blocks.
+    """The figures of an arena, all of one moment. They count bytes or blocks, except the last five.
 
-    bytes_capacity: what it can hold. bytes_reserved: memory that it has from the system.
-    bytes_live: in storages of this process. bytes_lent: under leases, whether their storage still
-    lives here or not. bytes_free: reserved, and nobody's; bytes_largest_free: the longest piece of
-    them. bytes_retired: lent without a lease (by fd, by name) and released, so never used again.
-    bytes_peak: the most that was live or lent at once. blocks_live, blocks_lent: storages of this
-    process, and blocks under leases. fragmentation: of the free bytes, how many in 1,000 lie
-    outside the longest piece. pages: "small", "thp" or "hugetlb", and page_nbytes their size.
-    numa_node: the node that it is bound to, or None. locked: never swapped out.
+    - bytes_capacity: The size that the arena can reach.
+    - bytes_reserved: The memory that it has from the system.
+    - bytes_live and blocks_live: The bytes and blocks in storages of this process.
+    - bytes_lent and blocks_lent: The bytes and blocks under leases, whether their storage still
+      lives here or not.
+    - bytes_free: The reserved bytes that nobody uses.
+    - bytes_largest_free: The longest piece of the free bytes.
+    - bytes_retired: The bytes that were lent without a lease (by fd, by name) and released. They
+      are never used again.
+    - bytes_peak: The most bytes that were live or lent at once.
+    - fragmentation: How many in 1,000 free bytes lie outside the longest piece.
+    - pages and page_nbytes: "small", "thp" or "hugetlb", and the size of a page.
+    - numa_node: The node to which the arena is bound, or None.
+    - locked: Whether the memory is never swapped out.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -85,12 +90,12 @@ class ArenaStats(Frozen):
 
 
 class Arena(Managed):
-    """One fd and one mapping, here and at each borrower, for all storages that are born in it.
-    Memory is taken as it fills.
+    """An arena has one fd and one mapping, here and at each borrower, for all storages that are
+    born in it. It takes memory from the system as it fills.
 
-    Closing it gives this reference back: its storages live on, and its memory goes with the last of
-    them and the last lease on it. Who is lent one byte of it can read all of it, and in mode
-    "shared" write all of it.
+    close() releases this reference. The storages of the arena live on. The memory goes with the
+    last storage and the last lease. A process that is lent one byte of the arena can read all of it
+    and, in mode "shared", write all of it.
     """
 
     __slots__ = ()
@@ -110,13 +115,18 @@ class Arena(Managed):
     ) -> None:
         """Make an arena.
 
-        capacity_nbytes: most that it can hold; 0: as much address space as can be had, at most 1
-        TiB. mode: of all its storages. alignment: of each storage, a power of two from 64 to 4096;
-        0: 64. pages: "auto" is "thp" where the machine gives them to shared memory, else "small";
-        "hugetlb": of the administrator's pool, of its default size or of huge_page_nbytes.
-        numa_node: memory of that node only. locked: never swapped out. exact: pages or a node that
-        cannot be had are an error, and not told by stats alone. prefault_nbytes: memory that is
-        made ready in the background.
+        - capacity_nbytes: The most that the arena can hold. 0 is as much address space as the
+          system gives, at most 1 TiB.
+        - mode: The mode of all its storages.
+        - alignment: The alignment of each storage, a power of two from 64 to 4096. 0 is 64.
+        - pages: "auto" is "thp" where the machine gives such pages to shared memory, and else
+          "small". "hugetlb" takes pages from the administrator's pool, of its default size or of
+          huge_page_nbytes.
+        - numa_node: Take memory of this node only.
+        - locked: Never swap the memory out.
+        - exact: Raise an error if the pages or the node cannot be had. Without it only stats shows
+          that.
+        - prefault_nbytes: The amount of memory to make ready in the background.
         """
         self._cdata = None
         options = ffi.new("tenon_arena_options *")
@@ -148,7 +158,7 @@ class Arena(Managed):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Storage:
-        """A new storage in it. As Storage.new(nbytes, arena=self)."""
+        """Make a storage in the arena, as Storage.new(nbytes, arena=self) does."""
         from tenon.storage import Storage
 
         return Storage.new(
@@ -171,11 +181,11 @@ class Arena(Managed):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Tensor:
-        """A new tensor in it whose bytes are what they happen to be.
+        """Make a tensor in the arena. Its bytes are not initialised.
 
-        A full arena raises ResourceExhausted, whose details["holders"] says who holds what.
-        timeout: seconds to wait for storages of this process to go and for leases to end, after
-        which it is Timeout; None waits for ever.
+        A full arena raises ResourceExhausted, whose details["holders"] says which processes hold
+        the memory. timeout is the seconds to wait for storages of this process to go and for leases
+        to end, after which the call raises Timeout. None waits for ever.
         """
         from tenon.tensor import empty
 
@@ -199,7 +209,7 @@ class Arena(Managed):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Tensor:
-        """As empty, with all bytes zero."""
+        """Make a tensor in the arena whose bytes are all zero. The options are those of empty."""
         from tenon.tensor import zeros
 
         return zeros(
@@ -223,7 +233,9 @@ class Arena(Managed):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Tensor:
-        """As empty, with all elements `value`. Needs numpy."""
+        """Make a tensor in the arena whose elements are all `value`. The options are those of
+        empty. The call needs numpy.
+        """
         tensor = self.empty(
             shape,
             dtype,
@@ -238,13 +250,15 @@ class Arena(Managed):
     def tensor(
         self, array: Any, *, timeout: float | None = 0, cancel: Cancel | None = None
     ) -> Tensor:
-        """A copy of a numpy array, or of what numpy can make one of, in it."""
+        """Make a tensor in the arena that holds a copy of a numpy array, or of an object that numpy
+        can make into one.
+        """
         from tenon.tensor import from_numpy
 
         return from_numpy(array, arena=self, timeout=timeout, cancel=cancel)
 
     def stats(self) -> ArenaStats:
-        """What it holds and what it got, now."""
+        """The arena's figures at this moment."""
         out = ffi.new("tenon_arena_stats *")
         out.struct_size = ffi.sizeof("tenon_arena_stats")
         call(lib.tenon_arena_stats_get, self._own(), out)
@@ -255,8 +269,8 @@ class Arena(Managed):
         return ArenaStats(*found.values())
 
     def reserve(self, nbytes: int) -> None:
-        """Take memory from the system ahead of need, counted from the arena's start; more than its
-        capacity means all of it.
+        """Take memory from the system before it is needed. nbytes counts from the arena's start. A
+        number above the capacity reserves the whole arena.
         """
         call(lib.tenon_arena_reserve, self._own(), unsigned(nbytes, "nbytes"))
 
@@ -279,7 +293,7 @@ def new_storage(
     timeout: float | None,
     cancel: Cancel | None,
 ) -> int:
-    """Wait for room in an arena: the address of a new storage."""
+    """Wait for room in an arena, and make a storage there. Returns the storage's address."""
     options = _options(own, mode, flags, alignment)
     return _wait(
         options,
@@ -298,7 +312,9 @@ def new_storage_from(
     timeout: float | None,
     cancel: Cancel | None,
 ) -> int:
-    """The same for one that holds a copy."""
+    """Wait for room in an arena, and make a storage there that holds a copy. Returns the storage's
+    address.
+    """
     options = _options(own, mode, flags, alignment)
     with memoryview(data) as view, ffi.from_buffer(view) as source:
         nbytes = view.nbytes

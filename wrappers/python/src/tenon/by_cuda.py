@@ -1,15 +1,17 @@
-"""Lending and opening memory of CUDA devices, as PyTorch does it; and whether this process can use
-CUDA.
+"""Lending and opening memory of CUDA devices, as PyTorch does it, and the question whether this
+process can use CUDA.
 
 A handle is for one receiver, who opens it once. It leads to the whole allocation in which the
-storage lies, or to all of the pieces that are mapped there, and its receiver can read and write all
-of that. What came by an IPC handle cannot be lent on. The memory's owner gets it back when neither
-the storage, nor a stream that used it, nor a handle's receiver keeps it. Nobody is told of the last
-two: every share, open and last release looks, and so does cuda_collect. A receiver that is killed,
-and a handle that nobody opens, keep the memory until this process ends.
+storage lies, or to all pieces that are mapped there, and its receiver can read and write all of
+that. Memory that came by an IPC handle cannot be lent on.
 
-A stream is a CUstream or cudaStream_t as an int, an object that has one as cuda_stream (PyTorch),
-as ptr (CuPy) or by __cuda_stream__, or None, which is the default stream.
+The memory's owner gets it back when neither the storage, nor a stream that used it, nor the
+receiver of a handle keeps it. The owner is not notified when the last two are done. So every share,
+every open and every last release checks a few waiting allocations, and cuda_collect checks all. A
+receiver that is killed, and a handle that nobody opens, keep the memory until this process ends.
+
+A stream is a CUstream or cudaStream_t as an int, or an object that has one as cuda_stream
+(PyTorch), as ptr (CuPy) or by `__cuda_stream__`, or None, which is the default stream.
 """
 
 from __future__ import annotations
@@ -48,16 +50,17 @@ _COUNTER_ROOM = ffi.sizeof(_FIELDS["counter"].type)
 EVENT_NBYTES = ffi.sizeof(_FIELDS["event"].type)
 _UUID_NBYTES = 16
 
-# The default stream as DLPack has it; it is no pointer.
+# The default stream in DLPack's numbering. The number is no pointer.
 _LEGACY = 1
 
 
 def cuda_available() -> bool:
     """Whether this process can use CUDA.
 
-    Never in a child of fork of a process that had started CUDA's driver. The first call starts the
-    driver, and can take a tenth of a second and more; what came of it is kept until the process
-    ends, but for refusals that can pass. No context is made.
+    The answer is always False in a forked child of a process that had started CUDA's driver. The
+    first call starts the driver, which can take a tenth of a second or more. The result is kept
+    until the process ends, unless the driver refused for a reason that can pass. The call makes no
+    context.
     """
     try:
         require_cuda()
@@ -67,7 +70,7 @@ def cuda_available() -> bool:
 
 
 def require_cuda() -> None:
-    """As cuda_available, but raise Unsupported, which says why, if this process cannot use CUDA."""
+    """Raise Unsupported, with the reason, if this process cannot use CUDA. See cuda_available."""
     call(lib.tenon_cuda_available)
 
 
@@ -97,12 +100,16 @@ def stream_pointer(stream: Stream) -> Any:
 
 
 def producer_stream(stream: Stream) -> int:
-    """As __dlpack__ takes it, for which 0 is ambiguous."""
+    """The number of a stream as `__dlpack__` takes it. 0 is ambiguous there, so the default stream
+    becomes 1.
+    """
     return _stream_number(stream) or _LEGACY
 
 
 def consumer_stream(stream: Any) -> int:
-    """A stream as __dlpack__ takes it for CUDA; -1: none."""
+    """The number of a stream that was given to `__dlpack__` for CUDA, or -1 for no stream. The
+    default stream becomes 0.
+    """
     if stream is None:
         return 0
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):
@@ -131,7 +138,7 @@ def exactly(data: bytes, nbytes: int, what: str, field: str) -> bytes:
 
 
 def _counter_text(counter: str) -> bytes:
-    """A C string that fits into a handle."""
+    """Encode the counter's name as a C string that fits into a handle."""
     data = os.fsencode(counter)
     problem = ""
     if b"\0" in data:
@@ -145,18 +152,23 @@ def _counter_text(counter: str) -> bytes:
 
 
 class CudaHandle(Frozen):
-    """How to reach a storage on a CUDA device. A value: it can be pickled, printed and sent by any
-    means, but opened once only.
+    """How to reach a storage on a CUDA device. A handle is a plain value: it can be pickled,
+    printed and sent by any means. It can be opened only once.
 
-    transport: how the memory is reached: "ipc", "fd", "fabric", "pool", "none" for an empty storage
-    or, for an opener, "auto": what memory says. device: its number at the sender. uuid: the
-    device's 16 bytes, which win over it; None: not known. offset and nbytes: where the storage is
-    behind that handle, in bytes. counter: the name of the file in which the receiver says that he
-    has let go, and slot: where there. memory: the memory handle. event: the event's handle, and
-    event_required: whether the bytes are good only once that event has passed. An empty storage has
-    no counter, memory nor event. fds: of "fd" and "pool", the fds without which the handle leads
-    nowhere. They are the library's, open as long as the storage is, and travel over a socket
-    (socket.send_fds); the receiver opens handle.with_fds(received).
+    - transport: How the memory is reached: "ipc", "fd", "fabric" or "pool". "none" stands for an
+      empty storage. For an opener "auto" takes the transport from `memory`.
+    - device: The number of the device at the sender.
+    - uuid: The 16 bytes that identify the device, or None if they are not known. They take
+      precedence over the number.
+    - offset and nbytes: The place of the storage behind the handle, in bytes.
+    - counter and slot: The name of the file in which the receiver says that it has let go, and the
+      place in that file.
+    - memory: The memory handle.
+    - event and event_required: The event's handle, and whether the bytes are valid only once that
+      event has passed. An empty storage has no counter, memory or event.
+    - fds: The fds that a handle by "fd" or "pool" needs. The library owns them, and they stay open
+      as long as the storage lives. They travel over a socket (socket.send_fds). The receiver opens
+      handle.with_fds(received).
     """
 
     # In the order of __init__.
@@ -215,19 +227,19 @@ class CudaHandle(Frozen):
         )
 
     def with_fds(self, fds: Iterable[int]) -> Self:
-        """The same with these fds, in the order of the sender's.
+        """Give the same handle with these fds, in the order of the sender's.
 
-        They stay the caller's, who closes them once the handle is open.
+        The caller still owns the fds, and closes them once the handle is open.
         """
         items: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         items["fds"] = tuple(fds)
         return type(self)(**items)
 
     def torch_tuple(self) -> TorchTuple:
-        """(device, memory, nbytes, offset, counter, slot, event, event_required), as PyTorch's
-        _new_shared_cuda takes it.
+        """Give (device, memory, nbytes, offset, counter, slot, event, event_required), as PyTorch's
+        `_new_shared_cuda` takes it.
 
-        The uuid is not in it: both processes must number their devices alike.
+        The tuple does not contain the uuid, so both processes must number their devices alike.
         """
         if self.transport not in ("ipc", "none", "auto"):
             raise make(
@@ -252,8 +264,8 @@ class CudaHandle(Frozen):
 
     @classmethod
     def from_torch_tuple(cls, items: tuple[Any, ...], uuid: bytes | None = None) -> Self:
-        """From the eight items that PyTorch's _share_cuda_ gives; uuid: of the device, if it is
-        known.
+        """Make a handle of the eight items that PyTorch's `_share_cuda_` gives. uuid is that of the
+        device, if it is known.
         """
         if not isinstance(items, (tuple, list)):
             raise TypeError(f"PyTorch's items are a tuple, not {type(items).__name__}")
@@ -294,7 +306,9 @@ class CudaHandle(Frozen):
         )
 
     def _cdata(self, memory: Any, fds: Any) -> Any:
-        """memory and fds: C's of self.memory and self.fds, which have to outlive the result."""
+        """Make the C form of the handle. `memory` and `fds` are the C forms of self.memory and
+        self.fds, and must outlive the result.
+        """
         handle = ffi.new("tenon_cuda_handle *")
         handle.struct_size = ffi.sizeof("tenon_cuda_handle")
         handle.device = ordinal(self.device)
@@ -373,16 +387,21 @@ def open_cuda(
 ) -> Storage:
     """Open device memory that Tenon or PyTorch lends.
 
-    What this process already holds comes back as the same storage. What is given to stream from now
-    on waits for the sender's work, on the device; the storage counts as used in that stream, and
-    whoever uses it in another one orders the two, and names it by Storage.record_stream. device:
-    this process's number of the device, whatever the handle says. read_only: the device refuses
-    this process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver
-    opened stays so when its last storage has gone, for the next handle of the same memory, until
-    cuda_collect; for senders that do not free meanwhile what they lent. The memory goes back to the
-    sender after the last reference to the storage, once the streams have passed. other_user:
-    PyTorch's expandable segments are fetched from another user's process, too, with this process's
-    rights.
+    Memory that this process already holds comes back as the same storage. The memory goes back to
+    the sender after the last reference to the storage, once the streams have passed.
+
+    - stream: Work that is given to this stream from now on waits on the device for the sender's
+      work. The storage counts as used in this stream. A caller that uses it in another stream must
+      order the two streams, and record the other one with Storage.record_stream.
+    - device: This process's number of the device. It takes precedence over the handle.
+    - read_only: The device refuses this process's writes. That is possible for handles by "fd" and
+      "fabric".
+    - keep_open: The driver's opening stays when its last storage has gone, for the next handle of
+      the same memory. It ends with cuda_collect, or when many other allocations were opened with
+      keep_open. Use it only with senders that do not free meanwhile the memory that they lent.
+      Memory of a pool is closed in any case.
+    - other_user: Also fetch PyTorch's expandable segments from a process of another user, with this
+      process's rights.
     """
     options = _options()
     if device is not None:
@@ -402,8 +421,8 @@ def open_cuda(
 
 
 def release_cuda_counter(counter: str, slot: int) -> None:
-    """Take a message back that will not be opened, on its receiver's side: CudaHandle's counter and
-    slot. Needs no CUDA.
+    """Tell the sender, in place of the receiver, that a message will not be opened. The arguments
+    are CudaHandle's counter and slot. The call needs no CUDA.
     """
     text = ffi.new("char[]", _counter_text(counter))
     call(lib.tenon_release_cuda_counter, text, unsigned(slot, "slot"))
@@ -420,8 +439,9 @@ def order_stream(storage: Storage, stream: Stream = None) -> None:
 
 
 def cuda_collect() -> int:
-    """Give device memory back that nobody uses any more, and close what was only kept open.
+    """Give back device memory that nobody uses any more, and close the openings that were only kept
+    open.
 
-    Returns how many storages' memory waits on.
+    Returns the number of storages whose memory still waits.
     """
     return int(lib.tenon_cuda_collect())

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class FdHandle(Managed):
-    """How to reach a storage by fd. Owns its fd until close or detach. Everything in bytes."""
+    """How to reach a storage by fd. The handle owns its fd until close or detach. All sizes and
+    offsets are in bytes.
+    """
 
     __slots__ = ()
 
@@ -28,11 +30,11 @@ class FdHandle(Managed):
 
     @property
     def fd(self) -> int:
-        """The fd, close-on-exec; -1 for an empty storage, or once it was detached."""
+        """The fd, which is close-on-exec. It is -1 for an empty storage, and after detach."""
         return int(self._own().fd)
 
     def fileno(self) -> int:
-        """The same, for select and friends."""
+        """The same fd, for select and similar functions."""
         return self.fd
 
     @property
@@ -42,7 +44,7 @@ class FdHandle(Managed):
 
     @property
     def offset(self) -> int:
-        """Where the storage begins in the segment."""
+        """The offset of the storage in the segment."""
         return int(self._own().offset)
 
     @property
@@ -56,7 +58,7 @@ class FdHandle(Managed):
         return int(self._own().segment_nbytes)
 
     def detach(self) -> int:
-        """The fd, which is the caller's from now on."""
+        """Give the fd to the caller, who owns it from now on."""
         own = self._own()
         fd = int(own.fd)
         own.fd = -1
@@ -102,11 +104,13 @@ def open_fd(
     adopt: bool = False,
     allow_unsealed: bool | None = None,
 ) -> Storage:
-    """Open what was lent: an FdHandle, or an fd with the size and offset that came with it.
+    """Open a storage that was lent by fd. The argument is an FdHandle, or an fd with the size and
+    offset that came with it.
 
-    The fd is borrowed; with adopt it is the library's once the call succeeded. allow_unsealed: take
-    memory whose owner can cut it short, so that a later load may be killed (PyTorch's, and named
-    files); None: only under the sharing strategy "file_system".
+    The call borrows the fd. With adopt the library owns it once the call has succeeded.
+    allow_unsealed accepts memory whose owner can cut it short, so that a later load may end in
+    SIGBUS: PyTorch's memory and named files. None accepts it only under the sharing strategy
+    "file_system".
     """
     handle = ffi.new("tenon_fd_handle *")
     if isinstance(fd, FdHandle):

@@ -1,9 +1,10 @@
 """Lending and opening by name.
 
-A name is one of two things in a directory that both sides see. A file, in PyTorch's layout, holds
-one storage; whoever has it open can write it and cut it short, and it lives as long as somebody
-holds it. A socket hands out the sealed memory of a segment, and lives as long as its lender holds
-the storage. What a killed process leaves is removed by the next process that looks, and by sweep.
+A name is a file or a socket in a directory that both processes see. A file, in PyTorch's layout,
+holds one storage. Every process that has the file open can write it and cut it short, and the file
+lives as long as a process holds it. A socket hands out the sealed memory of a segment, and lives as
+long as its lender holds the storage. The names that a killed process leaves are removed by the next
+process that looks, and by sweep.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _MANAGER_ROOM = ffi.sizeof(ffi.typeof("tenon_filename_handle").fields[-2][1].typ
 
 
 def _bytes_of(path: Path, what: str, room: int | None = None) -> bytes:
-    """A C string; with room, one that fits there with its NUL."""
+    """Encode a path as a C string. With `room`, the string and its NUL must fit into so many
+    bytes.
+    """
     data = os.fsencode(path)
     problem = ""
     if b"\0" in data:
@@ -51,12 +54,14 @@ def _text_of(cdata: Any) -> str:
 
 
 class Filename(Frozen):
-    """How a name is made. Without anything: in /dev/shm, "tenon-" and 128 unguessable bits, for
-    this user alone.
+    """How a name is made. The default is a name in /dev/shm of "tenon-" and 128 unguessable bits,
+    for this user alone.
 
-    name: the whole name, without a slash. prefix: what the random bits follow. directory: absolute;
-    PyTorch looks in /dev/shm only. mode: permission bits; 0 means 0o600; 0o644 lets other users
-    read. group: a gid whose members may open it too.
+    - name: The whole name, without a slash.
+    - prefix: The text before the random bits.
+    - directory: An absolute path. PyTorch looks in /dev/shm only.
+    - mode: The permission bits. 0 means 0o600, and 0o644 lets other users read.
+    - group: A gid whose members may open the name too.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -85,13 +90,15 @@ class Filename(Frozen):
 
 
 class FilenameHandle(Frozen):
-    """How to reach a storage by name. A value: it holds nothing, and can be pickled, printed and
-    sent by any means.
+    """How to reach a storage by name. A handle is a plain value: it holds nothing, and it can be
+    pickled, printed and sent by any means.
 
-    name: "/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none. offset
-    and nbytes: where the storage is behind that name, in bytes. manager: the socket of the manager
-    that guards the name; "" if none does. access: "read_only", "writable" or, for an opener,
-    "auto": what the name gives.
+    - name: "/leaf" in /dev/shm, or an absolute path. "" stands for an empty storage, which has no
+      name.
+    - offset and nbytes: The place of the storage behind that name, in bytes.
+    - manager: The socket of the manager that guards the name, or "" if none does.
+    - access: "read_only" or "writable". For an opener also "auto", which takes the access that the
+      name gives.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -114,8 +121,8 @@ class FilenameHandle(Frozen):
         self._set(name=name, nbytes=nbytes, offset=offset, manager=manager, access=access)
 
     def torch_tuple(self) -> tuple[bytes, bytes, int]:
-        """(manager, name, nbytes), as PyTorch's _new_shared_filename_cpu takes it and
-        _share_filename_cpu_ gives it.
+        """Give (manager, name, nbytes), as PyTorch's `_new_shared_filename_cpu` takes it and
+        `_share_filename_cpu_` gives it.
         """
         if self.offset:
             raise make(
@@ -127,7 +134,9 @@ class FilenameHandle(Frozen):
 
     @classmethod
     def from_torch_tuple(cls, manager: bytes, name: bytes, nbytes: int) -> Self:
-        """From what PyTorch's _share_filename_cpu_ gives. Opening it takes allow_unsealed."""
+        """Make a handle of the items that PyTorch's `_share_filename_cpu_` gives. To open it, pass
+        allow_unsealed.
+        """
         leaf = os.fsdecode(name)
         # PyTorch takes a name without its slash too.
         return cls(leaf if leaf.startswith("/") else f"/{leaf}", nbytes, 0, os.fsdecode(manager))
@@ -144,7 +153,7 @@ class FilenameHandle(Frozen):
 
 
 class _Options:
-    """A tenon_filename_options, with the strings that it points to."""
+    """A tenon_filename_options together with the strings to which it points."""
 
     __slots__ = ("_strings", "cdata")
 
@@ -178,7 +187,9 @@ class _Options:
 
 
 def new_storage(nbytes: int, filename: Filename | None) -> int:
-    """See Storage.new_filename. Returns the address, with a reference for the caller."""
+    """See Storage.new_filename. Returns the address of the storage. The caller owns one
+    reference.
+    """
     options = _Options(filename)
     out = ffi.new("tenon_storage **")
     call(lib.tenon_storage_new_filename, options.cdata, unsigned(nbytes, "nbytes"), out)
@@ -231,14 +242,17 @@ def open_filename(
     timeout: float | None = _SECONDS,
     cancel: Cancel | None = None,
 ) -> Storage:
-    """Open what was lent by name: a FilenameHandle, or a name with the size and offset that belong
-    to it.
+    """Open a storage that was lent by name. The argument is a FilenameHandle, or a name with the
+    size and offset that belong to it.
 
-    What this process already holds, by name or by fd, comes back as the same storage.
-    allow_unsealed: take a file, which others can cut short; None: only under the sharing strategy
-    "file_system". other_user: take what belongs to another user. tell_manager: register the name
-    with the handle's manager, if it has one. decref: a message was received, so take its count back
-    (filename_decref). timeout: for the lender behind a socket, or the manager.
+    Memory that this process already holds, by name or by fd, comes back as the same storage.
+
+    - allow_unsealed: Accept a file, which other processes can cut short. None accepts one only
+      under the sharing strategy "file_system".
+    - other_user: Accept a name that belongs to another user.
+    - tell_manager: Register the name with the handle's manager, if it has one.
+    - decref: A message was received, so its count is taken back (filename_decref).
+    - timeout: The seconds to wait for the lender behind a socket, or for the manager.
     """
     if isinstance(name, FilenameHandle):
         if nbytes is not None or offset:
@@ -269,37 +283,42 @@ def open_filename(
 def filename_incref(handle: FilenameHandle) -> None:
     """Count one message in flight about a storage that this process holds.
 
-    The name outlives this process's own references until somebody opens it with decref, or calls
-    filename_decref: as long as this process lives, and for 60 seconds after an orderly exit. What a
-    killed process had in flight goes with it.
+    The name then outlives this process's own references, until another process opens it with decref
+    or calls filename_decref. It lives as long as this process does, and for 60 seconds after an
+    orderly exit. The names that a killed process had in flight disappear with it.
     """
     call(lib.tenon_filename_incref, handle._cdata())
 
 
 def filename_decref(handle: FilenameHandle) -> None:
-    """Take one filename_incref back: the message was received, or will never be.
+    """Take one filename_incref back, because the message was received or will never be.
 
-    Of a name that is gone: nothing.
+    The call does nothing if the name is gone.
     """
     call(lib.tenon_filename_decref, handle._cdata())
 
 
 def filename_unlink(name: str) -> None:
-    """Take a name away. Who has it open keeps the memory; nobody opens it any more. Of a name that
-    is gone: nothing.
+    """Remove a name. A process that has it open keeps the memory, and no process can open it any
+    more. The call does nothing if the name is gone.
 
-    A process of PyTorch's that holds it aborts when it lets go: leave such names to their holders.
+    A PyTorch process that holds the name aborts when it releases the memory. So leave such names to
+    their holders.
     """
     text = ffi.new("char[]", _bytes_of(name, "the name"))
     call(lib.tenon_filename_unlink, text)
 
 
 class Sweep(Frozen):
-    """What a sweep found.
+    """The result of a sweep.
 
-    live: names that somebody holds. in_flight: that nobody holds and a message may be about. dead:
-    that nobody holds; those removed or, in a dry run, to be removed. unsure: other users' and
-    others that could not be looked at; left alone. removed_nbytes: memory of the dead.
+    - live: The number of names that a process holds.
+    - in_flight: The number of names that no process holds and that a message may refer to.
+    - dead: The number of other names that no process holds. They were removed or, in a dry run,
+      would be removed.
+    - unsure: The number of names that could not be examined, such as other users'. They were left
+      alone.
+    - removed_nbytes: The memory of the dead names, in bytes.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -331,12 +350,15 @@ def sweep(
     torch: bool = False,
     min_age: float = 60.0,
 ) -> Sweep:
-    """Remove the names in a directory (/dev/shm) that nobody holds: Tenon's files and sockets and,
-    with torch, PyTorch's files.
+    """Remove the names in a directory (by default /dev/shm) that no process holds: Tenon's files
+    and sockets and, with torch, PyTorch's files.
 
-    The kernel says who holds a file, so a holder in any container, Tenon or PyTorch, is seen.
-    Whoever makes and releases names sweeps a little too: this call is for the rest. dry_run: remove
-    nothing. min_age: seconds; PyTorch's younger files may be in a message and stay.
+    The kernel says which process holds a file, so the sweep sees a holder in any container, whether
+    it runs Tenon or PyTorch. Every process that makes and releases names also sweeps a little. This
+    call removes the rest.
+
+    - dry_run: Remove nothing.
+    - min_age: Seconds. A younger file of PyTorch's may be in a message, and stays.
     """
     if not 0 <= min_age < 1e9:
         raise ValueError(f"min_age {min_age} is not a number of seconds")
@@ -362,11 +384,12 @@ def sweep(
 def manager_start(
     program: Path | None = None, *, timeout: float | None = _SECONDS, cancel: Cancel | None = None
 ) -> str:
-    """The socket of this user's manager, which is started if there is none. Hand it to PyTorch as
-    the first item of its tuple.
+    """Give the path of the socket of this user's manager, which is started if there is none. Pass
+    the path to PyTorch as the first item of its tuple.
 
-    program: the path of tenon-manager; None: TENON_MANAGER of the environment, else the one in this
-    package. It ends by itself when its last client, one of which this process now is, has ended.
+    program is the path of tenon-manager. None means the environment's TENON_MANAGER, or else the
+    program in this package. This process becomes a client of the manager, which ends by itself when
+    its last client has ended.
     """
     path = ffi.NULL if program is None else ffi.new("char[]", _bytes_of(program, "the program"))
     out = ffi.new("char[]", _MANAGER_ROOM)

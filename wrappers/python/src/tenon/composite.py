@@ -1,8 +1,8 @@
-"""Composites: sparse, nested and quantised tensors, which are made of several tensors, and tensors
+"""Composites: sparse, nested and quantised tensors, which consist of several tensors, and tensors
 on meta, which have no memory.
 
 Each part is a tenon.Tensor that can be viewed and lent by itself. A composite travels in a message
-like a tensor.
+as a tensor does.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ PARTS = (
     "zero_points",
 )
 
-# And those that are numbers and tie the parts together.
+# The fields of the struct that are numbers and tie the parts together.
 _NUMBERS = ("axis", "ragged_dim", "quantizer", "coalesced", "scale", "zero_point", "offset")
 
 _TWO_DIMENSIONS = 2
 
 
 def _part(source: Any, mode: Mode = "shared") -> Tensor:
-    """A tensor as it is, what lies in Tenon's memory as a tensor over it, and of all else a copy
-    that can be lent.
+    """Give a tensor over the source. A tensor is returned as it is. An array that lies in Tenon's
+    memory gives a tensor over that memory, and any other source gives a copy that can be lent.
     """
     if isinstance(source, Tensor):
         return source
@@ -73,9 +73,9 @@ def _part(source: Any, mode: Mode = "shared") -> Tensor:
 
 
 class Composite(Managed):
-    """A tensor of several parts. It never changes.
+    """A composite is a tensor of several parts. It never changes.
 
-    It has neither numpy() nor __dlpack__, because no array has its layout: its parts have them.
+    It has neither numpy() nor `__dlpack__`, because no array has its layout. Its parts have both.
     """
 
     __slots__ = ("_parts", "_spec")
@@ -135,13 +135,13 @@ class Composite(Managed):
         return _adopt(out[0])  # type: ignore[return-value]
 
     def _filled(self) -> Any:
-        """The struct of the C library; its pointers live as long as this object."""
+        """The struct of the C library. Its pointers live as long as this object."""
         self._own()
         return self._spec
 
     @property
     def parts(self) -> dict[str, Tensor]:
-        """The tensors that it is made of, by name, as in tenon/composite.h."""
+        """The tensors of which the composite consists, by name, as in tenon/composite.h."""
         spec = self._filled()
         if self._parts is None:
             self._parts = {
@@ -160,42 +160,46 @@ class Composite(Managed):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes. -1 stands for one that can differ from component to component."""
+        """The sizes. -1 stands for a size that can differ from component to component."""
         spec = self._filled()
         return tuple(spec.sizes[0 : spec.ndim]) if spec.ndim else ()
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return int(self._filled().ndim)
 
     @property
     def dtype(self) -> str:
-        """The element type of the values by name; of quantised ones, of the integers that stand for
-        them.
+        """The element type of the values by name. For quantised values it is the type of the stored
+        integers.
         """
         found = self._filled().dtype
         return _dtype.name_of(_dtype.pack(found.code, found.bits, found.lanes))
 
     @property
     def device(self) -> str:
-        """Where the values are: "cpu", "cuda:0" and so on, or "meta"."""
+        """The device of the values: "cpu", "cuda:0" and so on, or "meta"."""
         values = self.parts.get("values")
         return "meta" if values is None else values.device
 
     @property
     def requires_grad(self) -> bool:
-        """Travels with the composite; means nothing to Tenon."""
+        """Whether the composite requires a gradient. The flag travels with it and means nothing to
+        Tenon.
+        """
         return bool(self._filled().flags & lib.TENON_TENSOR_REQUIRES_GRAD)
 
     @property
     def is_parameter(self) -> bool:
-        """Travels with the composite; means nothing to Tenon."""
+        """Whether the composite is a parameter. The flag travels with it and means nothing to
+        Tenon.
+        """
         return bool(self._filled().flags & lib.TENON_TENSOR_IS_PARAMETER)
 
     @property
     def values(self) -> Tensor:
-        """The elements that are stored."""
+        """The stored elements."""
         return self._named("values")
 
     def _named(self, name: str) -> Tensor:
@@ -205,12 +209,12 @@ class Composite(Managed):
         return found
 
     def check(self) -> Self:
-        """The same composite, after its indices, offsets and component sizes were held against its
-        sizes: Corrupt if one is wrong.
+        """Check the indices, offsets and component sizes against the sizes of the composite, and
+        give the checked composite. Raises Corrupt if one of them is wrong.
 
-        Frameworks do not check what they are given. A part that another process could still change
-        is copied first, and the result has the copy. to_scipy and tenon.torch.to_torch call it,
-        unless told to trust the sender. It reads each number once.
+        Frameworks do not check these numbers. A part that another process could still change is
+        copied first, and the result has the copy. to_scipy and tenon.torch.to_torch call this,
+        unless the caller says that the sender is trusted. The check reads each number once.
         """
         own = self._own()
         out = ffi.new("tenon_composite **")
@@ -218,7 +222,7 @@ class Composite(Managed):
         return _adopt(out[0])  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Give the composite back. Parts taken from it stay valid."""
+        """Release the composite. Parts taken from it stay valid."""
         self._spec = self._parts = None
         super().close()
 
@@ -236,7 +240,7 @@ class Composite(Managed):
         )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # The parts are pickled as tensors are: by tenon.multiprocessing, and not without.
+        # The parts are pickled as tensors are: with tenon.multiprocessing, and not without it.
         return rebuild, self._state()
 
     def _state(self) -> tuple[Any, ...]:
@@ -274,7 +278,7 @@ def rebuild(
     dtype: Any,
     fields: dict[str, Any],
 ) -> Composite:
-    """A composite of what _state() gave, which may come from anybody."""
+    """Make a composite from what _state() gave. The arguments may come from an untrusted sender."""
     if not (
         set(parts) <= set(PARTS)
         and all(isinstance(part, Tensor) for part in parts.values())
@@ -289,9 +293,9 @@ def rebuild(
 
 
 class SparseTensor(Composite):
-    """The elements that are not zero, and where they are.
+    """A sparse tensor stores the elements that are not zero, and their indices.
 
-    Arrays that are no tensors are copied in, unless they lie in Tenon's memory.
+    An array that is no tensor is copied, unless it lies in Tenon's memory.
     """
 
     __slots__ = ()
@@ -307,10 +311,11 @@ class SparseTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> SparseTensor:
-        """Make a COO tensor: indices has a row for each sparse dimension and a column for each
+        """Make a COO tensor. indices has a row for each sparse dimension and a column for each
         element.
 
-        coalesced: whether the indices are sorted and different; None: not known.
+        coalesced says whether the indices are sorted and distinct. None means that this is not
+        known.
         """
         return cls._make(
             "sparse_coo",
@@ -384,7 +389,9 @@ class SparseTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> SparseTensor:
-        """Make a BSR tensor: values has two block dimensions behind that of the elements."""
+        """Make a BSR tensor. values has two block dimensions after the dimension of the
+        elements.
+        """
         return cls._compressed(
             "sparse_bsr", crow_indices, col_indices, values, shape, requires_grad, is_parameter
         )
@@ -400,14 +407,16 @@ class SparseTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> SparseTensor:
-        """Make a BSC tensor: values has two block dimensions behind that of the elements."""
+        """Make a BSC tensor. values has two block dimensions after the dimension of the
+        elements.
+        """
         return cls._compressed(
             "sparse_bsc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter
         )
 
     @classmethod
     def from_scipy(cls, array: Any, *, mode: Mode = "shared") -> SparseTensor:
-        """Make one of a sparse array of scipy's: coo, csr, csc or bsr.
+        """Make a sparse tensor of one of scipy's sparse arrays, in the format coo, csr, csc or bsr.
 
         Arrays that do not lie in Tenon's memory are copied into storages of this mode.
         """
@@ -430,7 +439,7 @@ class SparseTensor(Composite):
                 "a sparse array of scipy's in format coo, csr, csc or bsr, not"
                 f" {kind or type(array).__name__}: use its asformat()"
             )
-        # scipy wants neither, and what is not sorted is no tensor of PyTorch's.
+        # scipy allows unsorted and duplicate indices, and PyTorch allows neither.
         if not array.has_canonical_format:
             array = array.copy()
             array.sum_duplicates()
@@ -441,27 +450,30 @@ class SparseTensor(Composite):
 
     @property
     def indices(self) -> Tensor:
-        """Of COO the indices of the elements, of CSR and BSR the row pointers, of CSC and BSC the
-        column pointers.
+        """The indices of the elements in a COO tensor, the row pointers in CSR and BSR, and the
+        column pointers in CSC and BSC.
         """
         return self._named("indices")
 
     @property
     def plain_indices(self) -> Tensor:
-        """Of CSR and BSR the column indices, of CSC and BSC the row indices."""
+        """The column indices in a CSR or BSR tensor, and the row indices in CSC and BSC."""
         return self._named("plain_indices")
 
     @property
     def is_coalesced(self) -> bool | None:
-        """Of COO whether the indices are sorted and different; None if it is not known."""
+        """Whether the indices of a COO tensor are sorted and distinct, or None if that is not
+        known.
+        """
         return COALESCED_WORDS[self._filled().coalesced]
 
     def to_scipy(self, *, trusted: bool = False) -> Any:
-        """A scipy.sparse array over the same values: coo_array, csr_array, csc_array or bsr_array.
+        """Give a scipy.sparse array over the same values: coo_array, csr_array, csc_array or
+        bsr_array.
 
         The indices are checked first, and those that another process can still change are copied.
-        With trusted they are taken as they are: a wrong index lets scipy read memory that is not
-        the tensor's.
+        With trusted they are neither checked nor copied: a wrong index then lets scipy read memory
+        outside the tensor.
         """
         import scipy.sparse
 
@@ -493,7 +505,9 @@ class SparseTensor(Composite):
 
 
 class JaggedTensor(Composite):
-    """Components that differ in one dimension, one after another in `values`."""
+    """A jagged tensor has components that differ in one dimension. They lie one after another in
+    `values`.
+    """
 
     __slots__ = ()
 
@@ -508,10 +522,11 @@ class JaggedTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> JaggedTensor:
-        """Make one. offsets: where each component begins along dimension ragged_dim - 1 of values,
-        and where the last one ends.
+        """Make a jagged tensor. Along dimension `ragged_dim - 1` of values, offsets says where each
+        component begins, and where the last one ends.
 
-        lengths: of each component, if there are gaps between them.
+        lengths has the length of each component. It is needed if there are gaps between the
+        components.
         """
         parts = {
             "values": _part(values),
@@ -528,12 +543,16 @@ class JaggedTensor(Composite):
 
     @property
     def offsets(self) -> Tensor:
-        """Where each component begins, and where the last one ends."""
+        """The offset at which each component begins, and the one at which the last component
+        ends.
+        """
         return self._named("offsets")
 
     @property
     def lengths(self) -> Tensor | None:
-        """The length of each component; None if each ends where the next one begins."""
+        """The length of each component, or None if each component ends where the next one
+        begins.
+        """
         return self.parts.get("lengths")
 
     @property
@@ -543,7 +562,7 @@ class JaggedTensor(Composite):
 
 
 class NestedTensor(Composite):
-    """Components of any sizes in one buffer."""
+    """A nested tensor has components of any sizes in one buffer."""
 
     __slots__ = ()
 
@@ -558,8 +577,8 @@ class NestedTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> NestedTensor:
-        """Make one over a buffer of one dimension: a row of sizes and of strides for each
-        component, and where it begins.
+        """Make a nested tensor over a buffer of one dimension. Each component has a row of sizes, a
+        row of strides, and an offset at which it begins.
         """
         parts: dict[str, Tensor | None] = {
             "values": _part(values),
@@ -571,23 +590,23 @@ class NestedTensor(Composite):
 
     @property
     def component_sizes(self) -> Tensor:
-        """Components by dimensions."""
+        """The sizes, with a row for each component and a column for each dimension."""
         return self._named("component_sizes")
 
     @property
     def component_strides(self) -> Tensor:
-        """Components by dimensions."""
+        """The strides, with a row for each component and a column for each dimension."""
         return self._named("component_strides")
 
     @property
     def offsets(self) -> Tensor:
-        """Where each component begins in the values."""
+        """The offset at which each component begins in the values."""
         return self._named("offsets")
 
 
 class QuantizedTensor(Composite):
-    """Integers that stand for numbers: (integer - zero_point) * scale, for the tensor as a whole or
-    for each channel.
+    """A quantised tensor stores integers that stand for numbers: (integer - zero_point) * scale.
+    One scale holds for the whole tensor, or for each channel.
     """
 
     __slots__ = ()
@@ -602,7 +621,7 @@ class QuantizedTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> QuantizedTensor:
-        """Make one of int8, uint8, int32, uint4 or uint2 with one scale."""
+        """Make a quantised tensor of int8, uint8, int32, uint4 or uint2 with one scale."""
         return cls._make(
             "quantized",
             {"values": _part(values)},
@@ -624,8 +643,8 @@ class QuantizedTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> QuantizedTensor:
-        """Make one with a float64 scale and an int64 zero point for each index of one axis; both
-        float32: with float parameters.
+        """Make a quantised tensor with a float64 scale and an int64 zero point for each index of
+        one axis. If both are float32, the tensor has float parameters.
         """
         scales, zero_points = _part(scales), _part(zero_points)
         with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
@@ -640,27 +659,27 @@ class QuantizedTensor(Composite):
 
     @property
     def quantizer(self) -> str:
-        """How the integers stand for numbers, such as "per_tensor_affine"."""
+        """The rule by which the integers stand for numbers, such as "per_tensor_affine"."""
         return QUANTIZER_NAMES[self._filled().quantizer]
 
     @property
     def scale(self) -> float:
-        """Of a tensor quantised as a whole."""
+        """The scale of a tensor that is quantised as a whole."""
         return float(self._filled().scale)
 
     @property
     def zero_point(self) -> int:
-        """Of a tensor quantised as a whole."""
+        """The zero point of a tensor that is quantised as a whole."""
         return int(self._filled().zero_point)
 
     @property
     def scales(self) -> Tensor | None:
-        """For each channel; None of a tensor quantised as a whole."""
+        """The scale of each channel, or None for a tensor that is quantised as a whole."""
         return self.parts.get("scales")
 
     @property
     def zero_points(self) -> Tensor | None:
-        """For each channel; None of a tensor quantised as a whole."""
+        """The zero point of each channel, or None for a tensor that is quantised as a whole."""
         return self.parts.get("zero_points")
 
     @property
@@ -670,7 +689,7 @@ class QuantizedTensor(Composite):
 
 
 class MetaTensor(Composite):
-    """Sizes and an element type without memory."""
+    """A meta tensor has sizes and an element type, and no memory."""
 
     __slots__ = ()
 
@@ -685,7 +704,9 @@ class MetaTensor(Composite):
         requires_grad: bool = False,
         is_parameter: bool = False,
     ) -> MetaTensor:
-        """Make one. Strides and offset count elements; without strides it is contiguous."""
+        """Make a meta tensor. Strides and offset count elements. Without strides the tensor is
+        contiguous.
+        """
         steps = packed(numbers(shape)) if strides is None else strides
         return cls._make(
             "meta",
@@ -700,13 +721,13 @@ class MetaTensor(Composite):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """In elements."""
+        """The strides in elements."""
         spec = self._filled()
         return tuple(spec.strides[0 : spec.ndim]) if spec.ndim else ()
 
     @property
     def offset(self) -> int:
-        """In elements, from the start of a storage that is not there."""
+        """The offset in elements, from the start of a storage that does not exist."""
         return int(self._filled().offset)
 
 
@@ -719,7 +740,7 @@ _CLASSES: dict[int, type[Composite]] = {
 
 
 def _adopt(pointer: Any) -> Composite:
-    """An object of the class of its layout, which has this reference."""
+    """Make an object of the class of the pointer's layout. The object owns this reference."""
     own = ffi.gc(pointer, lib.tenon_composite_release)
     spec = ffi.new("tenon_composite_spec *")
     spec.struct_size = ffi.sizeof("tenon_composite_spec")
@@ -731,5 +752,5 @@ def _adopt(pointer: Any) -> Composite:
 
 
 def borrowed(pointer: Any) -> Composite:
-    """An object with a reference of its own."""
+    """Make an object that takes a reference of its own."""
     return _adopt(lib.tenon_composite_retain(pointer))

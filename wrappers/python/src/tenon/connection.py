@@ -1,4 +1,4 @@
-"""Connections: messages over a Unix socket that the user brings."""
+"""Connections: they carry messages over a Unix socket that the user provides."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Peer(Frozen):
-    """Who is at the other end of a connection, as the kernel told it when the socket was connected;
-    for a socketpair, who made it.
+    """The process at the other end of a connection, as the kernel recorded it when the socket was
+    connected. For a socketpair it is the process that made the pair.
 
-    pid: 0 of a pid namespace that this process does not see; the pid can be another process's by
-    now. uid, gid: effective ones.
+    pid is 0 if the peer is in a pid namespace that this process does not see. By now the pid may
+    belong to another process. uid and gid are the effective ones.
     """
 
     __slots__ = ("pid", "uid", "gid")  # noqa: RUF023 (the order of __init__)
@@ -43,7 +43,7 @@ class Peer(Frozen):
 
 
 class Connection(Managed):
-    """One end of a connected AF_UNIX socket (stream or seqpacket).
+    """A connection is one end of a connected AF_UNIX socket (stream or seqpacket).
 
     The other end must be a connection too.
     """
@@ -71,25 +71,31 @@ class Connection(Managed):
         cuda_keep_open: bool = False,
         on_lender_gone: LenderGone = "keep",
     ) -> None:
-        """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it
-        is closed with the connection.
+        """Make a connection on a socket. The caller closes the socket afterwards. With adopt the
+        connection closes it.
 
-        The options from access to allow_unsealed say how to open what is received. A limit of 0 is
-        the library's default. allow_unsealed: take memory that its owner can cut short, so that a
-        later load may be killed: PyTorch's (tenon.torch.from_torch) and named files. None: if this
-        process's sharing strategy is "file_system" now; else only named files that Tenon made,
-        which a process of that strategy sends, and only of a peer of this process's user or root,
-        who could end this process anyway. max_segments and max_mapped_nbytes: how many segments the
-        peer may have open here, and how much address space they may take. same_user:
-        PermissionDenied if the peer is neither of this process's user nor root. group: the same,
-        but members of that gid are let in too. By default any peer is good: whoever made the socket
-        has decided. cuda_let_write: send read-only storages on a CUDA device too, though their
-        receiver can write them; else that is PermissionDenied. cuda_keep_open: as open_cuda's
-        keep_open, for device memory that is received. on_lender_gone: what happens to received
-        memory when nobody holds the other end of the socket any more. "keep": it stays valid.
-        "drop": each later access raises PeerGone, and so does recv. Arrays and buffers that are out
-        stay valid until they go, which unmaps the memory. Memory of a CUDA device is closed as soon
-        as the streams that use it have passed.
+        The options from access to allow_unsealed say how to open received memory. A limit of 0 is
+        the library's default.
+
+        - allow_unsealed: Accept memory that its owner can cut short, so that a later load may end
+          in SIGBUS: PyTorch's memory (tenon.torch.from_torch) and named files. None accepts it if
+          this process's sharing strategy is "file_system" now. Under the other strategy None
+          accepts only named files that Tenon made, which a process of the strategy "file_system"
+          sends, and only from a peer of this process's user or root, who could end this process
+          anyway.
+        - max_segments and max_mapped_nbytes: How many segments the peer may have open here, and how
+          much address space they may take.
+        - same_user: Raise PermissionDenied if the peer runs neither as this process's user nor as
+          root. By default every peer is accepted, because the maker of the socket has decided.
+        - group: As same_user, but also accept members of this gid.
+        - cuda_let_write: Also send read-only storages on a CUDA device, although their receiver can
+          write them. Without it such a send raises PermissionDenied.
+        - cuda_keep_open: As open_cuda's keep_open, for received device memory.
+        - on_lender_gone: What happens to received memory when nobody holds the other end of the
+          socket any more. With "keep" it stays valid. With "drop" each later access raises
+          PeerGone, and so does recv. Existing arrays and buffers stay valid, and the memory is
+          unmapped when they go. Memory of a CUDA device is closed as soon as the streams that use
+          it have passed.
         """
         self._cdata = self._socket = None
         self._streams = {}
@@ -130,46 +136,46 @@ class Connection(Managed):
                 self._socket = socket
 
     def close(self) -> None:
-        """Give the connection back.
+        """Release the connection.
 
-        What was received stays valid. A call that runs in another thread ends first.
+        Received tensors stay valid. A call that runs in another thread ends first.
         """
         super().close()
         self._socket = None
 
     def fileno(self) -> int:
-        """The fd to poll. When it is readable, call recv(timeout=0) until WouldBlock."""
+        """The fd to poll. When it is readable, call recv(timeout=0) until it raises WouldBlock."""
         return int(lib.tenon_connection_fd(self._own()))
 
     def gone_fileno(self) -> int:
-        """An fd that is readable once the lender is gone, for select or an event loop; with
-        on_lender_gone="drop", after the drop.
+        """An fd for select or an event loop, which becomes readable once the lender is gone. With
+        on_lender_gone="drop" it does so after the drop.
 
-        It stays the connection's. Do not read from it.
+        The connection owns the fd. Do not read from it.
         """
         out = ffi.new("int *")
         call(lib.tenon_connection_gone_fd, self._own(), out)
         return int(out[0])
 
     def peer(self) -> Peer:
-        """Who is at the other end."""
+        """The process at the other end."""
         out = ffi.new("tenon_peer *")
         out.struct_size = ffi.sizeof("tenon_peer")
         call(lib.tenon_connection_peer, self._own(), out)
         return Peer(out.pid, out.uid, out.gid)
 
     def set_stream(self, device: SupportsIndex, stream: Stream = None) -> None:
-        """Name the stream in which memory of a CUDA device is used here; without this call it is
-        the default one.
+        """Set the stream in which this process uses the memory of a CUDA device. Until then that is
+        the default stream.
 
-        A stream is what share_cuda takes. What was given to it before a send is done before work of
-        the receiver's begins; what is given to it after a receive waits for the sender's, and what
-        was received counts as used in it. It has to be there until the connection is closed, and
-        what was received meanwhile has gone; an object is kept by this one, closed or not, until
-        another stream is named.
+        A stream is anything that share_cuda takes. Work that was given to the stream before a send
+        is done before the receiver's work begins. Work that is given to it after a receive waits
+        for the sender's work, and the received memory counts as used in it. The stream must exist
+        until the connection is closed and the memory received meanwhile has gone. The connection,
+        closed or not, keeps a stream object until another stream is set.
         """
         number = ordinal(device)
-        # First the library, which until then gives its work to the older one.
+        # The library comes first, because it gives work to the older stream until this call.
         call(lib.tenon_connection_set_stream, self._own(), number, stream_pointer(stream))
         self._streams[number] = stream
 
@@ -182,12 +188,12 @@ class Connection(Managed):
         timeout: float | None = None,
         cancel: Cancel | None = None,
     ) -> None:
-        """Send tensors (a list, one, or a dict by name), or a Message, as one message; delivered
-        whole and in order.
+        """Send tensors (a list, a single one, or a dict by name), or a Message, as one message.
+        Messages are delivered whole and in order.
 
-        When the wait ends first (Timeout, WouldBlock, Cancelled, Ctrl-C) the message may be half
-        sent and the connection keeps it: go on with flush, or by sending the same Message object.
-        Seconds; None waits for ever.
+        The timeout is in seconds, and None waits for ever. When the wait ends early (Timeout,
+        WouldBlock, Cancelled, Ctrl-C) the message may be half sent, and the connection keeps it. To
+        resume, call flush, or send the same Message object again.
         """
         if isinstance(tensors, Message):
             if names is not None or bytes(user_bytes):
@@ -199,14 +205,15 @@ class Connection(Managed):
         run(lambda wait, error: lib.tenon_send(own, what, wait, error), timeout, cancel)
 
     def flush(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> None:
-        """Finish what an earlier send left half sent."""
+        """Finish a message that an earlier send left half sent."""
         own = self._own()
         run(lambda wait, error: lib.tenon_send(own, ffi.NULL, wait, error), timeout, cancel)
 
     def recv(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> Message:
         """Receive the next message.
 
-        When the wait ends first nothing is lost: call again. Seconds; None waits for ever.
+        The timeout is in seconds, and None waits for ever. When the wait ends early nothing is
+        lost: call recv again.
         """
         own = self._own()
         return Message._arrive(
@@ -221,10 +228,10 @@ class Connection(Managed):
         timeout: float | None = None,
         cancel: Cancel | None = None,
     ) -> None:
-        """Send an object as one message: its pickle, and the storages of its tensors, which are
-        lent.
+        """Send an object as one message. The message contains its pickle and lends the storages of
+        its tensors.
 
-        Private torch memory moves to shared memory. importer: as in tenon.pickle.dumps.
+        Private torch memory moves to shared memory. importer is as in tenon.pickle.dumps.
         """
         from tenon.pickle import message_of
 
@@ -239,13 +246,13 @@ class Connection(Managed):
         timeout: float | None = None,
         cancel: Cancel | None = None,
     ) -> Any:
-        """Receive the object of the next message, which send_object sent. Its tensors lie in what
-        the sender lent.
+        """Receive the object of the next message, which send_object sent. Its tensors lie in the
+        memory that the sender lent.
 
-        allow: the classes and functions that the sender may name; without any, an object is made of
-        dicts, lists, tuples, sets, numbers, text, bytes and tensors. None allows all, which lets
-        the sender run code here. PermissionDenied names what is not allowed, and Corrupt says that
-        the message carries no object. The message is gone then.
+        allow lists the classes and functions that the sender may name. Without it an object may
+        consist of dicts, lists, tuples, sets, numbers, text, bytes and tensors. None allows every
+        name, which lets the sender run code here. PermissionDenied names the forbidden name, and
+        Corrupt says that the message carries no object. In both cases the message is lost.
         """
         from tenon.pickle import names_of, object_of
 
@@ -262,7 +269,7 @@ class Connection(Managed):
 
 
 def pair() -> tuple[Connection, Connection]:
-    """Two connections to each other: one for this process, one for a child."""
+    """Make two connections to each other: one for this process, one for a child."""
     import socket
 
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,4 +1,4 @@
-"""Arenas of device memory: one allocation, and so one handle, for many storages."""
+"""Arenas of device memory: many storages share one allocation, and so one handle."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 
 class CudaArenaStats(Frozen):
-    """What an arena on a device holds, all of one moment.
+    """The figures of an arena on a device, all of one moment.
 
-    device: this process's number of it. transport: how the arena is lent. bytes_capacity: what it
-    can hold. bytes_used: in storages, or kept by a stream or a receiver, and blocks_used: how many
-    blocks that is. bytes_free: nobody's; bytes_largest_free: the longest piece of them. bytes_peak:
-    the most that was used at once.
+    - device: This process's number of the device.
+    - transport: How the arena is lent.
+    - bytes_capacity: The size of the arena.
+    - bytes_used and blocks_used: The bytes and blocks in storages, or kept by a stream or a
+      receiver.
+    - bytes_free: The bytes that nobody uses.
+    - bytes_largest_free: The longest piece of the free bytes.
+    - bytes_peak: The most bytes that were used at once.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -52,11 +56,12 @@ class CudaArenaStats(Frozen):
 
 
 class CudaArena(Managed):
-    """One allocation on a device, which whoever receives its storages opens once, be it over a
-    Connection, by share_cuda or in PyTorch.
+    """A CUDA arena is one allocation on a device. A receiver of its storages opens the allocation
+    once, whether over a Connection, by share_cuda or in PyTorch.
 
-    Closing it gives this reference back: its storages live on, and its memory goes with the last of
-    them and the last who keeps it. Who is lent one byte of it can read and write all of it.
+    close() releases this reference. The storages of the arena live on. The memory goes when the
+    last storage and the last receiver have let it go. A process that is lent one byte of the arena
+    can read and write all of it.
     """
 
     __slots__ = ()
@@ -70,9 +75,11 @@ class CudaArena(Managed):
     ) -> None:
         """Make an arena.
 
-        capacity_nbytes: all of it is taken at once; rounded up to what the device gives. device:
-        this process's number of it. transport: how it is to be lent; "auto" is "ipc" where the
-        device has it, for PyTorch opens that, else "fd".
+        - capacity_nbytes: The size, which is taken at once. The size is rounded up to the device's
+          granularity.
+        - device: This process's number of the device.
+        - transport: How the arena will be lent. "auto" is "ipc", which PyTorch can open, where the
+          device has it, and else "fd".
         """
         self._cdata = None
         options = ffi.new("tenon_cuda_arena_options *")
@@ -87,12 +94,13 @@ class CudaArena(Managed):
     def allocate(
         self, nbytes: int, *, timeout: float | None = 0, cancel: Cancel | None = None
     ) -> Storage:
-        """A storage in it whose bytes are what they happen to be.
+        """Make a storage in the arena. Its bytes are not initialised.
 
-        A full arena raises ResourceExhausted, whose details["holders"] says who holds what was
-        lent. timeout: seconds to wait for blocks to come back, after which it is Timeout; None
-        waits for ever. A block is free when its storage has gone, the streams in which it was used
-        have passed, and every receiver has let go or was killed.
+        A full arena raises ResourceExhausted, whose details["holders"] says which processes hold
+        the memory that was lent. timeout is the seconds to wait for blocks to come back, after
+        which the call raises Timeout. None waits for ever. A block is free when its storage has
+        gone, the streams in which it was used have passed, and every receiver has let go or was
+        killed.
         """
         own, size = self._own(), unsigned(nbytes, "nbytes")
         out = ffi.new("tenon_storage **")
@@ -104,7 +112,9 @@ class CudaArena(Managed):
         return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
 
     def stats(self) -> CudaArenaStats:
-        """What it holds, now. Looks for what was given back first."""
+        """The arena's figures at this moment. The call first collects the blocks that were given
+        back.
+        """
         out = ffi.new("tenon_cuda_arena_stats *")
         out.struct_size = ffi.sizeof("tenon_cuda_arena_stats")
         call(lib.tenon_cuda_arena_stats_get, self._own(), out)

@@ -1,10 +1,10 @@
-"""Events: marks in CUDA streams, by which streams of this process and of others, and the host, wait
-for each other.
+"""Events: marks in CUDA streams. Streams of this and of other processes, and the host, wait for
+each other by them.
 
-An event is complete when all that was given to the stream before the mark has passed. It is of its
-device's primary context, which CUDA's runtime uses and so every framework. A stream is what
-share_cuda takes. In a child of fork of a process that used CUDA an event can be closed, and
-everything else is Unsupported.
+An event is complete when all work that was given to the stream before the mark has passed. It
+belongs to its device's primary context, which CUDA's runtime and so every framework uses. A stream
+is anything that share_cuda takes. In a forked child of a process that used CUDA an event can be
+closed; every other call raises Unsupported.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def _options(device: SupportsIndex, flags: int) -> Any:
 
 
 class CudaEvent(Managed):
-    """A mark in a CUDA stream.
+    """An event is a mark in a CUDA stream.
 
-    An interprocess event can go into a multiprocessing Queue or Pipe: what comes out means the same
-    mark. It is opened on the device of the same number. Keep it here until all receivers have let
-    go.
+    An interprocess event can go into a multiprocessing Queue or Pipe. The event that comes out
+    means the same mark, on the device of the same number. Keep the event here until all receivers
+    have let go.
     """
 
     __slots__ = ("_device",)
@@ -47,10 +47,10 @@ class CudaEvent(Managed):
     _device: int
 
     def __init__(self, *, device: SupportsIndex = 0, interprocess: bool = False) -> None:
-        """Make an event, which is complete until it is recorded.
+        """Make an event, which counts as complete until it is recorded.
 
-        device: this process's number of it. interprocess: it has an ipc_handle. Events measure no
-        time: what does cannot leave its process.
+        device is this process's number of the device. With interprocess the event has an
+        ipc_handle. Events measure no time, because CUDA's timing events cannot leave their process.
         """
         self._cdata = None
         self._device = ordinal(device)
@@ -64,11 +64,12 @@ class CudaEvent(Managed):
 
     @classmethod
     def from_ipc_handle(cls, handle: bytes, device: SupportsIndex = 0) -> Self:
-        """Open another process's event: both then mean the same mark, whichever of them records it.
+        """Open another process's event. Both events then mean the same mark, whichever process
+        records it.
 
-        handle: 64 bytes, of CudaEvent.ipc_handle or of PyTorch's torch.cuda.Event. device: where it
-        was made, in this process's numbering. The process that made it cannot open it, and has to
-        keep it until all others have let go.
+        handle is the 64 bytes of CudaEvent.ipc_handle or of PyTorch's torch.cuda.Event. device is
+        the one on which the event was made, in this process's numbering. The process that made the
+        event cannot open it, and must keep it until all others have let go.
         """
         self = cls.__new__(cls)
         self._cdata = None
@@ -85,21 +86,21 @@ class CudaEvent(Managed):
         return self
 
     def record(self, stream: Stream = None) -> None:
-        """Mark what was given to the stream until now; an older mark is forgotten.
+        """Mark the work that was given to the stream so far. This forgets an older mark.
 
-        The stream is of the event's device.
+        The stream must belong to the event's device.
         """
         call(lib.tenon_cuda_event_record, self._own(), stream_pointer(stream))
 
     def wait(self, stream: Stream = None) -> None:
-        """Let what is given to the stream from now on wait for the mark that was recorded last.
+        """Let later work in the stream wait for the mark that was recorded last.
 
         The host does not wait.
         """
         call(lib.tenon_cuda_event_wait, self._own(), stream_pointer(stream))
 
     def query(self) -> bool:
-        """Whether the event is complete. One that nobody recorded is."""
+        """Whether the event is complete. An event that was never recorded is."""
         out = ffi.new("int *")
         call(lib.tenon_cuda_event_query, self._own(), out)
         return bool(out[0])
@@ -107,13 +108,14 @@ class CudaEvent(Managed):
     def synchronize(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> None:
         """Wait here until the event is complete.
 
-        Seconds; 0 raises WouldBlock if it is not; None waits for ever. Ctrl-C ends it.
+        timeout is in seconds. 0 raises WouldBlock if the event is not complete, and None waits for
+        ever. Ctrl-C ends the wait.
         """
         own = self._own()
         run(lambda wait, error: lib.tenon_cuda_event_synchronize(own, wait, error), timeout, cancel)
 
     def ipc_handle(self) -> bytes:
-        """The 64 bytes by which other processes open the event, the same each time."""
+        """The 64 bytes by which other processes open the event. They are the same each time."""
         out = ffi.new("uint8_t[]", EVENT_NBYTES)
         call(lib.tenon_cuda_event_ipc_handle, self._own(), out)
         return bytes(ffi.buffer(out))

@@ -1,8 +1,8 @@
 """Deposits: messages for receivers that are not known yet, such as the readers of a queue.
 
-A lender deposits a message and gets a ticket, which is bytes. Whoever fetches the ticket first has
-the message, under leases. Lender and receiver are processes of one user that see the same /dev/shm.
-The bytes are in docs/format/deposit.md.
+A lender deposits a message and gets a ticket, which is bytes. The first process that fetches the
+ticket receives the message, under leases. Lender and receiver are processes of one user that see
+the same /dev/shm. docs/format/deposit.md describes the bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def deposit(message: Message | Iterable[Tensor]) -> bytes:
     """Deposit a message and give its ticket. The message and its tensors may be released
     afterwards.
 
-    Until the message is fetched this process keeps it, or until withdraw.
+    This process keeps the message until it is fetched or withdrawn.
     """
     what = message if isinstance(message, Message) else Message(message)
     out = ffi.new("tenon_ticket **")
@@ -44,9 +44,9 @@ def deposit(message: Message | Iterable[Tensor]) -> bytes:
 
 
 def withdraw(ticket: Buffer) -> bool:
-    """Take back a message of this process that nobody has fetched.
+    """Withdraw a message of this process that nobody has fetched.
 
-    False: it was fetched or withdrawn before.
+    Returns False if it was fetched or withdrawn before.
     """
     withdrawn = ffi.new("int *")
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
@@ -55,12 +55,12 @@ def withdraw(ticket: Buffer) -> bool:
 
 
 def watch(ticket: Buffer, fd: int, *, seconds: float = 0.0) -> None:
-    """Take a message of this process back so long after fd has hung up, if nobody has fetched it by
-    then.
+    """Withdraw a message of this process `seconds` after fd has hung up, if nobody has fetched it
+    by then.
 
     The fd is the end of a pipe whose other end travels with the ticket. So it hangs up when the
-    message is read, and when its carrier goes with the message unread. It belongs to Tenon once
-    this has returned.
+    message is read, and when its carrier goes with the message unread. Tenon owns the fd once the
+    call has returned.
     """
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         call(lib.tenon_ticket_watch, source, view.nbytes, fd, int(seconds * 1e9))
@@ -76,15 +76,16 @@ def fetch(
 ) -> Message:
     """Fetch the message of a ticket.
 
-    Seconds; None waits for ever for a lender that does not answer. A wait that ends first leaves
-    the message where it is. NotFound: it was fetched before, or withdrawn. PeerGone: the lender is
-    gone, and this process had not met it.
+    timeout is the seconds to wait for a lender that does not answer. None waits for ever. A wait
+    that ends early leaves the message at the lender. NotFound means that the message was fetched
+    before, or withdrawn. PeerGone means that the lender is gone, and that this process had not met
+    it.
     """
     from tenon.by_fd import open_options
 
     options = open_options(access, open_flags(False, False, False, allow_unsealed))
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
-        # Whole: each piece would ask the lender anew.
+        # The wait is whole, because each slice of a wait would ask the lender again.
         return Message._arrive(
             lambda wait, out, error: lib.tenon_message_fetch(
                 source, view.nbytes, options, wait, out, error
@@ -100,11 +101,12 @@ def _release_storage(out: Any) -> None:
 
 
 class DepositStats(Frozen):
-    """What of this process waits to be fetched, all of one moment.
+    """The deposits of this process that wait to be fetched, all of one moment.
 
-    messages: those that nobody has fetched. segments: those for which receivers may ask; 0 if there
-    is no message. expired: messages that were withdrawn by a limit, or because their carrier was
-    gone, in all.
+    - messages: The number of messages that nobody has fetched.
+    - segments: The number of segments for which receivers may ask. It is 0 if there is no message.
+    - expired: The number of messages, since the start, that were withdrawn by a limit or because
+      their carrier was gone.
     """
 
     __slots__ = ("expired", "messages", "segments")
@@ -118,7 +120,7 @@ class DepositStats(Frozen):
 
 
 def stats() -> DepositStats:
-    """Give the figures of this process's deposits."""
+    """The figures of this process's deposits."""
     out = ffi.new("tenon_deposit_stats *")
     out.struct_size = ffi.sizeof("tenon_deposit_stats")
     call(lib.tenon_deposit_stats_get, out)
@@ -131,12 +133,14 @@ def set_limits(
     max_unfetched_nbytes: int = 0,
     max_unfetched_seconds: float = 0.0,
 ) -> None:
-    """Say what may wait to be fetched, in this process and in those that it forks from now on.
+    """Set the limits for messages that wait to be fetched, in this process and in those that it
+    forks from now on.
 
-    max_unfetched_segments: for how many segments receivers may ask; one more is ResourceExhausted.
-    0: half of the limit of open files. max_unfetched_nbytes, max_unfetched_seconds: beyond them
-    messages are withdrawn, the oldest first, and their receivers get NotFound. 0: no limit. They
-    hold for messages that are deposited from now on.
+    - max_unfetched_segments: For how many segments receivers may ask. One more raises
+      ResourceExhausted. 0 means half of the limit of open files.
+    - max_unfetched_nbytes and max_unfetched_seconds: Messages above these limits are withdrawn, the
+      oldest first, and their receivers get NotFound. 0 means no limit. The limits hold for messages
+      that are deposited from now on.
     """
     limits = ffi.new("tenon_deposit_limits *")
     limits.struct_size = ffi.sizeof("tenon_deposit_limits")
@@ -150,10 +154,11 @@ def hand_over(
     *, seconds: float = 60.0, pidfds: Sequence[int] = (), family: str | None = None
 ) -> int:
     """Hand the messages that nobody has fetched to a keeper process, before this process ends.
-    Gives how many it has.
+    Returns the number of these messages.
 
-    It stays for so long, but only while one of the processes of the pidfds lives, or somebody has a
-    shared lock (flock) on the file named family; with neither it stays for its time.
+    The keeper stays for `seconds` at most, and only while one of the processes of the pidfds lives,
+    or some process has a shared lock (flock) on the file named family. With neither option the
+    keeper stays for the whole time.
     """
     options = ffi.new("tenon_keep_options *")
     options.struct_size = ffi.sizeof("tenon_keep_options")
@@ -168,7 +173,7 @@ def hand_over(
 
 
 class Deposit(Managed):
-    """A message that is deposited in pieces. Closing it takes nothing back."""
+    """A message that is deposited in pieces. close() withdraws nothing."""
 
     __slots__ = ("_record", "_record_nbytes", "head")
 
@@ -179,7 +184,7 @@ class Deposit(Managed):
         self._cdata = ffi.gc(out[0], lib.tenon_deposit_release)
         self._record = ffi.new("uint8_t[]", lib.TENON_DEPOSIT_RECORD_NBYTES)
         self._record_nbytes = ffi.new("size_t *")
-        # What a receiver begins with. It must not leave before all storages are added.
+        # A receiver begins with the head. The head must not be sent before all storages are added.
         self.head = bytes(
             ffi.buffer(
                 lib.tenon_deposit_head(self._cdata, self._record_nbytes), self._record_nbytes[0]
@@ -189,7 +194,7 @@ class Deposit(Managed):
     def add(self, storage: Storage, access: Access = "auto") -> bytes:
         """Add a storage, which the message keeps.
 
-        Gives its record, by which the receiver opens it. One thread at a time.
+        Returns its record, by which the receiver opens it. Only one thread may call this at a time.
         """
         if not isinstance(storage, Storage):
             raise TypeError(f"storage is {type(storage).__name__}, not Storage")
@@ -205,9 +210,9 @@ class Deposit(Managed):
         return bytes(ffi.buffer(self._record, self._record_nbytes[0]))
 
     def withdraw(self) -> bool:
-        """Take the message back if nobody has fetched it.
+        """Withdraw the message if nobody has fetched it.
 
-        False: somebody has, or it was withdrawn.
+        Returns False if it was fetched or withdrawn before.
         """
         return bool(lib.tenon_deposit_withdraw(self._own()))
 
@@ -215,7 +220,7 @@ class Deposit(Managed):
 class Fetched(Managed):
     """A message that is fetched in pieces.
 
-    Closing it gives back what was not opened; storages that were opened stay.
+    close() gives back the storages that were not opened. Opened storages stay valid.
     """
 
     __slots__ = ("_timeout",)
@@ -246,7 +251,9 @@ class Fetched(Managed):
         self._cdata = ffi.gc(out[0], lib.tenon_fetched_release)
 
     def storage(self, record: Buffer) -> Storage:
-        """Open a storage of the message, under its lease. One thread at a time."""
+        """Open a storage of the message, under its lease. Only one thread may call this at a
+        time.
+        """
         own = self._own()
         out = ffi.gc(ffi.new("tenon_storage **"), _release_storage)  # as in Message._arrive
         with memoryview(record) as view, ffi.from_buffer(view) as source:

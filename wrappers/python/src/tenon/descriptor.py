@@ -1,4 +1,6 @@
-"""The portable form of a message: bytes, and the fds that they count on."""
+"""Descriptors: the portable form of a message, which is bytes and the fds to which the bytes
+refer.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
 
 
 class Descriptor(Managed):
-    """Encodes a message, or tensors. Keeps tensors and fds alive until it is closed.
+    """A descriptor encodes a message, or tensors. It keeps the tensors and fds alive until it is
+    closed.
 
-    bytes_only: no fds travel; the opener fetches them from this process, which must live, and hold
-    the descriptor, until then.
+    With bytes_only no fds travel. The opener fetches them from this process, which must live, and
+    keep the descriptor open, until then.
     """
 
     __slots__ = ()
@@ -40,7 +43,7 @@ class Descriptor(Managed):
 
     @property
     def bytes(self) -> bytes:
-        """The bytes to carry."""
+        """The bytes to send."""
         own = self._own()
         size = ffi.new("size_t *")
         data = lib.tenon_descriptor_bytes(own, size)
@@ -48,7 +51,7 @@ class Descriptor(Managed):
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """The fds to carry, in this order; they are the descriptor's, do not close them."""
+        """The fds to send, in this order. The descriptor owns them, so do not close them."""
         own = self._own()
         size = ffi.new("size_t *")
         data = lib.tenon_descriptor_fds(own, size)
@@ -71,11 +74,11 @@ def open_descriptor(
     allow_unsealed: bool | None = None,
     other_user: bool = False,
 ) -> Message:
-    """Open a descriptor that came from another process. The fds are borrowed; with adopt they are
-    the library's on success.
+    """Open a descriptor that came from another process. The call borrows the fds. With adopt the
+    library owns them once the call has succeeded.
 
-    allow_unsealed: as open_fd. other_user: bytes without fds may name a process of another user.
-    Its memory is opened with this process's rights.
+    allow_unsealed is as in open_fd. With other_user, bytes without fds may name a process of
+    another user, whose memory is opened with this process's rights.
     """
     flags = open_flags(private_copy, private_cow, adopt, allow_unsealed)
     if other_user:

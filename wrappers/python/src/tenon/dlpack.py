@@ -1,4 +1,4 @@
-"""Tensors to and from other frameworks in this process."""
+"""Takes tensors of other frameworks in this process by DLPack."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MAX_VERSION = (1, 3)
 
 
 def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
-    """Take a tensor from another framework, without a copy. Its storage is private: copy it with
-    clone to lend it.
+    """Take a tensor from another framework, without a copy. Its storage is private. To lend it,
+    copy it with clone.
 
-    Pinned memory of the host is the CPU's. One on a CUDA device stays there, and its storage can be
-    lent with share_cuda. stream: in which it will be used next. The framework makes that one wait
-    for its own work, and if it is named the storage counts as used in it, as by
-    Storage.record_stream.
+    Pinned memory of the host counts as the CPU's. A tensor on a CUDA device stays there, and its
+    storage can be lent with share_cuda. stream is the one in which the tensor will be used next.
+    The framework makes it wait for its own work. If a stream is given, the storage counts as used
+    in it, as by Storage.record_stream.
     """
     device = source.__dlpack_device__()
     kind = int(device[0])
@@ -53,10 +53,12 @@ def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
 
 
 def take(source: Any, more: dict[str, int]) -> Tensor:
-    """What the framework hands out, as it is. more: what its __dlpack__ is told."""
+    """Take the tensor that the framework hands out, unchanged. `more` has the arguments for its
+    `__dlpack__`.
+    """
     if not more:
-        # The table of DLPack 1.3, if the framework has it. PyTorch's does not look whether
-        # gradients would be lost.
+        # Use the table of DLPack 1.3, if the framework has it. PyTorch's table does not check
+        # whether gradients would be lost.
         exchange = getattr(type(source), "__dlpack_c_exchange_api__", None)
         if exchange is not None and not getattr(source, "requires_grad", False):
             tensor = Tensor._from_exchange(exchange, source)
@@ -65,6 +67,6 @@ def take(source: Any, more: dict[str, int]) -> Tensor:
     try:
         capsule = source.__dlpack__(max_version=MAX_VERSION, **more)
     except TypeError:
-        # A framework from before DLPack 1.0.
+        # The framework is older than DLPack 1.0.
         capsule = source.__dlpack__(**more)
     return Tensor._from_dlpack(capsule)

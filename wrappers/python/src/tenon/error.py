@@ -1,6 +1,7 @@
-"""Errors of the C library as exceptions that are also the built-in kind.
+"""Errors of the C library as exceptions. Most of them are also the built-in exception of their
+kind.
 
-One function maps codes: from_status.
+from_status is the one function that maps status codes to exceptions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class TenonError(Exception):
-    """Why a call failed. Those of its kinds that are an OSError too have errno set."""
+    """The base class of all errors of this package. An error that is also an OSError has errno
+    set.
+    """
 
     code: str = "INTERNAL"
     """The name of the status code, such as "RESOURCE_EXHAUSTED"."""
@@ -43,40 +46,42 @@ class TenonError(Exception):
 
 
 class InvalidArgument(TenonError, ValueError):
-    """The call is wrong whatever the state of the machine."""
+    """The call is wrong, whatever the state of the machine."""
 
 
 class PermissionDenied(TenonError, PermissionError):
-    """The object does not allow it: ask for other access, or another mode at birth."""
+    """The object does not allow the operation. Ask for other access, or choose another mode at
+    birth.
+    """
 
 
 class NotFound(TenonError, FileNotFoundError):
-    """No such object (any more)."""
+    """The object does not exist, or no longer exists."""
 
 
 class Corrupt(TenonError, ValueError):
-    """Bytes or an fd from outside are not what they claim."""
+    """Bytes or an fd from outside are not what they claim to be."""
 
 
 class Incompatible(TenonError, ValueError):
-    """Made by a version that this one does not read."""
+    """The data was made by a version that this one does not read."""
 
 
 class ResourceExhausted(TenonError, OSError):
-    """A limit was met; details["limit"] names it."""
+    """A limit was reached. details["limit"] names it."""
 
 
 class OutOfMemory(ResourceExhausted, MemoryError):
-    """The limit that was met is one of memory."""
+    """A limit of memory was reached."""
 
 
 class Unsupported(TenonError, NotImplementedError):
-    """This build, kernel or object cannot do it."""
+    """This build, kernel or object does not support the operation."""
 
 
 class UnsupportedBuffer(Unsupported, BufferError):
-    """The same of a way to hand the bytes out: what asks for DLPack or a buffer expects a
-    BufferError.
+    """The tensor cannot be exported by DLPack or as a buffer. The error is a BufferError too,
+    because consumers of DLPack and of buffers expect one.
     """
 
 
@@ -85,30 +90,31 @@ class PeerGone(TenonError, ConnectionError):
 
 
 class WouldBlock(TenonError, BlockingIOError):
-    """A call with timeout 0 had nothing."""
+    """A call with timeout 0 would have had to wait."""
 
 
 class Timeout(TenonError, TimeoutError):
-    """The time is over: call again to go on."""
+    """The time is over. Call again to continue."""
 
 
 class Interrupted(TenonError, InterruptedError):
     """A signal ended a wait.
 
-    Waits go on by themselves; this is for who calls the library directly.
+    Tenon's own waits resume by themselves. Only a program that calls the C library directly sees
+    this error.
     """
 
 
 class Cancelled(TenonError):
-    """Cancel.trigger ended the wait: call again to go on."""
+    """Cancel.trigger ended the wait. Call again to continue."""
 
 
 class Io(TenonError, OSError):
-    """The system refused for a reason that fits no other kind."""
+    """The system refused the operation for a reason that fits no other kind."""
 
 
 class Internal(TenonError, RuntimeError):
-    """A defect in Tenon: please report it."""
+    """Tenon has a defect. Please report it."""
 
 
 _KINDS: dict[int, tuple[type[TenonError], int]] = {
@@ -174,7 +180,7 @@ def _read(error: Any, status: int) -> TenonError:
 
 
 def from_status(status: int, address: int = 0) -> TenonError:
-    """The exception for a status and the address of its tenon_error, which is released."""
+    """Make the exception for a status and the address of its tenon_error, which is released."""
     if not address:
         return _make(
             status,
@@ -193,7 +199,7 @@ def from_status(status: int, address: int = 0) -> TenonError:
 
 
 def make(kind: type[TenonError], message: str, **details: str) -> TenonError:
-    """An error that this wrapper itself finds."""
+    """Make an error that the Python wrapper itself has found."""
     for status, (known, _) in _KINDS.items():
         if known is kind:
             return _make(status, message, details)
@@ -205,7 +211,7 @@ def make(kind: type[TenonError], message: str, **details: str) -> TenonError:
 
 
 def call(function: Any, *arguments: Any) -> None:
-    """Call a fallible function of the library, whose last parameter is the error."""
+    """Call a function of the library that can fail. Its last parameter is the error."""
     error = ffi.new("tenon_error **")
     status = function(*arguments, error)
     if status:

@@ -1,4 +1,6 @@
-"""Leases: who holds blocks of this process, and looking after them without a thread."""
+"""Leases: the processes that hold blocks of this process, and functions for a process that has no
+service thread.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,14 @@ from tenon.error import call
 
 
 class LeaseHolder(Frozen):
-    """Who holds leases of this process's blocks, over one connection.
+    """A process that holds leases of this process's blocks, over one connection.
 
-    pid: as the kernel tells it; 0: of a pid namespace that this process does not see. uid: as the
-    kernel tells it. leases: that stand now; nbytes: of their blocks, where a block with two leases
-    counts twice. granted: leases ever granted; granted_bytes: of their blocks. age: seconds since
-    the first of them.
+    - pid and uid: As the kernel reports them. The pid is 0 if the holder is in a pid namespace that
+      this process does not see.
+    - leases: The number of leases that stand now.
+    - nbytes: The bytes of their blocks. A block with two leases counts twice.
+    - granted and granted_bytes: The number of leases ever granted, and the bytes of their blocks.
+    - age: The seconds since the first of them.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -56,11 +60,13 @@ class LeaseHolder(Frozen):
 
 
 def lease_holders() -> list[LeaseHolder]:
-    """Who holds leases of this process's blocks, one entry for each connection that does."""
+    """The processes that hold leases of this process's blocks, with one entry for each
+    connection.
+    """
     total = ffi.new("size_t *")
     call(lib.tenon_lease_holders, ffi.NULL, 0, total)
     while True:
-        # Some more may have come meanwhile.
+        # Another thread may add a holder between the two calls.
         room = int(total[0]) + 1
         out = ffi.new("tenon_lease_holder[]", room)
         out[0].struct_size = ffi.sizeof("tenon_lease_holder")
@@ -81,17 +87,19 @@ def lease_holders() -> list[LeaseHolder]:
 
 
 def lease_use_no_thread() -> None:
-    """Have no thread: the process itself polls lease_fd and calls lease_poll.
+    """Make the library start no service thread in this process. The process itself must poll
+    lease_fd and call lease_poll.
 
-    Before the first lend and the first use of a name.
+    Call this before the first lend and before the first use of a name.
     """
     call(lib.tenon_lease_use_no_thread)
 
 
 def lease_fd() -> int:
-    """The fd to poll, readable when lease_poll has something to do.
+    """The fd to poll. It is readable when lease_poll has work to do.
 
-    Borrowed; another one in a child of fork. Without a thread only.
+    The fd is borrowed. A forked child gets another one. The call works only in a process without a
+    service thread.
     """
     out = ffi.new("int32_t *")
     call(lib.tenon_lease_fd, out)
@@ -99,9 +107,10 @@ def lease_fd() -> int:
 
 
 def lease_poll() -> None:
-    """Do what is due, and never block: about a millisecond at most, and the fd stays readable if
-    there is more. Without a thread only.
+    """Do the work that is due. The call does not block and takes about a millisecond at most. If
+    more work is left, the fd stays readable.
 
-    But the end of memory that a device has pinned may wait for the device.
+    There is one exception: releasing memory that a device has pinned may wait for the device. The
+    call works only in a process without a service thread.
     """
     call(lib.tenon_lease_poll)

@@ -1,4 +1,4 @@
-"""Messages: tensors that travel together, with names and bytes of the user's own."""
+"""Messages: tensors that travel together, with names and user bytes."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def _release_in(out: Any) -> None:
 
 
 class Message(Managed):
-    """A sequence of tensors (message[0]) and a mapping of those that have a name
+    """A message is a sequence of tensors (message[0]), and a mapping of its named tensors
     (message["weight"]).
 
-    Composites (sparse, nested and quantised tensors) are beside them: composites has them, and
-    contents has everything as it was sent.
+    Composites (sparse, nested and quantised tensors) are not in the sequence: composites lists
+    them, and contents lists everything as it was sent.
     """
 
     __slots__ = ("_tensors",)
@@ -83,9 +83,10 @@ class Message(Managed):
         *,
         access: Access = "auto",
     ) -> None:
-        """Take references to tensors and composites: a list, one of them, or a dict by name.
+        """Make a message that refers to tensors and composites: a list of them, a single one, or a
+        dict by name.
 
-        Whether each can be lent is checked here.
+        The call checks whether each of them can be lent.
         """
         self._cdata = self._tensors = None
         out = ffi.new("tenon_message **")
@@ -126,8 +127,8 @@ class Message(Managed):
     ) -> Self:
         """Wait for the message that step(wait, out, error) receives.
 
-        A signal handler may raise at any moment after the call, as DataLoader's does when a worker
-        dies. So out has an owner.
+        `out` has an owner, because a signal handler may raise an exception at any moment after the
+        call. DataLoader's handler does when a worker dies.
         """
         out = ffi.gc(ffi.new("tenon_message **"), _release_in)
         self = cls.__new__(cls)
@@ -139,7 +140,7 @@ class Message(Managed):
         return self
 
     def close(self) -> None:
-        """Give the message back. Tensors taken from it stay valid."""
+        """Release the message. Tensors taken from it stay valid."""
         self._tensors = None
         super().close()
 
@@ -149,7 +150,7 @@ class Message(Managed):
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All tensors that were added as such, in their order."""
+        """All tensors that are not parts of composites, in the order in which they were added."""
         return list(self._all())
 
     def _all(self) -> list[Tensor]:
@@ -163,7 +164,7 @@ class Message(Managed):
         return self._tensors
 
     def _parts(self, own: Any) -> set[int]:
-        """Which of the C library's tensors are parts of composites."""
+        """The indices of the C library's tensors that are parts of composites."""
         parts: set[int] = set()
         count = lib.tenon_message_composite_count(own)
         if not count:
@@ -176,7 +177,7 @@ class Message(Managed):
 
     @property
     def names(self) -> list[str | None]:
-        """The name of each tensor, or None."""
+        """The name of each tensor, or None for a tensor without a name."""
         address, own = self._address()
         names = _native_ext.message_names(address)
         parts = self._parts(own)
@@ -192,7 +193,7 @@ class Message(Managed):
         ]
 
     def contents(self) -> list[tuple[str | None, Sendable]]:
-        """Tensors and composites, each with its name or None, in the order in which they were
+        """All tensors and composites, each with its name or None, in the order in which they were
         added.
         """
         own = self._own()
@@ -202,8 +203,8 @@ class Message(Managed):
         for i, composite in enumerate(self.composites):
             first = lib.tenon_message_composite_parts(own, i, n_parts)
             name = lib.tenon_message_composite_name(own, i)
-            # As many tensors stand before it as there are in front of its parts, without the parts
-            # of others.
+            # `first` counts the tensors and the parts before this composite. Without the parts of
+            # earlier composites it is the number of tensors before it.
             tensors.insert(
                 first - before + i,
                 (None if name == ffi.NULL else ffi.string(name).decode(), composite),
@@ -212,7 +213,7 @@ class Message(Managed):
         return tensors
 
     def composite(self, name: str) -> Composite:
-        """The first composite of that name; KeyError if there is none."""
+        """The first composite of that name. Raises KeyError if there is none."""
         pointer = self._find(lib.tenon_message_find_composite, name)
         if pointer is None:
             raise KeyError(name)
@@ -226,7 +227,7 @@ class Message(Managed):
 
     @property
     def user_bytes(self) -> bytes:
-        """The user's own bytes."""
+        """The user bytes of the message."""
         own = self._own()
         size = ffi.new("size_t *")
         data = lib.tenon_message_user_bytes(own, size)
@@ -260,11 +261,13 @@ class Message(Managed):
         return isinstance(name, str) and self.get(name) is not None
 
     def keys(self) -> list[str]:
-        """The names that there are, each once."""
+        """The names in the message, each once."""
         return list(dict.fromkeys(name for name in self.names if name is not None))
 
     def items(self) -> list[tuple[str, Tensor]]:
-        """Names and tensors, of those that have a name; the first of each name."""
+        """The named tensors with their names. Of several tensors with one name, the first
+        counts.
+        """
         found: dict[str, Tensor] = {}
         for name, tensor in zip(self.names, self._all(), strict=True):
             if name is not None:
@@ -272,7 +275,7 @@ class Message(Managed):
         return list(found.items())
 
     def values(self) -> list[Tensor]:
-        """The tensors that have a name."""
+        """The named tensors, as items gives them."""
         return [tensor for _, tensor in self.items()]
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
-"""Modules: an object tree with typed members, and the code of its classes.
+"""Modules: a tree of objects with typed members, and the code of their classes.
 
-Built here or imported, changed, and exported as an archive.
+A module is built here or imported. It can be changed, and exported as an archive.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ _KIND_NAMES: dict[int, str] = {
 
 
 class Member(Frozen):
-    """What a name of a module stands for, as it was when it was looked up.
+    """One member of a module, in the state that it had when it was looked up.
 
-    kind: "parameter", "buffer", "attribute", "constant", "submodule", "method" or "state". type:
-    declared; "" of methods. source: of methods, and of constants, as it stands in the class; else
-    "". handle: the value, None where there is none. module: of submodules.
+    - kind: "parameter", "buffer", "attribute", "constant", "submodule", "method" or "state".
+    - type: The declared type, or "" for a method.
+    - source: The source of a method, or of a constant as it stands in the class. Otherwise "".
+    - handle: The value, or None if the member has none.
+    - module: The module, for a submodule.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -71,13 +73,15 @@ class Member(Frozen):
 
     @property
     def value(self) -> Any:
-        """The Python value, as module[path] gives it; of what has none, None."""
+        """The Python value, as module[path] gives it, or None if the member has no value."""
         return None if self.handle is None else self.handle._read(True)
 
 
 class LoadResult(Frozen):
-    """Unpacks into missing, the paths of the module that were not among the given ones, and
-    unexpected, given ones that it has not.
+    """The result of Module.load. It unpacks into missing and unexpected.
+
+    missing lists the paths of the module that were not given, and unexpected the given paths that
+    the module does not have.
     """
 
     __slots__ = ("missing", "unexpected")
@@ -92,7 +96,7 @@ class LoadResult(Frozen):
 
 
 class ExtraFiles(MutableMapping[str, bytes]):
-    """The files beside a module, which go into every archive of it: a mapping from name to bytes.
+    """The extra files of a module, which go into every archive of it: a mapping from name to bytes.
 
     A str is stored as UTF-8.
     """
@@ -141,12 +145,13 @@ class ExtraFiles(MutableMapping[str, bytes]):
 
 
 class States(Mapping[str, "Any"]):
-    """The states below a module, by the paths of their objects; "" is the module itself.
+    """The states of the objects below a module, by the paths of the objects. "" is the module
+    itself.
 
-    A class that has both __getstate__ and __setstate__ has a state in an archive and no attributes.
-    states["conv"] is the state of the object at "conv", and states["conv"] = replaces it, or gives
-    a module a state in place of its attributes. module["conv.state[0]"] is a part of it, and can be
-    replaced too.
+    A class that has both `__getstate__` and `__setstate__` has a state in an archive and no
+    attributes. states["conv"] is the state of the object at "conv". An assignment to states["conv"]
+    replaces that state, or gives a module a state in place of its attributes.
+    module["conv.state[0]"] is a part of the state, and can be replaced too.
     """
 
     __slots__ = ("_module",)
@@ -188,26 +193,28 @@ class States(Mapping[str, "Any"]):
 
 
 class Module(Managed):
-    """A module: what PyTorch calls a ScriptModule. Nothing in it is ever run here.
+    """A module is what PyTorch calls a ScriptModule. Tenon never runs the code in it.
 
-    A path names a member, with dots: "encoder.0.weight". m[path] is its value, a Module of a
-    submodule, the source of a method; m[path] = replaces it, del m[path] takes it away, `path in m`
-    asks. Iterating gives the submodules. Values are plain Python ones, see tenon.value; each is
-    checked against its declared type when it is put in. Tensors are not copied. Lists, dicts and
-    Objects that come out are snapshots: changing one raises TypeError, because it would not change
-    the module. find(path).handle.get() gives plain ones.
+    A path names a member, with dots: "encoder.0.weight". m[path] is its value: a Module for a
+    submodule, the source for a method. m[path] = value replaces it, del m[path] removes it, and
+    `path in m` tests for it. Iteration gives the submodules.
 
-    Two Modules over the same object are equal; what is changed through one shows in both. Looking
-    is for any number of threads, changing for one, beside no other call on the same tree. After a
-    failed change everything is as it was.
+    Values are plain Python values (see tenon.value). Each is checked against its declared type when
+    it is put in. Tensors are not copied. The lists, dicts and Objects that come out are snapshots.
+    Changing one raises TypeError, because it would not change the module. find(path).handle.get()
+    gives plain ones.
+
+    Two Modules over the same object are equal, and a change through one shows in both. Any number
+    of threads may read a module at once. A thread that changes one must be the only thread that
+    uses the tree. After a failed change everything is as it was.
     """
 
     __slots__ = ("_key",)
     _key: int
 
     def __init__(self, class_name: str) -> None:
-        """Make a module without members, of a new class: "MLP", or a qualified name as
-        "__torch__.my.MLP".
+        """Make a module without members, of a new class: "MLP", or a qualified name such as
+        `"__torch__.my.MLP"`.
         """
         self._cdata = None
         self._key = 0
@@ -232,50 +239,51 @@ class Module(Managed):
 
     @property
     def class_name(self) -> str:
-        """The qualified name of its class."""
+        """The qualified name of the module's class."""
         return sized(lib.tenon_module_class_name, self._own())
 
     @property
     def handle(self) -> Value:
-        """The object that it is."""
+        """The object of the module as a Value."""
         out = ffi.new("tenon_value **")
         call(lib.tenon_module_object, self._own(), out)
         return Value._over(ffi.gc(out[0], lib.tenon_value_release))
 
     def add_parameter(self, name: str, tensor: Any) -> None:
-        """Add a parameter; None: one that is None, as `bias=None`.
+        """Add a parameter. None adds a parameter whose value is None, as with `bias=None`.
 
-        An array that has no word for it, as numpy's, becomes a parameter that requires a gradient,
-        as with PyTorch's nn.Parameter. A tenon.Tensor, a TensorSpec and a tensor of PyTorch's say
-        themselves whether they do.
+        A tenon.Tensor, a TensorSpec and a PyTorch tensor say whether they require a gradient. Any
+        other array, such as numpy's, becomes a parameter that requires one if its elements can, as
+        with PyTorch's nn.Parameter.
         """
         from tenon._to_value import with_default_grad
 
         self._add(lib.tenon_module_add_parameter, name, (), with_default_grad(tensor))
 
     def add_buffer(self, name: str, tensor: Any) -> None:
-        """Add a buffer; None as for a parameter."""
+        """Add a buffer. None is as for a parameter."""
         self._add(lib.tenon_module_add_buffer, name, (), tensor)
 
     def add_attribute(self, name: str, type: str | None, value: Any) -> None:
-        """Add an attribute of a declared type: "Dict[str, int]", classes by their qualified names,
-        defined before. None: the type that the value shows."""
+        """Add an attribute of a declared type, such as "Dict[str, int]". Classes are named by their
+        qualified names, and must be defined before. None takes the type that the value shows.
+        """
         declared = ffi.NULL if type is None else encoded(type, "the type")
         self._add(lib.tenon_module_add_attribute, name, (declared,), Value(value))
 
     def add_constant(self, name: str, type: str | None, value: Any) -> None:
-        """Add a constant, which PyTorch calls Final: it stands in the class and cannot change when
+        """Add a constant, which PyTorch calls Final. It stands in the class and cannot change when
         the module runs.
         """
         declared = ffi.NULL if type is None else encoded(type, "the type")
         self._add(lib.tenon_module_add_constant, name, (declared,), Value(value))
 
     def add_submodule(self, name: str, child: Module, interface: str | None = None) -> None:
-        """Add a module below this one. One that is added in several places is shared by them, here
-        and in archives.
+        """Add a module below this one. A module that is added in several places is shared by them,
+        here and in archives.
 
-        interface: the qualified name of an interface that the child has, by which it is declared;
-        None: its own class.
+        interface is the qualified name of an interface of the child, by which the member is
+        declared. None declares it by its own class.
         """
         declared = ffi.NULL if interface is None else encoded(interface, "the interface")
         call(
@@ -289,15 +297,15 @@ class Module(Managed):
     def define(self, source: str) -> None:
         """Define methods: one `def` or more in TorchScript.
 
-        One that is there already is replaced.
+        An existing method of the same name is replaced.
         """
         call(lib.tenon_module_define, self._own(), encoded(source, "the source"))
 
     def define_types(self, qualifier: str, source: str) -> None:
-        """Define what methods and types use: functions, NamedTuples, enums, interfaces, plain
-        classes.
+        """Define the names that methods and types use: functions, NamedTuples, enums, interfaces
+        and plain classes.
 
-        qualifier: "__torch__" or a name below it: of `class P` comes "<qualifier>.P".
+        qualifier is `"__torch__"` or a name below it. `class P` becomes "<qualifier>.P".
         """
         call(
             lib.tenon_module_define_types,
@@ -309,8 +317,8 @@ class Module(Managed):
     def set_hooks(
         self, *, before: Sequence[str] | None = None, after: Sequence[str] | None = None
     ) -> None:
-        """Say which methods PyTorch runs before and after forward, in this order; None: leave it as
-        it is.
+        """Set the methods that PyTorch runs before and after forward, in this order. None leaves
+        the list unchanged.
         """
         own = self._own()
         for before_forward, names in ((1, before), (0, after)):
@@ -344,15 +352,15 @@ class Module(Managed):
 
     @property
     def extra_files(self) -> ExtraFiles:
-        """The files beside the module: a mapping from name to bytes, to be changed as a dict."""
+        """The extra files of the module: a mapping from name to bytes, which can be changed like a
+        dict.
+        """
         self._own()
         return ExtraFiles(self)
 
     @property
     def state(self) -> States:
-        """The states of objects below the module, and of the module itself: a mapping from their
-        paths.
-        """
+        """The states of the module and of the objects below it: a mapping from their paths."""
         self._own()
         return States(self)
 
@@ -366,9 +374,12 @@ class Module(Managed):
         return member.source if member.handle is None else member.value
 
     def __setitem__(self, path: str, value: Any) -> None:
-        """Replace a parameter, buffer, attribute, submodule or a part of a state. A tensor may have
-        another shape and element type; whatever else below this module held the same tensor has the
-        new one too. A parameter that requires a gradient goes on to require one."""
+        """Replace a parameter, a buffer, an attribute, a submodule or a part of a state.
+
+        A tensor may have another shape and element type. Every other member below this module that
+        held the same tensor gets the new one too. A parameter that requires a gradient continues to
+        require one.
+        """
         own, name = self._own(), encoded(path, "the path")
         try:
             if isinstance(value, Module):
@@ -399,32 +410,35 @@ class Module(Managed):
 
     @property
     def submodules(self) -> dict[str, Module]:
-        """The modules right below this one, by their names."""
+        """The modules directly below this one, by their names."""
         return ReadDict(
             {member.name: member.module for member in self.members() if member.module is not None}
         )
 
     def find(self, path: str) -> Member:
-        """The member of a path; raises NotFound, which names the part that is not there."""
+        """The member of a path. Raises NotFound, which names the part that does not exist."""
         (found,) = _members(lib.tenon_module_find, self._own(), encoded(path, "the path"))
         return found
 
     def members(self) -> list[Member]:
-        """All members, in the order in which the class declares them, methods last."""
+        """All members, in the order in which the class declares them. The methods come last."""
         return _members(lib.tenon_module_members, self._own())
 
     def tensors(self) -> dict[str, Any]:
-        """Every parameter, buffer and tensor of a state below, by its path, in the order of the
-        tree; a shared one is the same object under each of its paths. Each is a tenon.Tensor, a
-        tenon.TensorSpec, or None."""
+        """Every parameter and buffer, and every tensor of a state, below this module, by its path
+        and in the order of the tree.
+
+        A shared tensor is the same object under each of its paths. Each is a tenon.Tensor, a
+        tenon.TensorSpec, or None.
+        """
         return self._tensors(("parameter", "buffer", "state"))
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters among tensors."""
+        """The tensors that are parameters."""
         return self._tensors(("parameter",))
 
     def buffers(self) -> dict[str, Any]:
-        """The buffers among tensors."""
+        """The tensors that are buffers."""
         return self._tensors(("buffer",))
 
     def _tensors(self, kinds: tuple[str, ...]) -> dict[str, Any]:
@@ -446,11 +460,11 @@ class Module(Managed):
         *,
         check_only: bool = False,
     ) -> LoadResult:
-        """Replace parameters and buffers by their paths, all of them or, on failure, none.
+        """Replace parameters and buffers by their paths: all of them or, on failure, none.
 
-        allow_missing: paths that are not given keep what they have. allow_unexpected: given paths
-        that the module has not are left out. check_only: change nothing, say what would be missing
-        and unexpected.
+        - allow_missing: Paths that are not given keep their tensors.
+        - allow_unexpected: Given paths that the module does not have are left out.
+        - check_only: Change nothing, and report what would be missing and unexpected.
         """
         from tenon._to_value import Maker
 
@@ -474,16 +488,16 @@ class Module(Managed):
         """Check the code as an export does: names, operators, and the numbers, keywords and types
         of arguments.
 
-        A call that the newest PyTorch takes and PyTorch 1.13 refuses is no error: see `warnings`.
+        A call that the newest PyTorch accepts and PyTorch 1.13 refuses is no error. See `warnings`.
         """
         call(lib.tenon_module_check, self._own())
 
     def opnames(self, methods: Sequence[str] | str | None = None) -> list[str]:
-        """List the operators that bytecode calls, such as "aten::add.Tensor": each once, in the
-        order of the names. A mobile build of PyTorch needs these. Nothing is written.
+        """List the operators that bytecode calls, such as "aten::add.Tensor", each once and sorted
+        by name. A mobile build of PyTorch needs this list. Nothing is written.
 
-        methods: names of methods, or one text with commas between them: the operators of these and
-        of what they call. None: all methods.
+        methods is a list of names, or one text with commas between them. The list then has the
+        operators of these methods and of the functions that they call. None takes all methods.
         """
         text = methods_text(methods)
         out = ffi.new("tenon_name_list **")
@@ -492,8 +506,8 @@ class Module(Managed):
 
     @property
     def code(self) -> dict[str, str]:
-        """The code of its classes and functions, one file for each qualifier:
-        "__torch__/my/layers.py".
+        """The code of the module's classes and functions, with one file for each qualifier:
+        "`__torch__`/my/layers.py".
         """
         files = files_of(lib.tenon_module_code_files, self._own())
         return ReadDict(
@@ -502,7 +516,7 @@ class Module(Managed):
 
     @property
     def constants(self) -> tuple[Any, ...]:
-        """What CONSTANTS.c0, CONSTANTS.c1, ... are in the code."""
+        """The values of CONSTANTS.c0, CONSTANTS.c1, ... in the code."""
         out = ffi.new("tenon_value **")
         call(lib.tenon_module_constants, self._own(), out)
         found: tuple[Any, ...] = Value._over(ffi.gc(out[0], lib.tenon_value_release))._read(True)
@@ -510,24 +524,24 @@ class Module(Managed):
 
     @property
     def report(self) -> ImportReport | None:
-        """What the import found; None unless this is the module that an import gave."""
+        """The report of the import, or None unless this module is the result of an import."""
         from tenon.archive import report_of
 
         return report_of(self._own())
 
     @property
     def version(self) -> int | None:
-        """The version of the operators of an imported archive."""
+        """The operator version of an imported archive, or None for a module that was built here."""
         report = self.report
         return None if report is None else report.version
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is remarkable about this module, one line each.
+        """Warnings about this module, one line each.
 
-        These are calls that PyTorch 1.13 refuses and the newest PyTorch takes, or the other way
-        round, and what an import found, such as operators that have another meaning in the
-        archive's version than today.
+        They name calls that PyTorch 1.13 refuses and the newest PyTorch accepts, or the other way
+        round. They also tell what an import found, such as operators that had another meaning in
+        the archive's version than today.
         """
         out = ffi.new("tenon_name_list **")
         call(lib.tenon_module_warnings, self._own(), out)
@@ -570,7 +584,7 @@ class Module(Managed):
 
 
 def methods_text(methods: Sequence[str] | str | None) -> bytes | None:
-    """Names of methods as C takes them: with commas between them."""
+    """Names of methods as the C library takes them: with commas between them."""
     if methods is None:
         return None
     return encoded(methods if isinstance(methods, str) else ",".join(methods), "methods")
@@ -619,7 +633,7 @@ def names_of(pointer: Any) -> tuple[str, ...]:
 
 
 def files_of(function: Any, own: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:
-    """Names, and views of the bytes that are good until the next one."""
+    """Names, and views of the bytes. A view is valid until the next one is given."""
     out = ffi.new("tenon_file_list **")
     call(function, own, *arguments, out)
     files = ffi.gc(out[0], lib.tenon_file_list_release)

@@ -1,37 +1,38 @@
 """Tensors and storages in multiprocessing: Queue, SimpleQueue, Pipe, Pool and Process arguments,
 with fork, spawn and forkserver.
 
-Nothing has to be imported or called: put a tensor on a queue, and the one that comes out lies over
-the same memory.
+Nothing has to be imported or called. Put a tensor on a queue, and the tensor that comes out lies
+over the same memory.
 
 A queue is a pipe and carries bytes only. So the sender deposits the storages of a message
-(tenon.deposit), and whoever loads the message first fetches them, under leases: each storage that
-the receiver lets go is the sender's again, and so are all of them if the receiver dies. Two
+(tenon.deposit), and the first process that loads the message fetches them, under leases. A storage
+that the receiver lets go is the sender's again. If the receiver dies, all its storages are. Two
 processes that have met ask each other for new segments only.
 
-A sender that exits normally with messages which nobody has fetched leaves them to a keeper, a
-process that ends when all are fetched, when nobody of the multiprocessing family is left, or after
-keep_seconds. From a sender that was killed, a receiver that had met it lately may still fetch;
-another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit, or
-its carrier tells: what was read from a Pipe and not fetched within fetch_seconds is taken back, and
-so is what is left in a Pipe or a queue that no process has any more.
+A sender may exit normally while some of its messages are not fetched yet. It then leaves them to a
+keeper, a process that ends when all are fetched, when no process of the multiprocessing family is
+left, or after keep_seconds. If a sender was killed, a receiver that met it lately may still fetch.
+Any other receiver gets PeerGone at once. A message that nobody fetches stays lent, with two
+exceptions. configure may set a limit. And a message's carrier may tell that nobody will fetch: a
+message that was read from a Pipe and not fetched within fetch_seconds is taken back, and so is a
+message in a Pipe or a queue that no process has any more.
 
-A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only
+A message is fetched once. Loading the same bytes again, in any process, raises NotFound. Only
 processes of the same user can fetch.
 
-That is the strategy "file_descriptor". Under "file_system" (set_sharing_strategy) messages hold
-names, and nobody has to be asked.
+All this describes the strategy "file_descriptor". Under "file_system" (set_sharing_strategy)
+messages hold names, and no process has to be asked for fds.
 
 A CudaEvent that is interprocess travels by its handle, as PyTorch's does. It can be received any
 number of times.
 
-Tensors on a CUDA device travel by handles (Storage.share_cuda), one for each storage of a message,
-which are made when the pickler comes to it; the fds that some of them need are asked of the sender
-or its keeper. What was given to the device's default stream until then is done before what the
-receiver gives to his: with a Queue, which pickles in a thread of its own, wait for other streams
-before put. As by every handle, the receiver can write, and has to let go before the sender ends; a
-message that nobody loads keeps the memory until then. Receivers that are children of fork of a
-process that used CUDA cannot open it: start them by spawn or forkserver.
+Tensors on a CUDA device travel by handles (Storage.share_cuda). Each storage of a message has one
+handle, which is made when the pickler reaches the storage. Some handles need fds, for which the
+receiver asks the sender or its keeper. Work that was given to the device's default stream until
+then is done before the receiver's work begins. A Queue pickles in a thread of its own, so wait for
+other streams before put. As with every handle, the receiver can write the memory, and must let go
+before the sender ends. A message that nobody loads keeps the memory until then. A forked child of a
+process that used CUDA cannot open the memory, so start receivers by spawn or forkserver.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ _UINT8 = _dtype.number_of("uint8")
 
 _keep_seconds = 60.0
 _fetch_seconds = 30.0
-_limits: dict[str, Any] = {}  # what configure was told of them
+_limits: dict[str, Any] = {}  # the limits that configure was given
 
 
 def configure(
@@ -101,18 +102,21 @@ def configure(
     max_unfetched_seconds: float | None = None,
     filename: Filename | None = None,
 ) -> None:
-    """Set limits of this process, and of the children that it forks from now on. What is None
-    stays.
+    """Set limits of this process, and of the children that it forks from now on. An option that is
+    None leaves its limit unchanged.
 
-    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for
-    a sender that does not answer (30), and, at least for 1 second, how long a message that was read
-    from a Pipe, or went with a Pipe or a queue, waits to be fetched. max_unfetched_segments: for
-    how many segments receivers may ask (half of this process's limit of open files). One more is
-    ResourceExhausted. max_unfetched_nbytes, max_unfetched_seconds: how many bytes of storages wait
-    for a receiver, and for how long (0, no limit). Messages beyond that are withdrawn, the oldest
-    first, and who loads one later gets NotFound. They hold for messages that are sent from now on.
-    filename: how the strategy "file_system" makes names, such as tenon.Filename(prefix="train-");
-    it must not have a whole name.
+    - keep_seconds: In seconds, how long a keeper stays behind (60).
+    - fetch_seconds: The seconds that a receiver waits for a sender that does not answer (30). It is
+      also, but at least 1 second, the time that a message may wait to be fetched after it was read
+      from a Pipe, or after its Pipe or queue has gone.
+    - max_unfetched_segments: For how many segments receivers may ask (half of this process's limit
+      of open files). One more raises ResourceExhausted.
+    - max_unfetched_nbytes and max_unfetched_seconds: How many bytes of storages may wait for a
+      receiver, and for how long (0, no limit). Messages beyond that are withdrawn, the oldest
+      first, and a process that loads one later gets NotFound. The limits hold for messages that are
+      sent from now on.
+    - filename: How the strategy "file_system" makes names, such as tenon.Filename(prefix="train-").
+      It must not have a whole name.
     """
     global _keep_seconds, _fetch_seconds
     seconds = {
@@ -143,8 +147,8 @@ def configure(
 
 
 def unfetched() -> tuple[int, int]:
-    """How many messages of this process nobody has fetched yet, and for how many segments their
-    receivers may ask.
+    """The number of this process's messages that nobody has fetched yet, and the number of segments
+    for which their receivers may ask.
     """
     lender = _lender
     deposits = deposit_stats()
@@ -154,11 +158,13 @@ def unfetched() -> tuple[int, int]:
 
 
 class UnknownStrategy(InvalidArgument, AssertionError):
-    """There is no such strategy. An AssertionError too, because that is what PyTorch raises."""
+    """There is no such strategy. The error is also an AssertionError, because PyTorch raises
+    one.
+    """
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The strategies that set_sharing_strategy takes, by PyTorch's names."""
+    """The strategies that set_sharing_strategy accepts, by PyTorch's names."""
     return {_strategy.FILE_DESCRIPTOR, _strategy.FILE_SYSTEM}
 
 
@@ -168,33 +174,33 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Say how tensors of this process travel through multiprocessing from now on, in PyTorch's
+    """Set how tensors of this process travel through multiprocessing from now on, in PyTorch's
     words.
 
-    "file_descriptor", at first: as at the top of this module. Fast, needs no room in /dev/shm,
-    leaves nothing there whatever happens.
+    "file_descriptor" is the strategy at the start. The docstring of this module describes it. It is
+    fast, needs no room in /dev/shm for tensors, and leaves no memory there in any case.
 
-    "file_system": by name. From then on tenon.empty, zeros, from_numpy and clone put each tensor of
-    mode "shared" that is not private, not empty and not aligned to more than 64 bytes into a named
-    file of its own (in /dev/shm, unless configure says otherwise), and a message about it holds the
-    name: no fd, no thread of Python's and no keeper, however many there are. A receiver needs room
-    for one mapping for each.
+    "file_system" lends by name. From then on tenon.empty, zeros, from_numpy and clone put each
+    tensor of mode "shared" into a named file of its own (in /dev/shm, unless configure says
+    otherwise). Exceptions are tensors that are private, empty, in an arena or aligned to more than
+    64 bytes. A message about such a file holds its name. It needs no fd, no thread of Python's and
+    no keeper, however many files there are. A receiver needs room for one mapping for each file.
 
-     - The sender may let go of the tensor, and may exit, before the message is read: the file waits
-       for the message as long as the sender lives, and 60 seconds after an orderly exit. A message
-       that is never read costs its memory as long.
-     - A sender that was killed takes the messages with it that nobody has read: reading them gives
-       NotFound, unless it is done before anybody has looked. What others hold stays.
-     - Every holder in the family can write the file and cut it short (Storage.is_sealed is False);
-       only the same user can open it.
-     - What is in no named file (made before, or of mode "frozen" or "lender_writes") travels as
-       under "file_descriptor".
+    - The sender may let go of the tensor, and may exit, before the message is read. The file waits
+      for the message as long as the sender lives, and 60 seconds after an orderly exit. A message
+      that is never read keeps its memory for that time.
+    - If the sender was killed, its unread messages are lost: reading one raises NotFound, unless no
+      process has looked at the file yet. Files that other processes hold stay.
+    - Every holder in the family can write the file and cut it short (Storage.is_sealed is False).
+      Only processes of the same user can open it.
+    - A tensor that lies in no named file (made before, or of mode "frozen" or "lender_writes")
+      travels as under "file_descriptor".
 
-    Receivers of multiprocessing's carriers take both kinds, whatever their own strategy. Elsewhere
-    (Connection, open_fd, open_filename, open_descriptor) a process of this strategy takes named
-    files by default, and another one with allow_unsealed=True. A child of fork inherits the
-    strategy; one that spawn or forkserver started begins with "file_descriptor", as in PyTorch.
-    PyTorch's strategy is another setting: it says how torch tensors travel.
+    Receivers of multiprocessing's carriers accept both kinds, whatever their own strategy.
+    Elsewhere (Connection, open_fd, open_filename, open_descriptor) a process of this strategy
+    accepts named files by default, and any other process with allow_unsealed=True. A forked child
+    inherits the strategy. A child of spawn or forkserver begins with "file_descriptor", as in
+    PyTorch. PyTorch's own strategy is a separate setting, which says how torch tensors travel.
     """
     if new_strategy not in get_all_sharing_strategies():
         message = (
@@ -210,13 +216,15 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 # ---- the sender
 
-_DEVICE = (  # beside the ways of accessing a segment: an fd that leads to memory of a device
+_DEVICE = (  # the kind of segment, beside the accesses, for an fd that leads to memory of a device
     "device"
 )
 
 
 class _Lender:
-    """The serving side of one process, from its first pickled tensor on."""
+    """The serving side of one process for the fds of device handles. It exists from the first such
+    handle on.
+    """
 
     def __init__(self) -> None:
         listener, self.path = _mp_serve.listen(_mp_family.make_folder())
@@ -226,7 +234,7 @@ class _Lender:
             listener.close()
             _mp_serve.remove_listener(self.path)
             raise
-        self.is_kept = False  # a keeper has the listener
+        self.is_kept = False  # a keeper has the listener, so its path stays
         self.segments: weakref.WeakValueDictionary[tuple[int, int, str], Segment] = (
             weakref.WeakValueDictionary()
         )
@@ -237,13 +245,13 @@ class _Lender:
         try:
             self.thread.start()
         except RuntimeError:
-            # The interpreter is about to end: callers wait in the listener's queue for the keeper.
+            # The interpreter is about to end. Callers wait in the listener's queue for the keeper.
             self.thread = None
 
     def segment(self, fd: int, access: str) -> Segment:
         if access == _DEVICE:
-            # What the driver exports need not have an inode of its own: two of them are not known
-            # to be one.
+            # The fds that the driver exports need not have inodes of their own, so two fds cannot
+            # be recognised as one. Each gets a key of its own.
             self._device_fds += 1
             key = (0, self._device_fds, access)
         else:
@@ -288,9 +296,9 @@ def _get_lender() -> _Lender:
 
 
 class _OutgoingFds:
-    """The fds of one message's device handles while it is pickled.
+    """The fds of one message's device handles while the message is pickled.
 
-    The pickler's memo keeps it alive, and is the reason that it travels once per message.
+    The pickler's memo keeps this object alive, and makes it travel once per message.
     """
 
     __slots__ = ("__weakref__", "_lender", "_numbers", "_parcel")
@@ -309,7 +317,8 @@ class _OutgoingFds:
         return number
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Once for each pickler that meets it, so every message has a key of its own.
+        # Each pickler that meets this object calls this method once, so every message has a key of
+        # its own.
         key = os.urandom(_mp_serve.KEY_NBYTES)
         server = self._lender.server
         with server.lock:
@@ -322,8 +331,8 @@ class _Pickling(threading.local):
 
 
 _pickling = _Pickling()
-# One Python object for each storage while a message is pickled, so that its tensors share it in the
-# pickler's memo.
+# One Python object for each storage while a message is pickled, so that the tensors over a storage
+# share the object in the pickler's memo.
 _storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
 
 
@@ -342,9 +351,9 @@ def _outgoing_fds() -> _OutgoingFds:
 
 
 class Outgoing:
-    """The storages of one message while it is pickled.
+    """The deposit of one message while the message is pickled.
 
-    The pickler's memo keeps it, and is the reason that it travels once per message.
+    The pickler's memo keeps this object alive, and makes it travel once per message.
     """
 
     __slots__ = ("_deposit", "add", "withdraw")
@@ -362,8 +371,8 @@ class Outgoing:
 def _outgoing(*, anew: bool = False) -> Outgoing:
     pickling = _mp_hook.pickling
     if not pickling.depth:
-        # Another pickler than multiprocessing's has our reducers: where its message ends is not
-        # known.
+        # A pickler other than multiprocessing's uses our reducers. We cannot know where its message
+        # ends.
         return Outgoing()
     if pickling.outgoing is None or anew:
         pickling.outgoing = Outgoing()
@@ -371,8 +380,7 @@ def _outgoing(*, anew: bool = False) -> Outgoing:
 
 
 def _reduce_device(storage: Storage) -> tuple[Any, ...]:
-    # The pickler's memo is the reason that this is one handle, opened once, for all tensors over
-    # the storage.
+    # The pickler's memo makes this one handle, opened once, for all tensors over the storage.
     handle = storage.share_cuda()
     if not handle.fds:
         return _open_cuda, (handle,)
@@ -385,13 +393,13 @@ def _reduce_device(storage: Storage) -> tuple[Any, ...]:
     return _open_cuda, (handle.with_fds(()), outgoing, fds)
 
 
-# A ticket for a whole message is 450 bytes, and 80 for each tensor. A pipe holds 64 KiB, so that
-# messages of few tensors should be small.
+# A ticket for a whole message has 450 bytes, and 80 more for each tensor. A pipe holds 64 KiB, so a
+# message of few tensors travels in pieces, which takes fewer bytes.
 _FEW = 8
 
 
 class _Envelope:
-    """Pickles as the call of a function."""
+    """An object that pickles as the call of a function."""
 
     __slots__ = ("_call",)
 
@@ -405,9 +413,9 @@ class _Envelope:
 def with_tensors(
     tensors: list[Tensor], body: Buffer, protocol: int | None
 ) -> tuple[memoryview, bytes]:
-    """Deposit the tensors that a pickled message picks by their numbers.
+    """Deposit the tensors to which a pickled message refers by number.
 
-    Gives a message that fetches them first, and its ticket.
+    Gives a message that fetches the tensors first, and the ticket of the deposit.
     """
     _mp_family.join()
     if len(tensors) > _FEW:
@@ -425,9 +433,9 @@ def _form_of(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _is_collected(storage: Storage) -> bool:
-    """Whether a storage can travel with the other tensors of a message.
+    """Whether a storage can travel together with the other tensors of a message.
 
-    The others have reducers of their own.
+    Storages that cannot have reducers of their own.
     """
     if storage._device_numbers[0] == CUDA or not storage.nbytes or not storage.is_shared:
         return False
@@ -435,8 +443,8 @@ def _is_collected(storage: Storage) -> bool:
 
 
 def collect(tensor: Tensor) -> int | None:
-    """The number by which the message picks the tensor; None: the pickler is not
-    ForkingPickler.dumps, and the tensor goes by itself.
+    """The number by which the message refers to the tensor. None means that the pickler is not
+    ForkingPickler.dumps, and that the tensor travels by itself.
     """
     collected = _mp_hook.pickling.collected
     if collected is None:
@@ -446,12 +454,12 @@ def collect(tensor: Tensor) -> int | None:
 
 
 def collect_storage(storage: Storage) -> int | None:
-    """As collect, for a storage, which travels as a tensor of all its bytes."""
+    """As collect, for a storage. It travels as a tensor of all its bytes."""
     return collect(Tensor._new(storage, _UINT8, (storage.nbytes,), None, 0, 0))
 
 
 def reduce_storage(storage: Storage) -> tuple[Any, ...]:
-    """What multiprocessing's pickler writes for a storage."""
+    """The reducer of storages in multiprocessing's pickler."""
     if _is_collected(storage):
         number = collect_storage(storage)
         if number is not None:
@@ -468,22 +476,21 @@ def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     if not storage.nbytes:
         return _make_empty, (type(storage), storage.mode)
     if _strategy.current == _strategy.FILE_SYSTEM and not storage.is_sealed:
-        # The pickler's memo is the reason that this is one message for all tensors over the
-        # storage, and one count.
+        # The pickler's memo makes this one name, and one count, for all tensors over the storage.
         return _open_named, (storage.share_filename(in_flight=True),)
     outgoing = _outgoing()
     try:
         record = outgoing.add(storage)
     except InvalidArgument:
-        # The pickler writes to a stream whose reader has begun already: what comes now is a message
-        # of its own.
+        # The pickler writes to a stream, and the reader has fetched the first part already. The
+        # rest is a deposit of its own.
         outgoing = _outgoing(anew=True)
         record = outgoing.add(storage)
     return _open_storage, (outgoing, record)
 
 
 def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
-    """What multiprocessing's pickler writes for a tensor."""
+    """The reducer of tensors in multiprocessing's pickler."""
     storage = canonical(tensor.storage)
     if _is_collected(storage):
         number = collect(tensor)
@@ -492,13 +499,13 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     return _make_tensor, (storage, *_form_of(tensor))
 
 
-# Events that this process sent, by their handles: the driver opens no handle in the process that
-# made it.
+# The events that this process sent, by their handles. The driver opens no handle in the process
+# that made the event.
 _events: weakref.WeakValueDictionary[bytes, CudaEvent] = weakref.WeakValueDictionary()
 
 
 def reduce_event(event: CudaEvent) -> tuple[Any, ...]:
-    """What multiprocessing's pickler writes for an event."""
+    """The reducer of events in multiprocessing's pickler."""
     handle = event.ipc_handle()
     _events[handle] = event
     return _open_event, (handle, event._device, os.getpid())
@@ -516,7 +523,7 @@ _loading = _Loading()
 
 def _load(ticket: bytes, body: bytes) -> Any:
     _mp_family.join()
-    # The sender is of the family, and says itself what it lends.
+    # The sender belongs to the family and decides itself whether it lends unsealed memory.
     with fetch(ticket, allow_unsealed=True, timeout=_fetch_seconds) as message:
         tensors = message.tensors
     return _load_body(tensors, body)
@@ -538,14 +545,14 @@ def _load_body(tensors: list[Tensor], body: bytes) -> Any:
     try:
         return pickle.loads(body)
     except BaseException:
-        tensors.clear()  # the error's traceback keeps this frame, and may live for long
+        tensors.clear()  # the error's traceback keeps this frame, which may live for long
         raise
     finally:
         _loading.tensors = outer
 
 
 def pick(number: int) -> Tensor:
-    """A tensor of the message that this thread loads."""
+    """The tensor with this number in the message that this thread loads."""
     return _loading.tensors[number]
 
 
@@ -563,16 +570,17 @@ def _make_empty(cls: type[Storage], mode: Mode) -> Storage:
 
 
 class _Incoming(Fetched):
-    """The storages of one message while it is unpickled.
+    """The storages of one message while the message is unpickled.
 
-    The unpickler's memo keeps it; what was not opened by its end is given back.
+    The unpickler's memo keeps this object alive. Storages that were not opened when the memo ends
+    are given back.
     """
 
     __slots__ = ()
 
     def __init__(self, head: bytes) -> None:
         _mp_family.join()
-        # The sender is of the family, and says itself what it lends.
+        # The sender belongs to the family and decides itself whether it lends unsealed memory.
         super().__init__(head, allow_unsealed=True, timeout=_fetch_seconds)
 
 
@@ -592,8 +600,8 @@ def _open_cuda(
     try:
         return open_cuda(handle)
     except (NotFound, Unsupported):
-        # A process that reaches no such device has not opened the handle before either, and nobody
-        # else has it.
+        # A process that cannot reach the device has not opened the handle before either, and no
+        # other process has the handle.
         if handle.counter:
             release_cuda_counter(handle.counter, handle.slot)
         raise
@@ -611,7 +619,7 @@ def _make_tensor(
 
 
 class _IncomingFds:
-    """The fds of one message's device handles while it is unpickled."""
+    """The fds of one message's device handles while the message is unpickled."""
 
     __slots__ = ("_parcel",)
 
@@ -638,7 +646,7 @@ class _IncomingFds:
 
 
 def _relatives() -> list[int]:
-    """A pidfd of the process that started this one, which may never have heard of Tenon."""
+    """A pidfd of the process that started this one. That process may never have imported Tenon."""
     parent = process.parent_process()
     if parent is None or parent.pid is None:
         return []
@@ -646,7 +654,7 @@ def _relatives() -> list[int]:
         fd = os.pidfd_open(parent.pid)
     except OSError:
         return []
-    # Asked afterwards, so that the pid cannot have become another process's in between.
+    # The check comes after pidfd_open, so that the pid cannot belong to another process in between.
     if parent.is_alive():
         return [fd]
     os.close(fd)
@@ -656,15 +664,17 @@ def _relatives() -> list[int]:
 def _is_loader_worker() -> bool:
     """Whether this process is a worker of PyTorch's DataLoader.
 
-    The loader lets a worker end when it has all that it wants of it, and the batches that are left
-    in the pipe are nobody's.
+    The loader lets a worker end when it needs no more batches. Nobody reads the batches that are
+    left in the pipe.
     """
     target = getattr(process.current_process(), "_target", None)
     return getattr(target, "__module__", None) == "torch.utils.data._utils.worker"
 
 
 def hand_over() -> None:
-    """At a normal exit, after the feeder threads of queues: leave unfetched memory to a keeper."""
+    """Leave unfetched memory to a keeper. Called at a normal exit, after the feeder threads of
+    queues.
+    """
     family = _mp_family.path()
     _mp_family.leave()
     if _is_loader_worker():
@@ -683,7 +693,8 @@ def hand_over() -> None:
 
 def _hand_over_deposits(family: str, relatives: list[int]) -> None:
     try:
-        # Without its file, as in another mount namespace, the keeper stays for its time.
+        # Without the family's file, as in another mount namespace, the keeper stays for its whole
+        # time.
         hand_over_deposits(
             seconds=_keep_seconds,
             pidfds=relatives,
@@ -782,9 +793,9 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    """The parent's messages are the parent's.
+    """Drop the parent's lender, because the parent's messages belong to the parent.
 
-    A copy of its listener here would make it look alive after its death.
+    A copy of the listener in this process would make the parent look alive after its death.
     """
     global _lender
     lender, _lender = _lender, None

@@ -1,4 +1,4 @@
-"""Packages: reading and writing archives of torch.package, without PyTorch."""
+"""Packages: archives of torch.package, read and written without PyTorch."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Package(Managed):
         net["fc.weight"] = weight
         tenon.export_package("new.pt", base=package)
 
-    A script module has two names: its resource, if there is a record that holds this module and
-    nothing else, and its id, such as "0". Each use of a name gives a module over the same objects.
-    Storages that several modules share are in memory once. Modules stay usable after close(). The
-    options are those of import_module, for all modules of the package.
+    A script module has an id, such as "0". It also has a resource name, if some record holds this
+    module and nothing else. Each use of a name gives a module over the same objects. Storages that
+    several modules share are in memory once. Modules stay usable after close(). The options are
+    those of import_module, and hold for all modules of the package.
     """
 
     __slots__ = ()
@@ -72,20 +72,26 @@ class Package(Managed):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The names of the script modules: each by its resource, or by its id if it has none."""
+        """The names of the script modules. Each module is named by its resource, or by its id if it
+        has none.
+        """
         out = ffi.new("tenon_name_list **")
         call(lib.tenon_package_modules, self._own(), out)
         return names_of(out[0])
 
     @property
     def records(self) -> tuple[str, ...]:
-        """The names of all records in their order, those that PyTorch keeps below ".data/" too."""
+        """The names of all records in their order, including those that PyTorch keeps below
+        ".data/".
+        """
         out = ffi.new("tenon_name_list **")
         call(lib.tenon_package_records, self._own(), out)
         return names_of(out[0])
 
     def __getitem__(self, name: str) -> Module:
-        """The script module of that resource or id. tenon.NotFound lists the names."""
+        """The script module of that resource or id. If there is none, tenon.NotFound lists the
+        names.
+        """
         out = ffi.new("tenon_module **")
         call(lib.tenon_package_module, self._own(), encoded(name, "the name"), out)
         return Module._adopt(out[0])
@@ -122,16 +128,19 @@ def export_package(
 ) -> ExportReport:
     """Write a package that torch.package.PackageImporter reads.
 
-    path: all of the package is there then, under that name, or what was there before still is.
-    entries: what the package holds, by the names of the records. "models/net.pkl" is the resource
-    "net.pkl" of the Python package "models". A Module becomes a pickle that load_pickle("models",
-    "net.pkl") takes; a str or bytes become a file. Classes, constants and storages that several
-    modules use are written once. base: a package of which everything is written again that no entry
-    replaces: its modules as they are now, and all other records byte for byte. externs: names of
-    Python modules that pickles in the package need and the package does not hold. durability,
-    archive_name, check, keep_device, stream: as in export_module. PyTorch reads script modules in
-    packages only after torch.package.package_exporter._gate_torchscript_serialization was set to
-    False.
+    - path: Either the whole package appears there, or the old file stays.
+    - entries: The contents of the package, by the names of the records. "models/net.pkl" is the
+      resource "net.pkl" of the Python package "models". A Module becomes a pickle that
+      load_pickle("models", "net.pkl") takes. A str or bytes become a file. Classes, constants and
+      storages that several modules use are written once.
+    - base: A package that is written again, except for the records that an entry replaces: its
+      modules in their present state, and all other records byte for byte.
+    - externs: The names of Python modules that pickles in the package need and that the package
+      does not hold.
+    - durability, archive_name, check, keep_device, stream: As in export_module.
+
+    PyTorch reads script modules in packages only after
+    `torch.package.package_exporter._gate_torchscript_serialization` was set to False.
     """
     given = dict(entries or {})
     options = ffi.new("tenon_package_options *")

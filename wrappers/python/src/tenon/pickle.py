@@ -1,14 +1,15 @@
-"""Object graphs split into pickled bytes and the storages of their tensors, of which no byte is
-copied.
+"""Splits an object graph into pickled bytes and the storages of its tensors. No byte of a storage
+is copied.
 
     data, storages, dtypes = tenon.pickle.dumps(model.state_dict())
     same = tenon.pickle.loads(data, storages, dtypes)
 
-The storages are handed over as they are: to another thread as Python objects, to another process
-over a connection (Connection.send_object and recv_object). Tenon's tensors and storages are taken
-always, and PyTorch's if torch has been imported. Everything else goes by Python's pickle.
+The storages are passed on as they are: to another thread as Python objects, to another process over
+a connection (Connection.send_object and recv_object). Tenon's tensors and storages are always
+recognised, and PyTorch's if torch has been imported. Every other object is pickled by Python's
+pickle.
 
-docs/format/object.md says what stands in the bytes.
+docs/format/object.md describes the bytes.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ __all__ = ["Pickled", "clear", "dumps", "loads"]
 _MODULE = __name__
 _MOST_KEPT = 1024
 
-# What a message's user bytes begin with: magic, version, number of storages. The pickle follows, or
-# is in one more tensor behind the storages if it is too large for the user bytes.
+# The start of a message's user bytes: magic, version, number of storages. The pickle follows. If it
+# is too large for the user bytes, it is one more tensor after the storages.
 _HEAD = struct.Struct("<8sII")
 _MAGIC = b"tenonobj"
 _INLINE = 1
 _APART = 2
 
-# Built-in values that no opcode of pickle's makes. They are made without anybody's code.
+# Built-in values for which pickle has no opcode. No code of a program runs to make them.
 _SAFE = frozenset(
     {
         ("builtins", "complex"),
@@ -64,8 +65,8 @@ _SAFE = frozenset(
 
 
 class Pickled(NamedTuple):
-    """What dumps makes: the pickle, the storages that it picks by number, and the element type of
-    each.
+    """The result of dumps: the pickle, the storages to which it refers by number, and the element
+    type of each storage.
     """
 
     data: bytes
@@ -73,7 +74,7 @@ class Pickled(NamedTuple):
     dtypes: list[str]
 
 
-# ---- functions that a split pickle names. _Unpickler gives them their meaning.
+# ---- functions that a split pickle names. _Unpickler maps each name to a method of _Parts.
 
 
 def _apart() -> NoReturn:
@@ -133,11 +134,11 @@ _OWN = frozenset(
 
 
 class _Importers:
-    """Where classes and functions are found: the importers in their order, and then Python's own
+    """Finds classes and functions: first with the importers in their order, then in Python's own
     modules.
 
-    An importer has import_module(name), and get_name(object, name) -> (module, name) for dumps, as
-    torch.package's have.
+    An importer has import_module(name) and, for dumps, get_name(object, name) -> (module, name).
+    torch.package's importers have both.
     """
 
     def __init__(self, importer: Any) -> None:
@@ -154,11 +155,12 @@ class _Importers:
         return self._all[0] if self._all else None
 
     def name_of(self, thing: Any) -> tuple[str, str] | None:
-        """Under which name an importer has a class or function; None: none of them has it."""
+        """The name by which an importer has a class or function, or None if no importer has it."""
         for each in self._all:
             try:
                 module, name = each.get_name(thing, None)
-            except Exception:  # torch.package's ObjNotFoundError, say: then it is another's
+            # such as torch.package's ObjNotFoundError: this importer does not have it
+            except Exception:
                 continue
             return str(module), str(name)
         return None
@@ -178,14 +180,14 @@ def _walk(thing: Any, name: str) -> Any:
     return thing
 
 
-# ---- what is kept: objects with a hook of their own and what they were made into, and the packages
-# of tenon.torch
+# ---- the caches: objects with a reduce hook and the results of their hooks, and the packages of
+# tenon.torch
 
 
 class Kept:
-    """The last values by key, so many at most, until clear().
+    """A cache of the most recently used values by key, with a limit, until clear().
 
-    A value keeps what its key was made of alive.
+    A value keeps the objects alive from which its key was made.
     """
 
     _all: ClassVar[list[Kept]] = []
@@ -213,7 +215,7 @@ class Kept:
             return self._values.get(key)
 
     def put(self, key: Any, value: Any) -> Any:
-        """The value that is kept for the key: the first one that was put."""
+        """Keep the value, and give the one that is kept for the key: the first one that was put."""
         with self._lock:
             value = self._values.setdefault(key, value)
             while len(self._values) > self._most:
@@ -225,8 +227,8 @@ class Kept:
             self._values.clear()
 
 
-_made = Kept(_MOST_KEPT)  # id of an object: (the object, what it was made into)
-_loaded = Kept(_MOST_KEPT)  # key of such an object: what was made of it here
+_made = Kept(_MOST_KEPT)  # id of an object: (the object, the result of its hook)
+_loaded = Kept(_MOST_KEPT)  # key of such an object: the object that was made here
 _numbers = itertools.count()
 os.register_at_fork(after_in_child=Kept.in_child)
 
@@ -235,7 +237,7 @@ def clear() -> None:
     """Forget the objects with a reduce hook that dumps and loads have met, and the packages of
     tenon.torch.open_package.
 
-    Without it the last 1,024 objects of each, and the last 16 packages, are kept alive.
+    Without this call the last 1,024 objects of each kind, and the last 16 packages, stay alive.
     """
     Kept.clear_all()
 
@@ -256,13 +258,13 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol)
         self.storages: list[Any] = []
         self.dtypes: list[str] = []
-        self.tensors: dict[int, Any] = {}  # of PyTorch, the first over each storage
+        self.tensors: dict[int, Any] = {}  # the first of PyTorch's tensors over each storage
         self._numbers: dict[Any, int] = {}
         self._importers = importers
         self.torch = _torch_side()
 
     def number(self, key: Any, storage: Any, dtype: str) -> int:
-        """The number of a storage, which is the same for all that have the key."""
+        """The number of a storage. All storages with the same key have one number."""
         number = self._numbers.setdefault(key, len(self.storages))
         if number == len(self.storages):
             self.storages.append(storage)
@@ -331,19 +333,23 @@ def _split(obj: Any, importer: Any, protocol: int | None) -> tuple[bytes, _Pickl
 def dumps(obj: Any, *, importer: Any = None, protocol: int = pickle.HIGHEST_PROTOCOL) -> Pickled:
     """Pickle an object, and give the storages of its tensors as they are.
 
-    Each storage stands in the list once, however many tensors lie over it. Do not resize or free it
-    before the object was loaded. importer: an object with get_name and import_module, such as a
-    torch.package.PackageImporter, or a sequence of them; the first that knows a class or function
-    names it. An object with __reduce_tenon__(importer) -> (function, args) is made by
-    function(*args), and one with __reduce_deploy__ by function(importer, *args). Such an object is
-    made once, and loading it again gives the same one (clear() forgets them).
+    Each storage is in the list once, however many tensors lie over it. Do not resize or free it
+    before the object is loaded.
+
+    importer is an object with get_name and import_module, such as a torch.package.PackageImporter,
+    or a sequence of such objects. The first importer that knows a class or function names it. An
+    object with `__reduce_tenon__(importer) -> (function, args)` is made by function(*args), and one
+    with `__reduce_deploy__` by function(importer, *args). Such an object is made once, and loading
+    it again gives the same object, until clear() is called.
     """
     data, pickler = _split(obj, importer, protocol)
     return Pickled(data, pickler.storages, pickler.dtypes)
 
 
 def message_of(obj: Any, importer: Any) -> tuple[list[Tensor], bytes]:
-    """The storages of an object as tensors, and the user bytes of the message that carries it."""
+    """The storages of an object as tensors, and the user bytes of the message that carries the
+    object.
+    """
     data, pickler = _split(obj, importer, pickle.HIGHEST_PROTOCOL)
     tensors = []
     for number, storage in enumerate(pickler.storages):
@@ -362,7 +368,7 @@ def message_of(obj: Any, importer: Any) -> tuple[list[Tensor], bytes]:
 
 
 def names_of(allow: Iterable[Any] | None) -> frozenset[tuple[str, str]] | None:
-    """The names on an allow-list, each with its module; None: all are allowed."""
+    """The names on an allow-list, each with its module. None means that every name is allowed."""
     if allow is None:
         return None
     names = set()
@@ -385,10 +391,10 @@ def names_of(allow: Iterable[Any] | None) -> frozenset[tuple[str, str]] | None:
 
 
 class _Parts:
-    """What a split pickle is made of: its storages, and the classes and functions that it may name.
+    """The parts of a split pickle: its storages, and the classes and functions that it may name.
 
-    The unpickler's memo refers to this object's methods. So it is another object than the
-    unpickler, or both would live, with the storages, until the garbage collector comes.
+    The unpickler's memo refers to this object's methods. If the unpickler itself had these methods,
+    there would be a reference cycle, and the storages would live until the garbage collector runs.
     """
 
     def __init__(
@@ -401,7 +407,7 @@ class _Parts:
         self._importers = importers
         self.allow = allow
         self._settled: Any = (
-            None  # of torch tensors, once there is one, unless the sender is trusted
+            None  # a Settled once there is a torch tensor, unless the sender is trusted
         )
 
     def find(self, module: str, name: str) -> Any:
@@ -475,7 +481,7 @@ class _Parts:
         return self._settled
 
     def _reduced(self, key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
-        # From a sender that is not trusted a key may be another sender's.
+        # A sender that is not trusted could send the key of another sender.
         kept = _loaded.get(key) if self.allow is None else None
         if kept is None:
             first = (self._importers.first,) if with_importer else ()
@@ -495,7 +501,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def object_of(message: Message, names: frozenset[tuple[str, str]] | None, importer: Any) -> Any:
-    """The object that a message carries. Corrupt: it carries none."""
+    """The object that a message carries. Raises Corrupt if it carries none."""
     data = message.user_bytes
     magic, version, count = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0)
     if magic != _MAGIC:
@@ -524,7 +530,7 @@ def object_of(message: Message, names: frozenset[tuple[str, str]] | None, import
 
 
 def _need_torch() -> Any:
-    import_module("torch")  # the object has torch tensors
+    import_module("torch")  # the object has torch tensors, so torch is needed
     return _torch_side()
 
 
@@ -536,14 +542,15 @@ def loads(
     importer: Any = None,
     allow: Iterable[Any] | None = None,
 ) -> Any:
-    """The object of a split pickle. Its tensors lie over the storages that are given.
+    """Load the object of a split pickle. Its tensors lie over the given storages.
 
-    allow: classes and functions that the pickle may name, or their names with the module. Without
-    it any can be named, as with pickle.loads, so data must come from a sender who may run code
-    here. With it, PermissionDenied names the first that is not on the list, and Corrupt says that
-    the data is no pickle. allow=[] is for dicts, lists, tuples, sets, numbers, text, bytes and
-    tensors. An allowed class is called with what the sender says, and so are its __setstate__ and
-    __init__. dtypes is what dumps gave, and is not needed: data has the element types.
+    allow lists the classes and functions that the pickle may name, or their names with the module.
+    Without it every name is allowed, as with pickle.loads, so data must come from a sender that may
+    run code here. With it, PermissionDenied names the first one that is not on the list, and
+    Corrupt says that the data is no pickle. allow=[] permits dicts, lists, tuples, sets, numbers,
+    text, bytes and tensors. An allowed class is called with the sender's arguments, and so are its
+    `__setstate__` and `__init__`. dtypes is the list from dumps. It is not needed, because data
+    contains the element types.
     """
     names = names_of(allow)
     return _load(bytes(data), _Parts(storages, _Importers(importer), names))

@@ -1,4 +1,4 @@
-"""PyTorch's element types, of which there are more than DLPack has."""
+"""PyTorch's element types. It has more of them than DLPack."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class ScalarType(int):
-    """An element type in PyTorch's numbers: an int, as archives keep one, that knows its name.
+    """An element type by PyTorch's number. It is an int, as archives store it, and knows its name.
 
-    Made from that number, from a name ("float32", "qint8", "QInt8", "QInt8Storage"), or from a
+    Make it from that number, from a name ("float32", "qint8", "QInt8", "QInt8Storage"), or from a
     numpy or torch dtype.
     """
 
@@ -47,29 +47,33 @@ class ScalarType(int):
 
     @property
     def name(self) -> str:
-        """As torch.dtype has it: "float32", "qint8", "bits16"."""
+        """The name as in torch.dtype: "float32", "qint8", "bits16"."""
         return decoded(lib.tenon_scalar_type_name(int(self)))
 
     @property
     def storage_name(self) -> str:
-        """PyTorch's storage class: "FloatStorage"."""
+        """The name of PyTorch's storage class: "FloatStorage"."""
         return decoded(lib.tenon_scalar_type_storage_name(int(self)))
 
     @property
     def nbytes(self) -> int:
-        """Of one element of a storage; of quint4x2 and quint2x4 the byte that 2 or 4 elements of a
-        tensor share.
+        """The bytes of one element of a storage. For quint4x2 and quint2x4 it is the byte that 2 or
+        4 elements of a tensor share.
         """
         return int(lib.tenon_scalar_type_nbytes(int(self)))
 
     @property
     def since(self) -> str:
-        """The oldest PyTorch that is known to read it, as "2.1"; "1.4" for all that are older."""
+        """The oldest PyTorch that is known to read the type, such as "2.1". "1.4" stands for all
+        versions up to 1.4.
+        """
         return decoded(lib.tenon_scalar_type_since(int(self)))
 
     @property
     def dtype(self) -> str:
-        """Tenon's own name, as Tensor.dtype has it; raises Unsupported for what DLPack has not."""
+        """Tenon's name of the type, as in Tensor.dtype. Raises Unsupported for a type that DLPack
+        lacks.
+        """
         out = ffi.new("tenon_dtype *")
         call(lib.tenon_scalar_type_to_dtype, int(self), out)
         return _dtype.name_of(_dtype.pack(out.code, out.bits, out.lanes))

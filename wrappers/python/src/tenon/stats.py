@@ -1,4 +1,4 @@
-"""What the library holds and has done in this process."""
+"""Figures about the storages and segments that the library has in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ _FIELDS = tuple(name for name, _ in ffi.typeof("tenon_stats").fields if name != 
 
 
 class Stats:
-    """Figures of one moment, not of one instant. All but the counts are bytes."""
+    """The figures of the library. They are read one after another, so other threads can change some
+    of them in between. All but the counts are bytes.
+    """
 
     __slots__ = _FIELDS
 
@@ -27,7 +29,7 @@ class Stats:
 
 
 def stats() -> Stats:
-    """The figures now."""
+    """Read the figures of this process."""
     out = ffi.new("tenon_stats *")
     out.struct_size = ffi.sizeof("tenon_stats")
     call(lib.tenon_stats_get, out)

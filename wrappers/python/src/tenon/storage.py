@@ -1,4 +1,4 @@
-"""Storages: counted bytes, born shareable."""
+"""Storages: reference-counted ranges of bytes that can be shared from their birth."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def _flags(isolated: bool, private: bool, zeroed: bool, will_fill: bool) -> int:
 
 
 class Storage(Closing, StorageBase):
-    """Counted, contiguous bytes. memoryview(storage) and storage.data are its bytes, without a
-    copy; they refuse those of a device.
+    """A storage is a contiguous, reference-counted range of bytes on one device.
+
+    memoryview(storage) and storage.data give the bytes without a copy. Both refuse a storage on a
+    device.
     """
 
     __slots__ = ("__weakref__",)
@@ -59,15 +61,16 @@ class Storage(Closing, StorageBase):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Self:
-        """Make a storage. Its memory is reserved before this returns.
+        """Make a storage. Its memory is reserved before the call returns.
 
-        arena: born there, in its mode. A full one raises ResourceExhausted, whose
-        details["holders"] says who holds what; timeout: seconds to wait for room, after which it is
-        Timeout; None waits for ever. cancel: ends the wait from outside.
-
-        will_fill: you promise to write all bytes before you lend or read them. A block that was
-        lent before is then not cleared. If you break the promise, a borrower can read bytes that
-        were lent to another one. zeroed and will_fill exclude each other.
+        - arena: The storage lies in this arena, in the arena's mode. A full arena raises
+          ResourceExhausted, whose details["holders"] says which processes hold the memory.
+        - timeout: The seconds to wait for room in the arena, after which the call raises Timeout.
+          None waits for ever.
+        - cancel: This object ends the wait from another thread or a signal handler.
+        - will_fill: You promise to write all bytes before you lend or read them. Tenon then does
+          not clear a block that was lent before. If you break the promise, a borrower can read the
+          bytes of another borrower. zeroed and will_fill exclude each other.
         """
         size, number = unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode")
         flags, multiple = (
@@ -96,7 +99,8 @@ class Storage(Closing, StorageBase):
     ) -> Self:
         """Make a storage that holds a copy of a C-contiguous buffer.
 
-        With mode "frozen" it comes back frozen. arena, timeout: as new.
+        With mode "frozen" the storage is frozen when the call returns. arena, timeout and cancel
+        are as in new.
         """
         number, flags, multiple = (
             number_of(MODES, mode, "mode"),
@@ -112,11 +116,11 @@ class Storage(Closing, StorageBase):
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:
-        """Make a storage in a named file of its own, in PyTorch's layout: mode "shared", all bytes
-        0, 64-byte aligned.
+        """Make a storage in a named file of its own, in PyTorch's layout. Its mode is "shared", all
+        bytes are 0, and it is aligned to 64 bytes.
 
-        The file appears whole, under its name, or not at all, and its memory is reserved first. It
-        goes with its last holder.
+        The memory is reserved first. The file then appears complete under its name, or not at all.
+        It disappears with its last holder.
         """
         from tenon.by_filename import new_storage
 
@@ -129,13 +133,13 @@ class Storage(Closing, StorageBase):
 
     @classmethod
     def at(cls, address: int, nbytes: int = 1) -> tuple[Self, int]:
-        """Find the storage that has the `nbytes` bytes at an address, and how many bytes into it
-        they begin.
+        """Find the storage that holds the `nbytes` bytes at an address. Returns the storage, and
+        the offset of the address in it.
 
-        For an address that comes back from another library, such as array.ctypes.data or
-        torch_tensor.data_ptr(). A storage is found once its address was given out: by numpy(), a
-        buffer, DLPack, to_torch or __cuda_array_interface__. Private and empty storages are not
-        found. Raises NotFound.
+        Use it for an address that comes back from another library, such as array.ctypes.data or
+        torch_tensor.data_ptr(). Only a storage whose address Tenon has given out can be found: by
+        numpy(), a buffer, DLPack, to_torch or __cuda_array_interface__. Private and empty storages
+        are never found. Raises NotFound if there is no such storage.
         """
         return cls._at(unsigned(address, "address"), unsigned(nbytes, "nbytes"))
 
@@ -144,18 +148,20 @@ class Storage(Closing, StorageBase):
 
     @property
     def data(self) -> memoryview:
-        """The bytes; read-only if the storage is. The view keeps them alive."""
+        """The bytes as a memoryview, read-only if the storage is. The view keeps the bytes
+        alive.
+        """
         return memoryview(self)
 
     @property
     def device(self) -> str:
-        """Where the bytes are: "cpu", or "cuda:0" and so on, in this process's numbering."""
+        """The device of the bytes: "cpu", or "cuda:0" and so on, in this process's numbering."""
         return device_name(self._device_numbers)
 
     @property
     def mode(self) -> str:
-        """ "shared", "lender_writes" or "frozen": chosen at birth, or what the seals of an opened
-        segment enforce.
+        """The mode, "shared", "lender_writes" or "frozen". It is the one chosen at birth, or, for
+        an opened segment, the one that its seals enforce.
         """
         return MODE_NAMES[lib.tenon_storage_mode(self._own())]
 
@@ -166,7 +172,9 @@ class Storage(Closing, StorageBase):
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the kernel holds the segment's size, so that reading can never meet SIGBUS."""
+        """Whether the kernel keeps the segment from shrinking, so that a read can never end in
+        SIGBUS.
+        """
         return bool(lib.tenon_storage_is_sealed(self._own()))
 
     @property
@@ -176,24 +184,27 @@ class Storage(Closing, StorageBase):
 
     @property
     def use_count(self) -> int:
-        """Strong references at this moment, for tests and debugging."""
+        """The number of strong references at this moment, for tests and debugging."""
         own = self._own()
         return int(lib.tenon_storage_use_count(own)) - 1
 
     def same_memory(self, other: Storage) -> bool:
-        """Whether both lie over the same bytes, whatever the access."""
+        """Whether both storages lie over the same bytes. Their access may differ."""
         return bool(lib.tenon_storage_same_memory(self._own(), other._own()))
 
     def write(self, data: Buffer, offset: int = 0) -> None:
-        """Copy a C-contiguous buffer in. The only way to fill a "frozen" storage."""
+        """Copy a C-contiguous buffer into the storage. This is the only way to fill a "frozen"
+        storage.
+        """
         own = self._own()
         with memoryview(data) as view, ffi.from_buffer(view) as source:
             call(lib.tenon_storage_write, own, unsigned(offset, "offset"), source, view.nbytes)
 
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
-        """A copy of some of the bytes.
+        """Give a copy of some of the bytes.
 
-        Gives an error and no SIGBUS if the file below was cut short.
+        If another process has cut the underlying file short, the call raises an error, where a load
+        would end in SIGBUS.
         """
         if nbytes is None:
             nbytes = max(self.nbytes - offset, 0)
@@ -207,24 +218,25 @@ class Storage(Closing, StorageBase):
         return bytes(room)
 
     def readinto(self, buffer: Buffer, offset: int = 0) -> None:
-        """Copy as many of the bytes as the buffer holds into it."""
+        """Copy bytes of the storage into a buffer, as many as the buffer holds."""
         own = self._own()
         with memoryview(buffer) as view, ffi.from_buffer(view, require_writable=True) as target:
             call(lib.tenon_storage_read, own, unsigned(offset, "offset"), target, view.nbytes)
 
     def freeze(self) -> Self:
-        """End the filling of a "frozen" storage: the kernel refuses every later write."""
+        """End the filling of a "frozen" storage. The kernel refuses every later write."""
         call(lib.tenon_storage_freeze, self._own())
         return self
 
     def weak_ref(self) -> WeakRef:
-        """A reference that does not keep the bytes alive."""
+        """Make a reference that does not keep the bytes alive."""
         from tenon.weak import WeakRef
 
         return WeakRef(self)
 
     def share_fd(self, access: Access = "auto") -> FdHandle:
-        """Lend the storage: an fd, an offset and a size that another process can open.
+        """Lend the storage by fd. The handle has an fd, an offset and a size, with which another
+        process opens the storage.
 
         Close the handle once it was sent.
         """
@@ -243,13 +255,17 @@ class Storage(Closing, StorageBase):
         timeout: float | None = 5.0,
         cancel: Cancel | None = None,
     ) -> FilenameHandle:
-        """Lend the storage by name. No byte is copied, but for private memory whose bytes were
-        never handed out, which moves.
+        """Lend the storage by name. No byte is copied, except that private memory moves to shared
+        memory, if its bytes were never handed out.
 
-        A storage in a named file gives that name. Any other shared one gets a socket, that of its
-        segment or, if filename says how, one of its own. torch: PyTorch must be able to open it, so
-        it must be in a named file, and a manager (this user's, started if there is none) guards the
-        name. in_flight: also do what filename_incref does. timeout: for the manager.
+        A storage in a named file gives the name of that file. Any other shared storage gives the
+        name of a socket: the socket of its segment or, if filename says how to make one, a socket
+        of its own.
+
+        - torch: PyTorch must be able to open the storage. It must then lie in a named file. The
+          name is guarded by a manager, this user's, which is started if there is none.
+        - in_flight: Also do what filename_incref does.
+        - timeout: The seconds to wait for the manager.
         """
         from tenon.by_filename import share_filename
 
@@ -275,59 +291,64 @@ class Storage(Closing, StorageBase):
         """Lend a storage on a CUDA device to one receiver, who opens the handle once. No byte is
         copied.
 
-        What was given to stream until now is done before the receiver's work begins. transport:
-        "ipc", PyTorch's way; "fd" and "pool", whose handle has fds that go with it, and "fabric",
-        for memory that is not cudaMalloc's; "auto" takes the first by which the memory can travel.
-        form: the bytes of an IPC handle, by the versions of PyTorch that write them: "A" up to 2.4,
-        which the later ones read too, "B" some builds of 2024, "C" 2.6, "D" 2.8, "E" 2.13. The
-        receiver can write the memory: a read-only storage is lent with let_write alone.
+        - stream: Work that was given to this stream so far is done before the receiver's work
+          begins.
+        - transport: "ipc" is PyTorch's way. "fd" and "pool" give a handle with fds that must travel
+          with it. "fabric" is for memory that does not come from cudaMalloc. "auto" takes the first
+          transport by which the memory can travel.
+        - form: The layout of an IPC handle, named after the versions of PyTorch that write it: "A"
+          up to 2.4, which later versions read too, "B" some builds of 2024, "C" 2.6, "D" 2.8, "E"
+          2.13.
+        - let_write: The receiver can always write the memory. So a read-only storage is lent only
+          with let_write.
         """
         from tenon.by_cuda import share_cuda
 
         return share_cuda(self, stream=stream, transport=transport, form=form, let_write=let_write)
 
     def record_stream(self, stream: Stream = None) -> None:
-        """Say that work in that CUDA stream uses the bytes: what was given to it until the
-        storage's last release comes before the memory is given back. The stream must be there until
-        then."""
+        """Record that work in this CUDA stream uses the bytes. Work that was given to the stream
+        before the storage's last release is done before the memory is given back. The stream must
+        exist until then.
+        """
         from tenon.by_cuda import record_stream
 
         record_stream(self, stream)
 
     def order_stream(self, stream: Stream = None) -> None:
-        """Let what is given to that CUDA stream from now on come after what was given until now to
-        the streams in which the bytes are used.
+        """Order later work in this CUDA stream behind the work that was given so far to the streams
+        in which the bytes are used.
 
-        Those are the stream of the call that opened them or of the connection, and what was
-        recorded. For who uses them in yet another.
+        These are the stream of the call that opened the bytes, or of the connection, and every
+        recorded stream. Call it before you use the bytes in another stream.
         """
         from tenon.by_cuda import order_stream
 
         order_stream(self, stream)
 
     def pin(self, device: int = 0) -> int:
-        """Let a CUDA device reach the bytes of a shared storage; gives the address by which it
-        does, 0 for no bytes.
+        """Let a CUDA device reach the bytes of a shared storage. Returns the address at which the
+        device reaches them, or 0 for an empty storage.
 
-        The whole segment is registered with the driver, once in this process, until it goes:
-        isolated=True gives a storage its own, and an arena is reserved up to its capacity first.
-        What it was given is PyTorch's pinned memory too: a tensor over it is_pinned(), and copies
-        with non_blocking=True run beside the host, for as long as the storage is kept. Each process
-        pins for itself.
+        The whole segment is registered with the driver, once in this process and until the segment
+        goes. isolated=True gives a storage a segment of its own. An arena is first reserved up to
+        its capacity. PyTorch takes the memory for pinned memory too: a tensor over it is_pinned(),
+        and copies with non_blocking=True run beside the host, as long as the storage is kept. Each
+        process pins for itself.
         """
         out = ffi.new("void **")
         call(lib.tenon_storage_pin, self._own(), device, out)
         return int(ffi.cast("uintptr_t", out[0]))
 
     def __copy__(self) -> Self:
-        """Another reference to the same bytes."""
+        """Make another reference to the same bytes."""
         return self._adopt(self._retained())
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Storage:
-        """A storage of its own with a copy of the bytes, of the same mode; in one deepcopy one for
-        all tensors over this storage.
+        """Make a storage of the same mode with a copy of the bytes. Within one deepcopy there is
+        one copy for all tensors over this storage.
 
-        It lies where tenon.empty would put it: no arena and no file name is copied.
+        The copy lies where tenon.empty would put it, and not in this storage's arena or named file.
         """
         key = "tenon.Storage", self.id
         found: Storage | None = memo.get(key)
@@ -341,8 +362,8 @@ class Storage(Closing, StorageBase):
                     " uses the device",
                 )
             private = not self.is_shared
-            # Bytes that another process can cut short are read by a call, which fails where a load
-            # would be killed.
+            # If another process can cut the bytes short, read() takes them: it raises an error
+            # where a load would kill this process.
             data = self.data if self.is_sealed or private else self.read()
             mode: Any = self.mode
             found = memo[key] = _copied(
@@ -354,7 +375,7 @@ class Storage(Closing, StorageBase):
         return self.nbytes
 
     def __int__(self) -> NoReturn:
-        # Without these, int() and float() would read the bytes as digits.
+        # Without __int__ and __float__, int() and float() would read the bytes as digits.
         raise TypeError(
             "a storage is bytes and no number: make a tensor over it, tenon.Tensor.over(storage,"
             " shape, dtype)"
@@ -381,8 +402,8 @@ class Storage(Closing, StorageBase):
 
 
 def trim() -> int:
-    """Give memory back to the system that is kept warm for later storages.
+    """Return the free memory to the system that Tenon keeps for later storages.
 
-    Returns the bytes given back.
+    Returns the number of bytes that were given back.
     """
     return int(lib.tenon_storage_trim())

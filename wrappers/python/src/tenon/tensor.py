@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     Index = SupportsIndex | slice | tuple[Any, ...] | None
 
 
-# numpy's names, in this machine's order, of what numpy has: it knows no int4, no complex32, and by
-# "f16" no float128.
+# numpy's names, in this machine's byte order, of the element types that numpy has. numpy knows
+# neither int4 nor complex32, and its "f16" is not float128.
 _TYPESTRS: dict[int, str] = {
     _dtype.pack(code, bits): f"{'|' if bits == 8 else '<'}{kind}{bits // 8}"
     for code, kind, sizes in (
@@ -44,7 +44,7 @@ _TYPESTRS: dict[int, str] = {
     for bits in sizes
 }
 
-# Of the payload of a named file, after its header.
+# The alignment of the payload of a named file, which begins after the header.
 _NAMED_ALIGNMENT = 64
 
 
@@ -56,8 +56,8 @@ def _new_named(
     filename: Filename | None,
     arena: Arena | None,
 ) -> Storage | None:
-    """A new storage in a named file, if one is asked for, or the strategy is "file_system" and
-    nothing speaks against it.
+    """Make a storage in a named file, if the caller asks for one, or if the strategy is
+    "file_system" and the other options allow it. None means that the storage belongs elsewhere.
     """
     can = mode == "shared" and not private and alignment <= _NAMED_ALIGNMENT and arena is None
     if filename is None:
@@ -82,7 +82,7 @@ def _copied(
     timeout: float | None,
     cancel: Cancel | None,
 ) -> Storage:
-    """A new storage that holds a copy of a C-contiguous buffer."""
+    """Make a storage that holds a copy of a C-contiguous buffer."""
     with memoryview(data) as view:
         storage = _new_named(mode, private, 0, view.nbytes, filename, arena)
         if storage is None:
@@ -100,13 +100,13 @@ def _copied(
 
 
 class Tensor(Closing, Elements, TensorBase):
-    """Strided elements over a storage; never changes its shape. A view is another tensor over the
-    same storage.
+    """A tensor is a view of one storage: an element type, a shape, strides and an offset. It never
+    changes its shape. A view of a tensor is another tensor over the same storage.
 
-    numpy(), memoryview(), __dlpack__ and indexing give views without a copy; each keeps the storage
-    alive by itself. What reads the elements here refuses those on a device; __dlpack__ and
-    __cuda_array_interface__ give them to who can. A tensor of one element is a number to int(),
-    float(), bool() and so on, as numpy's arrays are.
+    numpy(), memoryview(), __dlpack__ and indexing give views without a copy. Each view keeps the
+    storage alive by itself. The methods that read elements refuse a tensor on a device. A consumer
+    of such a tensor uses __dlpack__ or __cuda_array_interface__. A tensor of one element acts as a
+    number in int(), float(), bool() and so on, as numpy's arrays do.
     """
 
     __slots__ = ("__weakref__",)
@@ -126,7 +126,7 @@ class Tensor(Closing, Elements, TensorBase):
     ) -> Tensor:
         """Make a tensor over a storage.
 
-        Strides and offset count elements; without strides it is contiguous.
+        Strides and offset count elements. Without strides the tensor is contiguous.
         """
         flags = (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (
             lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0
@@ -148,37 +148,41 @@ class Tensor(Closing, Elements, TensorBase):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element; 0 if it is smaller than a byte."""
+        """The size of one element in bytes, or 0 if an element is smaller than a byte."""
         return _dtype.bits_of(self._dtype_number) // 8
 
     @property
     def storage(self) -> Storage:
-        """The storage under the tensor, with a reference of its own."""
+        """The storage under the tensor. Each read gives a reference of its own."""
         return self._storage_as(Storage)
 
     @property
     def device(self) -> str:
-        """Where the elements are: "cpu", or "cuda:0" and so on, in this process's numbering."""
+        """The device of the elements: "cpu", or "cuda:0" and so on, in this process's numbering."""
         return device_name(self._device_numbers)
 
     @property
     def requires_grad(self) -> bool:
-        """Travels with the tensor; means nothing to Tenon."""
+        """Whether the tensor requires a gradient. The flag travels with the tensor and means
+        nothing to Tenon.
+        """
         return bool(self._flags & lib.TENON_TENSOR_REQUIRES_GRAD)
 
     @property
     def is_parameter(self) -> bool:
-        """Travels with the tensor; means nothing to Tenon."""
+        """Whether the tensor is a parameter. The flag travels with the tensor and means nothing to
+        Tenon.
+        """
         return bool(self._flags & lib.TENON_TENSOR_IS_PARAMETER)
 
     @property
     def is_conj(self) -> bool:
-        """Whether the elements are to be read conjugated."""
+        """Whether a reader must conjugate the elements."""
         return bool(self._flags & lib.TENON_TENSOR_CONJ)
 
     @property
     def is_neg(self) -> bool:
-        """Whether the elements are to be read negated."""
+        """Whether a reader must negate the elements."""
         return bool(self._flags & lib.TENON_TENSOR_NEG)
 
     def view(
@@ -189,9 +193,12 @@ class Tensor(Closing, Elements, TensorBase):
         strides: Sequence[int] | None = None,
         offset: int | None = None,
     ) -> Tensor:
-        """Another tensor over the same storage: other shape, strides and offset (in elements, from
-        the start of the storage), or the same bytes read as another dtype. What is not given stays;
-        one size of the shape may be -1."""
+        """Make another tensor over the same storage, with another shape, strides or offset, or with
+        the same bytes read as another dtype.
+
+        The offset counts elements from the start of the storage. An argument that is not given
+        keeps the tensor's own value. One size of the shape may be -1.
+        """
         old_number = self._dtype_number
         number = old_number if dtype is None else _dtype.number_of(dtype)
         old_bits, bits = _dtype.bits_of(old_number), _dtype.bits_of(number)
@@ -242,7 +249,7 @@ class Tensor(Closing, Elements, TensorBase):
         return type(self)._new(self.storage, number, sizes, steps, start, self._flags)
 
     def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape; contiguous tensors only."""
+        """Give the same elements in another shape. Only a contiguous tensor can be reshaped."""
         return self.view(shape[0] if len(shape) == 1 else shape)
 
     def __getitem__(self, index: Index) -> Tensor:
@@ -260,7 +267,7 @@ class Tensor(Closing, Elements, TensorBase):
     def __len__(self) -> int:
         shape = self.shape
         if not shape:
-            # torch.as_tensor of PyTorch 1 comes here with every tensor, for it takes it for a list.
+            # PyTorch 1's torch.as_tensor takes every tensor for a list, and so calls this method.
             raise TypeError(
                 "a tensor without dimensions has no length: use item(), or tenon.torch.to_torch in"
                 " place of torch.as_tensor"
@@ -275,7 +282,7 @@ class Tensor(Closing, Elements, TensorBase):
         return (self[i] for i in range(len(self)))
 
     def numpy(self) -> NDArray[Any]:
-        """A numpy array over the same bytes; read-only if the tensor is."""
+        """Give a numpy array over the same bytes. It is read-only if the tensor is."""
         import numpy
 
         number = self._dtype_number
@@ -310,11 +317,11 @@ class Tensor(Closing, Elements, TensorBase):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """For Numba, CuPy and others, version 3; only a tensor on a CUDA device has it, and only if
-        numpy knows its dtype.
+        """The protocol of Numba, CuPy and others, version 3. Only a tensor on a CUDA device whose
+        dtype numpy knows has this attribute.
 
-        The consumer is told to wait for the default stream, which comes after those in which the
-        storage is used (Storage.order_stream).
+        The consumer is told to wait for the default stream, which Storage.order_stream has put
+        behind the streams in which the storage is used.
         """
         device, number = self._device_numbers, self._dtype_number
         typestr = _TYPESTRS.get(number)
@@ -344,15 +351,16 @@ class Tensor(Closing, Elements, TensorBase):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """As the array API standard has it. stream, for CUDA: None or 1 the default one, 2 that of
-        the calling thread, above 2 a pointer, -1 none.
+        """Export the tensor as the array API standard defines it.
 
-        The consumer's stream comes after those in which the storage is used (Storage.order_stream),
-        and the storage counts as used in it, too: it has to be there until the storage's last
-        reference has gone.
+        A stream is for CUDA only: None or 1 is the default stream, 2 is the default stream of the
+        calling thread, a number above 2 is a pointer, and -1 is no stream. The consumer's stream is
+        ordered behind the streams in which the storage is used (Storage.order_stream). The storage
+        then counts as used in the consumer's stream too, so that stream must exist until the
+        storage's last reference has gone.
 
-        What cannot be is a BufferError, as the standard has it, and a tensor on the CPU takes no
-        stream.
+        An export that is not possible raises BufferError, as the standard says. A tensor on the CPU
+        takes no stream.
         """
         device = self._device_numbers
         if device[0] != CUDA and stream is not None:
@@ -391,7 +399,7 @@ class Tensor(Closing, Elements, TensorBase):
         return self._to_dlpack(versioned, False)
 
     def tobytes(self) -> bytes:
-        """A copy of the elements, packed, last dimension fastest."""
+        """Give a copy of the elements, packed, with the last dimension fastest."""
         if self.is_conj or self.is_neg:
             raise BufferError(
                 "the tensor's conjugate or negative bit is set: its bytes are not its values"
@@ -409,8 +417,10 @@ class Tensor(Closing, Elements, TensorBase):
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> Tensor:
-        """A contiguous copy in a storage of its own; with filename, in a named file; with arena,
-        there (timeout: as empty).
+        """Make a contiguous copy in a storage of its own.
+
+        filename puts the copy into a named file, and arena puts it into that arena. timeout is as
+        in empty.
         """
         storage = _copied(
             self._packed_bytes(), mode, isolated, private, filename, arena, timeout, cancel
@@ -418,12 +428,12 @@ class Tensor(Closing, Elements, TensorBase):
         return type(self)._new(storage, self._dtype_number, self.shape, None, 0, self._flags)
 
     def __copy__(self) -> Tensor:
-        """Another tensor over the same elements."""
+        """Make another tensor over the same elements."""
         return self._over(self.storage)
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
-        """The same layout over a copy of the whole storage, which other tensors share if they are
-        in the same deepcopy.
+        """Make a tensor of the same layout over a copy of the whole storage. All tensors of one
+        deepcopy that share a storage share its copy.
         """
         return self._over(self.storage.__deepcopy__(memo))
 
@@ -433,12 +443,15 @@ class Tensor(Closing, Elements, TensorBase):
         )
 
     def _packed_bytes(self) -> memoryview | bytes:
-        """The bytes of the elements as they lie, or a packed copy if they do not lie packed."""
+        """The bytes of the elements. They are a view if the elements lie packed in the storage, and
+        else a packed copy.
+        """
         bits = _dtype.bits_of(self._dtype_number)
         if self.is_contiguous:
             start = self.offset * bits // 8
             return self.storage.data[start : start + self.nbytes]
-        # Whole numbers of bytes: smaller elements are always contiguous.
+        # The strides below count bytes, because an element smaller than a byte is always
+        # contiguous.
         size = bits // 8
         shape, strides = (*self.shape, size), (*(step * size for step in self.strides), 1)
         return memoryview(
@@ -484,15 +497,19 @@ def empty(
     timeout: float | None = 0,
     cancel: Cancel | None = None,
 ) -> Tensor:
-    """A new tensor whose bytes are what they happen to be.
+    """Make a tensor whose bytes are not initialised.
 
-    mode: "shared": both sides write; "lender_writes": borrowers cannot write, whatever they try;
-    "frozen": filled with storage.write, then storage.freeze, and nobody writes again. filename: in
-    a named file of its own (Storage.new_filename). Under the sharing strategy "file_system" of
-    tenon.multiprocessing that is the home of every tensor of mode "shared". arena: in that one, in
-    its mode. A full one raises ResourceExhausted, whose details["holders"] says who holds what;
-    timeout: seconds to wait for room, after which it is Timeout; None waits for ever. cancel: ends
-    the wait from outside.
+    - mode: In mode "shared" lender and borrowers write. In mode "lender_writes" the kernel refuses
+      every write of a borrower. A "frozen" tensor is filled with storage.write and closed with
+      storage.freeze; after that nobody writes.
+    - filename: The tensor lies in a named file of its own (Storage.new_filename). Under the sharing
+      strategy "file_system" of tenon.multiprocessing every tensor of mode "shared" does, unless it
+      is private, empty, in an arena or aligned to more than 64 bytes.
+    - arena: The tensor lies in this arena, in the arena's mode. A full arena raises
+      ResourceExhausted, whose details["holders"] says which processes hold the memory.
+    - timeout: The seconds to wait for room in the arena, after which the call raises Timeout. None
+      waits for ever.
+    - cancel: This object ends the wait from another thread or a signal handler.
     """
     return _make(
         shape,
@@ -524,7 +541,7 @@ def zeros(
     timeout: float | None = 0,
     cancel: Cancel | None = None,
 ) -> Tensor:
-    """As empty, with all bytes zero."""
+    """Make a tensor whose bytes are all zero. The options are those of empty."""
     return _make(
         shape,
         dtype,
@@ -587,9 +604,10 @@ def from_numpy(
     timeout: float | None = 0,
     cancel: Cancel | None = None,
 ) -> Tensor:
-    """Copy a numpy array (or what numpy can make one of) in.
+    """Make a tensor that holds a copy of a numpy array, or of an object that numpy can make into
+    one.
 
-    With mode "frozen" the result is frozen; the rest: as empty.
+    With mode "frozen" the result is frozen. The other options are those of empty.
     """
     import numpy
 
@@ -598,7 +616,7 @@ def from_numpy(
     if not dtype.isnative:
         dtype = dtype.newbyteorder("=")
     number = _dtype.number_of(dtype)
-    # ml_dtypes' int4 lies in a byte of its own.
+    # ml_dtypes' int4 takes a whole byte for each element.
     if _dtype.bits_of(number) != 8 * dtype.itemsize:
         raise TypeError(
             f"numpy keeps {dtype} in {dtype.itemsize} bytes, which is not how a tensor does"
@@ -607,7 +625,7 @@ def from_numpy(
         source = numpy.ascontiguousarray(source, dtype).reshape(source.shape)
     data: Any = source
     if dtype.kind not in "biufc":
-        # numpy exports no buffer of the types that others added to it.
+        # numpy exports no buffer of an element type that another library added to numpy.
         data = source.reshape(-1).view(numpy.uint8) if source.size else b""
     storage = _copied(data, mode, isolated, private, filename, arena, timeout, cancel)
     return Tensor._new(storage, number, source.shape, None, 0, 0)

@@ -1,5 +1,5 @@
-"""Tensors of modules for which tenon.Tensor has no word: quantised, sparse, on meta, of element
-types that DLPack has not.
+"""Descriptions of module tensors that tenon.Tensor cannot express: quantised, sparse, on meta, or
+of element types that DLPack lacks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COALESCED = {
 }
 COALESCED_WORDS = {number: word for word, number in COALESCED.items()}
 
-# The tensors that a tensor is made of: the attribute here, which is also the field in C.
+# The parts of a tensor, by the attribute here, which is also the field in C.
 PARTS: dict[str, int] = {
     "indices": lib.TENON_TENSOR_PART_INDICES,
     "plain_indices": lib.TENON_TENSOR_PART_PLAIN_INDICES,
@@ -58,20 +58,25 @@ PARTS: dict[str, int] = {
     "zero_points": lib.TENON_TENSOR_PART_ZERO_POINTS,
 }
 
-# What a quantised tensor's elements lie in memory as.
+# The quantised element type for the integer type that is stored.
 _QUANTISED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
 
 
 class TensorSpec(Frozen):
-    """All that PyTorch knows of a tensor. Sizes, strides and offset count elements, storage_offset
-    counts bytes.
+    """The full description that PyTorch has of a tensor. Sizes, strides and offset count elements.
+    storage_offset counts bytes.
 
-    strides: None: contiguous, or sparse. offset: from the first element of what PyTorch calls the
-    tensor's storage, which begins storage_offset bytes into storage and has storage_numel elements
-    (0: all of it, on meta as many as are needed). device: "cpu" or "meta". quantizer:
-    "per_tensor_affine" goes with scale and zero_point, the others with scales, zero_points and
-    axis. indices, plain_indices, values: of sparse layouts. coalesced: of "sparse_coo", None where
-    nobody said. The parts are tensors: anything that a module takes as one.
+    - strides: None means contiguous, or sparse.
+    - offset: It counts from the first element of PyTorch's storage of the tensor. That storage
+      begins storage_offset bytes into `storage` and has storage_numel elements. 0 means the whole
+      storage, and on meta as many elements as are needed.
+    - device: "cpu" or "meta".
+    - quantizer: "per_tensor_affine" goes with scale and zero_point. The others go with scales,
+      zero_points and axis.
+    - indices, plain_indices and values: The parts of sparse layouts.
+    - coalesced: For "sparse_coo". None means that it is not known.
+
+    The parts are tensors: any object that a module takes as a tensor.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -176,12 +181,12 @@ class TensorSpec(Frozen):
     def meta(
         cls, shape: Shape, dtype: Any = "float32", *, requires_grad: bool = False
     ) -> TensorSpec:
-        """A tensor without bytes."""
+        """Describe a tensor without memory."""
         return cls(dtype, shape, device="meta", requires_grad=requires_grad)
 
     @classmethod
     def quantized(cls, source: Any, scale: float, zero_point: int = 0) -> TensorSpec:
-        """Numbers of int8, uint8 or int32 that stand for (number - zero_point) * scale."""
+        """Describe int8, uint8 or int32 integers that stand for (integer - zero_point) * scale."""
         return cls._quantized(
             source, quantizer="per_tensor_affine", scale=scale, zero_point=zero_point
         )
@@ -190,8 +195,8 @@ class TensorSpec(Frozen):
     def quantized_per_channel(
         cls, source: Any, scales: Any, zero_points: Any, axis: int
     ) -> TensorSpec:
-        """The same with a float64 scale and an int64 zero point for each index of one axis; float32
-        zero points mean float_qparams.
+        """Describe quantised integers with a float64 scale and an int64 zero point for each index
+        of one axis. float32 zero points mean float_qparams.
         """
         from tenon._to_value import tensor_of
 
@@ -216,7 +221,7 @@ class TensorSpec(Frozen):
     def sparse_coo(
         cls, indices: Any, values: Any, shape: Shape, *, coalesced: bool | None = None
     ) -> TensorSpec:
-        """Values at places: indices has a column of int64 for each."""
+        """Describe a COO tensor. indices has a column of int64 for each value."""
         from tenon._to_value import tensor_of
 
         values = tensor_of(values)
@@ -233,8 +238,10 @@ class TensorSpec(Frozen):
     def sparse_compressed(
         cls, layout: Layout, indices: Any, plain_indices: Any, values: Any, shape: Shape
     ) -> TensorSpec:
-        """ "sparse_csr" and "sparse_bsr": indices are the row pointers, plain_indices the columns;
-        "sparse_csc" and "sparse_bsc" the other way round."""
+        """Describe a compressed sparse tensor. For "sparse_csr" and "sparse_bsr" indices are the
+        row pointers and plain_indices the columns. For "sparse_csc" and "sparse_bsc" it is the
+        other way round.
+        """
         from tenon._to_value import tensor_of
 
         values = tensor_of(values)
@@ -249,7 +256,9 @@ class TensorSpec(Frozen):
 
 
 def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
-    """The struct, and what must live as long as it is used. part: makes a value of a tensor."""
+    """Make the C struct, and a list of the objects that must live as long as the struct is used.
+    `part` makes a value of a tensor.
+    """
     from tenon._options import number_of, unsigned
     from tenon._text import encoded
 
@@ -291,7 +300,9 @@ def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
 
 
 def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
-    """part: the tensor of a TENON_TENSOR_PART_*, or None if there is no such part."""
+    """Make a TensorSpec of the C struct. `part` gives the tensor of a TENON_TENSOR_PART_*, or None
+    if there is no such part.
+    """
     storage = None
     if found.storage != ffi.NULL:
         storage = Storage._adopt(

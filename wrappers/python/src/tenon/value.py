@@ -1,8 +1,9 @@
 """Values: what an attribute of a module, a constant or an example input can be.
 
-A module takes plain Python values: None, bool, int, float, complex, str, tuples, lists, dicts, and
-as tensors tenon.Tensor, numpy arrays and whatever has __dlpack__. It gives them back so. The
-classes here are for what Python has not, and for who needs to see identity.
+A module takes plain Python values: None, bool, int, float, complex, str, tuples, lists, dicts, and,
+as tensors, tenon.Tensor, numpy arrays and any object with `__dlpack__`. It gives them back in the
+same form. The classes here are for values that Python lacks, and for programs that need to see
+identity.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _KIND_NAMES = {number: name for name, number in KINDS.items()}
 
 
 class Device(Frozen):
-    """A device in a value: "cpu", "cuda:0"."""
+    """A device as a value: "cpu", "cuda:0"."""
 
     __slots__ = ("name",)
     name: str
@@ -66,8 +67,8 @@ class Enum(Frozen):
 
 
 class NamedTuple(tuple["Any", ...]):
-    """A tuple of a NamedTuple class, whose qualified name it knows; the names of the fields are in
-    that class's code.
+    """A tuple of a NamedTuple class. It knows the qualified name of the class. The names of the
+    fields are in that class's code.
     """
 
     class_name: str
@@ -95,8 +96,10 @@ class NamedTuple(tuple["Any", ...]):
 
 
 class Object:
-    """An object of a class that is no module: its qualified name, and its attributes, or, of a
-    class with __getstate__ and of a custom C++ class, its state. Equal objects are one."""
+    """An object of a class that is no module. It has a qualified class name and attributes. An
+    object of a class with `__getstate__`, or of a custom C++ class, has a state in place of
+    attributes. Two names for the same object in a module give one Object.
+    """
 
     __slots__ = ("__weakref__", "attributes", "class_name", "is_opaque", "state")
     class_name: str
@@ -115,7 +118,7 @@ class Object:
 
     @classmethod
     def opaque(cls, class_name: str, state: Any) -> Self:
-        """One that has a state."""
+        """Make an object that has a state."""
         self = cls(class_name)
         self._make_opaque(state)
         return self
@@ -128,7 +131,7 @@ class Object:
         self.state = state
 
     def __repr__(self) -> str:
-        # Not what is in it, which may be it.
+        # The contents are not shown, because an object may contain itself.
         inside = (
             "with a state"
             if self.is_opaque
@@ -137,8 +140,8 @@ class Object:
         return f"<tenon.Object {self.class_name} {inside}>"
 
 
-# The handles that somebody has, so that one C value has one handle. A handle keeps its value alive,
-# so no address is there twice.
+# The living handles by the address of the C value, so that one C value has one handle. A handle
+# keeps its value alive, so no address occurs twice.
 _living: dict[int, _Living] = {}
 
 
@@ -154,12 +157,13 @@ def _forget(gone: Any) -> None:
 
 
 class Value:
-    """A value as the C library has it: never changes, but for an object's attributes while a module
-    is edited.
+    """A value as the C library has it. A value never changes, except for an object's attributes
+    while a module is edited.
 
-    Made from a plain Python value; type: the type of a list or dict ("List[int]"), or what the
-    value must be. One C value is one handle: two that are one object in a module are the same here
-    (is), and one that is put in two places stays one in archives.
+    A Value is made from a plain Python value. type is the type of a list or dict ("List[int]"), or
+    the type that the value must have. One C value has one handle: two names for one object in a
+    module give the same handle (is), and a value that is put in two places stays one object in
+    archives.
     """
 
     __slots__ = ("__weakref__", "_cdata")
@@ -191,30 +195,32 @@ class Value:
 
     @property
     def kind(self) -> str:
-        """ "none", "bool", "int", "float", "complex", "str", "device", "tensor", "tuple", "list",
-        "dict", "enum" or "object".
+        """The kind of the value: "none", "bool", "int", "float", "complex", "str", "device",
+        "tensor", "tuple", "list", "dict", "enum" or "object".
         """
         return _KIND_NAMES[lib.tenon_value_kind(self._cdata)]
 
     @property
     def type(self) -> str:
-        """The type that it shows by itself: "List[Any]" for a list that was made without one."""
+        """The type that the value shows by itself, such as "List[Any]" for a list that was made
+        without a type.
+        """
         return sized(lib.tenon_value_type, self._cdata)
 
     @property
     def class_name(self) -> str:
-        """The qualified name of a NamedTuple, an enum or an object; else ""."""
+        """The qualified name of a NamedTuple, an enum or an object. Other values give ""."""
         return decoded(lib.tenon_value_class_name(self._cdata))
 
     @property
     def is_opaque(self) -> bool:
-        """Whether it is an object that has a state and no attributes."""
+        """Whether the value is an object that has a state and no attributes."""
         return bool(lib.tenon_value_is_opaque(self._cdata))
 
     @property
     def items(self) -> list[Value]:
-        """The items of a tuple or a list, a dict's values, an object's attributes or its state, an
-        enum's value; of others none.
+        """The items of a tuple or a list, the values of a dict, the attributes or the state of an
+        object, or the value of an enum. Other values have none.
         """
         return [
             self._fetched(lib.tenon_value_item, index)
@@ -223,7 +229,7 @@ class Value:
 
     @property
     def keys(self) -> list[Value]:
-        """The keys of a dict, as its items stand."""
+        """The keys of a dict, in the order of its items."""
         if lib.tenon_value_kind(self._cdata) != lib.TENON_VALUE_DICT:
             return []
         return [
@@ -233,21 +239,21 @@ class Value:
 
     @property
     def names(self) -> list[str]:
-        """The names of an object's attributes, as its items stand."""
+        """The names of an object's attributes, in the order of its items."""
         found: list[str] = []
         while (name := lib.tenon_value_attribute_name(self._cdata, len(found))) != ffi.NULL:
             found.append(decoded(name))
         return found
 
     def find(self, name: str) -> Value:
-        """An attribute of an object, or what a dict has under that str."""
+        """An attribute of an object, or the value of a dict under that str."""
         return self._fetched(lib.tenon_value_find, encoded(name, "the name"))
 
     def get(self) -> Any:
-        """The plain Python value. What is there twice is one object in it; a tensor that
-        tenon.Tensor has no word for is a TensorSpec.
+        """Give the plain Python value. A value that occurs twice in it is one Python object. A
+        tensor that tenon.Tensor cannot express is a TensorSpec.
 
-        It is the caller's, to be changed at will; no module changes with it.
+        The result belongs to the caller, who may change it. No module changes with it.
         """
         return self._read(False)
 
@@ -257,13 +263,15 @@ class Value:
         return Reader(of_module).read(self._cdata)
 
     def tensor_spec(self) -> TensorSpec:
-        """All that is known of a tensor."""
+        """The full description of a tensor."""
         from tenon._from_value import Reader
 
         return Reader().tensor_spec(self._cdata)
 
     def check(self, type: str) -> None:
-        """Raise InvalidArgument unless it fits a type, all the way down: an int is no float."""
+        """Raise InvalidArgument unless the value and all values in it fit a type. An int is no
+        float.
+        """
         call(lib.tenon_value_check, self._cdata, encoded(type, "the type"))
 
     def _fetched(self, function: Any, which: Any) -> Value:
@@ -272,7 +280,7 @@ class Value:
         return Value._over(ffi.gc(out[0], lib.tenon_value_release))
 
     def __copy__(self) -> Self:
-        # It never changes, and two are one (is) if they are one in a module.
+        # A Value never changes, and a copy would break identity.
         return self
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
@@ -288,5 +296,5 @@ class Value:
 
 
 def type_text(type: str) -> str:
-    """A type in PyTorch's own text: "Union[str, None]" is "Optional[str]"."""
+    """A type in PyTorch's own spelling: "Union[str, None]" becomes "Optional[str]"."""
     return sized(lib.tenon_type_text, encoded(type, "the type"))

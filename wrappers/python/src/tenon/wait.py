@@ -1,4 +1,6 @@
-"""Waits that Ctrl-C ends, and cancelling from another thread."""
+"""Waits that Ctrl-C ends, and Cancel, which ends waits from another thread. Every call with a
+timeout uses run.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# A signal that comes between the interpreter's last look and the kernel's wait does not end the
-# wait, and the kernel may hand it to another thread. So the main thread, which alone runs handlers,
-# waits in pieces.
+# A signal that arrives between the interpreter's last check and the kernel's wait does not end the
+# wait, and the kernel may deliver it to another thread. So the main thread, the only one that runs
+# handlers, waits in slices.
 _PIECE_NS = 50_000_000
 
 
 class Cancel(Managed):
-    """Ends waits from outside. One can serve any number of waits, at once or in turn."""
+    """Ends waits from another thread or from a signal handler. One Cancel can serve any number of
+    waits, at once or in turn.
+    """
 
     __slots__ = ()
 
@@ -33,11 +37,11 @@ class Cancel(Managed):
         self._cdata = ffi.gc(out[0], lib.tenon_cancel_release)
 
     def trigger(self) -> None:
-        """End every wait that uses this cancel, now and later, with Cancelled."""
+        """End every wait that uses this object, now and later, with Cancelled."""
         lib.tenon_cancel_trigger(self._own())
 
     def reset(self) -> None:
-        """Make it fit for use again. No wait may be using it."""
+        """Make the object usable again. No wait may be using it."""
         lib.tenon_cancel_reset(self._own())
 
 
@@ -54,11 +58,11 @@ def run(
     *,
     whole: bool = False,
 ) -> None:
-    """Call step(wait, error) until it is done or the time is over, with a look at Python's signals
-    in between.
+    """Call step(wait, error) until it succeeds or the time is over. Between the calls Python's
+    signal handlers run.
 
-    whole: the step would begin anew in every piece, so it gets all the time at once, and Ctrl-C
-    ends it unless it comes at a bad moment.
+    With `whole` the step gets all the time at once, because it would begin again in every slice.
+    Ctrl-C ends such a wait too, unless the signal arrives between the last check and the wait.
     """
     wait = ffi.new("tenon_wait *")
     wait.struct_size = ffi.sizeof("tenon_wait")
@@ -68,7 +72,7 @@ def run(
     error = ffi.new("tenon_error **")
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout {timeout} is negative; None waits for ever")
-    # Over 2**62 ns is for ever.
+    # A timeout of more than 4e9 seconds is treated as no timeout, because 2**62 ns is the limit.
     deadline = None if timeout is None or timeout > 4e9 else monotonic_ns() + int(timeout * 1e9)
     piece = None
     if runs_handlers():

@@ -1,4 +1,4 @@
-"""Weak references: know a storage without keeping its bytes alive."""
+"""Weak references: they refer to a storage and do not keep its bytes alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class WeakRef(Managed):
-    """Made by Storage.weak_ref."""
+    """A weak reference to a storage. Storage.weak_ref makes it."""
 
     __slots__ = ()
     _instead = (
@@ -35,16 +35,16 @@ class WeakRef(Managed):
 
     @property
     def expired(self) -> bool:
-        """Whether the storage is gone. Once true, always true."""
+        """Whether the storage is gone. Once true, it stays true."""
         return bool(lib.tenon_weak_expired(self._own()))
 
     @property
     def id(self) -> int:
-        """The storage's id, also after it is gone."""
+        """The id of the storage. It stays valid after the storage is gone."""
         return int(lib.tenon_weak_id(self._own()))
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are of the same storage, be it gone or not."""
+        """Whether both refer to the same storage, which may be gone."""
         return self.id == other.id if isinstance(other, WeakRef) else NotImplemented
 
     def __hash__(self) -> int:

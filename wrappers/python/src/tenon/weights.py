@@ -48,8 +48,10 @@ class Weights(Managed):
 
     def __getitem__(self, name: str) -> Any:
         """The weight as a tenon.Tensor, or as a tenon.TensorSpec if a Tensor cannot express it.
+
         Weights that share a storage in the file share it in memory. After replace a weight has its
-        new elements; tensors from before keep the old ones."""
+        new elements. Tensors that were taken before keep the old ones.
+        """
         from tenon._from_value import Reader
 
         out = ffi.new("tenon_value **")
@@ -86,8 +88,8 @@ class Weights(Managed):
         """Write the file that was opened with the replaced weights in it. All other bytes stay as
         they are, except for checksums.
 
-        path: the whole new file is there then, or what was there before still is. It may be the
-        file that was opened.
+        Either the whole new file appears at path, or the old file stays. path may be the file that
+        was opened.
         """
         options = ffi.new("tenon_weights_rewrite_options *")
         options.struct_size = ffi.sizeof("tenon_weights_rewrite_options")
@@ -111,8 +113,8 @@ def open_weights(
     max_records: int = 0,
     max_depth: int = 0,
 ) -> Weights:
-    """Open a program that torch.export saved (.pt2), or a file of ExecuTorch's weights (.ptd),
-    which is read and not written.
+    """Open a program that torch.export saved (.pt2), or a file of ExecuTorch's weights (.ptd). A
+    .ptd file can be read and not rewritten.
 
     The options are those of import_module. With tensors="map" the tensors are read-only views of
     the file, which must not be changed while they are in use. The file may be replaced by a rename.

@@ -1,8 +1,8 @@
 """Checks of tenon.torch.SharedList, SharedDict, SharedTensor and to_shared_dataset: python
 containers.py [NAME…].
 
-Each check is a function of this module whose name begins with check_. The program prints a line for
-each, and fails with the first one.
+Each check is a function whose name begins with check_. The program prints a line for each check,
+and stops at the first one that fails.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def raises(kind: type[BaseException], call: Callable[[], Any], text: str = "") -
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, and of the same types throughout."""
+    """Whether two values are equal, and of the same types throughout."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (list, tuple)):
@@ -289,8 +289,8 @@ def check_arrays_that_come_out_can_be_written() -> None:
 
 
 def _copied_kib(address: int) -> int:
-    """How much of the mapping at this address is private to this process: the pages that were
-    written to.
+    """How many KiB of the mapping at this address are private to this process, because the process
+    wrote to those pages.
     """
     with open("/proc/self/smaps") as lines:
         for line in lines:
@@ -728,8 +728,8 @@ def _start_and_forget(context: Any, go: Any, results: Any, workers: int) -> list
     for process in processes:
         process.start()
     for process in processes:
-        # A Process of fork keeps its arguments, and one of spawn does too: the references of this
-        # process end here.
+        # A Process keeps its arguments, under fork and under spawn. The references of this process
+        # end here.
         process._args = ()
     return processes
 

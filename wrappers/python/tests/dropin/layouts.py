@@ -1,5 +1,6 @@
-"""A torch tensor of each layout but the strided one, as far as this PyTorch has it. split_rows.py
-and ../interop/test_torch_composite.py take them apart and compare what comes back.
+"""One torch tensor of each layout that this PyTorch has, the strided layout left out.
+
+split_rows.py and ../interop/test_torch_composite.py take the tensors apart and compare the results.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def layouts() -> dict[str, Any]:
 
 
 def check_same(a: Any, b: Any, name: str, *, packed: bool = False) -> None:
-    """Compare two tensors. packed: b is made of a copy, whose strides are its own."""
+    """Compare two tensors. packed: b is a copy with strides of its own."""
     import torch
 
     assert (a.layout, a.dtype, a.requires_grad, type(a)) == (

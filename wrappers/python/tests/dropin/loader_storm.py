@@ -34,8 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tests" / "support"
 from own_shm import restart_in_own_shm
 
 PATIENCE_S = 300.0
-# Of up to eight killed workers whose messages nobody has fetched, this process keeps what it met
-# them by.
+# This process keeps some fds for a killed worker whose messages were not fetched, and it does so
+# for up to eight workers.
 MOST_FDS = 8 * 3
 
 
@@ -94,8 +94,8 @@ def until_done(call: Callable[[], Any], counts: Counter[str]) -> None:
 def play(counts: Counter[str], kept: list[Any]) -> None:
     batches = iter(DataLoader(Pictures(), batch_size=4, num_workers=2, prefetch_factor=3))
     victim = random.choice(batches._workers).pid
-    # Of 16 batches. A busy machine makes workers slow to begin, so a time alone would meet few
-    # batches.
+    # A DataLoader gives 16 batches. A kill after a random time would meet few batches, because a
+    # busy machine makes workers slow to begin.
     n_before_kill = random.randrange(10)
     killer = kill_later(victim, random.random() * 0.02) if n_before_kill == 0 else None
     try:
@@ -137,7 +137,7 @@ def main() -> None:
     tenon.torch.install()
     counts: Counter[str] = Counter()
     kept: list[Any] = []
-    play(counts, kept)  # what the first round imports and opens stays
+    play(counts, kept)  # the imports and fds of the first round stay
     kept.clear()
     gc.collect()
     before, files = n_fds() - tenon.stats().segment_fds, set(os.listdir("/dev/shm"))
@@ -155,8 +155,7 @@ def main() -> None:
             break
         expect(time.monotonic() < end, f"left: {left[0]} fds, {left[1]} bytes of others' memory")
         time.sleep(0.05)
-    # Lenders that begin remove some sockets of those that were killed each time, and a sweep
-    # removes the rest.
+    # New lenders remove some sockets of the killed workers each time. A sweep removes the others.
     tenon.sweep("/dev/shm", min_age=0)
     left_files = set(os.listdir("/dev/shm")) - files
     expect(not has_own_shm or not left_files, f"files left in /dev/shm: {sorted(left_files)}")

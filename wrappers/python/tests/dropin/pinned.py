@@ -1,8 +1,8 @@
-"""A DataLoader's batches are pinned where they lie, on the driver that tests/fake_cuda plays: a row
-of rows.py.
+"""Pins a DataLoader's batches where they lie, on the fake driver. rows.py runs this program as a
+row.
 
-PyTorch itself uses no CUDA here, so this says nothing about its is_pinned(); tests/gpu does
-(pinned).
+PyTorch itself uses no CUDA here, so this program does not test PyTorch's is_pinned(). tests/gpu
+does (pinned).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of Queue.put under the strategy "tenon": python put_rows.py [NAME…]. rows.py runs them and
 prints their lines.
 
-A small message is written in the caller's thread. These rows say what stays as CPython has it.
+put() writes a small message in the caller's thread. These rows check what must stay as in CPython.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class Watched:
-    """A queue whose thread waits, and which counts what put writes in the caller's thread."""
+    """A queue whose thread is idle. It counts the messages that put() writes in the caller's
+    thread.
+    """
 
     def __init__(self, context: Any, *arguments: Any) -> None:
         self.queue = context.Queue(*arguments)
@@ -37,7 +39,7 @@ class Watched:
         self.n_written += 1
 
     def wait(self) -> None:
-        """Until the queue's thread has written everything."""
+        """Wait until the queue's thread has written everything."""
         end = time.monotonic() + SECONDS
         while self.queue._buffer or not self.queue._notempty._waiters:
             assert time.monotonic() < end, "the queue's thread does not come to its wait"
@@ -81,7 +83,9 @@ def put_writes_small_messages_itself() -> None:
 
 @row
 def put_leaves_the_rest_to_the_thread() -> None:
-    """What takes long to pickle, what PyTorch refuses, and what Tenon does not know."""
+    """Messages that take long to pickle, that PyTorch refuses, or that Tenon does not know go to
+    the queue's thread.
+    """
     import torch
 
     watched = Watched(fork_context())
@@ -107,8 +111,8 @@ def put_leaves_the_rest_to_the_thread() -> None:
 
 @row
 def put_keeps_the_order() -> None:
-    """Of large and small messages, and of messages for which the pipe has no room: put does not
-    wait for a reader.
+    """Large and small messages, and messages that find no room in the pipe, keep their order. put()
+    does not wait for a reader.
     """
     import torch
 
@@ -150,8 +154,8 @@ def put_does_not_split_messages_of_threads() -> None:
 
 @row
 def put_of_many_bytes_that_are_pickled_already() -> None:
-    """A light object whose message has more bytes than a pipe takes at once: its bytes go to the
-    thread.
+    """A small object whose message has more bytes than a pipe takes at once: the thread writes
+    it.
     """
     import torch
     from tenon.torch import _direct_put
@@ -178,8 +182,8 @@ def put_of_many_bytes_that_are_pickled_already() -> None:
 
 @row
 def put_refuses_as_before() -> None:
-    """A full queue, a closed one, and a tensor that PyTorch refuses, whose place in the queue is
-    free again.
+    """put() refuses for a full queue, a closed one, and a tensor that PyTorch refuses. The place of
+    the refused tensor in the queue is free again.
     """
     import torch
 

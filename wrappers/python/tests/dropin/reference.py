@@ -80,7 +80,9 @@ def _sources(folder: Path) -> None:
 
 
 def _download(folder: Path) -> Path:
-    """The tarball of PyTorch's sources, by apt, with lists and caches of its own."""
+    """Fetch the tarball of PyTorch's sources by apt, with lists and caches of this program's
+    own.
+    """
     for name in ("sources", "state/lists/partial", "cache/archives/partial", "package"):
         (folder / name).mkdir(parents=True)
     _sources(folder / "sources")
@@ -95,8 +97,8 @@ def _download(folder: Path) -> Path:
     output = ""
     try:
         for command in (["update"], ["source", "--download-only", "--only-source", "pytorch"]):
-            # Both may fail in part: a source has no packages of source, or the tarball of Debian's
-            # patches is gone. What came decides.
+            # Both commands may fail in part: a source may have no source packages, or the tarball
+            # of Debian's patches may be gone. Only the fetched files decide.
             done = subprocess.run(
                 [*apt, *command],
                 cwd=folder / "package",
@@ -123,7 +125,7 @@ def _download(folder: Path) -> Path:
 
 
 def fetch(cache: Path) -> Path:
-    """The test file in the cache, fetched if it is not there."""
+    """Return the test file in the cache. Fetch it first if it is not there."""
     path = cache / Path(MEMBER).name
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
@@ -147,7 +149,7 @@ def fetch(cache: Path) -> Path:
 
 
 def _packages(python: str, cache: Path) -> list[str]:
-    """The folder with expecttest, if Python has none."""
+    """The folder with expecttest, or an empty list if Python has expecttest itself."""
     if not subprocess.run(
         [python, "-c", "import expecttest"], stderr=subprocess.DEVNULL, check=False
     ).returncode:
@@ -262,8 +264,8 @@ def _run(
     results.touch()
     path = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *packages]
     environment = {**os.environ, _RESULTS: str(results), "PYTHONPATH": os.pathsep.join(path)}
-    # In PyTorch's own CI, which this variable tells it, the file writes its results as XML by a
-    # package that is not here.
+    # This variable marks PyTorch's own CI. There the file writes its results as XML with a package
+    # that is not installed here.
     environment.pop("CI", None)
     command = [python, __file__, "--run", str(file), "--how", how, *rows]
     with open(Path(folder, "output"), "w+") as output:
@@ -296,7 +298,7 @@ def _run(
 
 
 def _judge(note: dict[str, str], how: str) -> bool:
-    """Print a row's line. Whether it is as it should be."""
+    """Print a row's line. Return whether the outcome is the expected one."""
     row, outcome, why = note["row"], note["outcome"], " ".join(note.get("why", "").split())
     expected = EXPECTED.get(row) if how != "plain" else None
     good = outcome != "failed"

@@ -2,7 +2,7 @@
 [NAME…].
 
 reference.py runs the test file of PyTorch 1.13.1. This program has the CPU rows that newer versions
-have added, written anew, and rows for what the drop-in promises beyond. Each row is a function. It
+have added, written anew, and rows for what the drop-in promises beyond. Each row is a function and
 runs in a process of its own: the program imports PyTorch once and forks for each row.
 
 It prints a line for each row: ok, lacking (what this PyTorch lacks) or failed (why). The exit
@@ -45,17 +45,17 @@ _bare: set[str] = set()
 
 
 class Lacking(Exception):
-    """This PyTorch has not what the row is about."""
+    """This PyTorch lacks the feature that the row tests."""
 
 
 def row(function: Row) -> Row:
-    """A row, which begins when tenon.torch.install() has been called."""
+    """Mark a function as a row that begins after tenon.torch.install()."""
     _rows[function.__name__] = function
     return function
 
 
 def bare_row(function: Row) -> Row:
-    """A row that begins with PyTorch as it was imported."""
+    """Mark a function as a row that begins with PyTorch as it was imported."""
     _bare.add(function.__name__)
     return row(function)
 
@@ -64,7 +64,7 @@ def bare_row(function: Row) -> Row:
 
 
 def serve(connection: Any) -> None:
-    """The other process: it calls the functions that it is sent, and sends what they return."""
+    """Serve in the other process: call the functions that come, and send their results back."""
     while True:
         message = connection.recv()
         if message is None:
@@ -81,7 +81,7 @@ def serve(connection: Any) -> None:
 
 
 class Peer:
-    """Another process that does what it is told."""
+    """Another process that calls functions on request."""
 
     def __init__(
         self, method: str = "fork", target: Callable[..., None] = serve, *, daemon: bool = True
@@ -169,7 +169,7 @@ def facts_of(tensor: Any) -> tuple[Any, ...]:
 
 
 def both_see(peer: Peer, tensor: Any) -> None:
-    """Send a tensor. Each side must see what the other one writes."""
+    """Send a tensor, and check that each side sees what the other one writes."""
     peer.ask(keep, tensor)
     assert lies_in_tenon(tensor), "the sender's tensor does not lie in Tenon's memory"
     peer.ask(fill, peer.ask(give_kept), 3)
@@ -191,7 +191,7 @@ def kept_facts() -> tuple[Any, ...]:
 
 
 def check_refused(message: str, call: Callable[[Any], Any], value: Any) -> None:
-    """Calling this with the value must raise a RuntimeError with these words."""
+    """Check that calling this with the value raises a RuntimeError with these words."""
     try:
         call(value)
     except RuntimeError as error:
@@ -208,7 +208,7 @@ def reducers_have(name: str, what: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    # Where pickle finds the class that this module cannot make before it imports torch.
+    # pickle looks here for the class that this module cannot make before it imports torch.
     if name != "Marked":
         raise AttributeError(name)
     import torch
@@ -227,7 +227,7 @@ def facts_of_meta(tensor: Any) -> tuple[Any, ...]:
 
 @row
 def meta_empty() -> None:
-    """A meta tensor of no elements arrives as one, of any dtype."""
+    """A meta tensor of no elements arrives as a meta tensor, with its dtype."""
     reducers_have("rebuild_meta_tensor", "meta tensors")
     import torch
 
@@ -273,7 +273,7 @@ def values_of_second(pair: list[Any]) -> list[Any]:
 
 @row
 def thread_name() -> None:
-    """The name that a thread gives itself is that which the kernel shows."""
+    """The kernel shows the name that a thread gives itself."""
     import torch.multiprocessing as mp
 
     if not hasattr(mp, "_set_thread_name"):
@@ -293,7 +293,7 @@ def thread_name() -> None:
 
 @row
 def integer_parameter_as_argument_of_spawn() -> None:
-    """A parameter of integers is an argument of a process that spawn starts."""
+    """A parameter of integers can be an argument of a process that spawn starts."""
     import torch
 
     sent = torch.nn.Parameter(torch.tensor(7), requires_grad=False)
@@ -338,8 +338,8 @@ def check_and_double_sparse(tensor: Any, layout: str) -> None:
     assert tensor.layout is sparse(layout).layout and torch.equal(
         tensor.to_dense(), sparse(layout).to_dense()
     )
-    # A part has its storage together with the tensor, so that a PyTorch before _swap_data_ptr_
-    # moves it to a file of its own.
+    # A part's storage belongs to the sparse tensor too, so a PyTorch without _swap_data_ptr_ moves
+    # the storage to a file of its own.
     can_move = hasattr(torch.UntypedStorage, "_swap_data_ptr_")
     for part in parts_of_sparse(tensor):
         assert part.is_shared() and (lies_in_tenon(part) or not can_move), (
@@ -406,7 +406,9 @@ def double_nested(tensor: Any) -> None:
 
 @row
 def one_storage_shared_by_many_threads() -> None:
-    """Threads that share one storage at once move it once, and none of their writes is lost."""
+    """Threads that share one storage at once move the storage once, and none of their writes is
+    lost.
+    """
     import torch
 
     for _ in range(50):
@@ -440,8 +442,8 @@ def one_storage_shared_by_many_threads() -> None:
 
 @row
 def own_message_is_the_same_storage() -> None:
-    """A message that its own sender receives has the same storage, whether the tensor is shared
-    already or not.
+    """A sender that receives its own message gets the same storage, whether or not the tensor was
+    shared before.
     """
     import torch
 
@@ -461,8 +463,8 @@ def own_message_is_the_same_storage() -> None:
 
 @row
 def received_twice_is_the_same_storage() -> None:
-    """Two messages with one tensor are one storage at the receiver, and so is the tensor that comes
-    home.
+    """Two messages with one tensor arrive as one storage, and a tensor that comes home has the
+    sender's storage.
     """
     import torch
 
@@ -483,7 +485,7 @@ def last_two_share() -> bool:
 
 @row
 def gone_storages_are_forgotten() -> None:
-    """What sender and receiver remember of torch storages does not grow with their number."""
+    """The tables in which sender and receiver remember torch storages do not grow without bound."""
     import torch
 
     with Peer() as peer:
@@ -501,8 +503,8 @@ def n_remembered() -> int:
 
 @row
 def views_in_one_message_share_a_storage() -> None:
-    """Views, and the storage itself, untyped and typed, are over one storage when they arrive in
-    one message.
+    """One message carries views and the storage itself, untyped and typed. All of them arrive over
+    one storage.
     """
     import torch
 
@@ -552,9 +554,9 @@ def facts_and_nbytes(tensor: Any) -> tuple[tuple[Any, ...], int]:
 
 @row
 def zero_elements() -> None:
-    """Tensors of no elements arrive, be their storage empty or not.
+    """Tensors of no elements arrive, whether or not their storage is empty.
 
-    So do empty storages, and share_memory_() of them is nothing.
+    Empty storages arrive too, and share_memory_() does nothing to them.
     """
     import torch
 
@@ -640,7 +642,7 @@ def bits_and_values(tensor: Any) -> tuple[bool, bool, list[Any]]:
 
 @row
 def parameters() -> None:
-    """A Parameter arrives as one, with requires_grad as it was, also of integers.
+    """A Parameter arrives as a Parameter with its requires_grad, also one of integers.
 
     A plain tensor keeps requires_grad.
     """
@@ -679,7 +681,7 @@ def non_leaf_is_refused() -> None:
 
 @row
 def hooks_warn() -> None:
-    """PyTorch warns of hooks, which stay behind."""
+    """PyTorch warns of hooks, which do not travel."""
     import torch
 
     tensor = torch.arange(4.0).requires_grad_()
@@ -697,7 +699,7 @@ def has_no_grad_and_hooks(tensor: Any) -> bool:
 
 @row
 def grad_does_not_travel() -> None:
-    """Each side has a gradient of its own. That of the sender stays what it was."""
+    """Each side has a gradient of its own. The sender's gradient does not change."""
     import torch
 
     for tensor in (torch.nn.Parameter(torch.ones(4)), torch.ones(4).requires_grad_()):
@@ -717,8 +719,8 @@ def gradient_in_child(tensor: Any) -> list[float]:
 
 @row
 def graph_survives_the_move() -> None:
-    """backward() of a graph that was made before its leaf and its saved tensor were sent gives the
-    right gradients.
+    """A graph is built before its leaf and its saved tensor are sent. Its backward() gives the
+    right gradients afterwards.
     """
     import torch
 
@@ -746,7 +748,7 @@ def views_move_with_their_base() -> None:
 
 @row
 def tensor_subclass() -> None:
-    """A plain subclass arrives as itself, with its attributes, over the same memory."""
+    """A plain subclass arrives with its type and attributes, over the same memory."""
     import torch
 
     sent = torch.arange(4.0).as_subclass(__getattr__("Marked"))
@@ -773,7 +775,7 @@ def fill_part(tensor: Any, index: int, value: int) -> None:
 
 @row
 def storages() -> None:
-    """Untyped, typed and legacy storages arrive as what they were, over the same memory."""
+    """Untyped, typed and legacy storages arrive with their kind, over the same memory."""
     import torch
 
     with Peer() as peer:
@@ -851,8 +853,8 @@ def facts_of_kept_quantised() -> tuple[Any, ...]:
 
 @row
 def quantised_tensors() -> None:
-    """Quantised tensors arrive with their quantizer, which PyTorch's reducer forgets, and both
-    sides see writes.
+    """Quantised tensors arrive with their quantizer, which PyTorch's reducer loses. Both sides see
+    writes.
     """
     import tenon.torch
     import torch
@@ -884,8 +886,8 @@ def quantised_tensors() -> None:
         2,
         3,
     ], "share_memory_() lost the scale"
-    # A PyTorch without this function moves a storage to a file of its own, because a tensor over
-    # the bytes has it too.
+    # A PyTorch without this function moves the storage to a file of its own, because a tensor over
+    # the bytes has the storage too.
     assert tenon.torch.from_torch(shared).values.storage.is_sealed == hasattr(
         torch.UntypedStorage, "_swap_data_ptr_"
     )
@@ -902,8 +904,8 @@ def quantised_tensors() -> None:
 
 @row
 def share_memory_then_is_shared() -> None:
-    """share_memory_() moves to Tenon's memory, keeps the values, and is_shared() says so of all
-    views.
+    """share_memory_() moves a tensor to Tenon's memory and keeps its values. is_shared() is true
+    for all views.
     """
     import torch
 
@@ -922,7 +924,7 @@ def share_memory_then_is_shared() -> None:
     assert values_of(viewed) == [0, 1, 7, 3, 4, 5] and viewed.is_shared() and view.is_shared(), (
         "the view was left behind"
     )
-    # A PyTorch without this function moves what has views to a file of its own.
+    # A PyTorch without this function moves a storage that has views to a file of its own.
     assert lies_in_tenon(viewed) or not hasattr(torch.UntypedStorage, "_swap_data_ptr_")
     parameter = torch.nn.Parameter(torch.arange(3.0))
     assert parameter.share_memory_().is_shared() and lies_in_tenon(parameter)
@@ -937,7 +939,7 @@ def share_memory_then_is_shared() -> None:
 
 @row
 def inherited_by_fork() -> None:
-    """A child of fork inherits what is shared, and both sides see writes."""
+    """A child of fork inherits shared memory, and both sides see writes."""
     import torch
 
     tensor = torch.zeros(4).share_memory_()
@@ -959,7 +961,7 @@ def model() -> Any:
 def module_share_memory() -> None:
     """Module.share_memory() moves all parameters and buffers.
 
-    A child's optimiser step is seen here, and the module still trains.
+    A child's optimiser step is seen here, and the module can still be trained.
     """
     import torch
 
@@ -1064,8 +1066,8 @@ def ask_grandchild(tensor: Any) -> tuple[str, Any]:
 
 @row
 def grandchild_under_spawn() -> None:
-    """The strategy reaches a grandchild, and all three processes share the tensors that pass
-    through the middle one.
+    """The strategy reaches a grandchild. All three processes share the tensors that the middle one
+    passes on.
     """
     import torch
 
@@ -1115,7 +1117,7 @@ def pool_map() -> None:
 
 @row
 def process_pool_executor() -> None:
-    """So does concurrent.futures' ProcessPoolExecutor."""
+    """A ProcessPoolExecutor changes its arguments in place and gives results in Tenon's memory."""
     from concurrent.futures import ProcessPoolExecutor
 
     import torch
@@ -1139,7 +1141,7 @@ def get_double_put(queue: Any, answers: Any) -> None:
 
 @row
 def manager_queue() -> None:
-    """Tensors pass a Manager's queue, and the memory stays that of the first sender."""
+    """Tensors pass through a Manager's queue, and the memory stays the first sender's."""
     import torch
 
     for method in ("fork", "spawn"):
@@ -1162,7 +1164,9 @@ def manager_queue() -> None:
 
 @row
 def pipe_both_ways() -> None:
-    """A tensor goes through a Pipe, and one that the child makes comes back. Both are shared."""
+    """A tensor goes through a Pipe, and one that the child makes goes the other way. Both are
+    shared.
+    """
     import torch
 
     for method in METHODS:
@@ -1187,7 +1191,7 @@ def fill_rank(rank: int, tensor: Any) -> None:
 
 @row
 def spawn_function() -> None:
-    """torch.multiprocessing.spawn gives all its processes the same tensor."""
+    """torch.multiprocessing.spawn gives the same tensor to all its processes."""
     import torch
 
     tensor = torch.zeros(2)
@@ -1213,7 +1217,7 @@ def dropin_module() -> None:
 
 @row
 def sender_ends_first() -> None:
-    """The tensors of a child that ended before its message was read arrive."""
+    """A child ends before its message is read. Its tensors arrive."""
     import torch
 
     context = torch.multiprocessing.get_context("fork")
@@ -1236,7 +1240,7 @@ def put_new(queue: Any) -> None:
 
 
 def state_of_torch() -> dict[str, Any]:
-    """Every object that install() may replace."""
+    """Every object that install() may replace, by name."""
     import multiprocessing.process
     from multiprocessing import queues, reduction
 
@@ -1295,7 +1299,7 @@ def check_restored(before: dict[str, Any], strategies: frozenset[str]) -> None:
 @bare_row
 def uninstall_restores() -> None:
     """uninstall() puts back every object that install() replaced, once no tensor lies in Tenon's
-    memory, and does so again and again.
+    memory. A second round of install() and uninstall() does the same.
     """
     import gc
 
@@ -1377,7 +1381,7 @@ def check_stranger(stranger: Peer, third: Peer) -> None:
     third.ask(keep, stranger.ask(give_kept))
     third.ask(fill, third.ask(give_kept), 8)
     assert values_of(sent) == stranger.ask(kept_values) == [8] * 4, "the three do not share"
-    # What is private there goes PyTorch's way.
+    # Private memory of that process is shared in PyTorch's way.
     stranger.ask(keep_new)
     theirs = stranger.ask(give_kept)
     assert not lies_in_tenon(theirs)
@@ -1388,7 +1392,9 @@ def check_stranger(stranger: Peer, third: Peer) -> None:
 
 @row
 def stranger_that_uninstalled() -> None:
-    """A process after uninstall() opens a message and lends it on, and all share it."""
+    """A process that has called uninstall() opens a message and lends it on. All three processes
+    share it.
+    """
     with Peer("spawn") as third:
         for method in ("fork", "spawn"):
             with Peer(method, target=serve_without) as stranger:
@@ -1406,7 +1412,9 @@ def uninstall_and_import(connection: Any) -> None:
 
 @row
 def uninstall_before_torch_is_imported() -> None:
-    """uninstall() in a child that has not imported torch yet holds when it imports torch."""
+    """A child calls uninstall() before it imports torch. The later import does not install the
+    drop-in.
+    """
     import torch
 
     ours, theirs = torch.multiprocessing.Pipe()
@@ -1423,7 +1431,7 @@ def has_torch(connection: Any) -> None:
 
 
 def start_grandchild(connection: Any) -> None:
-    """In a process that has not imported torch: start another one."""
+    """In a process that has not imported torch: start another process."""
     import multiprocessing
 
     has_torch(connection)
@@ -1443,7 +1451,9 @@ def own_strategy_to(connection: Any) -> None:
 
 @row
 def child_that_never_imports_torch() -> None:
-    """A child that never imports torch need not, and hands the strategy to its own children."""
+    """A child that does not import torch needs no torch, and passes the strategy on to its own
+    children.
+    """
     import torch
 
     ours, theirs = torch.multiprocessing.Pipe()
@@ -1458,7 +1468,9 @@ def child_that_never_imports_torch() -> None:
 
 @bare_row
 def stranger_that_never_installed() -> None:
-    """So does a process that was started before install(), and has never heard of the strategy."""
+    """A process that was started before install() and does not have the strategy opens a message
+    and lends it on.
+    """
     import tenon.torch
 
     for method in ("fork", "spawn"):
@@ -1471,7 +1483,7 @@ def stranger_that_never_installed() -> None:
 
 @row
 def shared_storage_is_not_resizable() -> None:
-    """Shared memory cannot be resized, which would leave the other processes behind.
+    """Shared memory cannot be resized, because the other processes would keep the old size.
 
     Copies of it are private.
     """
@@ -1480,7 +1492,7 @@ def shared_storage_is_not_resizable() -> None:
 
     import torch
 
-    # The refused tensor has the new size nevertheless, and must not be read.
+    # The refused tensor has the new size nevertheless, so the test must not read it.
     check_refused("not resizable", lambda value: value.resize_(1000), torch.ones(4).share_memory_())
     tensor = torch.ones(4).share_memory_()
     check_refused("not resizable", lambda value: untyped_of(value).resize_(0), tensor)
@@ -1505,7 +1517,7 @@ def memory_of_others() -> None:
         array += 1
         tensor = torch.from_numpy(array)
         both_share(peer, tensor)
-        # As with PyTorch's own strategies, the array is left behind.
+        # The array is left behind, as with PyTorch's own strategies.
         assert array.tolist() == [1] * 4
         if hasattr(torch.Tensor, "untyped_storage"):
             with tempfile.NamedTemporaryFile() as file:
@@ -1514,7 +1526,7 @@ def memory_of_others() -> None:
 
 
 def both_share(peer: Peer, tensor: Any) -> None:
-    """As both_see, wherever the memory lies."""
+    """Like both_see(), but the memory may lie anywhere."""
     peer.ask(keep, tensor)
     peer.ask(fill, tensor, 3)
     assert values_of(tensor) == peer.ask(kept_values) == [3] * tensor.numel()
@@ -1540,7 +1552,7 @@ def dataloader() -> None:
 
 
 def collate_and_tell(samples: Any) -> Any:
-    """A batch, and whether each new torch storage of it was one that its maker fills."""
+    """Collate a batch, and tell for each new torch storage whether its maker fills it."""
     import torch
     from tenon.torch import _storage
     from torch.utils.data import default_collate
@@ -1592,8 +1604,8 @@ def collate_fills_its_storage() -> None:
 
 @bare_row
 def pinned_batches() -> None:
-    """What a DataLoader's workers made is pinned in place: pinned.py, with the driver that
-    tests/fake_cuda plays.
+    """A DataLoader's batches are pinned where the workers made them. pinned.py checks that on the
+    fake driver.
     """
     import torch
 
@@ -1616,8 +1628,8 @@ def pinned_batches() -> None:
 
 @row
 def other_strategies_stay() -> None:
-    """Under "file_system" and "file_descriptor" private memory goes PyTorch's way, and Tenon's
-    stays shared.
+    """Under "file_system" and "file_descriptor" private memory is shared in PyTorch's way, and
+    Tenon's memory stays shared.
     """
     import torch
     import torch.multiprocessing as mp
@@ -1631,7 +1643,7 @@ def other_strategies_stay() -> None:
             assert values_of(tensor) == [2] * 4 and tensor.is_shared() and not lies_in_tenon(tensor)
             both_see(peer, ours)
             mp.set_sharing_strategy("tenon")
-            # PyTorch's shared memory is adopted, for others have it.
+            # Tenon adopts PyTorch's shared memory, because other processes have it.
             peer.ask(keep, tensor)
             peer.ask(fill, tensor, 4)
             assert values_of(tensor) == peer.ask(kept_values) == [4] * 4
@@ -1642,7 +1654,7 @@ def other_strategies_stay() -> None:
 
 
 def run_row(name: str, note: str) -> int:
-    """In the row's process: run it, and write what went wrong."""
+    """Run a row in its own process, and write what went wrong to the note."""
     try:
         warnings.filterwarnings(
             "ignore", message=".*(beta|prototype|experimental|deprecated|implicitly disabled).*"
@@ -1662,7 +1674,9 @@ def run_row(name: str, note: str) -> int:
 
 
 def wait_for(pid: int) -> str | int:
-    """The exit status of a row's process. Whatever it left running is killed."""
+    """Wait for a row's process and return its exit status. Kill every process that it left
+    running.
+    """
     fd = os.pidfd_open(pid)
     try:
         done, _, _ = select.select([fd], [], [], SECONDS)
@@ -1689,24 +1703,25 @@ def main(names: list[str]) -> int:
     import torch.multiprocessing
 
     torch.set_num_threads(1)
-    # The collector of a row's process has no need to look at PyTorch's own objects: that takes half
-    # of its time at exit.
+    # The collector of a row's process need not look at PyTorch's own objects. That would take half
+    # of the row's time at exit.
     gc.collect()
     gc.freeze()
     failed = False
-    # split_rows.py and put_rows.py have this module's rows beside their own.
+    # split_rows.py and put_rows.py import this module, so `_rows` has the rows of both modules.
     for name in names or [
         name for name, function in _rows.items() if function.__module__ == "__main__"
     ]:
-        # No context manager removes this file: the row's process would leave it too.
+        # A context manager would remove this file in the row's process too, so the code removes it
+        # by hand.
         file, note = tempfile.mkstemp(prefix="tenon-rows-")
         os.close(file)
         sys.stdout.flush()
         pid = os.fork()
         if not pid:
             os.setsid()
-            # Out of here by the interpreter's own exit, for that is when processes hand over what
-            # they lent.
+            # The row's process ends by the interpreter's own exit, because processes hand over
+            # their deposits then.
             return run_row(name, note)
         began = time.monotonic()
         status = wait_for(pid)

@@ -81,7 +81,7 @@ def is_array(what: Any, number: int, nbytes: int) -> bool:
 
 
 class Arrays:
-    """Gives arrays that are filled with their number, any number of times."""
+    """Gives arrays, each filled with its number, as often as it is iterated."""
 
     def __init__(self, count: int, nbytes: int) -> None:
         self.count = count
@@ -122,7 +122,7 @@ def nested_items(count: int) -> Iterator[Any]:
 def check_nested(method: str) -> None:
     import numpy as np
 
-    count = 60  # of 320 KiB, in 1 MiB
+    count = 60  # each of 320 KiB, in an arena of 1 MiB
     items = iter(iterate(partial(nested_items, count), MIB, method=method))
     for number in range(count):
         item = next(items)
@@ -150,7 +150,7 @@ def check_nested(method: str) -> None:
 
 def check_many_more_than_fit() -> None:
     for buffer_size in (1, 3, 50):
-        # Views that nobody keeps: 3000 units of 100 KiB in 1 MiB.
+        # The consumer keeps no view: 3000 units of 100 KiB pass through 1 MiB.
         numbers = [
             int(item[0])
             for item in iterate(partial(Arrays, 1000, 100 * KIB), MIB, buffer_size=buffer_size)
@@ -159,7 +159,7 @@ def check_many_more_than_fit() -> None:
 
 
 def check_many_small_units() -> None:
-    # More units than the header has places for, and a consumer that is slower than the worker.
+    # The units outnumber the places in the header, and the consumer is slower than the worker.
     total = 0
     for number, item in enumerate(
         iterate(partial(Arrays, 5000, 4 * KIB), 64 * KIB, buffer_size=20)
@@ -201,7 +201,7 @@ def check_copies_after_abandoned_iterations() -> None:
 def large_items(capacity: int) -> Iterator[Any]:
     part = capacity // 10 & -64
     for number in range(20):
-        yield array(number, 3 * part)  # the next one finds a hole that is too small for all of it
+        yield array(number, 3 * part)  # the next unit finds a hole that is too small for it
         yield [array(number, 6 * part), array(number + 1, capacity - 6 * part)]
         yield array(number, capacity)
 
@@ -455,7 +455,9 @@ def check_end_while_the_worker_waits_for_room() -> None:
 
 
 def hold_for_ever(method: str) -> None:
-    """The parent that check_consumer_killed kills. Its worker waits for room."""
+    """The parent process that check_consumer_killed kills. The worker of this process waits for
+    room.
+    """
     iterable = iterate(partial(Endless, 0, 100 * KIB), 256 * KIB, method=method)
     items = iter(iterable)
     held = [next(items), next(items)]
@@ -584,8 +586,8 @@ def check_pinned_objects_of_others() -> None:
 
 
 def check_random_units() -> None:
-    """The writer and the reader in one process, against what must hold: bytes stay, and a unit that
-    fits into what is free is written.
+    """The writer and the reader run in one process and are compared with two invariants: held bytes
+    do not change, and a unit that fits into the free room is written.
     """
     from tenon.integrations.spdl import Arena
 
@@ -639,8 +641,8 @@ _has_own_shm = False
 def named_files() -> set[str]:
     if not _has_own_shm:
         return set()  # other programs have files there too
-    # Tenon's lock of the family, without which nobody would know that the family is gone, is not of
-    # the arena.
+    # Tenon's lock of the family is no file of the arena. Without the lock nobody could tell that
+    # the family is gone.
     return {name for name in os.listdir("/dev/shm") if not name.startswith("tenon-family-")}
 
 
@@ -686,8 +688,8 @@ def run(name: str, check: Callable[[], None]) -> bool:
     try:
         check()
         gc.collect()
-        # The semaphores of a killed parent are removed by multiprocessing's resource tracker, which
-        # needs a moment.
+        # multiprocessing's resource tracker removes the semaphores of a killed parent, and needs a
+        # moment for that.
         left = named_files() - before
         while left and time.monotonic() < begin + SECONDS / 2:
             time.sleep(0.05)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def start(program: Callable[[], None]) -> int:
-    """The pid of a forked child that runs this. It ends with 0 if nothing was raised."""
+    """Fork a child that runs `program`, and return its pid. The child ends with 0 if nothing was
+    raised.
+    """
     pid = os.fork()
     if pid:
         return pid
@@ -53,8 +55,8 @@ def torch_graph() -> dict[str, Any]:
 
 @bare_row
 def split_pickle() -> None:
-    """tenon.pickle keeps the storages of torch tensors apart, in this process and over a
-    connection.
+    """tenon.pickle keeps the storages of torch tensors apart from the pickle, in this process and
+    over a connection.
     """
     import tenon.pickle
     import torch
@@ -113,7 +115,7 @@ def check_torch_graph(sent: dict[str, Any], got: dict[str, Any]) -> None:
 
 
 def places_of(tensor: Any) -> dict[str, int]:
-    """The addresses of the memory that a tensor is made of, by part."""
+    """The address of the memory of each part of a tensor, by the part's name."""
     from tenon.torch import _composite
 
     return {name: part.data_ptr() for name, part in _composite.take_apart(tensor).parts.items()}
@@ -121,8 +123,8 @@ def places_of(tensor: Any) -> dict[str, int]:
 
 @bare_row
 def split_layouts() -> None:
-    """A tensor of each layout comes back as one, over the same storages, and without a function of
-    PyTorch's on the allow-list.
+    """A tensor of each layout comes back in its layout, over the same storages. The allow-list
+    needs no function of PyTorch's.
     """
     import tenon
     import tenon.pickle
@@ -151,8 +153,8 @@ def split_layouts() -> None:
 
 @bare_row
 def split_layouts_share() -> None:
-    """Parts share storages with other tensors of the object, and jagged tensors with the same
-    offsets can be added as before.
+    """Parts share storages with other tensors of the object. Jagged tensors with common offsets can
+    still be added.
     """
     import tenon.pickle
     import torch
@@ -182,7 +184,9 @@ def split_layouts_share() -> None:
 
 
 class Claims:
-    """Pickles as a torch tensor that was taken apart into this."""
+    """An object whose pickle says that it is a torch tensor that was taken apart into given
+    values.
+    """
 
     def __init__(self, *state: Any) -> None:
         self.state = state
@@ -206,7 +210,7 @@ def check_corrupt(words: str, sent: Any) -> None:
 
 @bare_row
 def split_layouts_are_checked() -> None:
-    """With an allow-list no index leads out of a tensor, whatever the sender writes."""
+    """With an allow-list no index leads out of a tensor, whatever the sender's bytes are."""
     import tenon
     import tenon.pickle
     import torch
@@ -214,7 +218,7 @@ def split_layouts_are_checked() -> None:
     def csr() -> Any:
         return dense_numbers().to_sparse_csr()
 
-    layouts()  # no warnings of PyTorch's
+    layouts()  # PyTorch warns when it first makes each layout
     changed = csr()
     split = tenon.pickle.dumps(changed)
     got = tenon.pickle.loads(*split, allow=[])
@@ -330,8 +334,8 @@ def split_layouts_are_checked() -> None:
 
 @bare_row
 def frozen_indices_are_not_copied() -> None:
-    """Indices that nobody can write any more are checked where they lie, and those that the lender
-    writes are copied.
+    """Indices that nobody can write any more are checked where they lie. Indices that the lender
+    can write are copied first.
     """
     import tenon
     import tenon.pickle
@@ -339,13 +343,13 @@ def frozen_indices_are_not_copied() -> None:
     import torch
 
     layouts()
-    # Three tensors of their own, so that the object has three storages.
+    # The three tensors are separate, so that the object has three storages.
     sample = torch.sparse_csr_tensor(
         torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.tensor([1.0, 2.0]), (2, 2)
     )
     data, storages, _ = tenon.pickle.dumps(sample)
     for mode in ("frozen", "lender_writes"):
-        # The same bytes in Tenon's memory take their places.
+        # Storages of Tenon's with the same bytes take their places.
         given = [tenon.Storage.new_from(bytes(storage.tolist()), mode=mode) for storage in storages]
         trusted, checked = (
             tenon.pickle.loads(data, given),
@@ -389,9 +393,9 @@ def layouts_that_are_refused() -> None:
 
 @bare_row
 def layouts_over_a_connection() -> None:
-    """A tensor of each layout goes to another process, which allows nothing.
+    """A tensor of each layout goes to another process, whose allow-list is empty.
 
-    Both see what the other one writes to the values.
+    Both sides see what the other one writes to the values.
     """
     import socket
 
@@ -401,8 +405,8 @@ def layouts_over_a_connection() -> None:
 
     def answer() -> None:
         ends[0].close()
-        # PyTorch 1.13 cannot move memory that others have, and makes a file of its own, which is
-        # not sealed.
+        # PyTorch 1.13 cannot move memory that is referenced elsewhere, and makes a file of its own,
+        # which is not sealed.
         end = tenon.Connection(ends[1], allow_unsealed=True)
         got = end.recv_object(timeout=SECONDS)
         for name, tensor in layouts().items():
@@ -476,8 +480,8 @@ def write_package(path: Path, source: str) -> None:
 
 @bare_row
 def package_is_opened_once() -> None:
-    """All threads share an importer, until the file is replaced; an object of its class goes to
-    another process that opened it too.
+    """All threads share an importer until the file is replaced. An object of its class goes to
+    another process that opened the same package.
     """
     import socket
     import weakref
@@ -500,7 +504,7 @@ def package_is_opened_once() -> None:
 
         def receive() -> None:
             ends[0].close()
-            tenon.pickle.clear()  # opens the archive by itself, as in a process of its own
+            tenon.pickle.clear()  # the child opens the archive itself
             package = tenon.torch.open_package(path)
             end = tenon.Connection(ends[1], allow_unsealed=True)
             got = end.recv_object(timeout=SECONDS, importer=package, allow=["things.Thing"])
@@ -539,7 +543,9 @@ def package_is_opened_once() -> None:
 
 @bare_row
 def object_over_a_connection() -> None:
-    """The storages are lent: private torch memory moves to Tenon's, and both sides share it."""
+    """The storages are lent: private torch memory moves to Tenon's memory, and both sides share
+    it.
+    """
     import socket
 
     import tenon

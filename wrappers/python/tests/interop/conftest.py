@@ -1,5 +1,5 @@
-"""Live PyTorch processes: Debian's always, the newest when TENON_TORCH_NEWEST names a Python that
-has it.
+"""Live PyTorch processes: Debian's PyTorch always, and the newest one if TENON_TORCH_NEWEST names a
+Python that has it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Peer:
         self.version = self.run("value = torch.__version__")
 
     def run(self, code: str, *fds: int) -> Any:
-        """What the code sets value to; raises PeerError for what it raises."""
+        """Run code in the peer. Return the value that the code sets, or raise PeerError for its
+        exception.
+        """
         value, out = self.run_with_fds(code, *fds)
         assert out == []
         return value
@@ -55,7 +57,7 @@ class Peer:
         return reply["value"], out
 
     def alone(self, code: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of its own, which may die."""
+        """Run code in a process of its own, which may die."""
         return subprocess.run(
             [self.python, "-B", "-c", code],
             env=self.environment,
@@ -66,7 +68,7 @@ class Peer:
         )
 
     def program(self, path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The same with a file, which multiprocessing can import."""
+        """Run a file in a process of its own. multiprocessing can import the file there."""
         return subprocess.run(
             [self.python, "-B", str(path), *arguments],
             env=self.environment,
@@ -77,7 +79,7 @@ class Peer:
         )
 
     def start(self, code: str) -> subprocess.Popen[str]:
-        """Start a program of its own, which the test ends."""
+        """Start code in a process of its own, which ends with the test."""
         process = subprocess.Popen(
             [self.python, "-B", "-c", code],
             env=self.environment,
@@ -98,7 +100,9 @@ class Peer:
                 process.stdout.close()
 
     def let_go(self) -> None:
-        """Drop what the peer keeps; what a function of its code sees is in a cycle."""
+        """Drop the objects that the peer keeps. Those that a function of its code sees are in a
+        cycle, so the peer collects.
+        """
         self.run("import gc; kept.clear(); gc.collect()")
 
     def stop(self) -> None:
@@ -116,8 +120,8 @@ def find(name: str, default: str | None) -> str:
     if not os.access(python, os.X_OK):
         pytest.skip(f"uid {os.getuid()} cannot run {python}")
     try:
-        # Not imported, which would take a second or two: if PyTorch is there and broken, the tests
-        # have to fail.
+        # PyTorch is looked up and not imported: the import takes a second or two, and a broken
+        # PyTorch must make the tests fail and not skip.
         look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
         done = subprocess.run([python, "-c", look], check=False)
     except PermissionError:
@@ -129,7 +133,7 @@ def find(name: str, default: str | None) -> str:
 
 @pytest.fixture(scope="session")
 def manager_folder() -> Iterator[None]:
-    """A manager of this run's own, and not one that another build has started for this user."""
+    """A manager of this test run. Another build may have started one for this user."""
     with (
         tempfile.TemporaryDirectory(prefix="tenon-manager-") as folder,
         pytest.MonkeyPatch.context() as patch,
@@ -146,9 +150,9 @@ def peer(request: pytest.FixtureRequest, manager_folder: None) -> Iterator[Peer]
         else find("TENON_TORCH_NEWEST", None)
     )
     with tempfile.TemporaryDirectory() as folder:
-        # Our own package as it is installed here, whatever the other interpreter has: that one
-        # wheel serves both is part of the test. The copy has the compiled modules, which save 0.1
-        # seconds in each process of the same version of Python.
+        # The peer uses this Python's Tenon package, whatever its own interpreter has, because the
+        # tests also check that one wheel serves both. The copy has the compiled modules. They save
+        # 0.1 seconds in each process of the same version of Python.
         shutil.copytree(Path(tenon.__file__).parent, Path(folder, "tenon"))
         shutil.copy(Path(__file__).with_name("freeze_torch.py"), Path(folder, "sitecustomize.py"))
         version = "import sys; print(sys.version_info[:2])"
@@ -175,7 +179,7 @@ def count():
     return found - sys.modules['tenon'].stats().segment_fds if 'tenon' in sys.modules else found
 """
 
-# The library's thread closes fds a moment after their last object went.
+# The library's thread closes fds a moment after their last object is gone.
 COUNT_BEFORE = f"""{COUNT}
 value, n_same = count(), 0
 while n_same < 10:
@@ -195,7 +199,7 @@ while value != BEFORE and time.monotonic() < deadline:
 
 @pytest.fixture(autouse=True)
 def forget(peer: Peer) -> Iterator[None]:
-    """The peer's objects go with the test, and with them its fds."""
+    """Check that the peer's objects and fds go with the test."""
     before = peer.run(COUNT_BEFORE)
     yield
     peer.end_started()

@@ -3,9 +3,9 @@
 conftest.py puts this file under the name sitecustomize.py into the folder that PYTHONPATH names, so
 that each Python of the tests runs it first. Children of spawn run it too.
 
-The end of an interpreter collects all objects. The objects of PyTorch take up to 0.5 seconds of CPU
-time then, and cannot be freed. This file freezes what exists when the import of PyTorch ends. The
-collector still looks at all that a test makes afterwards.
+Python collects all objects when the interpreter ends. For the objects of PyTorch that takes up to
+0.5 seconds of CPU time, and frees nothing. This file freezes the objects that exist when the import
+of PyTorch ends. The collector still looks at all later objects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class _Finder:
-    """Waits in sys.meta_path for the import of PyTorch, and leaves when it comes."""
+    """Waits in sys.meta_path for the import of PyTorch, and leaves sys.meta_path when that
+    begins.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None

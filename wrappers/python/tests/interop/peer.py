@@ -1,8 +1,8 @@
 """A PyTorch process that does what it is told over a socket: python peer.py FD.
 
-A request is JSON {"code": ...} with fds beside it; the code runs with torch, fds (those that came)
-and kept (a list that stays), and may set value and out_fds. The reply is {"value": ...} or
-{"error": ..., "kind": ...} with out_fds beside it. No Tenon unless the code imports it.
+A request is JSON {"code": ...} with fds beside it. The code sees torch, fds (the received fds) and
+kept (a list that stays), and may set value and out_fds. The reply is {"value": ...} or {"error":
+..., "kind": ...} with out_fds beside it. The process does not import Tenon unless the code does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     kept: list[Any] = []
-    # Each test asks for collections, which need not look at the objects of PyTorch.
+    # Each test asks for collections. They need not look at the objects of PyTorch.
     gc.collect()
     gc.freeze()
     while True:

@@ -1,6 +1,6 @@
 """tenon.torch.multiprocessing in place of torch.multiprocessing, in real PyTorch processes.
 
-The programs lie in ../dropin. Each of them runs once for each PyTorch, and each row that it prints
+The programs lie in ../dropin. Each program runs once for each PyTorch, and each row that it prints
 is a test here.
 """
 

@@ -15,8 +15,8 @@ from conftest import Peer, PeerError  # type: ignore[import-not-found]
 
 @pytest.fixture(scope="module", autouse=True)
 def imported(peer: Peer) -> None:
-    """Before fds are counted: beside multiprocessing, which PyTorch imports, Tenon keeps a socket
-    for its family.
+    """Import tenon.torch before fds are counted. If multiprocessing is imported, which PyTorch
+    does, Tenon keeps a socket for its family.
     """
     peer.run("import tenon.torch")
 
@@ -46,7 +46,7 @@ VIEWS = [
 
 @pytest.mark.parametrize("array", VIEWS, ids=lambda a: f"{a.dtype}{a.shape}")
 def test_to_torch(peer: Peer, line: tenon.Connection, array: np.ndarray) -> None:  # type: ignore[type-arg]
-    # As it lies: with its own strides and offset over the whole base.
+    # The tensor arrives with its own strides and offset over the whole base.
     base = array if array.base is None else array.base.reshape(-1)  # type: ignore[union-attr]
     whole = tenon.from_numpy(base)
     start = (array.ctypes.data - base.ctypes.data) // max(array.itemsize, 1) if array.size else 0
@@ -129,7 +129,7 @@ def test_the_default_cannot_crash(peer: Peer) -> None:
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
     done = peer.alone(PROGRAM.format(', "cow"'))
     assert (done.returncode, done.stdout) == (0, "0.0\nwritten\n"), done.stderr
-    # That it could: the kernel kills who writes all the same.
+    # With "unsafe" PyTorch writes, and the kernel kills the process.
     done = peer.alone(
         "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
         + PROGRAM.format(', "unsafe"')
@@ -187,7 +187,7 @@ def test_from_torch(peer: Peer, line: tenon.Connection, expression: str) -> None
 
 @pytest.fixture
 def open_line(peer: Peer) -> Iterator[tenon.Connection]:
-    """As line, but memory whose size is not sealed is taken."""
+    """Like line(), but this end also takes memory whose size is not sealed."""
     ours, theirs = socket.socketpair()
     with theirs:
         peer.run("import tenon; kept.append(tenon.Connection(fds[0], adopt=True))", theirs.fileno())
@@ -294,9 +294,7 @@ value = [t.tolist(), x.tolist(), x.storage.is_shared]
 
 
 def test_dlpack_has_less_than_torch(peer: Peer) -> None:
-    """The conjugate and the negative bit, and element types, of which every version lacks some
-    there.
-    """
+    """DLPack has no conjugate or negative bit, and each version lacks some element types."""
     value = peer.run("""
 import tenon
 from tenon.torch import to_torch
@@ -344,7 +342,7 @@ def _rows(heading: str) -> list[tuple[str, ...]]:
 
 
 def _names(cell: str) -> list[str]:
-    """Of "`int1` to `int7`, `bits8`" the names."""
+    """The names in a cell: of "`int1` to `int7`, `bits8`" there are eight."""
     names = []
     for part in cell.split(", "):
         first, *last = part.replace("`", "").split(" to ")
@@ -402,7 +400,9 @@ value = sorted(map(str, every - told))
 
 
 def test_table_of_element_types(peer: Peer) -> None:
-    """docs/concepts/element_types.md says the truth of this PyTorch, and leaves no dtype out."""
+    """The tables of docs/concepts/element_types.md agree with this PyTorch and leave no dtype
+    out.
+    """
     known = []
     for row in _rows("# Element types"):
         theirs = "" if row[3] == "no" else _names(row[3])[0]
@@ -426,7 +426,7 @@ def test_the_lenders_death_takes_nothing(peer: Peer, line: tenon.Connection) -> 
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
-    # A child of fork does not send on its parent's connections; the parent still can.
+    # A child of fork cannot send on its parent's connections. The parent still can.
     line.send(tenon.from_numpy(np.arange(4)))
     line.close()
     assert peer.run(RECEIVE + "value = to_torch(m[0]).tolist()") == [0, 1, 2, 3]

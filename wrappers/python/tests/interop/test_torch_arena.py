@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module", autouse=True)
 def warm(peer: Peer) -> None:
-    """Before fds are counted: the library's thread, and what it keeps beside multiprocessing."""
+    """Start the library's thread, and Tenon's part of multiprocessing, before fds are counted."""
     tenon.Arena(4096, prefault_nbytes=1).close()
     peer.run("import tenon.torch; tenon.Arena(4096, prefault_nbytes=1).close()")
 
@@ -83,7 +83,7 @@ value = [arena.stats().blocks_live, u.tolist(), str(t.dtype)]
     assert peer.run("s = kept[1].stats(); value = s.blocks_lent") == 1
     tensor.close()
     del tensor
-    # Another thread of the library may be in the middle of taking it back.
+    # Another thread of the library may still be taking the block back.
     peer.run("while kept[1].stats().blocks_lent: pass")
 
 
@@ -110,7 +110,8 @@ def test_a_whole_arena_as_one_storage(peer: Peer) -> None:
         for tensor in tensors:
             view = tensor[1:, ::2]
             with tensor.storage.share_fd() as handle:
-                # Blocks are aligned to 64 bytes, so each begins at a whole number of elements.
+                # Blocks are aligned to 64 bytes, so each block begins at a whole number of
+                # elements.
                 offset = handle.offset // view.itemsize + view.offset
             piece = PIECE.format(
                 dtype=view.dtype, offset=offset, sizes=view.shape, strides=view.strides

@@ -1,5 +1,5 @@
-"""Storages by fd between Tenon here and a PyTorch there that knows nothing of Tenon: its private
-calls and raw SCM_RIGHTS.
+"""Storages travel by fd between Tenon here and a PyTorch process without Tenon, which uses its
+private calls and raw SCM_RIGHTS.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ def test_read_only_memory_is_refused(peer: Peer, mode: str) -> None:
     tensor = tenon.from_numpy(np.arange(8), mode=mode)  # type: ignore[arg-type]
     with pytest.raises(tenon.PermissionDenied):
         share_with_torch(tensor)
-    # And the kernel refuses who does not ask.
+    # If a caller ignores the mode, the kernel refuses the write.
     with tensor.storage.share_fd() as handle, pytest.raises(PeerError) as caught:
-        # PyTorch leaks the copy that it made of the fd: the lowest number that was free.
+        # PyTorch leaks its copy of the fd. The copy has the lowest number that was free.
         peer.run(
             f"""
 import os

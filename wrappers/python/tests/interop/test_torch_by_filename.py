@@ -1,7 +1,7 @@
-"""Storages by name between Tenon here and live PyTorch: its private calls there, nothing of Tenon's
-unless a test says so.
+"""Storages travel by name between Tenon here and live PyTorch processes. PyTorch uses its private
+calls, and nothing of Tenon's unless a test says so.
 
-What runs there has PyTorch's own manager, or Tenon's where the tuple names it.
+The PyTorch processes use PyTorch's own manager, or Tenon's if the tuple names it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ value = t.tolist()
 
 @pytest.fixture(scope="module", autouse=True)
 def started(peer: Peer) -> None:
-    """PyTorch's manager there and the library's thread here: their fds come before they are
-    counted.
-    """
+    """Start PyTorch's manager in the peer and the library's thread here before fds are counted."""
     peer.run("import tenon.torch")
     made_by_torch(peer, "torch.ones(1)", "float32")
     opened_by_torch(peer, tenon.zeros(1, filename=tenon.Filename()))
@@ -55,7 +53,7 @@ def started(peer: Peer) -> None:
 
 @pytest.fixture(autouse=True)
 def seen(peer: Peer) -> Iterator[list[str]]:
-    """The names that a test met; all are gone in the end."""
+    """The names that a test has met. At the end of the test all of them must be gone."""
     names.clear()
     yield names
     peer.end_started()
@@ -228,13 +226,13 @@ def test_messages_in_flight(peer: Peer) -> None:
     names.append(name)
     assert lent.in_flight and count_of(name) == 2
     tensor.close()
-    # Nobody holds it now, but the message does.
+    # No process holds the file now. The message in flight keeps it.
     assert exists(name) and count_of(name) == 1
     assert peer.run(OPEN.format(*lent, "float32") + "\nstorage._shared_decref()") == [0, 0, 0]
     assert count_of(name) == 1
     peer.let_go()
     wait_until(lambda: not exists(name))
-    # And the other way.
+    # The same message in the other direction.
     spec = peer.run(f"{UNTYPED}\nt = torch.ones(3)\n{MADE}\nuntyped(t)._shared_incref()")
     peer.let_go()
     handle = handle_of(spec)
@@ -351,18 +349,19 @@ def test_torch_is_killed_and_its_file_stays_with_us(
         assert ours.stdout.readline() == b"[1.0, 1.0, 1.0]\n"
         if process.poll() is None:
             kill(process)
-            # PyTorch's manager waits 2 seconds for its last client, and ours is one.
+            # PyTorch's manager waits up to 2 seconds for its last client. Our process is one of its
+            # clients.
             time.sleep(3)
     assert count_of(names[-1]) == 2
-    # It knows that its count is too high, and PyTorch's manager removes what is left when its last
-    # client has gone.
+    # Our process knows that its count is too high. PyTorch's manager removes the file when its last
+    # client is gone.
     ours.communicate()
     wait_until(lambda: not exists(names[-1]))
 
 
 def test_tenon_is_killed(peer: Peer) -> None:
-    """Tenon made the file, PyTorch holds it and lets go last: the count is too high by one for
-    ever, and nobody of Tenon's is left.
+    """Tenon made the file, and PyTorch lets go last. The count stays too high by one for ever, and
+    no process of Tenon's is left.
     """
     process = peer.start(
         "import sys, tenon, tenon.torch, signal\nt = tenon.zeros(3, filename=tenon.Filename())\n"
@@ -381,7 +380,7 @@ def test_tenon_is_killed(peer: Peer) -> None:
 
 
 def test_sweep_of_what_torch_left(peer: Peer, tmp_shm: Path) -> None:
-    """PyTorch and its manager die by one SIGKILL each: for them the file is there for ever."""
+    """PyTorch and its manager die by one SIGKILL each, so neither removes the file."""
     process = peer.start(
         f"{ALONE}\nt = torch.ones(3)\nsay(*untyped(t)._share_filename_cpu_())\nsignal.pause()"
     )
@@ -391,8 +390,8 @@ def test_sweep_of_what_torch_left(peer: Peer, tmp_shm: Path) -> None:
         pid for pid in os.listdir("/proc") if pid.isdecimal() and is_child(int(pid), process.pid)
     ]
     assert guards
-    # Under the same name in a directory of our own, since others too have messages of PyTorch's in
-    # /dev/shm.
+    # The file gets the same name in a directory of this test, because other processes have messages
+    # of PyTorch's in /dev/shm too.
     here = tmp_shm / names[-1][1:]
     os.link(f"/dev/shm{names[-1]}", here)
     folder = str(tmp_shm)

@@ -1,4 +1,6 @@
-"""PyTorch's sparse, nested, meta and quantised tensors: there and back, and to another process."""
+"""PyTorch's sparse, nested, meta and quantised tensors become composites and come back, also in
+another process.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from conftest import Peer, PeerError  # type: ignore[import-not-found]
 
 @pytest.fixture(scope="module", autouse=True)
 def imported(peer: Peer) -> None:
-    """Before fds are counted: the family's socket and the library's thread stay."""
+    """Import Tenon before fds are counted: the family's socket and the library's thread stay."""
     peer.run("import tenon.torch; tenon.Arena(4096, prefault_nbytes=1).close()")
 
 
-# All that this PyTorch has, and whether two are the same.
+# Every composite tensor that this PyTorch can make, and a function that compares two of them.
 CASES = (
     (Path(__file__).parents[1] / "dropin/layouts.py").read_text()
     + """
@@ -62,7 +64,7 @@ assert moved.values()[0] == 7 and moved.values().is_shared()
 def test_to_another_process(peer: Peer) -> None:
     left, right = socket.socketpair()
     with left, right:
-        # The peer's tensors go through this process, which has no PyTorch, and come home.
+        # The peer sends its tensors to this process, which has no PyTorch, and gets them back.
         code = (
             CASES
             + """
@@ -97,7 +99,7 @@ kept.clear()
 
 
 def test_a_column_that_is_not_there(peer: Peer) -> None:
-    """PyTorch would read memory that is not the tensor's."""
+    """Without the check PyTorch would read memory outside of the tensor."""
     with pytest.raises(PeerError, match="plain indices at 2") as refused:
         peer.run(
             CASES

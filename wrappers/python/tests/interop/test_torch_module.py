@@ -1,4 +1,4 @@
-"""Modules to and from PyTorch: built here and run there, saved there and changed here."""
+"""Modules go to and from PyTorch: built here and run there, saved there and changed here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINEAR = (
 
 @pytest.fixture(scope="module", autouse=True)
 def warm(peer: Peer) -> None:
-    """Before fds are counted: what Tenon keeps beside multiprocessing."""
+    """Import Tenon before fds are counted: it keeps fds beside multiprocessing."""
     try:
         peer.run("torch.jit.script(torch.nn.ReLU())")
     except PeerError as error:
@@ -129,7 +129,7 @@ value = {n: p.tolist() for n, p in torch.jit.load(PATH).state_dict().items()}
 @pytest.mark.parametrize("tensors", ["map", "fill"])
 def test_new_weights_in_an_archive_of_torch(peer: Peer, tmp_path: Path, tensors: str) -> None:
     old, new = tmp_path / "old.pt", tmp_path / "new.pt"
-    # What a script says of a class it reads from the source, which must be a file.
+    # torch.jit.script reads a class from its source, so the program must be a file.
     program = tmp_path / "save.py"
     program.write_text(
         f"import json, torch\nPATH = {quoted(old)}\n{SAVE}\nprint(json.dumps(value))\n"
@@ -231,7 +231,7 @@ def test_silero_with_other_weights(peer: Peer, tmp_path: Path) -> None:
         missing = module.load(changed, allow_missing=True).missing
         assert missing and not any(name.endswith("weight") for name in missing)
         tenon.export_module(module, other)
-    # The same in PyTorch.
+    # PyTorch makes the same change by itself.
     theirs = peer.run(
         f"torch.manual_seed(1); m = torch.jit.load({quoted(path)}); x = torch.randn(2, 512) * 0.1\n"
         "with torch.no_grad():\n"

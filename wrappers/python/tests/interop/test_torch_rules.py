@@ -1,4 +1,4 @@
-"""What tenon.torch keeps, finds again and refuses, by the rules of PyTorch's own reducers."""
+"""What tenon.torch keeps, deduplicates and refuses, by the rules of PyTorch's own reducers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from conftest import Peer  # type: ignore[import-not-found]
 
 @pytest.fixture(scope="module", autouse=True)
 def imported(peer: Peer) -> None:
-    """Before fds are counted: the family's socket and the library's thread stay."""
+    """Import Tenon before fds are counted: the family's socket and the library's thread stay."""
     peer.run("import tenon.torch; tenon.Arena(4096, prefault_nbytes=1).close()")
 
 
 def test_elements_have_torchs_values(peer: Peer) -> None:
-    """Every pattern of bits of the types that numpy lacks."""
+    """Checks every bit pattern of the element types that numpy lacks."""
     value = peer.run("""
 import tenon
 compared = []
@@ -38,9 +38,9 @@ value = compared
 
 
 def test_from_torch_over_tenons_own_memory(peer: Peer) -> None:
-    """to_torch, numpy and DLPack gave the memory.
+    """The torch tensor's memory is Tenon's, given by to_torch, numpy or DLPack.
 
-    It is lent from where it lies, by views of it too.
+    from_torch lends that memory without a copy, also through views.
     """
     value = peer.run("""
 import gc, tenon
@@ -81,7 +81,9 @@ except tenon.Unsupported as error:
 
 
 def test_from_torch_of_elements_that_lie_otherwise(peer: Peer) -> None:
-    """PyTorch gives each integer below a byte one byte. Tenon has no plain bits."""
+    """PyTorch stores each integer of less than a byte in a whole byte, and Tenon has no element
+    type of plain bits.
+    """
     value = peer.run("""
 import tenon
 from tenon.torch import from_torch
@@ -184,9 +186,9 @@ def test_parameters_arrive_as_parameters(peer: Peer) -> None:
 
 
 def test_torchs_own_ways_to_take_a_scalar(peer: Peer) -> None:
-    """PyTorch 2 takes it by DLPack.
+    """PyTorch 2 takes a scalar tensor by DLPack.
 
-    PyTorch 1 takes every tensor for a list: the error names to_torch.
+    PyTorch 1 takes every tensor for a list, and Tenon's error names to_torch.
     """
     value = peer.run("""
 import numpy, tenon

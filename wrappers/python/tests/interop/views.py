@@ -1,4 +1,4 @@
-"""Tensors that PyTorch makes and Tenon opens, whichever way they come."""
+"""Tensors that PyTorch makes and Tenon opens. The tests by fd and by name share them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def untyped(t):
     return s.untyped() if hasattr(s, "untyped") else s._untyped()
 """
 
-# What PyTorch evaluates, its element type, and what must arrive.
+# The expression that PyTorch evaluates, its element type, and the array that must arrive.
 VIEWS = [
     ("torch.arange(24.).reshape(4, 6)", "float32", np.arange(24.0, dtype=np.float32).reshape(4, 6)),
     ("torch.arange(24).reshape(4, 6)[1:, ::2]", "int64", np.arange(24).reshape(4, 6)[1:, ::2]),

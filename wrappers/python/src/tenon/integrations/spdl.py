@@ -66,10 +66,10 @@ line.
 _PAGE_NBYTES = 4096
 
 # Words of the header. The writer's and the parent's words lie in different cache lines.
-_WAITING = 0  # by the writer: it sleeps on the bell
-_WRITER = 1  # by the writer: its pid
-_STOPPED = 8  # by the parent: shutdown_arena was called
-_TABLES = 16  # where the tables begin
+_WAITING = 0  # set by the writer while it sleeps on the bell
+_WRITER = 1  # set by the writer: its pid
+_STOPPED = 8  # set by the parent when shutdown_arena is called
+_TABLES = 16  # the first word of the tables
 
 _MIN_UNITS = 1024
 _MAX_UNITS = 1 << 16
@@ -94,8 +94,8 @@ _fence_lock = threading.Lock()
 
 
 def _fence() -> None:
-    """Let the stores before be seen before the loads after. Python has no fence, but taking a lock
-    is one on x86.
+    """Make earlier stores visible before later loads. Python has no fence, but taking a lock is one
+    on x86.
 
     Another thread that has the lock at this moment does the same work.
     """
@@ -104,7 +104,7 @@ def _fence() -> None:
 
 
 class _Layout:
-    """Where the parts of the storage lie. Both sides make it from the capacity alone."""
+    """The places of the parts of the storage. Both sides compute them from the capacity alone."""
 
     __slots__ = ("capacity", "data", "max_units", "nbytes", "releases")
 
@@ -124,15 +124,17 @@ class _Layout:
 
 class Arena:
     """Shared memory for the units of one iterate_in_subprocess. Make it in the parent process and
-    give it as arena=....
+    pass it as arena=....
 
-    capacity: bytes for all units that are written, waiting or held by the consumer. One unit may
-    have all of it. The memory is reserved before this returns. acquire_timeout: how many seconds
-    the worker waits for room before it raises BufferError. 0: it does not wait. zero_copy: True
-    gives the consumer writable views of the arena. bytes and bytearray arrive as memoryview, as
-    from SPDL's own SharedMemorySegmentPool. The memory of a unit is used again when the last view
-    is gone, slices and views by other libraries included. False gives copies of the type that was
-    sent, as SPDL's SharedMemoryRingBuffer does, and the memory is used again at once.
+    - capacity: The bytes for all units that are written, waiting or held by the consumer. One unit
+      may have all of it. The memory is reserved before the call returns.
+    - acquire_timeout: The seconds that the worker waits for room before it raises BufferError. With
+      0 it does not wait.
+    - zero_copy: True gives the consumer writable views of the arena. bytes and bytearray arrive as
+      memoryview, as from SPDL's own SharedMemorySegmentPool. The memory of a unit is used again
+      when the last view is gone, including slices and views by other libraries. False gives copies
+      of the type that was sent, as SPDL's SharedMemoryRingBuffer does, and the memory is used again
+      at once.
 
     The iterable that iterate_in_subprocess returns owns the arena and closes it. Views that the
     consumer still has stay valid afterwards.
@@ -154,13 +156,14 @@ class Arena:
         self._zero_copy = zero_copy
         self._pid = os.getpid()
         self._layout = _Layout(capacity)
-        # isolated: the memory goes back to the system with its last holder.
+        # An isolated storage's memory returns to the system with its last holder.
         storage = Storage.new(self._layout.nbytes, isolated=True)
         words = self._layout.words(storage)
-        # A fresh memfd is 0, but Tenon may hand out memory that was used before.
+        # A fresh memfd is 0, but Tenon may give out memory that was used before.
         words[:] = memoryview(bytes(words.nbytes)).cast("Q")
         self._storage: Storage | None = storage
-        # multiprocessing passes the fd on some time after __getstate__.
+        # The handle stays open, because multiprocessing passes the fd on some time after
+        # __getstate__.
         self._handle: FdHandle | None = share_fd(storage)
         self._listen, ring = Pipe(duplex=False)
         self._releases: _Releases | None = _Releases(words, self._layout, ring)
@@ -202,7 +205,7 @@ class Arena:
 
     @property
     def capacity(self) -> int:
-        """The bytes for units."""
+        """The number of bytes for units."""
         return self._capacity
 
     @property
@@ -220,10 +223,10 @@ class Arena:
         return storage
 
     def open_writer(self) -> _Writer:
-        """The worker's end. An arena has one."""
+        """Make the worker's end. An arena has one."""
         storage = self._opened()
         if self._releases is not None and os.getpid() != self._pid:
-            # A worker of fork has inherited the parent's end of the bell, and would never see the
+            # A forked worker has inherited the parent's end of the bell, and would never notice the
             # parent's death.
             self._releases.abandon()
             self._releases = None
@@ -233,7 +236,7 @@ class Arena:
         )
 
     def open_reader(self) -> _Reader:
-        """The parent's end. An arena has one, in the process that made it."""
+        """Make the parent's end. An arena has one, in the process that made the arena."""
         storage = self._opened()
         if self._releases is None or os.getpid() != self._pid:
             raise ValueError(
@@ -246,7 +249,7 @@ class Arena:
                 " its own"
             )
         self._reader = _Reader(storage, self._layout, self._releases, self._zero_copy)
-        # SPDL reads when the worker has started, and there is one.
+        # SPDL opens the reader after the worker has started, and there is only one worker.
         self._close_handle()
         return self._reader
 
@@ -256,12 +259,14 @@ class Arena:
             handle.close()
 
     def shutdown_arena(self) -> None:
-        """Let a worker that waits for room raise BufferError now. Again: nothing."""
+        """Make a worker that waits for room raise BufferError now. A further call does nothing."""
         if self._releases is not None:
             self._releases.stop()
 
     def close(self) -> None:
-        """Give the memory back, as soon as the last view of a unit is gone. Again: nothing."""
+        """Release the memory, as soon as the last view of a unit is gone. A further call does
+        nothing.
+        """
         if self._storage is None:
             return
         self._storage = None
@@ -275,7 +280,7 @@ class Arena:
         self._listen.close()
 
     def unlink(self) -> None:
-        """Nothing: Tenon's memory has no name that could be removed."""
+        """Do nothing: Tenon's memory has no name that could be removed."""
 
     def __repr__(self) -> str:
         return (
@@ -291,7 +296,7 @@ _all_releases: weakref.WeakSet[_Releases] = weakref.WeakSet()
 
 
 def _after_in_child() -> None:
-    # The child has copies of the parent's views. Letting go of them releases nothing.
+    # The child has copies of the parent's views. When they go, no unit is released.
     for releases in list(_all_releases):
         releases.is_foreign = True
 
@@ -302,9 +307,9 @@ os.register_at_fork(after_in_child=_after_in_child)
 class _Releases:
     """Tells the writer which units are released.
 
-    A unit is released by whichever thread lets go of its last view, and the garbage collector may
-    do so inside any statement of this class. So no method waits for the lock. It queues its order,
-    and whoever has the lock carries it out.
+    Any thread may let go of a unit's last view and so release it. The garbage collector may do that
+    inside any statement of this class. So no method waits for the lock. A method queues its order,
+    and the thread that has the lock carries it out.
     """
 
     _STOP = -1
@@ -319,7 +324,7 @@ class _Releases:
         self._orders: deque[int] = deque()
         self._lock = threading.Lock()
         self.is_foreign = False
-        # A full bell rings already.
+        # A bell that is full rings already.
         os.set_blocking(bell.fileno(), False)
         _all_releases.add(self)
 
@@ -329,12 +334,12 @@ class _Releases:
         self._carry_out()
 
     def stop(self) -> None:
-        """Wake the writer for ever."""
+        """Wake the writer for good."""
         self._orders.append(self._STOP)
         self._carry_out()
 
     def close(self) -> None:
-        """Stop the writer and tell it nothing any more."""
+        """Stop the writer, and send it nothing any more."""
         self._orders.append(self._STOP)
         self._orders.append(self._CLOSE)
         self._carry_out()
@@ -347,7 +352,8 @@ class _Releases:
 
     def _carry_out(self) -> None:
         orders = self._orders
-        # Again after the lock is free: another thread may have queued an order just before.
+        # The loop checks again after the lock is free, because another thread may have queued an
+        # order just before.
         while orders and not self.is_foreign and self._lock.acquire(blocking=False):
             try:
                 while orders:
@@ -361,7 +367,7 @@ class _Releases:
         if words is None:
             return
         if order >= 0:
-            # The word is 0: there is a place for each unit that may be alive.
+            # The word is 0, because the ring has a place for each unit that may be alive.
             words[self._next] = order + 1
             self._next = self._next + 1 if self._next + 1 < self._end else self._begin
         elif order == self._STOP:
@@ -380,13 +386,13 @@ class _Releases:
             try:
                 os.write(self._bell.fileno(), b"\0")
             except (BlockingIOError, BrokenPipeError):
-                pass  # it rings already, or the writer is dead
+                pass  # the bell rings already, or the writer is dead
 
 
 class _Unit(Tensor):
     """The bytes of a unit that the consumer has.
 
-    Every view of them refers to this object, and it goes with the last view.
+    Every view of the bytes refers to this object, which is destroyed with the last view.
     """
 
     __slots__ = ("_unit_number", "_unit_releases")
@@ -397,20 +403,21 @@ class _Unit(Tensor):
         self._unit_releases.release(self._unit_number)
 
 
-# Objects of these libraries hold the buffer that they were made from, as a memoryview does. They
+# Objects of these libraries hold the buffer from which they were made, as a memoryview does. They
 # need no watching.
 _HOLDERS = frozenset({"numpy", "torch"})
 
 
 class _Reader:
-    """What SPDL's consumer thread reads units with."""
+    """The reading side, for SPDL's consumer thread."""
 
     def __init__(
         self, storage: Storage, layout: _Layout, releases: _Releases, zero_copy: bool
     ) -> None:
-        # SPDL tells a reader of the units that it skips only if this is True. A copying reader has
-        # it False while a unit is read, which is when SPDL asks whether a binary is a copy. Without
-        # the skipped units a waiting worker and a restarting parent would wait for each other.
+        # SPDL reports the units that it skips to a reader only if this is True. For a copying
+        # reader it is False while a unit is read, because SPDL then asks whether a binary is a
+        # copy. Without the reports a waiting worker and a restarting parent would wait for each
+        # other.
         self.zero_copy = True
         self._copies = not zero_copy
         self._storage: Storage | None = storage
@@ -422,7 +429,7 @@ class _Reader:
         self._unit: memoryview | None = None
 
     def reset(self) -> None:
-        """Begin an iteration. Units that the consumer has views of stay."""
+        """Begin an iteration. Units of which the consumer has views stay."""
 
     def read_binary(self, offset: int, nbytes: int) -> Any:
         """The bytes of one binary of the current unit, as a memoryview."""
@@ -454,7 +461,7 @@ class _Reader:
                 f"unit {number} of the SPDL arena was read before: read each item once, in order"
             )
         while self._next < number:
-            # An exception between SPDL's queue and this call has lost the unit.
+            # An exception between SPDL's queue and this call has lost this unit.
             self._releases.release(self._next)
             self._next += 1
         place = _TABLES + 2 * (number % self._max_units)
@@ -466,7 +473,7 @@ class _Reader:
         return memoryview(unit)
 
     def end_unit(self, span: int, pinned: list[object]) -> None:
-        """Leave a unit to those who have views of it."""
+        """Leave a unit to the objects that have views of it."""
         self.zero_copy = True
         if not span:
             return  # a unit without binaries has no number
@@ -481,13 +488,13 @@ class _Reader:
                 type(anchor) is not memoryview
                 and type(anchor).__module__.partition(".")[0] not in _HOLDERS
             ):
-                # An object that may only know the address keeps the unit by this reference, until
-                # it goes.
+                # An object that may only know the address keeps the unit alive by this reference,
+                # until the object goes.
                 weakref.finalize(anchor, unit.release).atexit = False
         # If nobody has a view, the unit is released here.
 
     def close(self) -> None:
-        """Let go of the arena's memory. Views of units keep it."""
+        """Release the arena's memory. Views of units keep it alive."""
         self._storage = None
         self._words = memoryview(b"")
         self._unit = None
@@ -497,7 +504,7 @@ class _Reader:
 
 
 class _Writer:
-    """What SPDL's worker writes units with, in one thread."""
+    """The writing side, for SPDL's worker. Only one thread uses it."""
 
     def __init__(
         self,
@@ -523,14 +530,14 @@ class _Writer:
         self._releases_begin = layout.releases
         self._releases_end = layout.releases + layout.max_units
         self._next_release = layout.releases
-        # Holes, sorted, and never adjacent.
+        # The holes, sorted and never adjacent.
         self._begins = [0]
         self._ends = [layout.capacity]
         self._live: dict[
             int, tuple[int, int]
         ] = {}  # begin and end of each unit that is not released, by number
         self._next = 0  # the number of the next unit
-        self._last_room = 0  # of the unit before: this unit probably needs as much
+        self._last_room = 0  # the room of the previous unit: this unit probably needs as much
         # The open unit.
         self._is_open = False
         self._begin = 0
@@ -544,7 +551,7 @@ class _Writer:
     # -- SPDL's protocol
 
     def reset(self) -> None:
-        """Begin an iteration. Units that the consumer has views of stay."""
+        """Begin an iteration. Units of which the consumer has views stay."""
         self._collect()
 
     def begin_unit(self) -> None:
@@ -555,7 +562,7 @@ class _Writer:
             self._collect()
 
     def write_binary(self, data: Buffer) -> tuple[int, int]:
-        """Copy a binary into the open unit. Gives where read_binary finds it, and its size."""
+        """Copy a binary into the open unit. Returns its offset for read_binary, and its size."""
         if not self._is_open:
             raise ValueError(
                 "write_binary of an SPDL arena is called outside a unit: call begin_unit first"
@@ -577,7 +584,7 @@ class _Writer:
         return offset | self._next << _NUMBER_SHIFT, nbytes
 
     def commit_unit(self) -> int:
-        """Close the unit. Gives its bytes."""
+        """Close the unit. Returns its number of bytes."""
         self._is_open = False
         used = self._used
         if used:
@@ -592,7 +599,7 @@ class _Writer:
         return used
 
     def abort_unit(self) -> None:
-        """Drop the open unit."""
+        """Discard the open unit."""
         self._is_open = False
         if self._room:
             self._free(self._begin, self._begin + self._room)
@@ -601,7 +608,7 @@ class _Writer:
     # -- holes
 
     def _free(self, begin: int, end: int) -> None:
-        """Make a range a hole, together with its neighbours."""
+        """Make a range a hole, and join it with the neighbouring holes."""
         begins, ends = self._begins, self._ends
         index = bisect_left(begins, begin)
         joins_next = index < len(begins) and begins[index] == end
@@ -639,7 +646,9 @@ class _Writer:
         return None
 
     def _place(self, room: int) -> bool:
-        """Give the open unit that much room, in which the bytes that it has are kept."""
+        """Give the open unit that much room. The bytes that it has are kept. Returns False if there
+        is no such room.
+        """
         begins, ends = self._begins, self._ends
         if not self._room:
             if len(self._live) >= self._max_units:
@@ -659,8 +668,8 @@ class _Writer:
             self._carve(index, end, former + room)
             self._room = room
             return True
-        # The unit moves to a larger hole, of which its own place may be a part. Its binaries are
-        # known by their offsets in the unit.
+        # The unit moves to a larger hole, of which its own place may be a part. Its binaries stay
+        # valid, because they are known by their offsets in the unit.
         self._free(former, end)
         index = self._find(room)
         if index is None:
@@ -676,7 +685,7 @@ class _Writer:
     def _collect(self) -> bool:
         """Take back the units that were released since the last call.
 
-        Gives whether there was one.
+        Returns whether there was one.
         """
         words, place = self._words, self._next_release
         number = words[place]
@@ -693,7 +702,7 @@ class _Writer:
     # -- waiting
 
     def _make_room(self, used: int) -> None:
-        """Give the open unit room for that many bytes.
+        """Give the open unit room for `used` bytes.
 
         Waits until the reader has released enough.
         """
@@ -723,7 +732,7 @@ class _Writer:
             self._sleep(left)
 
     def _sleep(self, seconds: float) -> None:
-        """Sleep until the reader has released a unit, or a little longer than is needed."""
+        """Sleep until the reader has released a unit, or for a short time."""
         words = self._words
         poll = self._poller()
         words[_WAITING] = 1
@@ -742,7 +751,7 @@ class _Writer:
         bell = self._bell.fileno()
         is_gone = self._parent_fd in ready
         if bell in ready and not is_gone:
-            # Empties the bell. One byte may stand for many units.
+            # The read empties the bell. One byte may stand for many units.
             is_gone = not os.read(bell, 4096)
         if is_gone:
             raise self._parent_gone()
@@ -752,14 +761,14 @@ class _Writer:
             poll = select.poll()
             poll.register(self._bell.fileno(), select.POLLIN)
             if self._parent != os.getpid():
-                # The bell hangs up with its last holder, and other children of the parent may be
-                # holders.
+                # The bell hangs up only with its last holder, and other children of the parent may
+                # be holders.
                 try:
                     self._parent_fd = os.pidfd_open(self._parent)
                 except ProcessLookupError:
                     raise self._parent_gone() from None
                 except OSError:
-                    pass  # not on this system: the bell has to do
+                    pass  # this system has no pidfd, so the bell alone must suffice
                 else:
                     weakref.finalize(self, os.close, self._parent_fd).atexit = False
                     poll.register(self._parent_fd, select.POLLIN)

@@ -1,9 +1,8 @@
-"""PyTorch on the other side: its tensors as Tenon's, and Tenon's as its, without a copy. Imports
-torch when first used.
+"""Exchanges tensors with PyTorch without a copy, in this process and with others. Imports torch
+when first used.
 
 install() adds the sharing strategy "tenon" to torch.multiprocessing. `import
-tenon.torch.multiprocessing as mp` does the same, and stands in for `import torch.multiprocessing as
-mp`.
+tenon.torch.multiprocessing as mp` does the same, and replaces `import torch.multiprocessing as mp`.
 """
 
 from __future__ import annotations

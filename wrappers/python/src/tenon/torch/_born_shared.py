@@ -1,4 +1,4 @@
-"""The mode behind tenon.torch.born_shared. Imports torch."""
+"""The mode that tenon.torch.born_shared enters. Imports torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Functions that make a tensor. What they make is copied once, before anybody else has seen it.
+# The functions that make a tensor. Their result is copied once, before any other code has seen it.
 _FACTORIES = frozenset(
     getattr(torch, name)
     for name in (
@@ -46,7 +46,7 @@ _FACTORIES = frozenset(
 
 
 class BornShared(TorchFunctionMode):  # type: ignore[misc]
-    """Gives what torch's factories make a storage in Tenon's shared memory."""
+    """Moves the results of torch's factories into Tenon's shared memory."""
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: Any = (), options: Any = None

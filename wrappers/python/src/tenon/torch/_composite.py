@@ -1,8 +1,9 @@
-"""PyTorch's sparse, nested, meta and quantised tensors: taken apart, and made again, without
+"""Takes PyTorch's sparse, nested, meta and quantised tensors apart, and makes them again, without
 copying their values.
 
-take_apart and assemble have strided torch tensors as parts. tenon.pickle and the drop-in carry
-those. from_torch and to_torch go on to the composites of tenon.composite.
+The parts of take_apart and assemble are strided torch tensors, which tenon.pickle and the drop-in
+strategy carry. from_torch and to_torch convert them further, into the composites of
+tenon.composite.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# What a quantised dtype's elements lie in memory as, and how many of them are in a byte.
+# The integer type that a quantised dtype stores. _PACKED has the number of elements in a byte.
 _ELEMENTS = {
     "qint8": "int8",
     "quint8": "uint8",
@@ -42,18 +43,18 @@ _COMPRESSED = {
 
 SPARSE = frozenset({"sparse_coo", *_COMPRESSED})
 
-# Parts that from_torch copies.
+# The parts that from_torch copies.
 _SMALL = frozenset(
     {"offsets", "lengths", "component_sizes", "component_strides", "scales", "zero_points"}
 )
 
 
 class TakenApart(NamedTuple):
-    """What a torch tensor is made of: as Composite._state(), and the parts are strided torch
-    tensors.
+    """The parts of a torch tensor. The fields are those of Composite._state(), and the parts are
+    strided torch tensors.
 
     PyTorch has no tensors of elements that are packed in bytes. So the values of a packed quantised
-    tensor are all bytes of its storage, and shape, strides, dtype and the field offset say where
+    tensor are all bytes of its storage. Its shape, strides, dtype and the field offset say where
     the elements are.
     """
 
@@ -67,7 +68,7 @@ class TakenApart(NamedTuple):
 
 
 def layout_name(tensor: Any) -> str:
-    """The layout by PyTorch's name."""
+    """The layout of a tensor by PyTorch's name."""
     return str(tensor.layout).removeprefix("torch.")
 
 
@@ -78,7 +79,7 @@ def _untyped(tensor: Any) -> Any:
 def take_apart(tensor: Any) -> TakenApart:
     """The parts of a torch tensor that is not strided, over the same memory.
 
-    Unsupported: this PyTorch does not take it apart.
+    Raises Unsupported if this PyTorch gives no access to the parts.
     """
     import torch
 
@@ -185,7 +186,9 @@ def _quantized_apart(tensor: Any, flags: int) -> TakenApart:
 
 
 def composite_of(apart: TakenApart, parts: dict[str, Tensor]) -> Composite:
-    """The composite of a torch tensor that was taken apart. parts: the same parts as Tenon's."""
+    """Make the composite of a torch tensor that was taken apart. `parts` has the same parts as
+    Tenon's tensors.
+    """
     per_byte = _PACKED.get(apart.dtype or "") if apart.layout == "quantized" else None
     if per_byte is None:
         return rebuild(apart.layout, dict(parts), *apart[2:])
@@ -206,7 +209,9 @@ def composite_of(apart: TakenApart, parts: dict[str, Tensor]) -> Composite:
 
 
 def from_torch(tensor: Any, part: Callable[[Any, bool], Tensor]) -> Composite:
-    """part(tensor, is_small) takes a strided tensor; a small one is copied where that is easier."""
+    """Make the composite of a torch tensor. `part(tensor, is_small)` converts a strided tensor. It
+    may copy a small one.
+    """
     apart = take_apart(tensor)
     return composite_of(
         apart, {name: part(each, name in _SMALL) for name, each in apart.parts.items()}
@@ -216,7 +221,9 @@ def from_torch(tensor: Any, part: Callable[[Any, bool], Tensor]) -> Composite:
 def to_torch(
     composite: Composite, part: Callable[[Tensor], Any], torch_dtype: Callable[[str], Any]
 ) -> Any:
-    """part: a torch tensor over a tensor's bytes. The composite was checked, or is trusted."""
+    """Make the torch tensor of a composite, which was checked or is trusted. `part` makes a torch
+    tensor over a tensor's bytes.
+    """
     layout, own, shape, strides, flags, dtype, fields = composite._state()
     values = own.get("values")
     if layout == "quantized" and values is not None and values.dtype in _PACKED:
@@ -228,9 +235,9 @@ def to_torch(
 
 
 def assemble(apart: TakenApart, torch_dtype: Callable[[str], Any]) -> Any:
-    """The torch tensor over these parts.
+    """Make the torch tensor over these parts.
 
-    The numbers in them are not read: they were checked, or are trusted.
+    The numbers in the parts are not read, because they were checked or are trusted.
     """
     import torch
 
@@ -292,7 +299,8 @@ def _sparse(apart: TakenApart) -> Any:
     import torch
 
     values, indices, shape = apart.parts["values"], apart.parts["indices"], apart.shape
-    # Newer ones check nothing unless they are asked to; older ones have another function for that.
+    # Both branches skip PyTorch's checks. Older versions have functions of their own for that, and
+    # newer ones an option.
     if apart.layout == "sparse_coo":
         unchecked = getattr(torch, "_sparse_coo_tensor_unsafe", None)
         if unchecked is not None:

@@ -1,16 +1,18 @@
-"""multiprocessing.Queue.put that writes a small message itself, in the caller's thread.
+"""A multiprocessing.Queue.put that writes a small message itself, in the caller's thread.
+tenon.torch.install() puts it in place.
 
 CPython's put hands the object to a thread of the queue's, which pickles and writes it. Two threads
-must wake up for a message that takes microseconds to make. While the strategy "tenon" is chosen, a
-put in its place writes the message to the pipe if
+must wake up for a message that takes microseconds to make. While the strategy "tenon" is chosen,
+this put writes the message to the pipe if
 
-- the queue's thread waits, so that nothing is left which was put before,
-- the object is light: pickling copies little and PyTorch refuses none of it,
+- the queue's thread waits, so that every earlier object is written,
+- the object is light: pickling copies little, and PyTorch refuses none of its tensors,
 - no other process writes to the pipe, and the pipe has room for the message.
 
-Else the thread gets the object, or the bytes if it is pickled already. So put never waits for a
-reader, and messages of one thread arrive in its order. The thread starts with the first put, as
-ever, and close(), join_thread() and the exit of the process find what they know.
+Otherwise the queue's thread gets the object, or its bytes if it is pickled already. So put never
+waits for a reader, and messages of one thread arrive in its order. The thread starts with the first
+put, as in CPython, and close(), join_thread() and the exit of the process find the state that they
+expect.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_HEADER_NBYTES = 4  # what CPython's Connection writes before a message
+_HEADER_NBYTES = 4  # the size of the header that CPython's Connection writes before a message
 _MOST_TENSORS = 8
 _MOST_ITEMS = 512
 _MOST_CHARACTERS = 1024
@@ -44,7 +46,7 @@ _TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 def _is_light_tensor(tensor: Any) -> bool:
-    """Whether a tensor is lent in constant time, or moved with a copy of few bytes."""
+    """Whether a tensor is lent in constant time, or moves with a copy of few bytes."""
     if (
         not tensor.is_cpu
         or tensor.layout is not torch.strided
@@ -58,7 +60,7 @@ def _is_light_tensor(tensor: Any) -> bool:
 
 
 class _Look:
-    """A look at an object that is put, and what has been counted of it."""
+    """One inspection of an object that is put, with its counts."""
 
     __slots__ = ("items", "tensors")
 
@@ -85,7 +87,7 @@ class _Look:
 
 
 def _waits(queue: Any) -> bool:
-    """Whether the queue's thread has written all that was put."""
+    """Whether the queue's thread has written every object that was put."""
     with queue._notempty:
         return not queue._buffer and bool(getattr(queue._notempty, "_waiters", None))
 
@@ -97,7 +99,7 @@ def _is_writable(queue: Any) -> bool:
 
 
 def _write(queue: Any, message: Any) -> bool:
-    """Write a message, if that takes no waiting: a pipe with room takes PIPE_BUF bytes at once."""
+    """Write a message, if that needs no waiting. A pipe with room takes PIPE_BUF bytes at once."""
     if len(message) > select.PIPE_BUF - _HEADER_NBYTES or not queue._wlock.acquire(False):
         return False
     try:
@@ -112,9 +114,9 @@ def _write(queue: Any, message: Any) -> bool:
 def _put_now(queue: Any, what: Any) -> None:
     """Put an object for which the queue's semaphore has been acquired.
 
-    What fails here is left to the queue's thread, which tries it again and reports it as ever. The
-    semaphore is released if nothing can have been written, because one release too many would make
-    a reader lose a message.
+    If pickling or writing fails here, the queue's thread gets the object, tries again and reports
+    the error as in CPython. The semaphore is released only if nothing can have been written,
+    because one release too many would make a reader lose a message.
     """
     left = what
     try:
@@ -130,14 +132,14 @@ def _put_now(queue: Any, what: Any) -> None:
                 return
             left = Pickled(message)
         except OSError:
-            pass  # the message's tensors have been taken back, see tenon._mp_carrier
+            pass  # the message's tensors have been taken back (tenon._mp_carrier)
     with queue._notempty:
         queue._buffer.append(left)
         queue._notempty.notify()
 
 
 def putting(plain: Callable[..., None]) -> Callable[..., None]:
-    """multiprocessing.Queue.put, around CPython's own."""
+    """Wrap CPython's multiprocessing.Queue.put."""
 
     @wraps(plain)
     def put(self: Any, obj: Any, block: bool = True, timeout: float | None = None) -> None:

@@ -1,5 +1,5 @@
-"""Tensors of PyTorch as Tenon's, and Tenon's as PyTorch's, in one process and by the handles that
-PyTorch opens.
+"""Converts PyTorch's tensors into Tenon's and back, in one process and by the handles that PyTorch
+opens.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _over_host(tensor: Tensor, dtype: Any) -> Any:
         import warnings
 
         with warnings.catch_warnings():
-            # PyTorch warns once per process of a read-only buffer. The caller of to_torch has been
-            # asked.
+            # PyTorch warns once per process about a read-only buffer. The caller of to_torch has
+            # agreed to it.
             warnings.simplefilter("ignore", UserWarning)
             flat = torch.frombuffer(data, dtype=torch.uint8)
     else:
@@ -73,7 +73,7 @@ def _over_host(tensor: Tensor, dtype: Any) -> Any:
 
 
 def _over_memory(tensor: Tensor) -> Any:
-    """A torch tensor over the storage's bytes, whatever their access says."""
+    """Make a torch tensor over the storage's bytes, whatever their access is."""
     dtype = torch_dtype(tensor.dtype)
     if any(step < 0 for step in tensor.strides):
         raise make(
@@ -102,7 +102,8 @@ def copy_on_write(storage: Storage) -> Storage:
             with storage.share_fd() as handle:
                 private = open_fd(handle, private_cow=True, allow_unsealed=not storage.is_sealed)
         except PermissionDenied:
-            # Opened read-only from a segment that others write: it cannot be lent on.
+            # The storage was opened read-only from a segment that other processes write, so it
+            # cannot be lent on.
             pass
     if private is None:
         private = Storage.new_from(storage.read(), private=True)
@@ -115,23 +116,23 @@ def to_torch(
     *,
     trusted: bool = False,
 ) -> Any:
-    """A torch tensor over the same bytes, which it keeps alive; a torch.nn.Parameter if the tensor
-    is one.
+    """Make a torch tensor over the same bytes, which it keeps alive. A parameter becomes a
+    torch.nn.Parameter.
 
     A composite gives PyTorch's tensor of that layout over its parts. Its indices are checked first
-    (Composite.check), and those that another process can still change are copied. PyTorch checks
-    nothing: with trusted, a wrong index of the sender's lets it read and write memory that is not
-    the tensor's.
+    (Composite.check), and those that another process can still change are copied. PyTorch itself
+    checks nothing. With trusted the check is skipped, and a wrong index of the sender's lets
+    PyTorch read and write memory outside the tensor.
 
-    from_torch of it, or of its slices and views, finds Tenon's storage again. PyTorch's own
-    share_memory_() would move it to other memory, and its bytes would not be these any more.
+    from_torch finds Tenon's storage again, for this tensor and for its slices and views. PyTorch's
+    own share_memory_() would move the tensor to other memory.
 
-    PyTorch has no read-only tensors and is killed (SIGSEGV) at the first write to read-only memory,
-    so of a read-only tensor "error" raises, "cow" gives private memory that is copied page by page
-    where it is written, and "unsafe" gives the bytes as they are.
+    PyTorch has no read-only tensors, and a write to read-only memory kills the process (SIGSEGV).
+    So `writable` decides about a read-only tensor. "error" raises, "cow" gives private memory that
+    is copied page by page where it is written, and "unsafe" gives the bytes as they are.
 
-    A tensor on a CUDA device goes by DLPack, and has no "cow": clone what "unsafe" gives. Order
-    PyTorch's current stream after that in which it was opened.
+    A tensor on a CUDA device goes by DLPack, and has no "cow": clone the result of "unsafe". Order
+    PyTorch's current stream after the stream in which the tensor was opened.
     """
     require_torch()
     if isinstance(tensor, Composite):
@@ -179,37 +180,37 @@ def to_torch(
 
 
 def _untyped(tensor: Any) -> Any:
-    # PyTorch 1.13 has no untyped_storage, and a storage() that takes ten times as long.
+    # PyTorch 1.13 has no untyped_storage, and its storage() takes ten times as long.
     return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()
 
 
 def _shared_fd(untyped: Any) -> int | None:
-    """The fd of PyTorch's shared memory, which PyTorch keeps; -1: it is a file that was mapped;
-    None: it is shared by name.
+    """The fd of PyTorch's shared memory, which PyTorch owns. -1 means that the memory is a mapped
+    file, and None that it is shared by name.
     """
     try:
         return int(untyped._get_shared_fd())
     except RuntimeError:
-        # So PyTorch says that this memory has no fd.
+        # PyTorch raises this error for memory that has no fd.
         return None
 
 
 def _is_by_filename() -> bool:
-    """Whether PyTorch's own strategy says that share_memory_ makes files."""
+    """Whether share_memory_ makes files, which PyTorch's own strategy decides."""
     multiprocessing = sys.modules.get("torch.multiprocessing")
     return multiprocessing is not None and multiprocessing.get_sharing_strategy() == "file_system"
 
 
 def open_shared(untyped: Any, share: bool) -> Storage:
-    """The storage over PyTorch's shared memory, by the way in which it is shared already or, if
-    share, is to be.
+    """Open the storage over PyTorch's shared memory, in the way in which it is shared already. With
+    `share` private memory is shared first.
     """
     if untyped.is_shared():
         fd = _shared_fd(untyped)
         if fd is not None:
             if fd < 0:
-                # PyTorch has no fd of it, and asking for a name would move it away from those who
-                # have it.
+                # PyTorch has no fd of it. Asking for a name would move the memory away from the
+                # processes that have it.
                 raise make(
                     Unsupported,
                     "the torch tensor lies in a file that was mapped, not shared: use copy=True, or"
@@ -226,7 +227,7 @@ def open_shared(untyped: Any, share: bool) -> Storage:
         return open_filename(
             FilenameHandle.from_torch_tuple(*untyped._share_filename_cpu_()), allow_unsealed=True
         )
-    # PyTorch keeps this fd; it is only borrowed here.
+    # PyTorch owns this fd. The call only borrows it.
     return Storage._open_unsealed(*untyped._share_fd_cpu_()[:2])
 
 
@@ -242,32 +243,32 @@ def _refuse_private() -> NoReturn:
 
 @functools.cache
 def _set_up_native() -> None:
-    """Let native/torch.c take over what it can, from the next tensor on."""
+    """Let native/torch.c take over the tensors that it can handle, from the next tensor on."""
     if "torch.multiprocessing" in sys.modules:
         import tenon.torch._rebuild  # noqa: F401
 
 
 def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Any:
-    """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset
-    and strides.
+    """Make a tensor over the bytes of a torch tensor that lies in shared memory, with its storage
+    offset and strides.
 
-    Of a sparse, nested, quantised or meta tensor it is a tenon.Composite, and all that follows is
-    so for each of its parts. Small parts (offsets, scales and the like) are copied in any case.
-    PyTorch's mkldnn layout is Unsupported.
+    A sparse, nested, quantised or meta tensor gives a tenon.Composite, and the rest of this text
+    holds for each of its parts. Small parts (offsets, scales and the like) are always copied.
+    PyTorch's mkldnn layout raises Unsupported.
 
-    Without a copy: PyTorch's own fd, or its name under its strategy "file_system", is opened, and
-    the bytes live as long as either side needs them. Their size is not sealed, so a process that
-    opens them has to say allow_unsealed. Of a tensor over Tenon's own shared memory (to_torch,
-    numpy or DLPack gave it) it is the storage that lies there. A tensor in private memory is
-    refused unless share moves it into PyTorch's shared memory in place, or copy puts a copy into
-    memory of Tenon's own.
+    No byte is copied, unless copy is set. PyTorch's own fd is opened, or its name under its
+    strategy "file_system". The bytes live as long as either side needs them. Their size is not
+    sealed, so a process that opens them must pass allow_unsealed. A tensor over Tenon's own shared
+    memory (from to_torch, numpy or DLPack) gives the storage that lies there. A tensor in private
+    memory is refused, unless share moves it into PyTorch's shared memory in place, or copy puts a
+    copy into memory of Tenon's own.
 
-    The rules are those of PyTorch's reducers. Whether it requires grad and is a parameter travels;
-    its grad does not, and of its hooks PyTorch warns. A tensor that requires grad and is no leaf is
-    Unsupported, and so is one with named dimensions.
+    The rules are those of PyTorch's reducers. requires_grad and being a parameter travel. The grad
+    does not travel, and PyTorch warns about hooks. A tensor that requires grad and is no leaf
+    raises Unsupported, and so does a tensor with named dimensions.
 
-    A tensor on a CUDA device is taken by DLPack, with neither share nor copy: device memory can be
-    lent as it is (Storage.share_cuda).
+    A tensor on a CUDA device is taken by DLPack, with neither share nor copy. Its device memory can
+    be lent as it is (Storage.share_cuda).
     """
     if not copy:
         own: Tensor | None = _native_ext.torch_find(tensor)
@@ -345,7 +346,9 @@ def _check_for_torch(tensor: Tensor) -> None:
 
 
 def _begin(tensor: Tensor, offset: int) -> int:
-    """Where a tensor begins, in elements, if its storage begins at a byte."""
+    """The offset in elements at which a tensor begins, if its storage begins at the byte
+    `offset`.
+    """
     begin, rest = divmod(offset, tensor.itemsize)
     if rest:
         raise make(
@@ -358,9 +361,9 @@ def _begin(tensor: Tensor, offset: int) -> int:
 
 
 class TorchHandle(Managed):
-    """What a PyTorch process needs to open a tensor.
+    """The handle with which a PyTorch process opens a tensor.
 
-    Owns its fd until close or detach; unpacks into its five parts.
+    It owns its fd until close or detach, and unpacks into its five parts.
     """
 
     __slots__ = ("nbytes", "sizes", "storage_offset", "strides")
@@ -381,15 +384,15 @@ class TorchHandle(Managed):
 
     @property
     def fd(self) -> int:
-        """The fd, close-on-exec."""
+        """The fd, which is close-on-exec."""
         return int(self._own().fd)
 
     def fileno(self) -> int:
-        """The same, for select and friends."""
+        """The same fd, for select and similar functions."""
         return self.fd
 
     def detach(self) -> int:
-        """The fd, which is the caller's from now on."""
+        """Give the fd to the caller, who owns it from now on."""
         return int(self._own().detach())
 
     def close(self) -> None:
@@ -403,16 +406,17 @@ class TorchHandle(Managed):
 
 
 def share_with_torch(tensor: Tensor) -> TorchHandle:
-    """Lend a tensor to a PyTorch process that has no Tenon: (fd, nbytes, storage_offset, sizes,
-    strides).
+    """Lend a tensor to a PyTorch process that has no Tenon. The handle unpacks into (fd, nbytes,
+    storage_offset, sizes, strides).
 
-    There, after the fd came over a socket:
+    In that process, after the fd came over a socket:
 
         storage = torch.UntypedStorage._new_shared_fd_cpu(fd, nbytes)
         t = torch.empty(0, dtype=dtype).set_(storage, storage_offset, sizes, strides)
 
-    PyTorch maps a segment from its start and always to write: the tensor must be of mode "shared",
-    and the peer can reach whatever else lies before it in its segment, unless it was made isolated.
+    PyTorch maps a segment from its start, and always for writing. So the tensor must be of mode
+    "shared", and the peer can reach all other memory before it in its segment, unless the tensor
+    was made isolated.
     """
     _check_for_torch(tensor)
     handle = tensor.storage.share_fd("writable")
@@ -424,9 +428,10 @@ def share_with_torch(tensor: Tensor) -> TorchHandle:
 
 
 class TorchFilename(Frozen):
-    """What a PyTorch process needs to open a tensor by name: unpacks into all but the dtype.
+    """The handle with which a PyTorch process opens a tensor by name. It unpacks into its first six
+    parts, without dtype and in_flight.
 
-    A value; it holds nothing.
+    The handle is a plain value and holds nothing.
     """
 
     __slots__ = (  # noqa: RUF023 (the order of __init__)
@@ -473,7 +478,7 @@ class TorchFilename(Frozen):
         )
 
     def torch_tuple(self) -> tuple[bytes, bytes, int]:
-        """(manager, name, nbytes), what _new_shared_filename_cpu takes."""
+        """(manager, name, nbytes), as `_new_shared_filename_cpu` takes them."""
         return self.manager, self.name, self.nbytes
 
     def __iter__(self) -> Iterator[Any]:
@@ -482,8 +487,8 @@ class TorchFilename(Frozen):
         )
 
     def open(self) -> Any:
-        """A torch tensor over the same bytes, in a storage that PyTorch itself opened: its own
-        reducers lend it on by the same name.
+        """Make a torch tensor over the same bytes, in a storage that PyTorch itself has opened.
+        PyTorch's own reducers lend it on by the same name.
         """
         import torch
 
@@ -505,18 +510,21 @@ def share_filename(
     manager: Path | None = None,
     timeout: float | None = 5.0,
 ) -> TorchFilename:
-    """Lend a tensor by name to PyTorch: (manager, name, nbytes, storage_offset, sizes, strides).
+    """Lend a tensor by name to PyTorch. The handle unpacks into (manager, name, nbytes,
+    storage_offset, sizes, strides).
 
-    There, with or without Tenon (TorchFilename.open does the same):
+    In the other process, with or without Tenon (TorchFilename.open does the same):
 
         storage = torch.UntypedStorage._new_shared_filename_cpu(manager, name, nbytes)
         t = torch.empty(0, dtype=dtype).set_(storage, storage_offset, sizes, strides)
 
     The tensor must lie in a named file in /dev/shm: tenon.zeros(..., filename=tenon.Filename()).
-    in_flight: the name waits for one opening, after which the receiver calls
-    storage._shared_decref(), as PyTorch's own receivers do; without it, this process must hold the
-    tensor until then. manager: the socket of PyTorch's or Tenon's manager; None: this user's,
-    started if there is none.
+
+    - in_flight: The name waits for one opening. The receiver then calls `storage._shared_decref()`,
+      as PyTorch's own receivers do. Without it, this process must hold the tensor until the
+      opening.
+    - manager: The socket of PyTorch's or Tenon's manager. None takes this user's manager, which is
+      started if there is none.
     """
     _check_for_torch(tensor)
     storage = tensor.storage

@@ -29,7 +29,7 @@ def _new(
 
 
 def _shape(size: tuple[Any, ...]) -> Any:
-    """Sizes may be given one by one, or as one sequence."""
+    """The sizes, which a caller gives one by one or as one sequence."""
     return size[0] if len(size) == 1 and not isinstance(size[0], int) else size
 
 
@@ -62,34 +62,34 @@ def _filled(tensor: Any, value: Any, requires_grad: bool) -> Any:
 
 
 def empty_like(like: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
-    """torch.empty_like on the CPU, in Tenon's shared memory, of contiguous strides."""
+    """torch.empty_like on the CPU, in Tenon's shared memory, with contiguous strides."""
     return _new(like.size(), like.dtype if dtype is None else dtype, False, requires_grad)
 
 
 def zeros_like(like: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
-    """torch.zeros_like on the CPU, in Tenon's shared memory, of contiguous strides."""
+    """torch.zeros_like on the CPU, in Tenon's shared memory, with contiguous strides."""
     return _new(like.size(), like.dtype if dtype is None else dtype, True, requires_grad)
 
 
 def ones_like(like: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
-    """torch.ones_like on the CPU, in Tenon's shared memory, of contiguous strides."""
+    """torch.ones_like on the CPU, in Tenon's shared memory, with contiguous strides."""
     return full_like(like, 1, dtype=dtype, requires_grad=requires_grad)
 
 
 def full_like(like: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
-    """torch.full_like on the CPU, in Tenon's shared memory, of contiguous strides."""
+    """torch.full_like on the CPU, in Tenon's shared memory, with contiguous strides."""
     tensor = _new(like.size(), like.dtype if dtype is None else dtype, False, False, will_fill=True)
     return _filled(tensor, fill_value, requires_grad)
 
 
 def born_shared() -> AbstractContextManager[None]:
-    """Within it, what torch's factories make on the CPU is born in Tenon's shared memory:
-    torch.empty, rand, tensor, arange and so on.
+    """A context in which the tensors that torch's factories make on the CPU lie in Tenon's shared
+    memory: torch.empty, rand, tensor, arange and so on.
 
         with tenon.torch.born_shared():
             model = Policy()
 
-    It holds for this thread.
+    It holds for this thread only.
     """
     from tenon.torch._born_shared import BornShared
 

@@ -1,8 +1,8 @@
-"""Where torch storages are born: small ones in Tenon's default home, large ones in an arena, so
-that a loop of large batches stays warm.
+"""The place where new torch storages lie: small ones in Tenon's default home, large ones in an
+arena. _storage uses it. An arena keeps the memory of a loop of large batches warm.
 
-The default home gives each block of more than 8 MiB a segment of its own, whose pages the kernel
-makes anew each time.
+The default home gives each block of more than 8 MiB a segment of its own, and the kernel makes new
+pages for it each time.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class _LargeBlocks:
         self.lock = threading.Lock()
 
     def forget(self) -> None:
-        """In a child of fork the arenas are the parent's."""
+        """Drop the arenas in a forked child, because they belong to the parent."""
         self._arena = None
         self.reserved = None
         self.lock = threading.Lock()
 
     def arena(self, nbytes: int) -> Arena:
-        """The arena for one more block of so many bytes."""
+        """The arena for one more block of `nbytes` bytes."""
         with self.lock:
             self._n_new += 1
             if (
@@ -81,9 +81,10 @@ os.register_at_fork(after_in_child=_large.forget)
 def reserve(nbytes: int) -> None:
     """Put this process's new torch memory into one arena of nbytes bytes, which is allocated now.
 
-    Such memory can be pinned, here and where it is lent to (tenon.torch.pin). An arena that grows
-    cannot be. Call this in a DataLoader's worker_init_fn, with room for all batches that wait or
-    are held. What no longer fits lies elsewhere. A child of fork does not inherit the arena.
+    Such memory can be pinned, here and in the processes to which it is lent (tenon.torch.pin). An
+    arena that grows cannot be pinned. Call this in a DataLoader's worker_init_fn, with room for all
+    batches that wait or are held. Tensors that no longer fit lie outside the arena. A forked child
+    does not inherit the arena.
     """
     arena = Arena(nbytes)
     arena.reserve(nbytes)
@@ -91,7 +92,7 @@ def reserve(nbytes: int) -> None:
 
 
 def _born(make: Callable[[Arena | None], Storage], nbytes: int) -> Storage:
-    """What make(arena) makes in the first arena that has room, or in the default home."""
+    """Call make(arena) with the first arena that has room, or make(None) for the default home."""
     if _large.reserved is not None:
         try:
             return make(_large.reserved)
@@ -101,17 +102,18 @@ def _born(make: Callable[[Arena | None], Storage], nbytes: int) -> Storage:
         try:
             return make(_large.arena(nbytes))
         except ResourceExhausted:
-            pass  # the address space of the arena is in pieces: a segment of its own
+            # The address space of the arena is fragmented, so the block gets a segment of its own
+            pass
     return make(None)
 
 
 def new_storage(nbytes: int, *, zeroed: bool = False, will_fill: bool = False) -> Storage:
-    """A new shared storage for a torch storage of so many bytes."""
+    """Make a shared storage for a torch storage of `nbytes` bytes."""
     return _born(
         lambda arena: Storage.new(nbytes, zeroed=zeroed, will_fill=will_fill, arena=arena), nbytes
     )
 
 
 def new_storage_from(data: Any, nbytes: int) -> Storage:
-    """A new shared storage with a copy of so many bytes. Other Python threads run meanwhile."""
+    """Make a shared storage with a copy of `nbytes` bytes. Other Python threads run meanwhile."""
     return _born(lambda arena: Storage.new_from(data, arena=arena), nbytes)

@@ -33,13 +33,15 @@ def _identity(path: Any) -> tuple[int, ...]:
 def open_package(path: str | os.PathLike[str]) -> Any:
     """The torch.package.PackageImporter of an archive, which is opened once in a process.
 
-    Every caller gets the same importer, in any thread, so the package's classes and modules are the
-    same for all of them. Give it to tenon.pickle.dumps and loads, or to Connection.send_object and
-    recv_object, as importer. A file that was replaced or written anew is opened anew, and objects
-    of the old one keep their classes. The last 16 packages are kept open; tenon.pickle.clear()
-    forgets them. Importing from a package runs its code: open only what you trust.
+    Every caller in any thread gets the same importer, so the package's classes and modules are the
+    same for all of them. Pass it as importer to tenon.pickle.dumps and loads, or to
+    Connection.send_object and recv_object. If the file is replaced or rewritten, the next call
+    opens it anew, and objects of the old package keep their classes. The last 16 packages are kept
+    open. tenon.pickle.clear() forgets them. Importing from a package runs its code, so open only
+    packages that you trust.
 
-    FileNotFoundError: there is no such file. What else PackageImporter raises goes through.
+    Raises FileNotFoundError if there is no such file. Other exceptions of PackageImporter are
+    passed on.
     """
     from torch.package import PackageImporter
 

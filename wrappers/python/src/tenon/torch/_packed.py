@@ -68,7 +68,7 @@ _SCALAR_KINDS: dict[type, Kind] = {
     float: ("float",),
 }
 _FIELD_LETTERS = {str: "s", bytes: "y", int: "q", float: "d", bool: "?"}
-_VARIABLE = "syx"  # fields of which the header has the size
+_VARIABLE = "syx"  # fields whose size is in the header
 
 
 def _letter(value: Any) -> str:
@@ -90,7 +90,7 @@ def _kind_of(item: Any) -> Kind:
 
 
 def _joined(one: Kind, other: Kind) -> Kind:
-    """The kind that stores the items of both."""
+    """The kind that stores the items of both kinds."""
     if one == other:
         return one
     if (
@@ -119,7 +119,9 @@ def _header(letters: str) -> struct.Struct:
 
 
 def _item_nbytes(kind: Kind) -> int | None:
-    """The bytes of every item of the kind; None: there are offsets."""
+    """The bytes of every item of the kind. None means that items differ in size and there are
+    offsets.
+    """
     if kind[0] in ("int", "float"):
         return 8
     if kind[0] != "array":
@@ -243,7 +245,7 @@ class _Writer:
             self.offsets.write(bytes(8))
 
     def add(self, batch: Sequence[Any]) -> None:
-        """Append items. If one of them is a misfit, none was appended."""
+        """Append items. If one of them does not fit the kind, none is appended."""
         self._write(batch, self)
         self.count += len(batch)
 
@@ -257,12 +259,14 @@ class _Writer:
         self.data.write(out)
 
     def _append_ends(self, ends: Iterator[int]) -> None:
-        next(ends)  # which is the end of the item before
+        next(ends)  # skips the end of the previous item
         if self.offsets is not None:
             self.offsets.write(array("Q", ends))
 
     def next_count(self) -> int:
-        """How many items the next batch may have, so that no more than a few MiB are held twice."""
+        """How many items the next batch may have. No more than a few MiB should be in memory
+        twice.
+        """
         if not self.count:
             return _FIRST_COUNT
         return min(max(_BATCH_NBYTES * self.count // (self.data.nbytes + 1), 1), _BATCH_COUNT)

@@ -1,9 +1,8 @@
-"""The tagged format of packed items, which nests: one item after the other, each read without the
-others.
+"""The tagged format of packed items, which nests. _packed uses it. Items follow one another, and
+each can be read without the others.
 
-An item is a tag and what belongs to it. A size or count follows as a byte, or as a uint64 after the
-tag's long form. Numbers are little-endian. An object for which the format has no tag is pickled
-alone.
+An item is a tag and its contents. A size or count follows as a byte, or as a uint64 after the tag's
+long form. Numbers are little-endian. An object for which the format has no tag is pickled alone.
 """
 
 from __future__ import annotations
@@ -44,13 +43,14 @@ _ARRAY_KINDS = frozenset("biufcmMSU")  # numpy's letters for elements that are p
 
 
 class _TooDeep(Exception):
-    """An item nests deeper than the format, or holds itself."""
+    """An item nests deeper than the format allows, or contains itself."""
 
 
 def encode(item: Any, out: bytearray, base: int) -> None:
     """Append an item in the tagged format.
 
-    `base` is where `out` will begin in its storage, for the alignment of large arrays.
+    `base` is the offset in its storage at which `out` will begin. The alignment of large arrays
+    depends on it.
     """
     begin = len(out)
     try:
@@ -61,7 +61,7 @@ def encode(item: Any, out: bytearray, base: int) -> None:
 
 
 def decode(memory: Memory, begin: int, end: int) -> Any:
-    """The item in the tagged format that fills these bytes."""
+    """Decode the item in the tagged format that fills these bytes."""
     if not begin <= end <= memory.view.nbytes:
         corrupt(f"an item at the bytes {begin} to {end} of {memory.view.nbytes}")
     try:
@@ -149,7 +149,9 @@ _INT_LETTERS = (("b", 7), ("h", 15), ("i", 31), ("q", 63))
 
 
 def _encode_numbers(item: Sequence[Any], out: bytearray) -> bool:
-    """A tuple or list of ints or of floats, such as token ids: its numbers without tags."""
+    """Encode a tuple or list of ints or of floats, such as token ids, without a tag for each
+    number. Returns False for other items.
+    """
     if len(item) < 4:
         return False
     kinds = set(map(type, item))
@@ -173,7 +175,7 @@ def _encode_numbers(item: Sequence[Any], out: bytearray) -> bool:
 
 
 def _numpy_name(dtype: Any) -> str | None:
-    """The text from which numpy makes the dtype again; None: it has none."""
+    """The text from which numpy makes the dtype again, or None if there is none."""
     if dtype.kind not in _ARRAY_KINDS or dtype.names is not None or dtype.subdtype is not None:
         return None
     name: str = dtype.str
@@ -231,8 +233,8 @@ def torch_bytes(item: Any) -> memoryview:
 
 
 def array_form(item: Any) -> tuple[str, str, tuple[int, ...]] | None:
-    """Whose array an item is ("numpy" or "torch"), its dtype's name and its shape; None: it is none
-    that can be stored as its elements.
+    """The library of an array ("numpy" or "torch"), its dtype's name and its shape. None means that
+    the item is no array that can be stored by its elements.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(item) is numpy.ndarray:
@@ -286,8 +288,8 @@ def _put_array(
     for size in shape:
         out += _U64.pack(size)
     if len(data) >= COW_NBYTES:
-        # A copy-on-write view needs to know where in the storage it begins, and vector instructions
-        # want it aligned.
+        # A copy-on-write view needs to know where in the storage the elements begin, and vector
+        # instructions need them aligned.
         begin = base + len(out) + 9
         padding = -begin % ALIGNMENT
         out.append(padding + 1)
@@ -407,7 +409,7 @@ def _array_header(view: memoryview, at: int) -> tuple[str, tuple[int, ...], int]
 def _elements(
     view: memoryview, at: int, memory: Memory, itemsize: int, shape: tuple[int, ...]
 ) -> tuple[Any, int]:
-    """A writable buffer with the elements of an array, None if it has none."""
+    """A writable buffer with the elements of an array, or None if it has no elements."""
     nbytes = itemsize
     for size in shape:
         nbytes *= size

@@ -1,5 +1,5 @@
 """Memory for packed items: anonymous files that grow until the kernel freezes them, and views of
-frozen bytes.
+frozen bytes. _packed and containers use it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_
 
 
 def corrupt(what: str) -> NoReturn:
-    """Raise the error for packed bytes that nothing of this module has written."""
+    """Raise the error for packed bytes that this package has not written."""
     raise make(
         Corrupt, f"the packed items are corrupt: {what}. Make the container again from its source"
     )
@@ -64,7 +64,7 @@ class Growing:
 
     @contextmanager
     def numbers(self, nbytes: int) -> Iterator[memoryview]:
-        """Append zeros, and give them to be changed in place, as uint64 numbers."""
+        """Append zeros, and give them as uint64 numbers that the caller changes in place."""
         begin, self.nbytes = self.nbytes, self.nbytes + nbytes
         os.posix_fallocate(self._fd, begin, nbytes)
         with (
@@ -76,7 +76,7 @@ class Growing:
             yield numbers
 
     def freeze(self) -> Storage:
-        """Let the kernel refuse every later write, and give the storage over the bytes."""
+        """Make the kernel refuse every later write, and give the storage over the bytes."""
         try:
             if not self.nbytes:
                 return Storage.new(0, mode="frozen").freeze()
@@ -86,7 +86,7 @@ class Growing:
             self.close()
 
     def close(self) -> None:
-        """Give the file back. Again: nothing."""
+        """Close the file. A further call does nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -105,7 +105,8 @@ class Memory:
     def writable(self, begin: int, nbytes: int) -> Any:
         """A writable buffer with a part of the bytes.
 
-        Writes to it stay there: it is a copy, or copied page by page where it is written.
+        Writes to it stay in this process. The buffer is a copy, or memory that is copied page by
+        page where it is written.
         """
         if nbytes >= COW_NBYTES:
             try:
@@ -115,5 +116,5 @@ class Memory:
                     self._handle.fd, nbytes, self._handle.offset + begin, private_cow=True
                 ).data
             except TenonError:
-                pass  # such as no room for another mapping
+                pass  # for example, there is no room for another mapping
         return bytearray(self.view[begin : begin + nbytes])

@@ -1,4 +1,4 @@
-"""Pinned memory of batches, without the copy of DataLoader's pin_memory.
+"""Pins the memory of batches, without the copy of DataLoader's pin_memory.
 
 Imports torch when used.
 """
@@ -34,13 +34,14 @@ def pin(batch: Batch) -> Batch:
     """Pin the memory of a batch's tensors where it lies, and return the batch.
 
     Copies of the batch to a device with non_blocking=True then run beside the host. A batch is a
-    tensor, or a mapping or sequence of batches. Anything else in it is left alone. Its tensors are
-    the CPU's and lie in Tenon's memory. PyTorch knows them as pinned once it has started CUDA
-    (torch.cuda.init()). A segment or an arena is registered with the driver once in a process, so
-    later batches in it cost microseconds. An arena must have all of its memory, which
+    tensor, or a mapping or sequence of batches. Other objects in it are left alone. Its tensors
+    must be on the CPU and lie in Tenon's memory. PyTorch knows them as pinned once it has started
+    CUDA (torch.cuda.init()). A segment or an arena is registered with the driver once in a process,
+    so later batches in it cost microseconds. An arena must have all of its memory, which
     tenon.torch.reserve gives it.
 
-    Unsupported: a tensor lies elsewhere, or there is no CUDA. The tensors before it are pinned.
+    Raises Unsupported if a tensor lies elsewhere, or if there is no CUDA. The tensors before it
+    stay pinned.
     """
     from tenon.torch import _storage
 

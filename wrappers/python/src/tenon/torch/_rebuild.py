@@ -1,8 +1,8 @@
-"""What multiprocessing's unpickler makes of torch tensors and storages that _reducers wrote.
-Imports torch.
+"""Makes the torch tensors and storages of a message, for multiprocessing's unpickler. _reducers
+writes them. Imports torch.
 
-torch is imported first: its import may install the sharing strategy, which needs this module's name
-and none of its functions.
+torch is imported first, because its import may install the sharing strategy. That needs this
+module's name and none of its functions.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ bits.
 
 
 def rebuild_storage(storage: Storage, begin: int, nbytes: int) -> Any:
-    """The torch storage of a message."""
-    # So that this process can lend it on, and does not move it away from the others.
+    """Make the torch storage of a message."""
+    # Recognising the memory lets this process lend it on, and not move it away from the other
+    # processes.
     _strategy.recognise()
     return _storage.over(canonical(storage), begin, nbytes)
 
@@ -57,7 +58,7 @@ def pick_tensor(number: int, more: tuple[bool, bool, int] = _PLAIN) -> Any:
 def rebuild_tensor(
     place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = _PLAIN
 ) -> Any:
-    """The torch tensor of a message."""
+    """Make the torch tensor of a message."""
     dtype, offset, size, stride = form
     return _finish(
         torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more
@@ -65,7 +66,7 @@ def rebuild_tensor(
 
 
 def rebuild_apart(*state: Any) -> Any:
-    """The torch tensor of a message that was taken apart."""
+    """Make the torch tensor of a message that was taken apart."""
     return _composite.assemble(_composite.TakenApart(*state), torch_dtype)
 
 

@@ -1,10 +1,10 @@
-"""What multiprocessing's pickler writes for torch tensors and storages. _rebuild has the other
-side.
+"""The reducers of torch tensors and storages for multiprocessing's pickler. _rebuild has the
+receiving side.
 
 A strided tensor of the CPU travels as a tensor over a Tenon storage, under the lease of its message
-(tenon.multiprocessing). A quantised tensor is taken apart, and its parts are strided tensors. So is
-a sparse one if PyTorch cannot send it. All others go by PyTorch's own reducers, and so does private
-memory unless the sharing strategy is "tenon". Imports torch.
+(tenon.multiprocessing). A quantised tensor is taken apart, and its parts are strided tensors. A
+sparse tensor is taken apart too if PyTorch cannot send it. All other tensors go by PyTorch's own
+reducers, and so does private memory unless the sharing strategy is "tenon". Imports torch.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     Reducer = Callable[[Any], tuple[Any, ...]]
 
 
-# PyTorch 1.13 refuses sparse tensors. Newer ones lend their parts, which come back to this module
-# as storages of the same message.
+# PyTorch 1.13 refuses sparse tensors. Newer versions lend their parts, which come back to this
+# module as storages of the same message.
 _torch_sends_sparse = hasattr(reductions, "reduce_sparse_tensor")
 
 
 def _is_lent_in_parts(tensor: Any) -> bool:
     """Whether Tenon takes a tensor apart and lends its parts.
 
-    PyTorch's own reducer forgets the quantizer, and the tensor that arrives fails when it is used.
+    PyTorch's own reducer drops the quantizer, and the tensor that arrives fails when it is used.
     """
     if not tensor.is_quantized:
         is_sparse = tensor.is_cpu and _composite.layout_name(tensor) in _composite.SPARSE
@@ -55,15 +55,16 @@ def _is_lent_in_parts(tensor: Any) -> bool:
 
 
 def _can_be_collected() -> bool:
-    """Whether tensors travel together.
+    """Whether the tensors of a message travel together.
 
-    Under Tenon's own strategy "file_system" each has a name of its own.
+    Under Tenon's own strategy "file_system" each tensor has a name of its own, and travels by
+    itself.
     """
     return _tenon_strategy.current != _tenon_strategy.FILE_SYSTEM
 
 
 def _in_tenon(tensor: Any) -> Tensor | None:
-    """The tensor as Tenon's, if it lies in Tenon's memory and Tenon knows its element type."""
+    """The tensor as a Tenon tensor, if it lies in Tenon's memory and Tenon has its element type."""
     number = _storage.numbers().get(tensor.dtype)
     return (
         None
@@ -82,8 +83,8 @@ def _moved(tensor: Any) -> Tensor | None:
 
 
 def _number_in_message(tensor: Any) -> int | None:
-    """The number by which the message picks the tensor; None: the tensor does not lie in Tenon's
-    memory, or goes by itself.
+    """The number by which the message refers to the tensor. None means that the tensor does not lie
+    in Tenon's memory, or travels by itself.
     """
     if not _can_be_collected():
         return None
@@ -94,7 +95,7 @@ def _number_in_message(tensor: Any) -> int | None:
 
 
 def _place(tensor: Any) -> Place | None:
-    """Where the tensor's memory lies in Tenon's. The strategy "tenon" moves it there."""
+    """The place of the tensor's memory in Tenon's. The strategy "tenon" moves it there."""
     if _is_empty(tensor):
         return None
     if _strategy.is_current():
@@ -109,7 +110,7 @@ def _is_empty(tensor: Any) -> bool:
 def reducer_of_tensors(plain: Reducer) -> Reducer:
     """The reducer of torch.Tensor and torch.nn.Parameter, around PyTorch's own.
 
-    Plain tensors, which most are, never come here: native/torch.c reduces them.
+    Plain tensors, which most are, do not reach it: native/torch.c reduces them.
     """
 
     def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
@@ -118,7 +119,7 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
                 return _rebuild.rebuild_apart, tuple(_composite.take_apart(tensor))
             return plain(tensor)
         if (tensor.requires_grad and not tensor.is_leaf) or _torch_rules.is_named(tensor):
-            return plain(tensor)  # which refuses it, in PyTorch's words
+            return plain(tensor)  # PyTorch's reducer refuses it, in PyTorch's words
         number = _number_in_message(tensor)
         place = None
         if number is None:
@@ -145,8 +146,8 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
 
 
 def _more_of(tensor: Any) -> tuple[bool, bool, int] | None:
-    """requires_grad, whether it is a Parameter, and the conjugate and negative bits; None for most
-    tensors.
+    """requires_grad, whether the tensor is a Parameter, and its conjugate and negative bits. None
+    for most tensors, which have none of these.
     """
     more = tensor.requires_grad, type(tensor) is torch.nn.Parameter, math_bits(tensor)
     return more if any(more) else None

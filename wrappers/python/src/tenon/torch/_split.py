@@ -1,6 +1,7 @@
-"""PyTorch's side of tenon.pickle: storages of torch tensors stay out of the pickle. Imports torch.
+"""PyTorch's side of tenon.pickle: keeps the storages of torch tensors out of the pickle. Imports
+torch.
 
-A strided tensor is made anew from its storage by this module. A sparse, nested, quantised or meta
+This module makes a strided tensor again from its storage. A sparse, nested, quantised or meta
 tensor is taken apart, and its parts are strided tensors. So a receiver need not allow any function
 of PyTorch's.
 """
@@ -36,25 +37,25 @@ def _name_of(dtype: Any) -> str:
 
 def _number(untyped: Any, dtype: Any, pickler: Any) -> int:
     if not untyped.nbytes():
-        return -1  # no memory, so nothing that could be shared
+        return -1  # no memory, so nothing can be shared
     return int(pickler.number(("torch", untyped._cdata), untyped, _name_of(dtype)))
 
 
 def _is_jagged(obj: Any) -> bool:
-    # The class of PyTorch's jagged tensors. Its module is imported with the first of them.
+    # The class of PyTorch's jagged tensors is in a module that is imported with the first of them.
     nested = sys.modules.get("torch.nested._internal.nested_tensor")
     return nested is not None and type(obj) is nested.NestedTensor
 
 
 def reduce(obj: Any, pickler: Any) -> Any:
-    """What the pickler writes for a tensor or storage of PyTorch's.
+    """The reducer of PyTorch's tensors and storages in tenon.pickle's pickler.
 
-    NotImplemented: it is none, or a tensor of another class.
+    NotImplemented means that the object is neither, or a tensor of another class.
     """
     if type(obj) in _PLAIN or _is_jagged(obj):
         if not _torch_rules.is_strided(obj):
-            # The pickler writes a part that several tensors have once. PyTorch adds two jagged
-            # tensors only if they have the same offsets.
+            # The pickler writes a part that several tensors share once. That matters, because
+            # PyTorch adds two jagged tensors only if they have the same offsets.
             return _pickle._torch_composite, tuple(_composite.take_apart(obj))
         _torch_rules.check(obj)
         flags = _torch_rules.flags_of(obj) | math_bits(obj)
@@ -76,7 +77,9 @@ def reduce(obj: Any, pickler: Any) -> Any:
 
 
 def _untyped(found: Any) -> Any:
-    """The torch storage over a storage that came with an object. None: one without bytes."""
+    """The torch storage over a storage that came with an object. None stands for a storage without
+    bytes.
+    """
     if found is None:
         return torch.UntypedStorage(0)
     if isinstance(found, _TYPED):
@@ -95,13 +98,15 @@ def _untyped(found: Any) -> Any:
 
 
 def storage_of(found: Any, dtype: Any) -> Any:
-    """The torch storage, typed if there is a dtype."""
+    """The torch storage, which is typed if there is a dtype."""
     untyped = _untyped(found)
     return untyped if dtype is None else _TYPED(wrap_storage=untyped, dtype=torch_dtype(dtype))
 
 
 def _check_bounds(untyped: Any, itemsize: int, shape: Any, strides: Any, offset: Any) -> None:
-    """PyTorch would make a storage larger that is too small."""
+    """Raise Corrupt if a tensor does not fit into its storage. PyTorch would enlarge a storage that
+    is too small.
+    """
     numbers = (*shape, *strides, offset)
     if len(shape) != len(strides) or not all(
         isinstance(each, int) and 0 <= each < 1 << 63 for each in numbers
@@ -122,7 +127,7 @@ def _check_bounds(untyped: Any, itemsize: int, shape: Any, strides: Any, offset:
 
 
 def tensor_of(found: Any, dtype: Any, shape: Any, strides: Any, offset: Any, flags: Any) -> Any:
-    """A torch tensor over a storage that came with an object."""
+    """Make a torch tensor over a storage that came with an object."""
     untyped = _untyped(found)
     empty = torch.empty(0, dtype=torch_dtype(dtype), device=untyped.device)
     _check_bounds(untyped, empty.element_size(), shape, strides, offset)
@@ -135,9 +140,9 @@ def tensor_of(found: Any, dtype: Any, shape: Any, strides: Any, offset: Any, fla
 
 
 class Settled:
-    """Parts of tensors from a sender that is not trusted, in memory that nobody else can write.
+    """Parts of tensors from an untrusted sender, in memory that no other process can write.
 
-    PyTorch follows the indices in them, so they must stay as they were when they were checked.
+    PyTorch follows the indices in the parts, so they must stay as they were when they were checked.
     """
 
     def __init__(self) -> None:
@@ -146,7 +151,7 @@ class Settled:
         ] = {}  # by id of a part: the part, and the one that is used instead
 
     def note(self, part: Any, found: Any) -> None:
-        """Remember a tensor that was made over a storage, if nobody can write that storage any
+        """Remember a tensor that was made over a storage, if nobody can write the storage any
         more.
         """
         storage = found.storage if isinstance(found, Tensor) else found
@@ -159,7 +164,7 @@ class Settled:
             self._parts[id(part)] = part, part
 
     def settle(self, part: Any) -> Any:
-        """The part, or a copy of it. It is the same copy for all tensors that have the part."""
+        """The part, or a copy of it. All tensors that share the part get the same copy."""
         known = self._parts.get(id(part))
         if known is None:
             known = self._parts[id(part)] = part, part.clone(memory_format=torch.contiguous_format)
@@ -171,12 +176,12 @@ def _is_part(part: Any) -> bool:
 
 
 def composite_of(settled: Settled | None, *state: Any) -> Any:
-    """A torch tensor of parts that came with an object. settled: the sender is not trusted, and the
-    numbers in the parts are checked.
+    """Make a torch tensor of parts that came with an object. If `settled` is given, the sender is
+    not trusted, and the numbers in the parts are checked.
 
-    A sender that is trusted may run code here, so a check would protect from nothing. It reads all
-    indices, and needs a copy of those that the sender can still change. Such a tensor would not
-    share its indices with the sender or with other tensors of the object.
+    A check would not protect from a trusted sender, which may run code here anyway. A check reads
+    all indices, and needs a copy of those that the sender can still change. The tensor would then
+    not share its indices with the sender or with other tensors of the object.
     """
     apart = _composite.TakenApart(*state)
     if not all(_is_part(part) for part in apart.parts.values()):
@@ -191,7 +196,7 @@ def composite_of(settled: Settled | None, *state: Any) -> Any:
             for name, part in apart.parts.items()
         }
         apart = apart._replace(parts=parts)
-    # The shapes of the parts are checked in any case: PyTorch's functions that make such tensors
+    # The shapes of the parts are always checked, because PyTorch's functions that make such tensors
     # check little.
     composite = _composite.composite_of(
         apart, {name: through_dlpack(part, {}) for name, part in apart.parts.items()}
@@ -204,7 +209,7 @@ def composite_of(settled: Settled | None, *state: Any) -> Any:
 def lendable(storage: Any, tensor: Any) -> Tensor:
     """The bytes of a torch storage as a tensor that can be sent.
 
-    Private memory moves to Tenon's, as torch.multiprocessing moves it.
+    Private memory moves to Tenon's, as in torch.multiprocessing.
     """
     if storage.device.type != "cpu":
         raise make(

@@ -1,4 +1,5 @@
 """Torch storages over Tenon's memory: finds them, makes them, and moves private ones there.
+_reducers, _rebuild and _split use it.
 
 Imports torch.
 """
@@ -61,13 +62,13 @@ def count_storage() -> Any:
 
 @cache
 def numbers() -> dict[Any, int]:
-    """Tenon's numbers of those element types of PyTorch that Tenon has."""
+    """Tenon's numbers of the element types that PyTorch and Tenon share."""
     found = {}
     for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)}:
         try:
             number, nbytes = _dtype.number_of(dtype), torch._utils._element_size(dtype)
         except TypeError:
-            continue  # Tenon or PyTorch itself does not know the size of its elements
+            continue  # Tenon or PyTorch does not know the size of its elements
         # PyTorch's int1 to int7 have a byte for each element, and Tenon's are packed.
         if _dtype.bits_of(number) == 8 * nbytes:
             found[dtype] = number
@@ -96,7 +97,7 @@ def untyped_of(tensor: Any) -> Any:
 
 
 class _Known:
-    """Weak references to torch storages over Tenon's memory, so that each part of a Tenon storage
+    """Weak references to torch storages over Tenon's memory. By them each part of a Tenon storage
     has one torch storage at a time.
 
     native/torch.c reads and adds references too, under the lock.
@@ -144,11 +145,11 @@ def any_alive() -> bool:
 
 
 def over(storage: Storage, begin: int, nbytes: int) -> Any:
-    """The torch storage over a part of a Tenon storage: the one that is alive, or a new one, which
-    keeps the memory alive.
+    """The torch storage over a part of a Tenon storage. It is the one that is alive, or a new one,
+    which keeps the memory alive.
 
-    Read-only memory is mapped anew, copy-on-write: PyTorch knows no read-only tensors and would be
-    killed by a write.
+    Read-only memory is mapped again, copy-on-write, because PyTorch has no read-only tensors and a
+    write would kill the process.
     """
     key = (storage.id, begin, nbytes)
     with known.lock:
@@ -166,7 +167,9 @@ def _new_over(storage: Storage, begin: int, nbytes: int) -> Any:
 
 
 def tensor_over(tensor: Tensor) -> Any:
-    """A torch tensor over a tensor's elements. Its torch storage is the whole Tenon storage."""
+    """Make a torch tensor over a tensor's elements. Its torch storage is the whole Tenon
+    storage.
+    """
     storage = tensor.storage
     key = (storage.id, 0, storage.nbytes)
     number = tensor._dtype_number
@@ -179,17 +182,20 @@ def tensor_over(tensor: Tensor) -> Any:
                 known.add(key, untyped_of(result))
                 return result
             untyped = over(storage, 0, storage.nbytes)
-    dtype = _dtypes().get(number) or torch_dtype(tensor.dtype)  # which says what this PyTorch lacks
+    # torch_dtype raises if this PyTorch lacks the type
+    dtype = _dtypes().get(number) or torch_dtype(tensor.dtype)
     return torch.empty(0, dtype=dtype).set_(untyped, tensor.offset, tensor.shape, tensor.strides)
 
 
 def new(nbytes: int, *, zeroed: bool = False, will_fill: bool = False) -> Any:
-    """A new torch storage in Tenon's shared memory, of at least one byte."""
+    """Make a torch storage in Tenon's shared memory, of at least one byte."""
     return over(canonical(new_storage(nbytes, zeroed=zeroed, will_fill=will_fill)), 0, nbytes)
 
 
 def find(untyped: Any) -> Place | None:
-    """Where a torch storage of the CPU lies in Tenon's shared memory; None: it does not."""
+    """The place of a torch storage of the CPU in Tenon's shared memory, or None if it does not lie
+    there.
+    """
     nbytes = untyped.nbytes()
     tensor = Tensor._at(untyped.data_ptr(), _UINT8, (nbytes,), _ONE, 0)
     return None if tensor is None else (canonical(tensor.storage), tensor.offset, nbytes)
@@ -197,8 +203,8 @@ def find(untyped: Any) -> Place | None:
 
 # ---- moving private memory
 
-# The address of a storage chooses its lock. If two threads send one storage at once, one of them
-# moves it.
+# The address of a storage selects its lock. If two threads send one storage at once, only one of
+# them moves it.
 locks = [threading.Lock() for _ in range(16)]
 
 
@@ -216,15 +222,15 @@ os.register_at_fork(after_in_child=_after_in_child)
 
 
 def place(untyped: Any) -> Place:
-    """Where a torch storage of the CPU lies in Tenon's shared memory, after it was moved there if
-    it had to be.
+    """The place of a torch storage of the CPU in Tenon's shared memory. The storage is moved there
+    if necessary.
     """
     return find(untyped) or _move(untyped, None)
 
 
 def place_of_tensor(tensor: Any) -> Place:
-    """Where a tensor's storage lies in Tenon's shared memory, after it was moved there if it had to
-    be.
+    """The place of a tensor's storage in Tenon's shared memory. The storage is moved there if
+    necessary.
     """
     return find(untyped_of(tensor)) or move_of_tensor(tensor)
 
@@ -234,7 +240,8 @@ def move_of_tensor(tensor: Any) -> Place:
     untyped = untyped_of(tensor)
     if not has_swap() and not _strategy.is_shared_by_torch(untyped):
         lock = _lock_of(untyped)
-        del untyped  # _replace sees whether somebody else has the storage
+        # _replace checks whether the tensor has the storage alone, and this reference would count
+        del untyped
         with lock:
             if find(untyped_of(tensor)) is None:
                 _replace(tensor)
@@ -259,7 +266,7 @@ def _move(untyped: Any, tensor: Any) -> Place:
 
 
 def _copied(untyped: Any) -> tuple[Storage, Any]:
-    """A Tenon storage with the same bytes, and a torch storage over it."""
+    """Make a Tenon storage with the same bytes, and a torch storage over it."""
     nbytes = untyped.nbytes()
     source = ffi.cast("char *", untyped.data_ptr())
     if nbytes > SMALL_NBYTES:
@@ -274,7 +281,7 @@ def _copied(untyped: Any) -> tuple[Storage, Any]:
 def _swap(untyped: Any, tensor: Any) -> Place:
     """Move a storage with all its views, gradients and weak references."""
     count = count_storage()
-    # One for the tensor, and one for the Python object.
+    # One reference is the tensor's, and one the Python object's.
     alone = (
         tensor is not None
         and count is not None
@@ -292,8 +299,8 @@ def _replace(tensor: Any) -> None:
     """Give a tensor that has its storage alone another storage. If it is not alone, nothing
     changes.
 
-    For a PyTorch without _swap_data_ptr_. There, whether somebody else has a storage shows when the
-    tensor has let go of it.
+    This is for a PyTorch without _swap_data_ptr_. There, only after the tensor has let go of its
+    storage can we see whether it had the storage alone.
     """
     if (
         type(tensor) not in (torch.Tensor, torch.nn.Parameter)
@@ -317,8 +324,8 @@ def _over_same(tensor: Any, untyped: Any) -> Any:
 
 
 def let_go(tensor: Any, former: int) -> bool:
-    """Whether a tensor that was given another storage had the former one alone; if not, it gets
-    that one back. Frees the weak reference.
+    """Whether a tensor that was given another storage had the former one alone. If not, the tensor
+    gets the former storage back. The call frees the weak reference.
     """
     try:
         if torch.UntypedStorage._expired(former):
@@ -340,11 +347,11 @@ def _adopted(untyped: Any) -> Place | None:
 
 
 def _adopt(untyped: Any) -> Place:
-    """Open the memory that PyTorch shares, or moves into a file of its own now."""
+    """Open the memory that PyTorch shares. Private memory moves into a file of PyTorch's first."""
     storage = canonical(open_shared(untyped, share=True))
     if has_untyped_storage():
-        # Since PyTorch 2.1 the attributes of a storage live as long as it does. Before, it is
-        # opened for each message.
+        # Since PyTorch 2.1 the attributes of a storage live as long as the storage. In older
+        # versions it is opened for each message.
         untyped._tenon_adopted = untyped.data_ptr(), storage
     return storage, 0, untyped.nbytes()
 

@@ -1,9 +1,9 @@
-"""The sharing strategy "tenon" of torch.multiprocessing: added, handed to children, and taken away
-again.
+"""The sharing strategy "tenon" of torch.multiprocessing: adds it, hands it to children, and removes
+it again. tenon.torch exports install and uninstall.
 
-There are two degrees. A process that recognises Tenon's memory lends on what lies there, and moves
-nothing else. One in which the strategy is installed moves private memory to Tenon's when it is
-lent, as PyTorch's own strategies move it to files of theirs.
+There are two degrees. A process that recognises Tenon's memory lends on the tensors that lie there,
+and moves no others. A process in which the strategy is installed also moves private memory to
+Tenon's when it is lent, as PyTorch's own strategies move it to their files.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _attributes: list[
 _plain_is_shared: Callable[[Any], bool] | None = None  # PyTorch's UntypedStorage.is_shared
 _reducers: dict[
     type, Any
-] = {}  # PyTorch's reducers, which Tenon's stand in for in the pickler's table
+] = {}  # PyTorch's reducers, which Tenon's reducers replace in the pickler's table
 _lock = (
     threading.RLock()
 )  # two threads may call recognise at once, when their first messages arrive
-_former_strategy: str | None = None  # the strategy before install; None: "tenon" is not installed
+_former_strategy: str | None = None  # the strategy before install. None: "tenon" is not installed
 
 
 def installed() -> bool:
@@ -59,24 +59,24 @@ def is_current() -> bool:
 
 
 def install() -> None:
-    """Add the sharing strategy "tenon" to torch.multiprocessing, and choose it. Imports torch.
-    Again: choose it.
+    """Add the sharing strategy "tenon" to torch.multiprocessing, and choose it. Imports torch. A
+    further call chooses it again.
 
     From then on the CPU tensors that this process sends by multiprocessing's carriers lie in
     Tenon's memory and are lent under leases. The carriers are queues, pipes, pools, managers,
-    executors and DataLoader. Children that are started from now on have the strategy too, by
-    whatever start method. share_memory_() moves to Tenon's memory, and is_shared() knows it.
-    Queue.put writes small messages itself.
+    executors and DataLoader. Children that are started from now on have the strategy too, whatever
+    the start method. share_memory_() moves to Tenon's memory, and is_shared() knows it. Queue.put
+    writes small messages itself.
 
-    torch.multiprocessing.set_sharing_strategy chooses between the strategies, of which PyTorch's
-    own two stay.
+    torch.multiprocessing.set_sharing_strategy chooses between the strategies. PyTorch's own two
+    remain available.
     """
     global _former_strategy
     require_torch()
     torch = import_module("torch")
     multiprocessing = import_module(
         "torch.multiprocessing"
-    )  # which torch may be in the middle of importing
+    )  # torch may be in the middle of importing it
     recognise()
     if _former_strategy is None:
         _former_strategy = multiprocessing.get_sharing_strategy()
@@ -93,7 +93,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Take the sharing strategy "tenon" away, and put back what install replaced.
+    """Remove the sharing strategy "tenon", and restore everything that install replaced.
 
     Tensors that lie in Tenon's memory at that moment stay there and can still be sent. But their
     is_shared() is False from then on, and share_memory_() copies them away from the processes that
@@ -124,7 +124,7 @@ def uninstall() -> None:
         _restore_reducers()
 
 
-# ---- what is replaced
+# ---- the replacements
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
@@ -133,9 +133,9 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
 
 def recognise() -> None:
-    """See to it that torch tensors and storages in Tenon's memory are lent from there.
+    """Make this process lend torch tensors and storages from Tenon's memory, if they lie there.
 
-    Again: nothing.
+    A further call does nothing.
     """
     if _attributes and _reducers:
         return
@@ -214,7 +214,7 @@ def _share_memory_of_tensor(plain: Callable[[Any], Any]) -> Callable[[Any], Any]
 
         from tenon.torch import _storage
 
-        # With the tensor in hand more of them are moved in place. Subclasses have rules of their
+        # With the tensor at hand more of them can be moved in place. Subclasses have rules of their
         # own.
         if (
             type(self) in (torch.Tensor, torch.nn.Parameter)
@@ -229,7 +229,7 @@ def _share_memory_of_tensor(plain: Callable[[Any], Any]) -> Callable[[Any], Any]
 
 
 def _is_collate(frame: Any) -> bool:
-    """Whether PyTorch's own collate asked for the storage, which torch.stack then writes all of."""
+    """Whether PyTorch's own collate asked for the storage. torch.stack then writes all of it."""
     while frame is not None and frame.f_globals.get("__name__") == "torch.storage":
         frame = frame.f_back  # TypedStorage._new_shared
     if frame is None or frame.f_code.co_name != "collate_tensor_fn":
@@ -271,13 +271,14 @@ _awaits_torch = (
 
 
 class _Inherited:
-    """Lies in the configuration that a process hands to its children.
+    """An entry in the configuration that a process hands to its children.
 
-    A child of spawn or forkserver that unpickles it has the strategy.
+    A child of spawn or forkserver installs the strategy when it unpickles this object.
     """
 
     def __init__(self, is_current: bool) -> None:
-        # Whether the parent had chosen "tenon". A child reads it that has not imported torch.
+        # Whether the parent had chosen "tenon". Only a child that has not imported torch reads
+        # this.
         self._is_current = is_current
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -307,8 +308,8 @@ def _arrive(is_current: bool) -> _Inherited:
         if not is_current:
             module.set_sharing_strategy(
                 _DEFAULT
-            )  # PyTorch's children begin with it, whatever their parent has chosen
+            )  # PyTorch's children begin with this one, whatever their parent has chosen
 
-    # A child that never imports torch is not made to.
+    # A child that never imports torch is not forced to.
     when_imported("torch.multiprocessing", "reductions", install_here)
     return _Inherited(is_current)

@@ -1,4 +1,4 @@
-"""Containers that stand in memory once for all processes: SharedList, SharedDict, SharedTensor, and
+"""Containers that exist in memory once for all processes: SharedList, SharedDict, SharedTensor, and
 to_shared_dataset.
 
 Python objects in a dataset are copied into every worker of a DataLoader: by spawn and forkserver
@@ -47,7 +47,7 @@ def _is_array(item: Any) -> bool:
 def _same(one: Any, other: Any) -> bool:
     """Whether two items are equal.
 
-    Arrays are equal if they are of one type, dtype and shape, and all their elements are.
+    Arrays are equal if they have one type, dtype and shape, and all their elements are equal.
     """
     if _is_array(one) or _is_array(other):
         if (
@@ -67,7 +67,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class _Immutable:
-    """For containers that nobody can change: a copy in the same process is the container itself."""
+    """The base of containers that nobody can change. A copy in the same process is the container
+    itself.
+    """
 
     __slots__ = ()
 
@@ -82,19 +84,19 @@ class _Immutable:
 
 
 class SharedList(_Immutable, Sequence):  # type: ignore[type-arg]
-    """A list of objects that stands in memory once for all processes that have it. Nobody can
+    """A list of objects that exists in memory once for all processes that have it. Nobody can
     change it.
 
-    It is made of any iterable, which is read once. Reading an item makes a new object; arrays and
-    tensors that come out can be written, and nobody else sees it. A slice is a SharedList over the
-    same memory. It is equal to a list or SharedList with equal items.
+    It is made of any iterable, which is read once. Reading an item makes a new object. The arrays
+    and tensors in it can be written, and no other process sees the writes. A slice is a SharedList
+    over the same memory. A SharedList equals a list or SharedList with equal items.
 
     Items are None, bool, int, float, str, bytes, tuple, list, dict, numpy arrays and scalars, torch
-    tensors of the CPU, and what pickle can pickle. An object that occurs twice in one item comes
-    out as two objects.
+    tensors of the CPU, and any object that pickle can pickle. An object that occurs twice in one
+    item comes out as two objects.
 
-    It goes to other processes as an argument of a Process, in the dataset of a DataLoader, or
-    through a queue: by fork, spawn and forkserver, without a copy of the items.
+    A SharedList goes to other processes as an argument of a Process, in the dataset of a
+    DataLoader, or through a queue: by fork, spawn and forkserver, without a copy of the items.
     """
 
     __slots__ = ("_get", "_indices", "_packed")
@@ -121,7 +123,7 @@ class SharedList(_Immutable, Sequence):  # type: ignore[type-arg]
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the packed items, of which a slice has all."""
+        """The bytes of the packed items. A slice counts the bytes of the whole list."""
         return self._packed.nbytes
 
     def __len__(self) -> int:
@@ -189,13 +191,13 @@ def _strong_hash(raw: bytes) -> int:
     return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
 
 
-# A CRC is ten times as fast. Keys that somebody chose to have one CRC get the other hash.
+# A CRC is ten times as fast. Keys that were chosen to collide under the CRC get the strong hash.
 _HASHES: tuple[Hash, ...] = (zlib.crc32, _strong_hash)
 
 
 def _canonical(key: Any, is_part: bool = False) -> Any:
-    """The str, int, bytes or tuple that is equal to a key, and for a part of a tuple also the float
-    or None. LookupError: there is none.
+    """The str, int, bytes or tuple that is equal to a key. A part of a tuple may also be a float or
+    None. Raises LookupError if there is none.
     """
     kind = type(key)
     if kind is str or kind is int or kind is bytes:
@@ -222,7 +224,7 @@ def _canonical(key: Any, is_part: bool = False) -> Any:
 
 
 def _key_bytes(key: Any) -> bytes:
-    """The bytes that are hashed: of keys that are equal they are the same."""
+    """The bytes that are hashed. Equal keys have equal bytes."""
     if type(key) is str:
         return key.encode("utf-8", "surrogatepass")
     out = bytearray()
@@ -231,7 +233,7 @@ def _key_bytes(key: Any) -> bytes:
 
 
 def _build_table(numbers: memoryview, keys: Iterable[Any], hash_of: Hash) -> bool:
-    """Fill the table. False: too many keys compete for a slot."""
+    """Fill the table. Returns False if too many keys compete for a slot."""
     mask = len(numbers) - 1
     for item, key in enumerate(keys, 1):
         hashed = hash_of(_key_bytes(_canonical(key)))
@@ -265,9 +267,9 @@ def _make_table(keys: Packed) -> tuple[Storage, int]:
 
 
 class _Keys:
-    """The keys of a mapping on their way into a Packed.
+    """The keys of a mapping, for pack().
 
-    Refuses those that a SharedDict cannot have.
+    It refuses the keys that a SharedDict cannot have.
     """
 
     __slots__ = ("_mapping",)
@@ -310,10 +312,10 @@ class _Items(ItemsView):  # type: ignore[type-arg]
 
 
 class SharedDict(_Immutable, Mapping):  # type: ignore[type-arg]
-    """A dict that stands in memory once for all processes that have it. Nobody can change it.
+    """A dict that exists in memory once for all processes that have it. Nobody can change it.
 
-    Keys are str, int, bytes, or tuples of those, of float and of None. Values are what a SharedList
-    holds, and come out as there. The order is the mapping's.
+    Keys are str, int, bytes, or tuples of these, of float and of None. Values are the items that a
+    SharedList can hold, and are read in the same way. The order is the mapping's.
     """
 
     __slots__ = ("_get", "_hash_number", "_key", "_keys", "_mask", "_numbers", "_table", "_values")
@@ -356,7 +358,7 @@ class SharedDict(_Immutable, Mapping):  # type: ignore[type-arg]
         return self._keys.nbytes + self._values.nbytes + self._table.nbytes
 
     def _find(self, key: Any) -> int:
-        """The number of the item with a key, -1 if there is none."""
+        """The number of the item with a key, or -1 if there is none."""
         try:
             raw = _key_bytes(_canonical(key))
         except LookupError:
@@ -428,17 +430,17 @@ class SharedDict(_Immutable, Mapping):  # type: ignore[type-arg]
 
 
 def _frozen(data: Any) -> Storage:
-    # new_from copies once, from the tensor into the memory that is frozen.
+    # new_from copies once, from the tensor into the memory that becomes frozen.
     return Storage.new_from(data, mode="frozen")
 
 
 class SharedTensor(_Immutable):
-    """A torch tensor of the CPU, or a numpy array, that stands in memory once for all processes
+    """A torch tensor of the CPU, or a numpy array, that exists in memory once for all processes
     that have it. Nobody can change it.
 
-    Indexing gives copies, as tensors or, of a numpy array, as arrays; they can be written, and
-    nobody else sees it. tensor() and numpy() give all of it as copy-on-write memory. Gradients and
-    requires_grad are not kept.
+    Indexing gives copies, as tensors or, for a numpy array, as arrays. The copies can be written,
+    and no other process sees the writes. tensor() and numpy() give the whole tensor as
+    copy-on-write memory. Gradients and requires_grad are not kept.
     """
 
     __slots__ = ("_base", "_dtype", "_family", "_memory", "shape")
@@ -503,7 +505,7 @@ class SharedTensor(_Immutable):
     def _read_only(self) -> Any:
         """A tensor or array over the frozen memory itself.
 
-        Writing to the tensor would kill the process, so it is not given out.
+        It is not given to callers, because a write to the tensor would kill the process.
         """
         if self._base is None:
             if self._family == "torch":
@@ -528,7 +530,7 @@ class SharedTensor(_Immutable):
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
@@ -538,13 +540,13 @@ class SharedTensor(_Immutable):
 
     @property
     def size(self) -> Any:
-        """As the tensor's or the array's: a torch tensor's size is a method, and numpy's is the
-        number of elements.
+        """The size, as the tensor or the array has it. A torch tensor's size is a method, and
+        numpy's is the number of elements.
         """
         return self._read_only().size
 
     def tensor(self) -> Any:
-        """All of it as a torch tensor that is copy-on-write: what is written to it stays in it."""
+        """The whole as a torch tensor that is copy-on-write: writes to it stay in it."""
         import torch
 
         if self._family == "torch":
@@ -554,7 +556,7 @@ class SharedTensor(_Immutable):
         return torch.from_numpy(self.numpy())
 
     def numpy(self) -> Any:
-        """All of it as a numpy array that is copy-on-write: what is written to it stays in it."""
+        """The whole as a numpy array that is copy-on-write: writes to it stay in it."""
         if self._family == "torch":
             return self.tensor().numpy()
         import numpy
@@ -605,13 +607,13 @@ class SharedTensor(_Immutable):
 
 _SAMPLES = 64
 _FEW = 16
-_MANY = 64  # each container that replaces a part needs descriptors while it is sent
+_MANY = 64  # each container that replaces a part needs fds while it is sent
 _DEPTH = 8
 _PACKED = (list, tuple, dict)
 
 
 def _estimate(item: Any, depth: int = 4) -> int:
-    """About how many bytes an object takes, from a sample of what it holds."""
+    """Estimate the bytes of an object, from a sample of its contents."""
     if _is_array(item):
         return (
             int(item.nbytes) if hasattr(item, "nbytes") else int(item.numel() * item.element_size())
@@ -628,7 +630,8 @@ def _estimate(item: Any, depth: int = 4) -> int:
             item[:: max(len(item) // _SAMPLES, 1)] if len(item) > _SAMPLES else list(item)
         )
     elif kind is dict:
-        # Reaching the middle of a dict means walking to it. The first items stand for all of them.
+        # Reaching the middle of a dict means walking to it, so the first items stand for all of
+        # them.
         sample = list(islice(item.items(), _SAMPLES))
     else:
         return nbytes
@@ -638,7 +641,7 @@ def _estimate(item: Any, depth: int = 4) -> int:
 
 
 def _is_walked(item: Any) -> bool:
-    """Whether the attributes of an object are looked at: it is a dataclass or a dataset."""
+    """Whether the attributes of an object are inspected: it is a dataclass or a dataset."""
     if isinstance(item, type):
         return False
     data = sys.modules.get("torch.utils.data")
@@ -661,8 +664,8 @@ def _parts_of(item: Any) -> list[Any]:
 
 
 def _is_taken_apart(item: Any, threshold_bytes: int) -> bool:
-    """Whether the parts of a list, tuple or dict are looked at one by one: they are few, or a read
-    of one would copy a large container.
+    """Whether the parts of a list, tuple or dict are inspected one by one: there are few of them,
+    or reading one would copy a large container.
     """
     if len(item) <= _FEW:
         return True
@@ -679,15 +682,15 @@ class _Sharer:
 
     def __init__(self, threshold_bytes: int) -> None:
         self._threshold = threshold_bytes
-        # What was looked at, so that two names of one object are one shared container. It keeps the
-        # objects, whose ids are the keys.
+        # The objects that were inspected, so that two names of one object become one shared
+        # container. The table keeps the objects alive, because their ids are its keys.
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def convert(self, item: Any, depth: int) -> Any:
-        """What takes the place of an object: itself, if nothing in it is large."""
+        """The replacement of an object. It is the object itself if it contains nothing large."""
         seen = self._seen.get(id(item))
         if seen is None:
-            self._seen[id(item)] = item, item  # for an object that holds itself
+            self._seen[id(item)] = item, item  # an object may contain itself
             seen = self._seen[id(item)] = item, self._convert(item, depth)
         return seen[1]
 
@@ -734,7 +737,7 @@ class _Sharer:
         return changed if type(item) is list else tuple(changed)
 
     def attributes(self, item: Any, depth: int) -> Any:
-        """A shallow copy of an object whose large attributes are shared; the object itself if it
+        """A shallow copy of an object whose large attributes are shared, or the object itself if it
         has none.
         """
         changed = {}
@@ -747,22 +750,23 @@ class _Sharer:
             return item
         result = copy.copy(item)
         for name, value in changed.items():
-            object.__setattr__(result, name, value)  # a frozen dataclass has no other way
+            # the only way to set an attribute of a frozen dataclass
+            object.__setattr__(result, name, value)
         return result
 
 
 def to_shared_dataset(dataset: Dataset, threshold_bytes: int = 1 << 20) -> Dataset:
-    """A shallow copy of a map-style dataset in which what is large stands in memory once for all
+    """Make a shallow copy of a map-style dataset whose large parts exist in memory once for all
     workers.
 
-    It looks at the attributes, at those of nested datasets and dataclasses, and at the parts of
-    lists, tuples and dicts with few parts. A longer list, tuple or dict of more than
+    The call inspects the dataset's attributes, those of nested datasets and dataclasses, and the
+    parts of lists, tuples and dicts with few parts. A longer list, tuple or dict of more than
     threshold_bytes, estimated from a sample, becomes a SharedList or SharedDict. A numpy array or
-    torch tensor of that size becomes a SharedTensor. What cannot be shared stays as it is:
-    instances of subclasses, arrays of Python objects, tensors that require grad, dicts with other
-    keys. The given dataset is not changed. shared_attributes says what was replaced.
+    torch tensor of that size becomes a SharedTensor. Objects that cannot be shared stay as they
+    are: instances of subclasses, arrays of Python objects, tensors that require grad, dicts with
+    other keys. The given dataset is not changed. shared_attributes lists the replacements.
 
-    The dataset's own code must not change what is replaced. An item that it reads is a copy.
+    The dataset's own code must not change a replaced object. An item that it reads is a copy.
     """
     if threshold_bytes < 0:
         raise ValueError(f"threshold_bytes {threshold_bytes} is negative")
@@ -772,7 +776,7 @@ def to_shared_dataset(dataset: Dataset, threshold_bytes: int = 1 << 20) -> Datas
 
 
 def shared_attributes(dataset: Any) -> dict[str, Any]:
-    """The shared containers in a dataset, by where they are: {"samples": <SharedList>,
+    """The shared containers in a dataset, by their places: {"samples": <SharedList>,
     "parts[0].labels": <SharedTensor>}.
     """
     found: dict[str, Any] = {}

@@ -1,5 +1,5 @@
-"""torch.multiprocessing with Tenon's sharing strategy: `import tenon.torch.multiprocessing as mp`
-in its place.
+"""torch.multiprocessing with Tenon's sharing strategy. Write `import tenon.torch.multiprocessing as
+mp` in its place.
 
 Importing this module calls tenon.torch.install(). Every name is torch.multiprocessing's own.
 """
