@@ -1,9 +1,10 @@
-# What the build needs from outside (docs/dependencies.md says why). Nothing is downloaded here.
+# Finds what the build needs from outside (docs/dependencies.md gives the reasons). Nothing is
+# downloaded here. The top CMakeLists.txt includes this file.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-# Debian's own DLPack header (0.6) knows no DLManagedTensorVersioned.
+# Debian's own DLPack header (0.6) has no DLManagedTensorVersioned.
 function(tenon_is_dlpack_1 result_variable dir)
   set(found FALSE)
   if(EXISTS "${dir}/dlpack/dlpack.h")
@@ -45,7 +46,8 @@ add_library(tenon_dlpack INTERFACE)
 target_include_directories(tenon_dlpack
   SYSTEM INTERFACE "$<BUILD_INTERFACE:${TENON_DLPACK_INCLUDE_DIR}>")
 
-# Static, so that libtenon.so needs nothing but the C and C++ libraries at run time.
+# libdeflate is linked statically, so that libtenon.so needs only the C and C++ libraries at run
+# time.
 find_library(TENON_LIBDEFLATE_LIBRARY NAMES libdeflate.a)
 find_path(TENON_LIBDEFLATE_INCLUDE_DIR NAMES libdeflate.h)
 mark_as_advanced(TENON_LIBDEFLATE_LIBRARY TENON_LIBDEFLATE_INCLUDE_DIR)
@@ -60,9 +62,9 @@ target_link_libraries(tenon_libdeflate INTERFACE "$<BUILD_INTERFACE:${TENON_LIBD
 target_include_directories(tenon_libdeflate
   SYSTEM INTERFACE "$<BUILD_INTERFACE:${TENON_LIBDEFLATE_INCLUDE_DIR}>")
 
-# Of the CUDA Toolkit only the driver's header and the types of its functions; a folder that lacks
-# either, or is older than what is used of them, is passed over. CMake 3.25's own FindCUDAToolkit
-# wants nvcc and a library that CUDA 13 no longer has.
+# The build needs only the driver's header of the CUDA Toolkit, and the types of its functions. A
+# folder that lacks either, or whose header is too old, is passed over. CMake 3.25's own
+# FindCUDAToolkit wants nvcc and a library that CUDA 13 no longer has.
 set(TENON_CUDA_OLDEST_HEADER 12050)
 function(tenon_is_cuda_header result_variable dir)
   set(${result_variable} FALSE PARENT_SCOPE)
@@ -103,9 +105,10 @@ else()
     "so this build goes without CUDA")
 endif()
 
-# Headers alone, for the flatbuffer form of modules and for .ptd files. The generated headers in
-# impl/flatbuffer are of version 2.0.8, which Debian 12 has. The headers of another version need
-# what their own flatc makes. Without either, both kinds of file are refused.
+# FlatBuffers' headers alone are used, for the flatbuffer form of modules and for .ptd files. The
+# generated headers in impl/flatbuffer are of version 2.0.8, which Debian 12 has. For headers of
+# another version, that version's flatc generates them anew. Without either, both kinds of file are
+# refused.
 find_path(TENON_FLATBUFFERS_INCLUDE_DIR NAMES flatbuffers/flatbuffers.h)
 find_program(TENON_FLATC NAMES flatc)
 mark_as_advanced(TENON_FLATBUFFERS_INCLUDE_DIR TENON_FLATC)
@@ -133,8 +136,8 @@ if(NOT TENON_FLATBUFFERS)
     "or of another version with its flatc, are missing")
 endif()
 
-# Headers alone, for the lists of weights in .pt2 archives. Without them an archive with such lists
-# is refused, and the form of PyTorch 2.6, which has none, is read.
+# nlohmann's headers alone are used, for the lists of weights in .pt2 archives. Without them an
+# archive with such lists is refused. The form of PyTorch 2.6, which has no lists, is still read.
 find_path(TENON_JSON_INCLUDE_DIR NAMES nlohmann/json.hpp)
 mark_as_advanced(TENON_JSON_INCLUDE_DIR)
 if(NOT TENON_JSON_INCLUDE_DIR)

@@ -1,5 +1,6 @@
-# What `cmake --install` puts where. The tree may be moved afterwards: nothing in it names a place.
-# The component "runtime" is what a program needs to run, "dev" what it needs to be built.
+# Defines what `cmake --install` puts where. The installed tree may be moved, because no file in it
+# names a place. The component "runtime" has what a program needs to run, and "dev" what a program
+# needs to be built.
 
 include(CMakePackageConfigHelpers)
 
@@ -11,8 +12,8 @@ install(DIRECTORY capi/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" C
 install(FILES "${PROJECT_BINARY_DIR}/include/tenon/version.h"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tenon" COMPONENT dev)
 
-# Headers alone, so the C++ wrapper is part of tenon::tenon. The Python package's archive has no
-# wrappers in it.
+# The C++ wrapper is headers alone, so it is part of tenon::tenon. The Python package's archive has
+# no wrappers in it.
 if(EXISTS "${PROJECT_SOURCE_DIR}/wrappers/cpp/include")
   install(DIRECTORY wrappers/cpp/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     COMPONENT dev FILES_MATCHING PATTERN "*.hpp")
@@ -30,7 +31,7 @@ install(FILES "${PROJECT_BINARY_DIR}/package/tenonConfig.cmake"
   "${PROJECT_BINARY_DIR}/package/tenonConfigVersion.cmake"
   DESTINATION "${_tenon_package_dir}" COMPONENT dev)
 
-# pkg-config knows the folder of the .pc file, and everything else is relative to it.
+# pkg-config knows the folder of the .pc file. The other paths are relative to that folder.
 set(_tenon_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 cmake_path(IS_ABSOLUTE CMAKE_INSTALL_LIBDIR _tenon_absolute)
 if(_tenon_absolute)
@@ -52,7 +53,7 @@ configure_file(cmake/tenon.pc.in "${PROJECT_BINARY_DIR}/package/tenon.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/package/tenon.pc" DESTINATION "${_tenon_pc_dir}" COMPONENT dev)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 
-# The archive, for a program that shall not need libtenon.so. Not part of a plain install:
+# The archive is for programs that must not need libtenon.so. A plain install leaves it out:
 #   cmake --build <build> --target tenon_internal && cmake --install <build> --component static
 configure_file(cmake/tenon-static.pc.in "${PROJECT_BINARY_DIR}/package/tenon-static.pc" @ONLY)
 install(FILES "$<TARGET_FILE:tenon_internal>" DESTINATION "${CMAKE_INSTALL_LIBDIR}"

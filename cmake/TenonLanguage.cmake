@@ -1,5 +1,5 @@
-# How tests/vectors, tests/matrix and tests/module/builders are told what a language's programs are:
-# a JSON file of commands.
+# Functions that write a JSON file of commands for each language. tests/vectors, tests/matrix and
+# tests/module/builders read there which programs a language has.
 #
 #   tenon_write_language(<file> <key> "<word>;..." [<key> "<word>;..."]... ENVIRONMENT
 #       "<NAME=value>;...")

@@ -1,9 +1,9 @@
-# TENON_MODULES=OFF: the functions for modules and their values, which stay in the ABI.
+# TENON_MODULES=OFF: defines the functions for modules and their values, which stay in the ABI.
 
 # tenon_make_no_modules(<variable>): writes a source that defines each function of the headers
-# below, and puts its path into <variable>. Functions that return tenon_status refuse: they are made
-# from their declarations. The others stand in capi/src/no_modules.cc.in. If one is missing there,
-# the configuration ends.
+# below, and puts its path into <variable>. The definitions of functions that return tenon_status
+# are made from their declarations, and return an error. The other functions are defined in
+# capi/src/no_modules.cc.in. If one is missing there, the configuration ends.
 function(tenon_make_no_modules variable)
   set(template capi/src/no_modules.cc.in)
   file(READ ${template} written)

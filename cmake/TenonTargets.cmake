@@ -1,4 +1,4 @@
-# How Tenon's own targets are compiled and put together.
+# How Tenon's own targets are compiled and linked. The top CMakeLists.txt includes this file.
 
 # Most code waits for the system, for another process, for CUDA's driver or for a file, or describes
 # a failure. Size is worth more than speed there, so it has -Os. The sources in TENON_QUICK_<folder>
@@ -32,7 +32,7 @@ set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
 # The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads
 # pickles with it, and the linker drops what only modules call.
 set(TENON_MODULE_FOLDERS bytecode flatbuffer script compile module weights)
-# What a build with TENON_PRECOMPILE compiles once for many sources.
+# The headers that a build with TENON_PRECOMPILE compiles once for many sources.
 set(TENON_STANDARD_HEADERS
   <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio>
   <cstdlib> <cstring> <functional> <limits> <map> <memory> <mutex> <new> <optional> <set> <span>
@@ -59,15 +59,15 @@ set(TENON_IS_LITTLE_OPTIMISED OFF)
 if(TENON_SANITIZE AND NOT TENON_SANITIZE MATCHES "fuzzer")
   set(TENON_IS_LITTLE_OPTIMISED ON)
 endif()
-# In a build without -Os and -O2, as for tests, the quick sources are compiled with the others of
-# their folder.
+# A build without -Os and -O2, such as the tests' build, compiles the quick sources together with
+# the others of their folder.
 set(TENON_HAS_QUICK OFF)
 if(TENON_SANITIZE OR CMAKE_CONFIGURATION_TYPES
     OR CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
   set(TENON_HAS_QUICK ON)
 endif()
 if(TENON_SANITIZE)
-  # The archives are for tests alone: they name the objects and hold no copies.
+  # The archives are for tests alone. They refer to the objects and hold no copies.
   set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcT <TARGET> <LINK_FLAGS> <OBJECTS>")
 endif()
 # mold 1.10, which Debian 12 has, begins the range that is read-only after relocation at .tbss. If
@@ -100,8 +100,8 @@ if(TENON_FAST_LINKER AND CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$")
   endif()
 endif()
 
-# Language level, warnings and sanitizers for one of our targets; nothing of it reaches who links
-# the target.
+# Sets the language level, warnings and sanitizers of one of Tenon's targets. Code that links the
+# target does not get these options.
 function(tenon_compile_options target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
@@ -115,8 +115,8 @@ function(tenon_compile_options target)
     target_compile_options(${target}
       PRIVATE -fsanitize=${TENON_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     if(TENON_SANITIZE MATCHES "undefined")
-      # UBSan's vptr check reads memory through a pipe: at the fd limit, which tests meet, it has
-      # none and cries wolf.
+      # UBSan's vptr check reads memory through a pipe. At the fd limit, which tests reach, it gets
+      # no pipe and reports false errors.
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=vptr>)
       if(TENON_UBSAN_TRAPS)
         target_compile_options(${target} PRIVATE -fsanitize-undefined-trap-on-error)
@@ -132,22 +132,24 @@ function(tenon_compile_library_options target)
     POSITION_INDEPENDENT_CODE ON
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_definitions(${target} PRIVATE TENON_BUILDING)
-  # So that the linker can leave out what nobody calls: the library is to be small.
+  # With these options the linker can leave out functions that nobody calls, to keep the library
+  # small.
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
     "$<$<CONFIG:Release>:-O2>")
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
 endfunction()
 
-# tenon_compile_together(<target>): compiles the sources in few processes (TENON_UNITY), for most of
-# the time goes to the headers of the standard library. What is local to a file therefore has a name
-# that no other file of its folder uses (tools/lint_local_names.py).
+# tenon_compile_together(<target>): compiles the sources in few processes (TENON_UNITY), because
+# most of the time goes to the headers of the standard library. A name that is local to a file must
+# therefore be unique in its folder (tools/lint_local_names.py).
 function(tenon_compile_together target)
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE ${TENON_UNITY_BATCH})
 endfunction()
 
-# tenon_precompile(<target> PRIVATE <header>... | REUSE_FROM <other target>): clang-tidy reads the
-# compile commands and takes no other compiler's precompiled header, so only gcc gets one.
+# tenon_precompile(<target> PRIVATE <header>... | REUSE_FROM <other target>): precompiles headers.
+# Only gcc gets one, because clang-tidy reads the compile commands and cannot read another
+# compiler's precompiled header.
 function(tenon_precompile target)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
@@ -155,7 +157,7 @@ function(tenon_precompile target)
   target_precompile_headers(${target} ${ARGN})
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
   if(TENON_CCACHE)
-    # ccache asks for this before it caches what includes a precompiled header.
+    # ccache caches a source with a precompiled header only with these settings.
     set_target_properties(${target} PROPERTIES
       CXX_COMPILER_LAUNCHER
         "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
@@ -164,7 +166,8 @@ endfunction()
 
 # tenon_precompile_standard(<target>): in a build with TENON_PRECOMPILE, the target reads the
 # standard library's headers from a file that all targets with the same options share. Call it when
-# the target has all its options, because gcc refuses a precompiled header of other ones.
+# the target has all its options, because gcc refuses a header that was precompiled with other
+# options.
 function(tenon_precompile_standard target)
   if(NOT TENON_PRECOMPILE)
     return()
@@ -173,7 +176,7 @@ function(tenon_precompile_standard target)
   get_target_property(independent ${target} POSITION_INDEPENDENT_CODE)
   get_target_property(visibility ${target} CXX_VISIBILITY_PRESET)
   if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-    # These options are empty in this build, and so they make no difference between two targets.
+    # These options are empty in this build, so they do not distinguish two targets.
     string(REGEX REPLACE ";?\\$<\\$<CONFIG:Release[^>]*>:[^>]*>" "" options "${options}")
   endif()
   string(MD5 key "${options} ${independent} ${visibility}")
@@ -193,7 +196,8 @@ function(tenon_precompile_standard target)
   tenon_precompile(${target} REUSE_FROM ${holder})
 endfunction()
 
-# tenon_add_objects(<target> <source>...): a part of the library, compiled with its options.
+# tenon_add_objects(<target> <source>...): adds a part of the library, compiled with the library's
+# options.
 function(tenon_add_objects target)
   add_library(${target} OBJECT ${ARGN})
   tenon_compile_library_options(${target})
@@ -221,11 +225,11 @@ function(tenon_take_quick folder sources_variable quick_variable)
   set(${quick_variable} "${taken}" PARENT_SCOPE)
 endfunction()
 
-# One object library for each folder of impl, and a second one, <folder>_quick, for the sources in
-# TENON_QUICK_<folder>. A folder's targets name the folders that it may use: those above it in
-# impl/LAYERS. They share one include root, so tools/lint_layers.py is what refuses an include in
-# the other direction. tenon_up_to_<folder> is what the tests of that folder link: an archive of its
-# objects, and those of the folders above. What needs more does not link.
+# Adds one object library for each folder of impl, and a second one, <folder>_quick, for the sources
+# in TENON_QUICK_<folder>. A folder's targets name the folders that it may use: those above it in
+# impl/LAYERS. All folders share one include root, so only tools/lint_layers.py refuses an include
+# in the other direction. The tests of a folder link tenon_up_to_<folder>: an archive of its objects
+# and those of the folders above. A test that needs more does not link.
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
   file(STRINGS impl/LAYERS folders REGEX "^[a-z]")
@@ -233,8 +237,8 @@ function(tenon_add_folders)
     list(REMOVE_ITEM folders ${TENON_MODULE_FOLDERS})
   endif()
   set(allowed)
-  # Of a function that several objects hold, such as a template's, the linker takes the first: the
-  # quick one.
+  # The linker takes the first definition of a function that several objects hold, such as a
+  # template's. So the quick objects come first.
   set(quick_objects)
   set(objects)
   set(below)
@@ -270,7 +274,8 @@ function(tenon_add_folders)
     foreach(target IN LISTS targets)
       target_include_directories(${target} PUBLIC impl)
       if(folder STREQUAL "cuda" AND TENON_CUDA_INCLUDE_DIR)
-        # For this folder alone: no other can include what includes cuda.h.
+        # Only this folder gets the path, so no other folder can include a header that includes
+        # cuda.h.
         target_include_directories(${target} SYSTEM PRIVATE "${TENON_CUDA_INCLUDE_DIR}")
       endif()
       if(folder STREQUAL "flatbuffer" AND TENON_FLATBUFFERS)
@@ -353,23 +358,23 @@ function(tenon_add_library)
   target_link_options(tenon PRIVATE
     "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL
     LINKER:--as-needed LINKER:--gc-sections
-    # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive
-    # a dlclose.
+    # The code must outlive a dlclose, because fork hooks cannot be unregistered and a storage's
+    # deleter may run late.
     LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now)
   if(TENON_HAS_FAST_LINKER)
-    # capi/abi holds what is shipped, and mold and lld do not export the name of the version
-    # script's node.
+    # capi/abi describes the shipped library. mold and lld do not export the name of the version
+    # script's node, so bfd links it.
     target_link_options(tenon PRIVATE -fuse-ld=bfd)
   endif()
   if(TENON_SANITIZE)
     target_link_options(tenon PRIVATE -fsanitize=${TENON_SANITIZE})
   else()
-    # A sanitizer's run-time symbols are resolved from the program, so this check is for plain
-    # builds.
+    # A sanitizer's run-time symbols are resolved from the program, so only plain builds have this
+    # check.
     target_link_options(tenon PRIVATE LINKER:-z,defs)
   endif()
 
-  # Everything as an archive, for tests that look inside.
+  # An archive of the whole library, for tests of the inside.
   add_library(tenon_internal STATIC EXCLUDE_FROM_ALL ${TENON_OBJECTS})
   set_target_properties(tenon_internal PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(tenon_internal INTERFACE

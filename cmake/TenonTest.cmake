@@ -1,7 +1,7 @@
-# The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label,
-# its kind; what is called example.* has the label examples too, and example.*.cuda_* the label
-# cuda. A test whose name says composite or sparse has the label layouts too, and one of impl/object
-# the label splitpickle. One of impl/bytecode or impl/compile has the label bytecode or compile.
+# The functions with which tests/*/CMakeLists.txt register their tests. Every test has one label,
+# its kind. A test named example.* has the label examples too, and example.*.cuda_* the label cuda.
+# A test whose name says composite or sparse has the label layouts too, and one of impl/object the
+# label splitpickle. One of impl/bytecode or impl/compile has the label bytecode or compile.
 #
 #   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>]
 #                   [INTERNAL | FOLDER <folder>] [UNPRIVILEGED] [TIMEOUT <s>]
@@ -15,32 +15,33 @@
 #   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED | AS_USER] [TIMEOUT <s>]
 #                  [INPUTS <pathspec>...] [ENVIRONMENT <NAME=value>...])
 #
-# A folder of tests is one program, tenon_add_gtest_program, so that the library is linked once;
-# each of its files is a test that runs in a process of its own, tenon_add_gtest_file.
-# tenon_add_gtest is for a file that needs a program for itself: one that replaces malloc. MAIN is a
-# source with a main function of its own.
+# A folder of tests is one program, tenon_add_gtest_program, so that the library is linked once.
+# Each of its files is a test that runs in a process of its own, tenon_add_gtest_file.
+# tenon_add_gtest is for a file that needs a program of its own, such as one that replaces malloc.
+# MAIN is a source with a main function of its own.
 #
-# INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and
-# else it is the shared library, as a user has it. UNPRIVILEGED registers <name>.unprivileged too,
-# which runs as another uid when the caller is root. AS_USER is for long tests that ask for no right
-# of root's: when the caller is root, <name> itself runs as another uid, and only the builds with
-# sanitizers run it as root. TIMEOUT is 600 unless told: it ends what hangs, and nothing that takes
-# ten times as long on a slow machine. Asserts stay on in every build type.
+# INTERNAL links the archive of the whole library, and FOLDER that of a folder of impl and those
+# above it. Without either, a test links the shared library, as a user does. UNPRIVILEGED registers
+# <name>.unprivileged too, which runs as another uid when the caller is root. AS_USER is for long
+# tests that need no right of root's: when the caller is root, <name> itself runs as another uid,
+# and only the builds with sanitizers run it as root. TIMEOUT is 600 by default. It is meant for
+# tests that hang, and a slow machine may need ten times the usual time. Asserts stay on in every
+# build type.
 #
-# INPUTS is for what is slow and whose result follows from files alone: packages, other compilers,
-# lints, the model checker, texts that are compared with PyTorch's, tests of tests. It names all
-# files that the test reads, as git's pathspecs. A second whole run on one machine skips such a test
-# if none of them has changed since it passed (tests/support/unchanged.py).
+# INPUTS is for slow tests whose result follows from files alone: packages, other compilers, lints,
+# the model checker, texts that are compared with PyTorch's, tests of tests. It names all files that
+# the test reads, as git's pathspecs. A second whole run on one machine skips such a test if none of
+# these files has changed since the test passed (tests/support/unchanged.py).
 
 find_package(GTest REQUIRED)
 
-# The Python that tools/setup.sh prepares, for tests that are Python programs; TENON_PYTHON in the
-# environment of a test names it too.
+# The Python that tools/setup.sh prepares, for tests that are Python programs. The environment of a
+# test names it as TENON_PYTHON.
 set(TENON_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python3"
   CACHE FILEPATH "The Python that has Tenon's package and what its tests need")
 set(TENON_UNPRIVILEGED "${PROJECT_SOURCE_DIR}/tools/unprivileged.sh")
 
-# The labels, and what each one holds: tools/test prints them too.
+# The labels, and what each one holds. tools/test prints them too.
 set_property(DIRECTORY APPEND
   PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/labels.txt")
 file(STRINGS "${PROJECT_SOURCE_DIR}/tests/labels.txt" TENON_LABELS REGEX "^[a-z]")
@@ -49,27 +50,28 @@ list(TRANSFORM TENON_LABELS REPLACE " .*" "")
 # The INPUTS of a test that uses the library.
 set(TENON_ALL_BUT_DOCS . ":(exclude)docs" ":(glob,exclude)*.md")
 
-# Every test is started by this program, which records the circumstances of one that fails or hangs
+# This program starts every test. If a test fails or hangs, tenon_record records the circumstances
 # in <build>/failures.
 add_executable(tenon_record "${PROJECT_SOURCE_DIR}/tests/support/record.c")
 target_compile_definitions(tenon_record
   PRIVATE TENON_RECORD_STATE="${PROJECT_SOURCE_DIR}/tests/support/record_state.py")
 set_target_properties(tenon_record PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
 target_compile_options(tenon_record PRIVATE ${TENON_WARNINGS})
-# It ends a test at the test's limit, and needs this many seconds more to record what hangs.
+# tenon_record ends a test at the test's limit, and needs this many seconds more to record a test
+# that hangs.
 set(TENON_RECORD_SECONDS 150)
 
 function(tenon_compile_test_options target)
   tenon_compile_options(${target})
   target_compile_options(${target} PRIVATE -UNDEBUG)
   if(TENON_SANITIZE)
-    # It is the library that has to be quick there; for a test's own code the optimiser takes longer
-    # than it saves.
+    # Only the library has to be quick there. For a test's own code the optimiser takes longer than
+    # the test gains.
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
 
-# GoogleTest's headers take longer to read than most tests, so they are compiled once, with the
+# GoogleTest's headers take longer to read than most tests, so they are precompiled once with the
 # options of the tests.
 file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
 add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
@@ -81,12 +83,13 @@ tenon_precompile(tenon_gtest_headers PRIVATE
   <fstream> <functional> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream> <string>
   <string_view> <thread> <unordered_map> <vector>)
 
-# `archive` empty: the shared library.
+# tenon_link_test(<target> <archive>): links a test with the archive, or with the shared library if
+# `archive` is empty.
 function(tenon_link_test target archive)
   tenon_compile_test_options(${target})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   if(archive)
-    # The public headers too: what is said there is compared with what is inside.
+    # Such a test also compares the public headers with the inside of the library.
     target_include_directories(${target}
       PRIVATE "${PROJECT_SOURCE_DIR}/capi/include" "${PROJECT_BINARY_DIR}/include")
     target_link_libraries(${target} PRIVATE ${archive})
@@ -95,13 +98,14 @@ function(tenon_link_test target archive)
     target_link_libraries(${target} PRIVATE tenon::tenon)
   endif()
   target_link_libraries(${target} PRIVATE tenon_dlpack Threads::Threads)
-  # An object of the library holds ten of its files, and a test uses few of their functions.
+  # The objects of the library hold many source files each (TENON_UNITY), and a test uses few of
+  # their functions.
   target_link_options(${target} PRIVATE LINKER:--gc-sections)
 endfunction()
 
-# tenon_leave_out(<variable> <test> <program>): sets the variable to ON if tests/CMakeLists.txt has
-# the test among those without threads and this build has ThreadSanitizer. Only a build of that
-# program by its name then compiles it.
+# tenon_leave_out(<variable> <test> <program>): sets the variable to ON if tests/CMakeLists.txt
+# lists the test among those without threads and this build has ThreadSanitizer. The program is then
+# compiled only if it is built by name.
 function(tenon_leave_out variable test program)
   set(${variable} OFF PARENT_SCOPE)
   if(TENON_TESTS_WITHOUT_THREADS AND test MATCHES "^(${TENON_TESTS_WITHOUT_THREADS})$")
@@ -123,8 +127,8 @@ function(tenon_add_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
   endif()
-  # ThreadSanitizer: a child of fork starts the library's thread; and its pause of a second at every
-  # exit would be most of the run.
+  # ThreadSanitizer: a child of fork starts the library's thread, so it must not die then. The
+  # default pause of a second at every exit would take most of the run.
   set(environment
     "TENON_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "TENON_BUILD_DIR=${PROJECT_BINARY_DIR}"
     "TENON_PYTHON=${TENON_PYTHON}" "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
@@ -148,7 +152,7 @@ function(tenon_add_test name)
   math(EXPR ctest_timeout "${arg_TIMEOUT} + ${TENON_RECORD_SECONDS}")
   add_test(NAME ${name} COMMAND ${record} --name ${name} -- ${arg_COMMAND})
   set(tests ${name})
-  # What another uid may do is no question of memory or threads.
+  # The rights of another uid do not depend on a sanitizer, so only plain builds test them.
   if(arg_UNPRIVILEGED AND NOT TENON_SANITIZE)
     add_test(NAME ${name}.unprivileged
       COMMAND ${record} --name ${name}.unprivileged -- "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
@@ -182,13 +186,15 @@ function(tenon_add_test name)
   if(name MATCHES "^(fuzz_compile|unit_compile_.*)$")
     list(APPEND labels compile)
   endif()
-  # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
+  # Exit status 77 means that this machine lacks what the test needs. CTest prints the test as
+  # skipped.
   set_tests_properties(${tests} PROPERTIES
     LABELS "${labels}" TIMEOUT ${ctest_timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
 function(tenon_use_gtest target)
-  # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
+  # GoogleTest's macros may follow `if (x)` without braces. gcc takes the `else` inside of the macro
+  # for a dangling one.
   target_compile_options(${target} PRIVATE -Wno-dangling-else)
   target_link_libraries(${target} PRIVATE GTest::gtest)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS" "")
@@ -241,7 +247,7 @@ function(tenon_add_gtest_program program)
   target_link_libraries(${program} PRIVATE ${arg_LIBRARIES})
 endfunction()
 
-# _tenon_pass_on(<variable>): those of a caller's arguments that tenon_add_test takes too.
+# _tenon_pass_on(<variable>): collects the caller's arguments that tenon_add_test takes too.
 macro(_tenon_pass_on variable)
   set(${variable})
   foreach(option IN ITEMS UNPRIVILEGED AS_USER)
@@ -257,14 +263,14 @@ macro(_tenon_pass_on variable)
   endif()
 endmacro()
 
-# The target tenon_tests_<label> builds the programs of a label, and not the rest: tools/test does
-# so for the label unit.
+# The target tenon_tests_<label> builds only the programs of a label. tools/test uses it for the
+# label unit.
 function(_tenon_belongs label program)
   if(NOT TARGET tenon_tests_${label})
     add_custom_target(tenon_tests_${label})
     add_dependencies(tenon_tests_${label} tenon_record)
   endif()
-  # The target of a program may come after its tests.
+  # The target of a program may be defined after its tests.
   cmake_language(EVAL CODE
     "cmake_language(DEFER CALL add_dependencies tenon_tests_${label} ${program})")
 endfunction()
@@ -307,12 +313,12 @@ function(tenon_add_gtest name)
 endfunction()
 
 # tenon_add_gtest_folder(<prefix> LABEL <label> [MAIN main.cc] [INTERNAL] [UNPRIVILEGED <topic>...]
-# [ENVIRONMENT <NAME=value>...]
-#                        [AS_USER <topic>...] [ALONE <topic>...])
+#                        [ENVIRONMENT <NAME=value>...] [AS_USER <topic>...] [ALONE <topic>...])
 #
-# Every *_test.cc of the caller's folder: one program, <prefix>_tests, and a test <prefix>_<topic>
-# for each, with that main function. UNPRIVILEGED: the topics that run as another uid too. AS_USER:
-# those that run as another uid. ALONE: those that need a program for themselves.
+# Adds one program, <prefix>_tests, of all *_test.cc of the caller's folder and of MAIN, and a test
+# <prefix>_<topic> for each *_test.cc. UNPRIVILEGED names the topics that run as another uid
+# too, and AS_USER those that run only as another uid (see tenon_add_test). ALONE names topics that
+# the caller adds itself, because each needs a program of its own.
 function(tenon_add_gtest_folder prefix)
   cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "LABEL;MAIN"
     "ENVIRONMENT;ALONE;UNPRIVILEGED;AS_USER")

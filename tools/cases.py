@@ -121,9 +121,10 @@ CASES = [
 
 
 def in_memory_cgroup(limit: int, command: list[str]) -> tuple[list[str], Path | None]:
-    """The command, started inside a memory cgroup of `limit` bytes.
+    """The command that runs `command` inside a memory cgroup of `limit` bytes, and the cgroup's
+    folder.
 
-    None if this process cannot make one.
+    The folder is None if this process cannot make a cgroup. Then the command is returned unchanged.
     """
     name = f"tenon-case-{os.getpid()}"
     for root, file in (

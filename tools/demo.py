@@ -54,9 +54,7 @@ def model_file() -> Path:
 
 
 def load(path: Path) -> dict[str, tenon.Tensor]:
-    """All weights of the file in one storage: the one copy that there is, from the file into memory
-    that can be lent.
-    """
+    """Copy all weights of the file into one storage that can be lent: the demo's only copy."""
     from safetensors import safe_open
 
     arrays: dict[str, Any] = {}
@@ -163,19 +161,21 @@ def borrowers(build: Path) -> list[Borrower]:
 
 
 def open_fds() -> int:
-    """But those of the library's thread, which a process that lends has for as long as it lives."""
+    """Count this process's fds, without those of the library's thread, which stay while a lender
+    lives.
+    """
     count = 0
     for fd in os.listdir("/proc/self/fd"):
         try:
             count += not os.readlink(f"/proc/self/fd/{fd}").startswith("anon_inode:")
-        except FileNotFoundError:  # of listdir itself
+        except FileNotFoundError:  # the fd of listdir itself
             count += 1
     return count
 
 
 def maker_of(path: Path) -> int:
-    """Who made a name in /dev/shm: PyTorch writes its pid into it, Tenon into the file's head, a
-    socket tells who listens. 0: unknown.
+    """The pid of the process that made a name in /dev/shm; 0: unknown. PyTorch writes its pid into
+    the name, and Tenon into the file's head. For a socket the kernel tells who listens.
     """
     if path.name.startswith("torch_"):
         pid = path.name.split("_")[1]
@@ -197,7 +197,9 @@ def maker_of(path: Path) -> int:
 
 
 def names_of(pids: list[int]) -> list[str]:
-    """Names in /dev/shm that these processes made. Others may come and go meanwhile."""
+    """Names in /dev/shm that these processes made. Other processes' names may come and go
+    meanwhile.
+    """
     return [str(path) for path in Path("/dev/shm").iterdir() if maker_of(path) in pids]
 
 

@@ -1,4 +1,4 @@
-"""The Go reference: what `go doc -all` prints, as Markdown."""
+"""The Go reference of the site: the output of `go doc -all` as Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def escaped(text: str) -> str:
 
 
 def as_markdown(lines: list[str]) -> str:
-    """A comment of Go: paragraphs, headings with `# `, and code that is indented."""
+    """A Go comment as Markdown: paragraphs, headings with `# `, and indented code."""
     made: list[str] = []
     for line in lines:
         if line.startswith("    "):
@@ -31,7 +31,9 @@ def as_markdown(lines: list[str]) -> str:
 
 
 def heading_of(declaration: str) -> str:
-    """A type is a heading, and a function is one below it. Constants stand under their part."""
+    """The heading of a declaration. A function's heading is one level below a type's. Constants get
+    none.
+    """
     found = NAME.match(declaration)
     if found is None:
         return ""
@@ -42,7 +44,7 @@ def heading_of(declaration: str) -> str:
 
 
 def entries(lines: list[str]) -> list[tuple[str, list[str]]]:
-    """Each declaration with its comment, whose lines have lost their indent."""
+    """Each declaration with its comment. The comment's lines have no indent any more."""
     found: list[tuple[str, list[str]]] = []
     at = 0
     while at < len(lines):

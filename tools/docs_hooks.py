@@ -36,7 +36,7 @@ def add_reference(files: Any, config: Any, file_type: Any, name: str) -> None:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             place = f"reference/{name}/{path.relative_to(folder).as_posix()}"
-            # A licence of a font, which MkDocs would take for a page.
+            # MkDocs would take a font's licence for a page.
             if path.suffix == ".md":
                 place += ".txt"
             files.append(file_type.generated(config, place, abs_src_path=str(path)))
@@ -48,7 +48,7 @@ def add_reference(files: Any, config: Any, file_type: Any, name: str) -> None:
 
 
 def on_nav(nav: Any, config: Any, files: Any) -> Any:
-    """MkDocs takes only pages into the navigation; these references are HTML of other tools."""
+    """MkDocs takes only pages into the navigation, and these references are HTML of other tools."""
     link_type = importlib.import_module("mkdocs.structure.nav").Link
     for section in nav.items:
         if section.title == "Reference":

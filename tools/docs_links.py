@@ -21,9 +21,10 @@ from urllib.parse import unquote
 import docs_pages
 
 EXTERNAL = docs_pages.ROOT / "tools" / "docs-external-links.txt"
-# Where a page names another file. A srcset has several addresses, each with its width.
+# The attributes with which a page names another file. A srcset has several addresses, each with a
+# width.
 ATTRIBUTES = ("href", "src", "srcset", "poster")
-NO_FRAGMENTS = ("#only-light", "#only-dark")  # they choose an image for a colour scheme
+NO_FRAGMENTS = ("#only-light", "#only-dark")  # these choose an image for a colour scheme
 
 
 class Page(HTMLParser):
@@ -62,7 +63,7 @@ def problem_of(link: str, page: Path, site: Path) -> str | None:
     there = page if not target else (page.parent / unquote(target)).resolve()
     if not there.is_relative_to(site):
         return f"{link!r} leads out of the site"
-    # Without a server nobody looks for a folder's index.html.
+    # A file system, unlike a server, does not look for a folder's index.html.
     if not there.is_file():
         return f"there is no {there.relative_to(site)}"
     if fragment and there.suffix == ".html" and unquote(fragment) not in read_page(there).ids:
@@ -71,12 +72,15 @@ def problem_of(link: str, page: Path, site: Path) -> str | None:
 
 
 def check_site(site: Path, external: dict[str, str]) -> tuple[list[str], int]:
-    """The problems of the site's links, and the number of links. Fills in the external ones."""
-    # One line for a problem that many pages have: all of them have the navigation.
+    """Return the problems of the site's links and the number of links. Add links to other hosts to
+    `external`.
+    """
+    # The navigation is in all pages, so a problem that many pages have gets one line.
     found: dict[str, list[str]] = {}
     count = 0
     for path in sorted(site.rglob("*.html")):
-        # The page of a server's error is shown at any address, so its links cannot be relative.
+        # A server shows the page of an error at any address, so the page's links cannot be
+        # relative.
         if path == site / "404.html" or not is_made_here(path, site):
             continue
         for line, link in read_page(path).links:
@@ -98,7 +102,7 @@ def check_site(site: Path, external: dict[str, str]) -> tuple[list[str], int]:
 
 
 def check_markdown(repository: docs_pages.Repository, external: dict[str, str]) -> list[str]:
-    """The links of every Markdown file, whether the site shows it or not."""
+    """Return the problems of all Markdown files' links, whether or not the site has the file."""
     problems: list[str] = []
     for page in sorted(each for each in repository.files if each.endswith(".md")):
         text = (repository.root / page).read_text(encoding="utf-8")

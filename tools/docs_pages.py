@@ -28,8 +28,8 @@ FIRST_PAGES = {
     "rust": ("index.html", "tenon/index.html"),
 }
 IMAGES = (".svg", ".png", ".jpg", ".gif", ".ico")
-READ_WHOLE = "examples"  # every file of this folder has a page
-LARGEST = 200_000  # bytes of a file that is shown whole
+READ_WHOLE = "examples"  # every file of this folder gets a page
+LARGEST = 200_000  # a file with more bytes is not shown
 LANGUAGES = {
     ".c": "c",
     ".h": "c",
@@ -49,11 +49,11 @@ LANGUAGES = {
     ".pml": "c",
 }
 
-# What a name of Rust looks like in a README that rustdoc includes.
+# The form of a Rust name in a README that rustdoc includes.
 RUST_NAME = re.compile(r"\w+(?:::\w+)+")
 EXTERNAL = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:|//)")
 CODE_FENCE = re.compile(r"^ *(`{3,}|~{3,})")
-# The three places of a link: [text](target), [name]: target, and an attribute of a tag.
+# The three forms of a link: [text](target), [name]: target, and an attribute of a tag.
 INLINE_LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 REFERENCE_LINK = re.compile(r"^ {0,3}\[[^\]^]+\]:\s*<?([^\s>]+)", re.M)
 TAG = re.compile(r"<(?:a|img|source)\b[^>]*>", re.S)
@@ -69,7 +69,7 @@ def is_rust_name(target: str) -> bool:
 
 
 def without_code(text: str) -> str:
-    """The text with every character of a code block or code span replaced, so that places stay."""
+    """Replace every character of code blocks and code spans, so that positions in the text stay."""
     lines = text.splitlines(keepends=True)
     fence = ""
     for at, line in enumerate(lines):
@@ -93,7 +93,7 @@ class Link:
     start: int
     end: int
     target: str
-    html: bool  # in a tag, which MkDocs leaves as it is
+    html: bool  # in a tag, which MkDocs does not rewrite
 
 
 def links_of(text: str) -> list[Link]:
@@ -116,8 +116,9 @@ PICTURE = re.compile(
 
 
 def pictures_that_switch(text: str) -> str:
-    """A <picture> follows the system. The site has a switch, so it gets two images. Their fragments
-    tell the theme which of them to show."""
+    """A <picture> follows the system's colours. The site has a switch, so it gets two images. Their
+    fragments tell the theme which of them to show.
+    """
     pair = r'<img src="\2#only-light"\3><img src="\1#only-dark"\3>'
     return PICTURE.sub(pair, text)
 
@@ -127,7 +128,7 @@ def line_of(text: str, place: int) -> int:
 
 
 def replaced(text: str, of: Callable[[Link], str]) -> str:
-    """The text with the target of each link replaced by what `of` gives for the link."""
+    """Replace the target of each link by the result of `of` for the link."""
     pieces, at = [], 0
     for link in links_of(text):
         pieces += [text[at : link.start], of(link)]
@@ -136,7 +137,7 @@ def replaced(text: str, of: Callable[[Link], str]) -> str:
 
 
 def names_in(root: Path) -> set[str]:
-    """The files that git knows or would add. Without git: all files but those of build/."""
+    """The files that git knows or would add. If git is missing: all files but those of build/."""
     if (root / ".git").exists():
         command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
         command.append("--exclude-standard")
@@ -160,7 +161,7 @@ class Repository:
                 self.folders.add(each)
 
     def inside(self, folder: str) -> list[str]:
-        """The names in a folder; those of folders end in a slash."""
+        """The names in a folder. A name of a folder ends in a slash."""
         prefix = "" if folder == "." else folder + "/"
         names = {each[len(prefix) :] for each in self.files if each.startswith(prefix)}
         parts = (each.partition("/") for each in names)
@@ -173,7 +174,9 @@ class Repository:
 
 
 def place_on_site(repository: Repository, path: str) -> str:
-    """Where the site has what stands at this path: the name of a page's source, or of an image."""
+    """The place on the site of the file or folder at this path: the name of a page's source, or of
+    an image.
+    """
     if path == "README.md":
         return "index.md"
     if path in repository.folders:
@@ -188,7 +191,7 @@ def place_on_site(repository: Repository, path: str) -> str:
         return path
     if posixpath.basename(path) == "README.md":
         return place_on_site(repository, posixpath.dirname(path))
-    # MkDocs leaves out what begins with a dot.
+    # MkDocs leaves out names that begin with a dot.
     place = re.sub(r"/\.", "/dot-", "files/" + path)
     return place if path.endswith((".md", *IMAGES)) else place + ".md"
 
@@ -208,7 +211,9 @@ def language_of(path: str, text: str) -> str:
 
 
 def head(title: str, searchable: bool) -> str:
-    """What MkDocs reads before a page. A source stands alone, and the search leaves it out."""
+    """The metadata that MkDocs reads before a page. The search and the navigation leave out a
+    source.
+    """
     hidden = "" if searchable else "search:\n  exclude: true\nhide:\n  - navigation\n  - toc\n"
     return f"---\ntitle: {title!r}\n{hidden}---\n\n"
 
@@ -224,11 +229,11 @@ def source_page(root: Path, path: str) -> str:
 
 
 def manual_page(root: Path, path: str) -> str:
-    """The manual page as a terminal shows it. Without groff: its source."""
+    """The manual page as a terminal shows it, or its source if groff is missing."""
     text, language = (root / path).read_text(encoding="utf-8"), "groff"
     if shutil.which("groff"):
         options = ["-Tutf8", "-man", "-rLL=80n", "-P-c", "-P-b", "-P-o", "-P-u"]
-        # Lines that end where the words end, and no word that is broken.
+        # These requests stop groff from filling lines with blanks and from breaking words.
         text = re.sub(r"(^\.(TH|SH) .*)", r"\1\n.ad l\n.nh", text, flags=re.M)
         command = ["groff", *options]
         done = subprocess.run(command, input=text, capture_output=True, check=True, text=True)
@@ -238,7 +243,7 @@ def manual_page(root: Path, path: str) -> str:
 
 @dataclass
 class Site:
-    """The pages and images that come from outside docs/, and what is wrong with links."""
+    """The pages and images that come from outside docs/, and the problems of their links."""
 
     repository: Repository
     pages: dict[str, str] = field(default_factory=dict)  # place on the site: Markdown
@@ -262,7 +267,7 @@ class Site:
             self.sources[place] = path
             if path in self.repository.folders:
                 folders.append(path)
-                # Links of a folder's page lead on from inside the folder, with or without a README.
+                # Links of a folder's page start inside the folder, with or without a README.
                 readme = posixpath.normpath(posixpath.join(path, "README.md"))
                 self.sources[place] = readme
                 if readme in self.repository.files:
@@ -321,7 +326,8 @@ class Site:
         return text
 
     def rewrite(self, place: str, text: str, url_of: Callable[[str], str | None]) -> str:
-        """The text of the page at this place, with links that lead to the site's pages and images.
+        """Rewrite the links of the page at this place, so that they lead to the site's pages and
+        images.
 
         `url_of` gives the address on the site of a page's source, for links in tags.
         """
@@ -342,7 +348,7 @@ class Site:
                 return link.target
             path = self.repository.resolve(page, target) or ""
             if not path:
-                return link.target  # collect() has said so
+                return link.target  # collect() has reported it
             here, there = place, place_on_site(self.repository, path)
             if link.html:
                 there = url_of(there) or there
@@ -360,6 +366,6 @@ def is_of_repository(page: str, target: str) -> bool:
 
 
 def is_reference(page: str, target: str) -> bool:
-    """Whether a link leads to a page of Doxygen or rustdoc, which only the site has."""
+    """Whether a link leads to a page of Doxygen or rustdoc, which exists only on the site."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
     return path.startswith(tuple(f"docs/reference/{each}/" for each in FIRST_PAGES))

@@ -18,14 +18,14 @@ COMMENT_AND_FUNCTION = re.compile(
     r"(/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*\n)?^TENON_API\b([^;]*);", re.MULTILINE
 )
 PARAM = re.compile(r"@param\[(in|out|in,out)\]\s+(\w+)\s+(.*)")
-# The words with which a comment says whose a pointer is. Errors have a rule of their own.
+# The words with which a comment states who owns a pointer. Errors have a rule of their own.
 OWNERSHIP = re.compile(
     r"\b(borrowed|consumed|new reference|new references|the caller's|kept|handed|called|copied|as"
     r" above|see rule 2|filled in|set by)\b"
 )
-# A size or a number that a call writes belongs to nobody.
+# A size or a number that a call writes has no owner.
 PLAIN_OUTPUT = re.compile(r"^(size_t|int|u?int\d+_t|tenon_access|double)\s*\*$")
-# These return a tenon_status as a value and cannot fail.
+# These functions return a tenon_status as a value and cannot fail.
 STATUS_IS_A_VALUE = {"tenon_error_code"}
 
 
@@ -83,7 +83,7 @@ def check_function(function: Function, comment: str) -> list[str]:
     if len(what.split()) < 2:
         problems.append("does not say what it does")
 
-    # A parameter's text runs on to the next tag.
+    # A parameter's text ends at the next tag.
     documented = []
     for block in re.split(r"^(?=@)", text, flags=re.MULTILINE):
         if block.startswith("@param"):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 DRIVER = re.compile(r"libcuda|\b(cuda|cudaTypedefs)\.h\b|\bdlm?open\s*\(")
-# What becomes part of what a user has.
+# The folders whose code reaches a user.
 SHIPPED = ("impl", "capi", "manager", "cli", "wrappers", "examples")
 SOURCES = {".h", ".cc", ".c", ".inc", ".hpp", ".py", ".pyi", ".rs", ".go"}
 
@@ -49,7 +49,7 @@ def check(root: Path) -> list[str]:
             if not match:
                 continue
             quote, target = match.groups()
-            # <memory> is the standard library's, <memory/arena.h> would be ours.
+            # <memory> is the standard library's header. <memory/arena.h> would be Tenon's.
             first = target.split("/")[0] if quote == '"' or "/" in target else ""
             where = f"{here}:{number}"
             if ".." in target.split("/"):

@@ -36,7 +36,7 @@ TEST_FOLDERS = (
     "tests/unit/*",
     "tests/vectors/cpp",
 )
-# clang-format puts what a namespace holds at the first column.
+# clang-format does not indent the contents of a namespace.
 OPENS = re.compile(r"^namespace \{")
 CLOSES = re.compile(r"^\}  // namespace$")
 GTEST = re.compile(r"^(?:TYPED_)?TEST(?:_[FP]|_SUITE)?\(|^INSTANTIATE_")
@@ -52,8 +52,8 @@ TYPE = re.compile(r"^(?:struct|class|enum class|enum|union|using) (?:\[\[\w+\]\]
 
 
 def local_names(path: Path) -> Iterator[tuple[str, int]]:
-    """Each name at the first column in the unnamed namespaces of a source, or anywhere in a header,
-    and its line.
+    """Each name at the first column, with its line: in the unnamed namespaces of a source, or
+    anywhere in a header.
     """
     inside = path.suffix == ".h"
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -25,8 +25,8 @@ from pathlib import Path
 FOLDERS = ("impl", "capi/src", "manager", "cli")
 HEADERS = ("impl", "capi", "manager", "cli")
 INCLUDE = re.compile(r'^#include "(/[^"]+)"$', re.M)
-# The most bytes of sources that are looked at together. More would need more memory, and a change
-# of one file would cost more.
+# The most bytes of sources that one process looks at. More would need more memory, and a change of
+# one file would cost more.
 LARGEST = 450_000
 # gcc's options for a precompiled header, which clang cannot read.
 PRECOMPILED = re.compile(r" -fpch-preprocess\b| -Winvalid-pch\b| -include \S*/cmake_pch\.hxx\b")
@@ -34,17 +34,17 @@ PRECOMPILED = re.compile(r" -fpch-preprocess\b| -Winvalid-pch\b| -include \S*/cm
 
 @dataclass
 class Unit:
-    """What one process of clang-tidy reads: `file`, which is one of `sources` or includes them."""
+    """The input of one clang-tidy process. `file` is one of `sources`, or includes all of them."""
 
     file: Path
     sources: list[Path]
     entry: dict[str, str] | None
 
     def options(self) -> str:
-        """The command, as far as it is the same for all files that have the same options.
+        """The part of the command that is equal for all files with the same options.
 
-        A source that is compiled by itself may define what another target's source defines too,
-        such as impl/cuda/absent.cc. Its target's name is one of its options.
+        A source that is compiled by itself may define a symbol that another target's source defines
+        too, such as impl/cuda/absent.cc. So the name of its target is one of its options.
         """
         if self.entry is None:
             return ""
@@ -56,7 +56,7 @@ class Unit:
 
 
 def included(unity: Path) -> list[Path]:
-    """The sources of a unity file; nothing if `unity` has any other line of code."""
+    """The sources of a unity file. The list is empty if `unity` has any other line of code."""
     sources = []
     try:
         lines = unity.read_text(errors="replace").splitlines()
@@ -71,7 +71,7 @@ def included(unity: Path) -> list[Path]:
 
 
 def find_units(root: Path, build: Path) -> list[Unit]:
-    """Units that together have each source of FOLDERS at least once."""
+    """Find units that together contain each source of FOLDERS at least once."""
     missing = {file for folder in FOLDERS for file in (root / folder).rglob("*.cc")}
     own = frozenset(missing)
     entries = json.loads((build / "compile_commands.json").read_text())
@@ -91,13 +91,13 @@ def find_units(root: Path, build: Path) -> list[Unit]:
         if file in missing:
             units.append(Unit(file, [file], entry))
             missing.remove(file)
-    # clang-tidy guesses the command of a source that this build does not compile.
+    # clang-tidy guesses the command for a source that this build does not compile.
     units += [Unit(file, [file], None) for file in sorted(missing)]
     return merge(units)
 
 
 def merge(units: list[Unit]) -> list[Unit]:
-    """One unit for those that have the same options, unless it would be larger than LARGEST."""
+    """Merge units that have the same options, unless the result would be larger than LARGEST."""
     merged = []
     open_units: dict[str, Unit] = {}
     for unit in units:
@@ -119,7 +119,9 @@ def digest(*parts: bytes) -> str:
 
 
 def write_commands(units: list[Unit], folder: Path) -> None:
-    """Gives a unit of several sources a file that includes them, which is no finding there."""
+    """Write the compile commands. A unit of several sources gets a file that includes them. NOLINT
+    comments keep these includes from being findings.
+    """
     commands = []
     for number, unit in enumerate(units):
         if unit.entry is None:
@@ -202,7 +204,7 @@ def main() -> int:
         print("\n".join(lines), flush=True)
         return False
 
-    # The largest unit first: none of them should begin when all others have ended.
+    # The largest unit goes first, so that it does not begin when all others have ended.
     todo.sort(key=lambda job: -job[0].nbytes())
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return 0 if all(list(pool.map(look, todo))) else 1

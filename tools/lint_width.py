@@ -29,7 +29,7 @@ PRAGMA = re.compile(r"\s*(# (type: ignore|noqa|fmt: )|// ?(NOLINT|nolint)).*$")
 
 
 def files(root: Path) -> list[Path]:
-    """The files of the repository. Outside of a repository, as in the test: all files."""
+    """The files of the repository. Outside of a repository, as in the test, these are all files."""
     if not (root / ".git").exists():
         return [path for path in root.rglob("*") if path.is_file()]
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 NAMESPACES = {"aten", "prim"}
-# Kinds of types whose values hold no Tensor, and the kinds that are asked for what is in them.
+# Kinds of types whose values hold no Tensor. CONTAINERS are asked for the types inside them.
 PLAIN = {
     "IntType",
     "FloatType",
@@ -43,7 +43,7 @@ PLAIN = {
     "SymBoolType",
     "QSchemeType",
 }
-# PyTorch has the form for Tensors as TorchScript source, which no schema lists.
+# PyTorch has this operator's form for Tensors as TorchScript source, which no schema lists.
 SOURCE = {"aten::floordiv"}
 CONTAINERS = {"ListType", "OptionalType", "DictType", "TupleType", "UnionType"}
 
@@ -63,9 +63,9 @@ def may_hold_tensor(kind: Any) -> bool:
 
 
 def needs_tensor(argument: Any) -> bool:
-    """Whether nothing else can be given for the argument.
+    """Whether only a value that may hold a Tensor can be given for the argument.
 
-    A type variable is what the operand is.
+    A type variable takes the operand's type.
     """
     kind = argument.type.kind()
     if argument.has_default_value() or kind in ("OptionalType", "UnionType", "AnyType"):
@@ -74,18 +74,19 @@ def needs_tensor(argument: Any) -> bool:
 
 
 def kind_of(name: str, overloads: set[str]) -> str:
-    """`overloads`: "Tn" is one that needs a Tensor (T) and gives none (n), and so on."""
+    """The list of an operator. "Tn" in `overloads` is an overload that needs a Tensor (T) and gives
+    none (n).
+    """
     if "nT" in overloads:
         return "always"
     if overloads <= {"Tn", "nn"} and name not in SOURCE:
         return "never"
-    # Where all overloads need a Tensor there is nothing to ask for: it is never called with
-    # numbers.
+    # If all overloads need a Tensor, no call with numbers exists, so the operands need no check.
     return "of_tensors" if "nn" in overloads else "always"
 
 
 def dump(path: Path) -> None:
-    torch = importlib.import_module("torch")  # of the Python that is dumped
+    torch = importlib.import_module("torch")  # the PyTorch of the Python that is dumped
 
     kinds: dict[str, set[str]] = {}
     for schema in torch._C._jit_get_all_schemas():

@@ -49,8 +49,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-# Those of other namespaces come from libraries that PyTorch does not have by itself, or only some
-# builds of it have them.
+# Operators of other namespaces come from libraries that PyTorch does not include, or that only some
+# builds of PyTorch include.
 NAMESPACES = {
     "_quantized",
     "aten",
@@ -74,7 +74,7 @@ Line = tuple[str, str, str]  # name, overload, text
 
 def scan_arguments(text: str) -> tuple[tuple[str, ...], str]:
     """The arguments in a schema's text, `ns::name.overload(Type name=default, *, ...) -> ...`, and
-    what follows them.
+    the text behind them.
     """
     words: list[str] = []
     word, depth, quote, escaped = "", 0, "", False
@@ -107,7 +107,7 @@ def split_arguments(text: str) -> tuple[str, ...]:
 
 
 def split_argument(word: str) -> tuple[str, str, str]:
-    """Of `Type name=default`: the type, the name, and "=default" or nothing."""
+    """Splits `Type name=default` into the type, the name, and "=default" or nothing."""
     match = re.fullmatch(r"(?P<type>.*?) (?P<name>\w+)(?P<default>=.*)?", word, re.DOTALL)
     if match is None:
         raise ValueError(f"an argument that this tool cannot read: {word}")
@@ -132,15 +132,16 @@ def untyped_argument(word: str) -> str:
     if word in ("*", "..."):
         return word
     kind, name, default = split_argument(word)
-    # A list of a type variable (t[]) or of so many items (int[2]) never takes the rest.
-    kind = re.sub(r"\([a-z*][^(),]*\)", "", kind)  # without what it may alias
+    # A list of a type variable (t[]) or of a fixed length (int[2]) never takes the rest of the
+    # arguments.
+    kind = re.sub(r"\([a-z*][^(),]*\)", "", kind)  # without the aliases
     takes_rest = kind.endswith("[]") and re.fullmatch(r"t\w*\[\]", kind) is None
     return name + ("[" if takes_rest else "") + ("=" if default else "")
 
 
 def returns_text(schema: Any) -> str:
-    """What stands behind `->`, without the names of results: "Tensor,Tensor", "" for none,
-    "(str,t)" for one tuple, or "...".
+    """The text behind `->`, without the names of results: "Tensor,Tensor", "" for none, "(str,t)"
+    for one tuple, or "...".
     """
     words = scan_arguments(str(schema))[1].removeprefix(" -> ")
     if words in ("...", "(...)"):  # the latter before PyTorch 1.13
@@ -179,7 +180,7 @@ def untyped(text: str) -> str:
 
 
 def dump(path: Path) -> None:
-    torch = importlib.import_module("torch")  # of the Python that is dumped
+    torch = importlib.import_module("torch")  # the PyTorch of the Python that is dumped
 
     schemas = [
         (schema.name, schema.overload_name or "-", schema_text(schema))
@@ -217,7 +218,7 @@ def inflate_source(path: Path) -> str:
 
 
 def read_table(path: Path) -> dict[str, list[Line]]:
-    """What a table says of each version, in the order that it has for that version."""
+    """The lines that a table has for each version, in that version's order."""
     lines = inflate_source(path).splitlines()
     versions = lines[0].split(" ")[1:]
     found: dict[str, list[Line]] = {version: [] for version in versions}
@@ -253,11 +254,11 @@ def runs(numbers: set[int]) -> list[tuple[int, int]]:
 
 
 def call_form(text: str) -> str:
-    """What a call of the operator has to give: the arguments with types and defaults, and how many
-    results there are.
+    """The form of a call of the operator: the arguments with types and defaults, and the number of
+    results.
 
-    Versions before 1.13 write ScalarType and its like as int, and a default of a list of two as one
-    number.
+    Versions before 1.13 write ScalarType, Layout and MemoryFormat as int, and the default of a list
+    of equal numbers as one number.
     """
     if not is_typed(text):
         return text
@@ -272,7 +273,7 @@ def call_form(text: str) -> str:
 def spans(
     versions: list[str], columns: dict[Line, set[int]], texts: dict[str, dict[Line, str]]
 ) -> dict[str, list[tuple[str, int, int, str]]]:
-    """For each operator its lines: overload, first and last column, text; in no order yet."""
+    """The lines of each operator: overload, first and last column, text. They have no order yet."""
     out: dict[str, list[tuple[str, int, int, str]]] = {}
     ends = [versions.index(OLDEST_TYPED), len(versions) - 1]
     typed = [number for number, version in enumerate(versions) if version in LOWERED] + ends
@@ -280,8 +281,8 @@ def spans(
         name, overload, bare = key
         lines = out.setdefault(name, [])
         for first, last in runs(numbers):
-            # The newest form first. A column without types has that of the next older column with
-            # types, if there is one.
+            # The newest form comes first. A column without types takes the form of the next older
+            # column with types, if there is one.
             end, shown = last, None
             for number in sorted(
                 (number for number in typed if first <= number <= last), reverse=True
@@ -375,7 +376,7 @@ def deflate(data: bytes) -> bytes:
 def literal(data: bytes, width: int = 92) -> list[str]:
     """The bytes as the lines of a C string literal.
 
-    Printable bytes stand as they are. Others are in octal, as short as the next byte allows.
+    Printable bytes stay as they are. Others become octal escapes, as short as the next byte allows.
     """
     lines = []
     line = ""
@@ -384,7 +385,7 @@ def literal(data: bytes, width: int = 92) -> list[str]:
         if char in '"\\':
             word = "\\" + char
         elif char == "?":
-            word = "\\?"  # no trigraphs
+            word = "\\?"  # an escape here prevents trigraphs
         elif 32 <= byte < 127:
             word = char
         else:

@@ -12,13 +12,13 @@ trap 'echo "error: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND" >&2' ERR
 
 TENON_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 TENON_BUILD="$TENON_ROOT/build"
-# What Debian calls the packages with which the library, the programs and the wheel are built.
+# The Debian packages with which the library, the programs and the wheel are built.
 TENON_BUILD_PACKAGES=(g++ cmake ninja-build libdeflate-dev libflatbuffers-dev flatbuffers-compiler
   libcli11-dev nlohmann-json3-dev python3 python3-venv python3-dev ca-certificates)
 # Tests that run as another uid must be able to read what is built.
 umask 022
-# ccache then serves objects to other build folders with the same options. The tests of packages
-# compile the library many times.
+# With this variable ccache serves objects to other build folders with the same options. The tests
+# of packages compile the library many times.
 export CCACHE_NOHASHDIR=1
 
 tenon_step() { printf '\n[%4ds] %s\n' "$SECONDS" "$*"; }
@@ -28,7 +28,7 @@ tenon_die() {
   exit 1
 }
 
-# tenon_quietly LOG COMMAND...: shows the output only if the command fails.
+# tenon_quietly LOG COMMAND...: runs the command, and shows its output only if the command fails.
 tenon_quietly() {
   local log="$1" rc=0
   shift
@@ -39,7 +39,7 @@ tenon_quietly() {
   fi
 }
 
-# tenon_try COMMAND...: three times, if need be: for what comes over a network.
+# tenon_try COMMAND...: runs a command that needs the network, up to three times.
 tenon_try() {
   local rc try
   for try in 1 2 3; do
@@ -57,7 +57,7 @@ tenon_clock() {
   TENON_WALL_MS=$((${EPOCHREALTIME/[.,]/} / 1000))
   TENON_CPU_MS=0
   mkdir -p "$TENON_BUILD"
-  # Not $(times): a subshell has no children.
+  # This does not use $(times), because a subshell has no children.
   times >"$TENON_BUILD/clock"
   text="$(tail -n 1 "$TENON_BUILD/clock")"
   for word in $text; do
@@ -122,7 +122,8 @@ tenon_packages() {
     tenon_try tenon_apt install --no-install-recommends "${wanted[@]}"
 }
 
-# Prints a Python that every user may run. Unprivileged tests could not reach one in a home folder.
+# tenon_find_python: prints a Python of version 3.11 or newer. /usr/bin/python3 comes first, because
+# unprivileged tests cannot reach a Python in a home folder.
 tenon_find_python() {
   local candidate
   for candidate in /usr/bin/python3 python3.13 python3.12 python3.11 python3; do
@@ -135,8 +136,8 @@ tenon_find_python() {
   tenon_die "Python 3.11 or newer is needed"
 }
 
-# tenon_venv NAME COMMENT KEY COMMAND...: calls COMMAND with the folder build/NAME, which it makes,
-# unless that folder was made with the same KEY.
+# tenon_venv NAME COMMENT KEY COMMAND...: calls COMMAND with the folder build/NAME, which COMMAND
+# must make. Nothing happens if that folder was made with the same KEY.
 tenon_venv() {
   local folder="$TENON_BUILD/$1" comment="$2" key="$3"
   shift 3
@@ -155,8 +156,8 @@ tenon_pip() {
     -m pip install --disable-pip-version-check --no-input --retries 5 "$@"
 }
 
-# tenon_later COMMAND...: runs the command beside what follows, and tenon_wait waits for it. Large
-# Python environments are fetched while the compiler works.
+# tenon_later COMMAND...: runs the command in the background until tenon_wait. Large Python
+# environments are fetched in this way while the compiler works.
 TENON_LATER=()
 tenon_later() {
   # Job control gives the command a process group, which ends with this script.
@@ -167,7 +168,7 @@ tenon_later() {
   trap 'kill -- "${TENON_LATER[@]/#/-}" 2>/dev/null || true' EXIT
 }
 
-# tenon_wait: returns when all that tenon_later started is done. A command that failed has said why.
+# tenon_wait: waits for all commands of tenon_later. A failed command has printed its own error.
 tenon_wait() {
   local process failed=no
   for process in "${TENON_LATER[@]}"; do wait "$process" || failed=yes; done
@@ -176,11 +177,11 @@ tenon_wait() {
   if [[ $failed == yes ]]; then tenon_die "what was set up beside the build failed: see above"; fi
 }
 
-# tenon_pip_model FOLDER: the model whose files are the demo's input. Its code, and the PyTorch that
-# the package asks for, are not needed.
+# tenon_pip_model FOLDER: installs the model whose files are the demo's input, without the PyTorch
+# that the package asks for. Nothing runs the model's code.
 tenon_pip_model() { tenon_pip "$1" --no-deps 'silero-vad>=5.1,<7'; }
 
-# tenon_requirements NAME...: prints a text that changes when one of these files in tools changes.
+# tenon_requirements NAME...: prints a hash of these files in tools.
 tenon_requirements() {
   local name
   for name in "$@"; do cat "$TENON_ROOT/tools/$name"; done | sha256sum
@@ -199,7 +200,8 @@ tenon_make_newest_torch_venv() {
   tenon_pip "$1" --no-cache-dir torch numpy
 }
 
-# tenon_is_at_least VERSION LEAST: of numbers with dots. Nothing is less than all.
+# tenon_is_at_least VERSION LEAST: compares versions of numbers and dots. An empty VERSION is less
+# than all others.
 tenon_is_at_least() {
   [[ -n "$1" && "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
 }
@@ -207,8 +209,8 @@ tenon_is_at_least() {
 tenon_cargo_version() { cargo --version 2>/dev/null | cut -d ' ' -f 2; }
 tenon_go_version() { GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | sed 's/^go//'; }
 
-# Installs Rust, Go and Node, for the wrappers and the tests, from Debian unless this machine has
-# versions that are new enough. A test that lacks one of them says so.
+# tenon_languages: installs Rust, Go and Node, for the wrappers and the tests, from Debian unless
+# this machine has versions that are new enough. A test that lacks one of them says so.
 tenon_languages() {
   local packages=()
   tenon_is_at_least "$(tenon_cargo_version)" 1.78 || packages+=('?cargo-web' '?rustc-web')
@@ -220,7 +222,7 @@ tenon_languages() {
   tenon_is_at_least "$(tenon_go_version)" 1.24 || tenon_newer_go
 }
 
-# Debian 12's Go is too old to fetch a newer one by itself, but can fetch it as a module.
+# tenon_newer_go: fetches a newer Go as a module. Debian 12's Go is too old to fetch one by itself.
 tenon_newer_go() {
   local module=golang.org/toolchain@v0.0.1-go1.24.11.linux-amd64 folder="$TENON_BUILD/go"
   if [[ ! -x "$folder/bin/go" ]]; then
@@ -229,7 +231,7 @@ tenon_newer_go() {
     rm -rf "$folder" "$TENON_BUILD/go-modules"
     (cd "$TENON_BUILD" && GOMODCACHE="$TENON_BUILD/go-modules" GOFLAGS=-modcacherw \
       tenon_quietly "$TENON_BUILD/go.log" tenon_try go mod download "$module")
-    # A module's files are not executable.
+    # The files of a Go module are not executable.
     chmod +x "$TENON_BUILD/go-modules/$module"/{bin,pkg/tool/linux_amd64}/*
     mv "$TENON_BUILD/go-modules/$module" "$folder"
     rm -rf "$TENON_BUILD/go-modules"
@@ -242,7 +244,7 @@ tenon_make_docs_venv() {
   tenon_pip "$1" -r "$TENON_ROOT/tools/docs-requirements.txt"
 }
 
-# tenon_setup_docs: installs what tools/docs needs to build the site; tenon_wait waits for it.
+# tenon_setup_docs: installs what tools/docs needs to build the site. tenon_wait waits for it.
 tenon_setup_docs() {
   tenon_packages doxygen groff
   TENON_SYSTEM_PYTHON="$(tenon_find_python)"
@@ -252,10 +254,10 @@ tenon_setup_docs() {
 }
 
 # tenon_setup PEERS [tests|bench]: installs everything up to the point where CMake can run. The
-# benchmarks do without clang, the lints, and what only tests use. Exports TENON_PYTHON, and
-# TENON_TORCH_DEBIAN and TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts
-# Tenon's package into all of them. TENON_HEADERS tells CMake where headers from PyPI are. The
-# newest PyTorch is there after tenon_wait.
+# benchmarks need no clang, no lints, and nothing that only tests use. tenon_setup exports
+# TENON_PYTHON, TENON_TORCH_DEBIAN and TENON_TORCH_NEWEST. The last two name Pythons with such a
+# PyTorch. tenon_wheel puts Tenon's package into all of them. TENON_HEADERS tells CMake where
+# headers from PyPI are. The newest PyTorch is there after tenon_wait.
 tenon_setup() {
   local peers="$1" kind="${2:-tests}" packages version headers
   packages=("${TENON_BUILD_PACKAGES[@]}" ccache make pkg-config binutils util-linux libgtest-dev
@@ -269,7 +271,7 @@ tenon_setup() {
   fi
   if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi
   tenon_packages "${packages[@]}"
-  # An older distribution: the newest that it has.
+  # An older distribution lacks clang 19, so its newest clang is installed.
   if [[ "$kind" == tests ]] && ! tenon_has_package clang-19; then
     tenon_packages clang clang-tidy clang-format lld
   fi
@@ -286,7 +288,7 @@ tenon_setup() {
   # CMake gets these places at each configuration, because the cache of an older build folder may
   # name one that is gone.
   TENON_HEADERS=(-DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR")
-  # NVIDIA has its package for two kinds of machine.
+  # NVIDIA's package exists only for two kinds of machine.
   if [[ -d "$headers/nvidia/cu13/include" ]]; then
     TENON_HEADERS+=(-DTENON_CUDA_INCLUDE_DIR="$headers/nvidia/cu13/include")
   fi
@@ -320,7 +322,7 @@ tenon_build() {
   tenon_quietly "$TENON_BUILD/build-$1.log" cmake --build --preset "$1" "${targets[@]}"
 }
 
-# tenon_wheel_key: prints a text that changes when the Python or a source of the wheel changes.
+# tenon_wheel_key: prints a hash of the Python's version and of the wheel's sources.
 tenon_wheel_key() {
   {
     "$TENON_PYTHON" --version
@@ -343,8 +345,8 @@ tenon_wheel() {
   key="$(tenon_wheel_key)"
   if [[ "$(cat "$TENON_BUILD/wheel/key" 2>/dev/null)" != "$key" ]]; then
     tenon_step "Python wheel of wrappers/python"
-    # The build folder goes too. An object from the compiler's cache names the headers of another
-    # tree, so Ninja could miss a change.
+    # The build folder is removed too. An object from the compiler's cache names the headers of
+    # another tree, so Ninja could miss a change.
     rm -rf "$TENON_BUILD/wheel" "$TENON_BUILD/python"
     mkdir -p "$TENON_BUILD/wheel"
     # build/venv has the build requirements already. share_objects gives all wheels and packages the

@@ -1,5 +1,5 @@
-"""What the tests of the command line share: running it, processes that hold names, and directories
-of one's own.
+"""Shared by the tests of the command line: it runs `tenon`, processes that hold names, and private
+directories.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TENON = os.environ["TENON_CLI_PROGRAM"]
 HOLDER = os.environ["TENON_CLI_HOLDER"]
 SOURCE = Path(__file__).resolve().parent.parent.parent
 
-# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and
-# would lose it with the process.
+# The watchdog writes to this fd which test hangs. pytest captures stderr while a test runs, and the
+# captured text is lost when the process dies.
 STDERR = [2]
 
 
 def pytest_configure() -> None:
-    """Called while pytest captures nothing."""
+    """pytest calls this function while it captures nothing."""
     STDERR[0] = os.dup(2)
 
 
@@ -38,7 +38,7 @@ Result = subprocess.CompletedProcess[str]
 
 
 def run(*arguments: object, prefix: list[str] | None = None, **options: Any) -> Result:
-    """Run tenon. Its standard input is empty unless told."""
+    """Run tenon. Its standard input is empty by default."""
     options.setdefault("stdin", subprocess.DEVNULL)
     if "input" in options:
         del options["stdin"]
@@ -81,7 +81,7 @@ def wait_until_stopped(pid: int) -> None:
 
 
 def read_line(process: subprocess.Popen[bytes]) -> str:
-    """One line of what it prints, byte by byte, so that nothing more is taken."""
+    """Read one line of a process's output, byte by byte, so that no later byte is taken."""
     assert process.stdout is not None
     line = b""
     while not line.endswith(b"\n"):
@@ -111,12 +111,12 @@ class Holder:
         self.process.wait(60)
 
     def stop(self) -> None:
-        """It holds what it holds, and does nothing."""
+        """Stop the process. It keeps its name and does nothing."""
         self.process.send_signal(signal.SIGSTOP)
         wait_until_stopped(self.pid)
 
     def end(self) -> None:
-        """In order."""
+        """End the process in an orderly way."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(60) == 0
@@ -137,7 +137,7 @@ def watchdog() -> Iterator[None]:
 
 @pytest.fixture
 def directory() -> Iterator[str]:
-    """A directory in shared memory that no other test looks at, and that other users may use."""
+    """A directory in shared memory for one test, which other users may use too."""
     path = tempfile.mkdtemp(prefix="cli-test-", dir="/dev/shm")
     os.chmod(path, 0o1777)
     yield path
@@ -146,7 +146,7 @@ def directory() -> Iterator[str]:
 
 @pytest.fixture
 def hold(directory: str) -> Iterator[Callable[..., Holder]]:
-    """hold("file", 4096): a process that holds something in the directory."""
+    """hold("file", 4096) starts a process that holds something in the directory."""
     holders: list[Holder] = []
 
     def start(
@@ -164,7 +164,7 @@ def hold(directory: str) -> Iterator[Callable[..., Holder]]:
 
 
 class PrivateShm:
-    """A mount namespace with a /dev/shm of its own, kept by a process. enter is put before a
+    """A mount namespace with a private /dev/shm, which a process keeps alive. Put `enter` before a
     command that is to run in it.
     """
 
@@ -204,7 +204,9 @@ class PrivateShm:
 
 @pytest.fixture
 def private_shm() -> Iterator[Callable[[str], PrivateShm]]:
-    """private_shm(mounts): the commands that make it what the test needs."""
+    """private_shm(mounts) makes a namespace. `mounts` are the shell commands that mount what the
+    test needs.
+    """
     made: list[PrivateShm] = []
 
     def start(mounts: str = "mount -t tmpfs -o mode=1777,size=256m tmpfs /dev/shm") -> PrivateShm:

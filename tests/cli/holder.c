@@ -1,6 +1,6 @@
-/* Holds something that has a name until it is told to end: holder file|sent|socket DIRECTORY NBYTES
- * [NAME], or holder open NAME NBYTES. Prints the name once it holds it; ends in order when standard
- * input does. `sent` counts a message in flight before. */
+/* Holds something that has a name until its standard input ends: holder file|sent|socket DIRECTORY
+ * NBYTES [NAME], or holder open NAME NBYTES. Prints the name once it holds it, and ends in an
+ * orderly way. `sent` first counts a message in flight. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

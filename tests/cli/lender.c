@@ -1,10 +1,11 @@
-/* Lends from an arena (CAPACITY home: from the default home) to other processes: lender CAPACITY
- * NBYTES COUNT...: to each of as many borrowers COUNT storages of NBYTES, in one message. Prints
- * the borrowers' pids once they have them. Then, for each byte of standard input, answered by a
- * line: m lends as much again to the first, and neither keeps it, r lets go of its own storages, d
- * describes one in a descriptor that nobody opens, f forks a child that does nothing (its pid is
- * the answer). Ends in order when standard input does, and the borrowers with it: lender borrow FD.
- */
+/* Lends from an arena to other processes: lender CAPACITY NBYTES COUNT... (CAPACITY home: from the
+ * default home). For each COUNT it starts a borrower and lends it so many storages of NBYTES in one
+ * message. Prints the borrowers' pids once they have the messages. Then it obeys each byte of
+ * standard input and answers with a line: m lends as many storages again to the first borrower, and
+ * neither process keeps them. r releases the lender's own storages. d describes one storage in a
+ * descriptor that nobody opens. f forks a child that does nothing, and answers with its pid. It
+ * ends in an orderly way when standard input ends, and the borrowers (lender borrow FD) end with
+ * it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

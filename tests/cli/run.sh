@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: run.sh [PYTEST ARGUMENT...]
 #
-# Runs the tests of the command line with the Python that TENON_PYTHON names. 77: it is not there.
+# Runs the tests of the command line with the Python that TENON_PYTHON names. Exit status 77 means
+# that this Python is missing.
 set -euo pipefail
 
 skip() {

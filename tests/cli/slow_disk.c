@@ -1,8 +1,8 @@
-/* A slow disk, for a program that loads this library in front of the C library (LD_PRELOAD). The
- * monotonic clock stands still, and each write to a file moves it on by TENON_SLOW_DISK_MS, so a
- * test of something slow takes no time. With TENON_SLOW_DISK_HALT=N the Nth write waits for a
- * signal, or for the file TENON_SLOW_DISK_GO. With TENON_SLOW_DISK_NAMED no file can be made
- * without a name. */
+/* Imitates a slow disk for a program that loads this library in front of the C library
+ * (LD_PRELOAD). The monotonic clock stands still, and each write to a file advances it by
+ * TENON_SLOW_DISK_MS. So a test of a slow disk takes no time. With TENON_SLOW_DISK_HALT=N the Nth
+ * write waits for a signal, or for the file TENON_SLOW_DISK_GO. With TENON_SLOW_DISK_NAMED no file
+ * can be made without a name. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 static int64_t now_ns = 1000000000;
 static long writes;
 
-/* dlsym gives a data pointer, which ISO C does not turn into a function. */
+/* dlsym gives a data pointer, which ISO C cannot convert to a function pointer. */
 static void find_next(const char* name, void* function) {
   void* found = dlsym(RTLD_NEXT, name);
   memcpy(function, &found, sizeof found);
@@ -31,8 +31,8 @@ static long setting(const char* name) {
   return text == NULL ? 0 : strtol(text, NULL, 10);
 }
 
-/* Waits until a signal is pending that this thread has blocked. One that is not blocked ends the
- * process. */
+/* Waits until a signal is pending that this thread has blocked. A signal that is not blocked ends
+ * the process. */
 static void halt(void) {
   const char* go = getenv("TENON_SLOW_DISK_GO");
   sigset_t waiting;

@@ -1,5 +1,5 @@
-"""tenon inspect and tenon verify of module archives: those that old versions of PyTorch wrote, and
-broken ones.
+"""tenon inspect and tenon verify of module archives from old versions of PyTorch, and of broken
+archives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GOOD = sorted(path for path in GOLDEN.glob("*/net.pt") if path.parent.name != "1
 
 
 def flip(path: Path, end: str, out: Path) -> Path:
-    """The archive with one byte changed in the middle of a record that is stored."""
+    """Copy the archive with one byte changed in the middle of a stored record."""
     report = read_json("inspect", path)
     record = next(each for each in report["records"] if each["name"].endswith(end))
     assert not record["deflated"]
@@ -82,7 +82,7 @@ def test_what_is_refused_by_name() -> None:
         done = run(command, old)
         assert done.returncode == 1
         assert "model.json" in done.stderr
-    # What can be shown is.
+    # inspect shows the parts that can be read.
     assert "model.json" in run("inspect", old).stdout
 
 
@@ -149,7 +149,7 @@ KINDS = {
 }
 
 
-# For inspect, no bytes are a descriptor that lacks its magic.
+# inspect takes an empty file for a descriptor that lacks its magic, so that case is left out.
 NAMED = [
     (command, name)
     for command in ("inspect", "verify")
@@ -228,7 +228,7 @@ def test_damage_is_said_once_with_the_file_and_the_record(tmp_path: Path) -> Non
 
 
 def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
-    """What torch.jit.save makes of torch.jit.optimize_for_inference(scripted)."""
+    """The archive imitates torch.jit.save of torch.jit.optimize_for_inference(scripted)."""
     good = GOOD[-1]
     path = tmp_path / "optimised.pt"
     with zipfile.ZipFile(good) as old, zipfile.ZipFile(path, "w") as new:
@@ -250,7 +250,7 @@ def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
             and str(path) in done.stderr
         )
         assert "or newer" not in done.stdout
-    # An export changes no code, so it writes the archive all the same.
+    # An export changes no code, so it still writes the archive.
     done = run("export", path, tmp_path / "again.pt")
     assert done.returncode == 0 and "or newer" not in done.stdout
     words = " ".join(done.stdout.split())

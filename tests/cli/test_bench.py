@@ -1,4 +1,4 @@
-"""tenon bench: its rows come out, and it leaves nothing."""
+"""tenon bench prints its rows and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_an_interrupt_leaves_nothing() -> None:
     )
     mine = f"bench-{process.pid}-"
     deadline = time.monotonic() + 60
-    # Into the rounds with a name.
+    # Wait until the benchmark runs a round that has a name.
     while not any(name.startswith(mine) for name in os.listdir("/dev/shm")):
         assert process.poll() is None and time.monotonic() < deadline
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     pidfds = []
     for pid in children:
-        # A round's process may have ended in between.
+        # A round's process may have ended since.
         with contextlib.suppress(ProcessLookupError):
             pidfds.append(os.pidfd_open(int(pid)))
     process.send_signal(signal.SIGINT)

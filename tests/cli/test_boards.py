@@ -1,5 +1,7 @@
-"""tenon ls and tenon top on arenas and leases: real lenders and borrowers. Other tests of this
-machine may lend at the same time, so only what is ours is looked at."""
+"""tenon ls and tenon top show arenas and leases of real lenders and borrowers.
+
+Other tests of this machine may lend at the same time, so each test looks only at its own processes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ CAPACITY = 64 * MIB
 
 
 class Lender:
-    """A process with an arena of CAPACITY that lends to as many others as there are counts."""
+    """A process with an arena of CAPACITY that lends to one borrower for each count."""
 
     def __init__(
         self, nbytes: int, *counts: int, capacity: object = CAPACITY, **options: Any
@@ -85,7 +87,9 @@ def leases_of(pid: int, **options: Any) -> dict[int | None, dict[str, Any]]:
 
 
 def wait_for_borrowers(lender: Lender) -> None:
-    """Who it is a borrower says when it has the first message, and the lender's thread hears it."""
+    """Wait until tenon ls knows the borrowers. A borrower says who it is when it gets the first
+    message, and the lender's thread must read that.
+    """
     wait_until(
         lambda: set(leases_of(lender.pid)) == set(lender.borrowers), "the borrowers are not known"
     )
@@ -130,7 +134,7 @@ def test_a_lender_and_two_borrowers(lend: Callable[..., Lender]) -> None:
         )
         assert 0 <= lease["age_seconds"] < 120
 
-    # The storages go, what is lent stays.
+    # The lender's own storages are released. The lent blocks stay.
     lender.ask("r")
     (arena,) = arenas_of(lender.pid)
     assert (
@@ -157,7 +161,7 @@ def test_default_homes(lend: Callable[..., Lender]) -> None:
     (home,) = arenas_of(lender.pid)
     assert (home["live_nbytes"], home["lent_nbytes"]) == (0, 3 * MIB)
     os.kill(lender.borrowers[0], signal.SIGKILL)
-    # Without an arena and without a lender's ledger there is no board.
+    # A process without an arena and without a lender's ledger has no board.
     wait_until(lambda: leases_of(lender.pid) == {}, "the dead borrower stays")
 
 
@@ -255,7 +259,7 @@ def test_what_is_listed(lend: Callable[..., Lender], directory: str) -> None:
 
 
 def samples_of(text: str) -> dict[str, dict[str, float]]:
-    """By metric and labels; every line is what the format says."""
+    """The samples by metric and labels. Every line must have the form of the format."""
     samples: dict[str, dict[str, float]] = {}
     declared: dict[str, str] = {}
     for line in text.splitlines():
@@ -330,7 +334,7 @@ def board_bytes(body: bytes, **fields: int) -> bytes:
 
 
 class FakeBoard:
-    """An fd of this process that says that it is a board."""
+    """An fd of this process whose name and content imitate a board."""
 
     def __init__(
         self,
@@ -431,7 +435,7 @@ def test_a_copy_of_somebody_elses_board(lend: Callable[..., Lender]) -> None:
         report = read_json("ls", "--arenas")
         assert [arena for arena in report["arenas"] if arena["pid"] == os.getpid()] == []
         assert not [line for line in report["refused"] if f"process {os.getpid()}:" in line]
-    # It is the lender's to write, also for whoever opens it through /proc.
+    # Only the lender can write the board, even if another process opens the fd through /proc.
     with (
         pytest.raises(PermissionError),
         open(f"/proc/{lender.pid}/fd/{name}", "r+b", buffering=0) as writable,
@@ -503,7 +507,7 @@ def test_top_without_a_terminal(lend: Callable[..., Lender]) -> None:
         for line in done.stdout.splitlines()
         if re.match(rf" *{lender.pid} .* 2 MiB +2 MiB +2 +0 +0 +0 B ", line)
     ]
-    # Again and again, until somebody ends it.
+    # Without --once, tenon top prints reports until a signal ends it.
     process = subprocess.Popen(
         [TENON, "top", "--interval", "0.1", "--json"], stdout=subprocess.PIPE
     )
@@ -521,7 +525,7 @@ def test_top_on_a_terminal(lend: Callable[..., Lender], end: str) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    # Of a session of its own, whose terminal this is: Ctrl-C is a key there.
+    # tenon top gets a session of its own with this terminal, so that Ctrl-C is a key there.
     command = ["setsid", "--ctty", TENON, "top", "--interval", "0.2"]
     process = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, env={"TERM": "xterm", "PATH": os.environ["PATH"]}
@@ -554,7 +558,7 @@ def test_top_on_a_terminal(lend: Callable[..., Lender], end: str) -> None:
 
 
 def test_many_arenas_while_they_change(lend: Callable[..., Lender]) -> None:
-    """A board is read while its owner lends: every look finds whole rows."""
+    """A board is read while its owner lends. Every report has only whole rows."""
     lender = lend(4096, 1)
     stop = threading.Event()
 

@@ -12,7 +12,7 @@ GOOD = sorted((SOURCE / "tests/golden/lite").glob("*.ptl"))
 
 
 def with_bytecode(path: Path, out: Path, old: bytes, new: bytes) -> Path:
-    """The archive with other bytes in its bytecode."""
+    """Copy the archive with other bytes in its bytecode."""
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(out, "w") as changed:
         for name in archive.namelist():
             content = archive.read(name)

@@ -1,5 +1,5 @@
-"""tenon inspect and tenon verify of files that torch.save wrote: state dicts, checkpoints, tensors,
-and broken ones.
+"""tenon inspect and tenon verify of files that torch.save wrote: state dicts, checkpoints and
+tensors, and of broken files.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ TENSOR = GOLDEN / VERSIONS[0] / "tensor.pt"
 
 
 def rewrite(path: Path, out: Path, **changed: bytes | None) -> Path:
-    """The archive with other contents of some records, whose dots are two underscores; None:
-    without the record.
+    """Copy the archive with other contents of some records. In a keyword two underscores stand for
+    a dot or a slash. None leaves the record out.
     """
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
         for info in old.infolist():
@@ -43,12 +43,12 @@ def rewrite(path: Path, out: Path, **changed: bytes | None) -> Path:
 
 
 def wide(number: int) -> bytes:
-    """LONG1 of a pickle with 8 bytes."""
+    """The pickle opcode LONG1 with 8 bytes."""
     return b"\x8a\x08" + number.to_bytes(8, "little", signed=True)
 
 
 def retype(out: Path, old: bytes, new: bytes) -> Path:
-    """The file with a tensor alone, with other bytes in its pickle."""
+    """Copy the file of a single tensor with other bytes in its pickle."""
     with zipfile.ZipFile(TENSOR) as file:
         data = file.read("tensor/data.pkl")
     assert data.count(old) == 1
@@ -142,8 +142,8 @@ def test_what_the_numbers_count() -> None:
         1,
         16,
     )
-    # The elements, their scales and zero points, one number, and all six numbers that the view is
-    # of.
+    # The storages are the elements, their scales and zero points, one number, and the six numbers
+    # of which the view shows a part.
     assert [storage["nbytes"] for storage in report["storages"]] == [6, 16, 16, 4, 24]
     assert (report["others"], report["other_count"]) == ([f"many.{i}" for i in range(64)], 70)
     text = run("inspect", path).stdout
@@ -166,7 +166,7 @@ def test_devices_and_names_are_shown_without_control_characters(tmp_path: Path) 
 
 
 def put_hole(archive: zipfile.ZipFile, name: str, nbytes: int) -> None:
-    """A record of zeros that takes no room on the disk, with a wrong checksum."""
+    """Add a record of zeros, with a wrong checksum, that takes no room on the disk."""
     assert archive.fp is not None
     info = zipfile.ZipInfo(name)
     info.CRC = 1
@@ -196,7 +196,7 @@ def test_a_file_that_is_larger_than_memory(tmp_path: Path) -> None:
             archive.writestr("large/version", "3\n")
     except OSError as error:
         pytest.skip(f"the file system has no file of 1 TiB: {error}")
-    # One second of processor time is too little to read even a hundredth of the file.
+    # One second of processor time does not suffice to read even a hundredth of the file.
     report = read_json("inspect", path, prefix=["prlimit", "--cpu=1"])
     assert report["tensors"][0]["sizes"] == [nbytes // 12, 3]
     assert report["storages"] == [
@@ -213,7 +213,7 @@ def test_what_holds_no_tensors_by_name() -> None:
         assert done.returncode == 1
         assert "torch.nn.modules.container.Sequential" in done.stderr
         assert "save module.state_dict()" in done.stderr
-    assert "data.pkl" in run("inspect", path).stdout  # what can be shown is
+    assert "data.pkl" in run("inspect", path).stdout  # inspect shows the parts that can be read
 
 
 @pytest.mark.parametrize(

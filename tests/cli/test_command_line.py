@@ -113,7 +113,7 @@ def test_output_that_cannot_be_written_is_an_error() -> None:
 
 
 def on_terminal(*arguments: str, **environment: str) -> str:
-    """What tenon prints to a terminal."""
+    """Return what tenon prints to a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [TENON, *arguments],
@@ -170,7 +170,7 @@ def test_man_page_is_well_formed() -> None:
 
 
 def complete(line: str, cwd: str | None = None) -> list[str]:
-    """What bash itself offers at the end of the line, through its own readline."""
+    """Return what bash's own readline offers at the end of the line."""
     script = f"""
 source {COMPLETIONS / "tenon.bash"}
 read -r -a COMP_WORDS <<< {line!r}
@@ -212,7 +212,7 @@ def test_bash_completion_offers_directories_and_files(tmp_path: Path) -> None:
 
 
 def test_bash_completes_in_a_real_shell(tmp_path: Path) -> None:
-    """A line is typed into an interactive bash, with a tab in it."""
+    """The test types a line with tabs into an interactive bash."""
     ours, theirs = pty.openpty()
     (tmp_path / "rc").write_text(
         f"source {COMPLETIONS / 'tenon.bash'}\nPS1='ready> '\ntenon() {{ echo \"got=$*=\"; }}\n"
@@ -226,7 +226,7 @@ def test_bash_completes_in_a_real_shell(tmp_path: Path) -> None:
     )
     os.close(theirs)
     text = b""
-    while b"ready> " not in text:  # what is typed before is thrown away when the line is made ready
+    while b"ready> " not in text:  # bash throws away what is typed before its line is ready
         text += os.read(ours, 65536)
     os.write(ours, b"tenon doc\t --js\t --color=al\t\nexit\n")
     while True:

@@ -1,4 +1,4 @@
-"""tenon doctor under limits, in namespaces and without what it would like to read."""
+"""tenon doctor under limits, in namespaces, and where files that it reads are missing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from conftest import NOBODY, Holder, PrivateShm, Result, run, wait_until
 
 LEVELS = ["ok", "note", "warn", "fail"]
 EXIT_CODES = {"ok": 0, "note": 0, "warn": 1, "fail": 2}
-# Those whose value changes from one moment to the next, whatever this test does.
+# The checks whose value may change at any moment, whatever this test does.
 MOVING = {"memory", "memory_cgroup", "directory", "names", "mappings", "open_files"}
 
 
 def look(*arguments: object, **options: Any) -> tuple[dict[str, Any], Result]:
-    """The checks by id. The exit code is that of the worst one."""
+    """Run the doctor. Return the checks by id. The exit code must be that of the worst check."""
     done = run("doctor", "--json", *arguments, **options)
     assert done.stderr == ""
     report = json.loads(done.stdout)
@@ -75,7 +75,7 @@ def test_open_files() -> None:
     )
     assert check["change"] == "sudo prlimit --pid $$ --nofile=65536:65536"
     assert done.returncode >= 1
-    # Where the hard limit allows it, the shell does it itself.
+    # If the hard limit allows the change, the shell can make it.
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 65536:
         checks, _ = look(preexec_fn=limited(resource.RLIMIT_NOFILE, 256))
         assert checks["open_files"]["change"] == "ulimit -n 65536"
@@ -99,7 +99,7 @@ def test_file_size_and_address_space() -> None:
     checks, _ = look(preexec_fn=limited(resource.RLIMIT_FSIZE, 1 << 20))
     assert (checks["file_size"]["level"], checks["file_size"]["facts"]["soft"]) == ("warn", 1 << 20)
     assert checks["seals"]["level"] == "ok"
-    # Too little for the smallest memory file: nothing is killed, everything is said.
+    # With no room for the smallest memory file, the doctor must survive and report every problem.
     checks, done = look(preexec_fn=limited(resource.RLIMIT_FSIZE, 0))
     assert (
         checks["file_size"]["level"]
@@ -114,8 +114,8 @@ def test_file_size_and_address_space() -> None:
 
 
 def test_memory_cgroup() -> None:
-    """What is said is what an allocation would meet: a limit that is tighter than the machine's
-    memory.
+    """The doctor names the limit that an allocation would meet, if that is tighter than the
+    machine's memory.
     """
     checks, _ = look()
     available = checks["memory"]["facts"]["available_nbytes"]
@@ -170,7 +170,8 @@ def test_seals_and_kernel() -> None:
 def test_names_are_counted(directory: str, hold: Callable[..., Holder]) -> None:
     alive = [hold("file", 4096), hold("socket", 4096)]
     dead = [hold("file", 4096), hold("socket", 4096)]
-    # A live process of Tenon removes what a killed one leaves; one that is stopped does not.
+    # A live process of Tenon removes the names that a killed one leaves. A stopped process does
+    # not.
     for holder in alive:
         holder.stop()
     for holder in dead:
@@ -193,7 +194,7 @@ def test_directories_that_do_not_do(directory: str, tmp_path: Path) -> None:
     assert look(tmp_path / "file")[0]["directory"]["level"] == "fail"
     os.symlink(directory, tmp_path / "link")
     assert look(tmp_path / "link")[0]["directory"]["level"] == "fail"
-    # A relative path, and one with a slash at its end.
+    # The directory may be a relative path, or have a slash at its end.
     assert look(".", cwd=directory)[0]["directory"]["facts"]["path"] == directory
     assert look(directory + "/")[0]["directory"]["facts"]["path"] == directory
 
@@ -231,7 +232,7 @@ def test_small_full_and_read_only_shared_memory(private_shm: Callable[..., Priva
         "warn",
         0,
     )
-    # Full is not unable.
+    # A full directory still has the ability.
     assert (
         checks["named_files"]["facts"]["reserve"] is None and checks["named_files"]["level"] == "ok"
     )
@@ -242,7 +243,7 @@ def test_small_full_and_read_only_shared_memory(private_shm: Callable[..., Priva
 
 
 def test_other_settings(private_shm: Callable[..., PrivateShm], tmp_path: Path) -> None:
-    """The kernel's settings belong to everybody: files of our own are laid over theirs."""
+    """The kernel's settings belong to the machine, so this test lays its own files over them."""
     tmp_path.chmod(0o755)
     lines = []
     for name, value in {
@@ -269,7 +270,7 @@ def test_other_settings(private_shm: Callable[..., PrivateShm], tmp_path: Path) 
 
 
 def test_remove_ipc(private_shm: Callable[..., PrivateShm], tmp_path: Path) -> None:
-    """systemd's files as they would be, and a user who is not the system's."""
+    """systemd's files are imitated, and the user is not a system user."""
     if os.getuid() != 0:
         pytest.skip("needs root, to lay files over /etc and /run and to be somebody else")
     tmp_path.chmod(0o755)
@@ -343,13 +344,13 @@ def test_the_manager(tmp_path: Path) -> None:
         checks, _ = look(env=environment)
         assert checks["manager"]["facts"]["running"] is True
         assert path in checks["manager"]["value"]
-        # Its last client is gone, so it ends by itself.
+        # The manager's last client is gone, so the manager ends by itself.
         wait_until(lambda: os.listdir(folder) == [], "the manager does not end")
 
 
 def test_cuda(tmp_path: Path) -> None:
-    """What this machine has; and where tests/fake_cuda was built, a driver with a device and one
-    without.
+    """The doctor tells what this machine has. If the fake driver was built, the doctor also looks
+    at a driver with a device and at one without.
     """
     check = look()[0]["cuda"]
     assert check["level"] == ("ok" if check["facts"]["available"] else "note")

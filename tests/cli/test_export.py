@@ -1,4 +1,4 @@
-"""tenon export, which writes an archive again, and tenon inspect --ops."""
+"""tenon export, which writes an archive anew, and tenon inspect --ops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def debug_tables(path: Path) -> int:
 
 
 def with_code(out: Path, old: bytes, new: bytes) -> Path:
-    """The archive with other words in its code."""
+    """Copy the archive with other words in its code."""
     with zipfile.ZipFile(LITE) as archive, zipfile.ZipFile(out, "w") as changed:
         for name in archive.namelist():
             content = archive.read(name)
@@ -152,7 +152,7 @@ def test_debug_tables_are_written_when_told(tmp_path: Path) -> None:
         f"\n{report['debug_tables']} debug tables\n"
         in run("export", LITE, out, "--debug-tables").stdout
     )
-    # Some are about the old bytecode, and all are written or none.
+    # Some tables describe the old bytecode. Tables are written together or not at all.
     report = read_json("export", LITE, out, "--debug-tables", "--no-bytecode")
     assert report["debug_tables"] == debug_tables(out) == 0
     assert len(report["warnings"]) == 1 and report["warnings"][0].startswith(
@@ -183,7 +183,7 @@ def test_from_standard_input(tmp_path: Path) -> None:
 
 
 def failed(path: Path, *arguments: object) -> dict[str, Any]:
-    """The error of an export that leaves the old file as it was and no other file."""
+    """The error of an export, which must leave the old file unchanged and write no other file."""
     path.write_bytes(b"old")
     there = set(path.parent.iterdir())
     report = read_json("export", *arguments, rc=1)
@@ -251,7 +251,8 @@ def test_operators() -> None:
     for path in sorted(LITE.parent.glob("*.ptl")):
         done = run("inspect", "--ops", path)
         assert (done.returncode, done.stderr) == (0, "")
-        # Names alone: PyTorch wrote these archives' bytecode, and the list is made from the code.
+        # Only the names are compared, because PyTorch wrote these archives' bytecode, and the list
+        # is made from the code.
         assert done.stdout.splitlines() == read_json("inspect", path)["bytecode"]["operators"]
         assert read_json("inspect", "--ops", path) == {
             "path": str(path),

@@ -1,4 +1,4 @@
-"""tenon gc: only what is dead goes, and only when told."""
+"""tenon gc removes only dead names, and only on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conftest import NOBODY, Holder, PrivateShm, read_json, read_line, run, wait
 
 
 def leave_dead(hold: Callable[..., Holder], *kinds: str) -> list[str]:
-    """Names of killed processes, none of which could tidy up after another."""
+    """Make names of killed processes. All are stopped first, so none removes another's name."""
     holders = [hold(kind, 10_000) for kind in kinds]
     for holder in holders:
         holder.stop()
@@ -43,7 +43,7 @@ def test_no_directory(directory: str) -> None:
 def test_dry_run_and_removal(directory: str, hold: Callable[..., Holder]) -> None:
     alive = [hold("file", 10_000), hold("socket", 10_000)]
     for holder in alive:
-        holder.stop()  # else they would remove the dead themselves
+        holder.stop()  # or they would remove the dead names themselves
     dead = leave_dead(hold, "file", "file", "socket")
     before = sorted(os.listdir(directory))
 
@@ -72,7 +72,7 @@ def test_dry_run_and_removal(directory: str, hold: Callable[..., Holder]) -> Non
     assert "removed 3 names, 24 KiB; 2 held or in flight" in done.stdout
     names = [
         name for name in os.listdir(directory) if not name.startswith(".tenon-bell-")
-    ]  # a living lender's
+    ]  # a living lender's bell
     assert sorted(names) == sorted(os.path.basename(holder.name) for holder in alive)
     report = read_json("gc", directory, "--yes")
     assert (report["names"], report["kept"], report["dry_run"]) == ([], 2, False)
@@ -121,7 +121,7 @@ def test_what_is_not_ours_stays(directory: str, tmp_path: Any) -> None:
     ]:
         with open(f"{directory}/{leaf}", "wb") as file:
             file.write(content)
-    # A socket that nobody listens on, but without the mark of Tenon's.
+    # No process listens on this socket, but it lacks Tenon's mark.
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as bound:
         bound.bind(f"{directory}/tenon-socket")
     before = sorted(os.listdir(directory))
@@ -152,7 +152,7 @@ def test_what_cannot_be_removed(directory: str, hold: Callable[..., Holder]) -> 
         )
         done = run("gc", directory, "--yes", "--json", **somebody)
         assert done.returncode == 1 and '"not_removed": 2' in done.stdout
-        # Nothing was to be removed, so nothing went wrong.
+        # There was nothing to remove, so nothing could fail.
         assert run("gc", directory, **somebody).returncode == 0
     finally:
         os.chmod(directory, 0o1777)
@@ -168,7 +168,7 @@ def test_another_users_names_stay(directory: str, hold: Callable[..., Holder]) -
     report = read_json("gc", directory, "--yes", "--torch")
     assert (report["names"], report["unsure"]) == ([], 1)
     assert os.path.exists(theirs.name)
-    # For its own user it is dead.
+    # For the file's own user the name is dead.
     assert names_of(
         read_json("gc", directory, "--yes", user=NOBODY, group=NOBODY, extra_groups=[])
     ) == {theirs.name}
@@ -183,11 +183,11 @@ def ended_pid() -> int:
 def test_dead_files_of_pytorch_are_a_matter_of_wish_and_age(directory: str) -> None:
     old = f"{directory}/torch_{ended_pid()}_1_0"
     young = f"{directory}/torch_{ended_pid()}_1_1"
-    ours = f"{directory}/torch_{os.getpid()}_1_0"  # its maker lives
+    ours = f"{directory}/torch_{os.getpid()}_1_0"  # the process that made it lives
     for path in (old, young, ours):
         with open(path, "wb") as file:
             file.write(b"\1\0\0\0" + bytes(96))
-    os.utime(old, (1, 1))  # the time of the last change of its inode stays what it is
+    os.utime(old, (1, 1))  # this does not change the ctime, which is the file's age
     report = read_json("gc", directory, "--yes")
     assert (report["names"], report["torch_left"], report["kept"]) == ([], 0, 3)
     report = read_json("gc", directory, "--yes", "--min-age", "0")
@@ -239,8 +239,8 @@ def torch_python(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_holder_of_pytorch_survives(
     torch_python: str, private_shm: Callable[..., PrivateShm]
 ) -> None:
-    """PyTorch looks in /dev/shm only, and all of --torch there is dangerous for other tests: so in
-    a /dev/shm of our own.
+    """PyTorch looks only in /dev/shm, and --torch on the real one would endanger other tests. So
+    the test has a private /dev/shm.
     """
     space = private_shm()
     maker = Holder("file", "/dev/shm", 4096, prefix=tuple(space.enter))
@@ -256,7 +256,7 @@ def test_a_holder_of_pytorch_survives(
         peer.stdin.write(maker.name.encode() + b"\n")
         peer.stdin.flush()
         assert read_line(peer) == "opened"
-        # Tenon's own process is gone; PyTorch alone, which knows no lock, holds both.
+        # Tenon's own process is gone. Only PyTorch, which takes no locks, holds both names.
         maker.kill()
         everything = ("gc", "--yes", "--torch", "--min-age", "0")
         for _ in range(3):
@@ -271,13 +271,12 @@ def test_a_holder_of_pytorch_survives(
         for name in states.values():
             assert [holder["pid"] for holder in name["holders"]] == [peer.pid]
 
-        # PyTorch's manager would remove its file two seconds later; that is not what is to be shown
-        # here.
+        # PyTorch's manager would remove its file two seconds later, so the test stops the manager.
         stopped = stop_managers(space)
         peer.kill()
         peer.wait(60)
-        # On a busy machine the kernel was seen to count the files of an ended process as held for a
-        # moment longer.
+        # On a busy machine the kernel may count the files of an ended process as held for a moment
+        # longer.
         deadline = time.monotonic() + 10
         report = read_json("gc", "--min-age", "0", prefix=space.enter)
         while names_of(report) != {maker.name} and time.monotonic() < deadline:
@@ -300,7 +299,7 @@ def test_a_holder_of_pytorch_survives(
 
 
 def stop_managers(space: PrivateShm) -> list[int]:
-    """Of PyTorch, in this mount namespace."""
+    """Stop PyTorch's managers in this mount namespace, and return their pids."""
     ours = os.stat(f"/proc/{space.process.pid}/ns/mnt").st_ino
     stopped = []
     for entry in os.listdir("/proc"):

@@ -1,4 +1,4 @@
-"""tenon inspect: the golden descriptors, bad bytes, and names."""
+"""tenon inspect of the golden descriptors, of bad bytes, and of names."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_named_file(directory: str, hold: Callable[..., Holder]) -> None:
     assert fields["state"].startswith("live: ")
     assert fields["maker"].startswith(f"pid {maker.pid} in pid namespace ")
     assert fields["held by"].startswith(f"{maker.pid} ")
-    # By a relative path, too.
+    # The path may also be relative.
     assert read_json("inspect", os.path.basename(maker.name), cwd=directory)["name"] == maker.name
     maker.kill()
     assert read_json("inspect", maker.name)["state"] == "dead"

@@ -1,4 +1,4 @@
-"""tenon ls, with real holders."""
+"""tenon ls with real holders of names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_name(directory: str, *arguments: object, **options: Any) -> dict[str, dic
 
 
 def without_unasked(text: str) -> list[str]:
-    """The lines, without the one that says which processes of this machine could not be asked."""
+    """The lines, without the one that counts the processes that could not be asked."""
     return [line for line in text.splitlines() if "could not be asked" not in line]
 
 
@@ -63,7 +63,7 @@ def test_a_file_its_holders_and_its_end(directory: str, hold: Callable[..., Hold
     assert commands[maker.pid].endswith(f"file {directory} 100000")
     assert commands[borrower.pid].endswith(f"open {maker.name} 100000")
 
-    # The maker's end is not the name's.
+    # The name stays after its maker's end.
     maker.kill()
     name = by_name(directory)[maker.name]
     assert (name["state"], [holder["pid"] for holder in name["holders"]]) == (
@@ -121,7 +121,8 @@ def test_text_has_what_json_has(directory: str, hold: Callable[..., Holder]) -> 
     lines = without_unasked(run("ls", directory).stdout)
     titles = ["NAME", "KIND", "SIZE", "MEMORY", "AGE", "COUNT", "STATE", "MAKER", "HELD BY, OR WHY"]
     assert re.split(r"  +", lines[0].strip()) == titles
-    # Columns stand under their titles: those to the left begin there, those to the right end there.
+    # Columns stand under their titles. Some begin where the title begins, and right-aligned ones
+    # end where it ends.
     starts = {title: lines[0].index(title) for title in titles}
     for name in report["names"]:
         at = next(i for i, line in enumerate(lines) if line.startswith(name["name"] + " "))
@@ -188,7 +189,7 @@ def test_control_characters(directory: str, hold: Callable[..., Holder]) -> None
     leaf = "tenon-\x1b[31mred\r\nnew\tline\x9b\u202e\\"
     maker = hold("file", 4096, name=leaf, argv0="holder\x1b[2J\r")
     text = run("ls", directory).stdout
-    # One for the titles, one for the name, one for the total.
+    # The lines are the titles, the name, and the total.
     assert len(without_unasked(text)) == 3
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     assert r"tenon-\x1b[31mred\x0d\x0anew\x09line" in text
@@ -215,7 +216,7 @@ def test_another_user(directory: str, hold: Callable[..., Holder]) -> None:
     report = read_json("ls", directory)
     assert ([name["name"] for name in report["names"]], report["not_shown"]) == ([ours.name], 1)
     assert "1 name of other users not shown (--all)" in run("ls", directory).stdout
-    # Root sees all there is to see.
+    # Root sees everything.
     found = by_name(directory, "--all")
     assert found[theirs.name]["state"] == "live"
     assert [holder["pid"] for holder in found[theirs.name]["holders"]] == [theirs.pid]
@@ -231,7 +232,7 @@ def test_another_user(directory: str, hold: Callable[..., Holder]) -> None:
 
 
 def test_default_directory(hold: Callable[..., Holder]) -> None:
-    """Others' names are in /dev/shm too: only ours is looked for."""
+    """/dev/shm has names of other processes too, so the test looks only for its own."""
     leaf = f"tenon-cli-test-{os.getpid()}-{time.time_ns()}"
     maker = hold("file", 4096, name=leaf, where="/dev/shm")
     try:

@@ -1,6 +1,7 @@
 """tenon inspect, verify and export of packages of torch.package.
 
-`tests/module/package_peer.py write` made the packages in tests/golden/package, with two PyTorch.
+`tests/module/package_peer.py write` made the packages in tests/golden/package with two versions of
+PyTorch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def records(path: Path) -> dict[str, bytes]:
 
 
 def damaged(path: Path, record: str, out: Path) -> Path:
-    """The package with one byte of a record changed."""
+    """Copy the package with one byte of a record changed."""
     found = next(each for each in read_json("inspect", path)["records"] if each["name"] == record)
     data = bytearray(path.read_bytes())
     data[found["offset"] + found["nbytes_in_file"] // 2] ^= 0x40
@@ -67,7 +68,7 @@ def test_a_package_is_shown(path: Path) -> None:
         (2, 3, 40),
         (2, 2, 32),
     ]
-    # Two modules share a weight of 24 bytes. One record more belongs to a pickle of Python.
+    # Two modules share a weight of 24 bytes. One more record belongs to a Python pickle.
     assert (report["storages"], report["storage_nbytes"], report["shared_storages"]) == (
         7,
         40 + 40 - 24 + 32,
@@ -140,7 +141,7 @@ def test_operators() -> None:
         run("inspect", "--ops", "--methods", "forward", "--module", "2", NEWEST).stdout.splitlines()
         == own[2]
     )
-    # Methods belong to one module.
+    # --methods needs a single module.
     done = run("inspect", "--ops", "--methods", "forward", NEWEST)
     assert (
         done.returncode == 1
@@ -207,7 +208,7 @@ DAMAGE = {
     ".data/ts_code/1/data.pkl": ["models/twin.pkl"],
     ".data/ts_code/2/constants.pkl": ["2"],
     ".data/ts_code/code/__torch__.py": ["models/net.pkl", "models/twin.pkl", "2"],
-    # No module needs these.
+    # No module needs these records.
     ".data/7.storage": [],
     "models/note.txt": [],
 }
@@ -234,8 +235,8 @@ def test_damage_is_told_of_the_modules_that_have_it(tmp_path: Path, record: str)
     assert len(lines) == len(starts) and all(
         line.startswith(start) for line, start in zip(lines, starts, strict=True)
     ), lines
-    # A module without damage can still be taken out. The whole package is not written again under
-    # new checksums.
+    # An undamaged module can still be taken out. The whole package is not written again, because
+    # that would give the damage a valid checksum.
     for name in names:
         out = tmp_path / "out.pt"
         assert run("export", bad, "--module", name, out).returncode == (0 if name in good else 1)
@@ -272,7 +273,7 @@ CHANGES = {
         b"3 things",
         '.data/extern_modules: "3 things" is no name of a Python module',
     ),
-    # PyTorch loads none of these packages, either.
+    # PyTorch loads none of these packages either.
     "extern that contains a record": (
         "extern_modules",
         b"collections",
@@ -321,7 +322,7 @@ def test_archives_become_a_package(tmp_path: Path) -> None:
     assert report["records"] == len(inside) and names.keys() <= inside.keys()
     found = read_json("inspect", out)
     assert (found["kind"], found["name"], found["error"]) == ("package", "out", None)
-    # One file is read once, so it gives one module, which has the name of its first resource here.
+    # Each input file is read once and gives one module, under the name of its first resource here.
     assert [each["name"] for each in found["modules"]] == ["models/net.pkl", "models/flat.pkl"]
     assert run("verify", out).returncode == 0
     for name, path in (("models/net.pkl", NET), ("models/flat.pkl", flat)):
@@ -348,7 +349,8 @@ def test_archives_become_a_package(tmp_path: Path) -> None:
 def test_a_package_gets_a_module_more(tmp_path: Path) -> None:
     out = Path(shutil.copy(NEWEST, tmp_path / "out.pt"))
     before = records(out)
-    # The file that is replaced is read, too. A module takes the place of the one with its name.
+    # The file that is replaced is also an input. A module takes the place of the one with the same
+    # name.
     report = exported(out, f"models/net.pkl={NET}", LITE, out)
     assert [each["name"] for each in report["modules"]] == [
         "models/net.pkl",

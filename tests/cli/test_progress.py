@@ -1,6 +1,6 @@
-"""The bar that tenon export shows while it writes a long file, and what an interrupt leaves behind.
+"""The progress bar of tenon export for a long file, and the files that an interrupt leaves.
 
-With slow_disk.c time passes only when something is written.
+slow_disk.c makes time pass only when something is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ERASE = "\r\x1b[K"
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive that takes more than 10 writes."""
+    """An archive whose export takes more than 10 writes."""
     path = tmp_path_factory.mktemp("large") / "large.pt"
     with zipfile.ZipFile(GOLDEN) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
@@ -59,7 +59,7 @@ class Export:
         os.close(theirs)
 
     def finish(self) -> tuple[int, str, str]:
-        """The exit code, the standard output, and what the terminal got."""
+        """Return the exit code, the standard output, and the text on the terminal."""
         shown = b""
         while True:
             try:
@@ -80,17 +80,17 @@ def test_a_long_write_shows_how_far_it_is(large: Path, tmp_path: Path) -> None:
     code, said, shown = Export(large, out).finish()
     assert code == 0 and f"{out}: written: " in said
     first, *bars, rest = shown.split(ERASE)
-    # The line that the bar was on is empty at the end.
+    # The line of the bar is empty at the end.
     assert (first, rest) == ("", "")
     assert all(bar.startswith("[") and len(bar) < 80 and " of about 2.5 MiB" in bar for bar in bars)
-    # Every write takes 200 ms, and a bar is drawn at most every 100 ms, from 500 ms on.
+    # Every write takes 200 ms. A bar is drawn at most every 100 ms, and not before 500 ms.
     found = percents(bars)
     assert found == sorted(found) and len(found) >= 5 and found[0] <= 40 and found[-1] >= 90
     assert all(
         round(bar.count("#") * 5, -1) in range(percent - 10, percent + 11)
         for bar, percent in zip(bars, found, strict=True)
     )
-    # Other forms of a small module are one write, or a few.
+    # The other forms of a small module take one write or a few.
     forms: list[list[object]] = [["--flatbuffer", GOLDEN, out], ["--package", GOLDEN, out]]
     for arguments in forms:
         code, _, shown = Export(*arguments, environment={"TENON_SLOW_DISK_MS": "600"}).finish()
@@ -137,7 +137,7 @@ def test_no_bar_without_a_terminal(large: Path, tmp_path: Path) -> None:
 def test_an_interrupt_leaves_no_file_behind(
     large: Path, tmp_path: Path, sent: signal.Signals, named: bool
 ) -> None:
-    """Not every file system has files without a name."""
+    """A file without a name is not possible on every file system, so both ways are tested."""
     out = tmp_path / "out.pt"
     out.write_bytes(b"old")
     export = Export(

@@ -29,7 +29,7 @@ NAMES = ["weight", "tied", "columns", "shift"]
 
 
 def damaged(path: Path, offset: int, out: Path) -> Path:
-    """A copy of the file with one byte changed."""
+    """Copy the file with one byte changed."""
     data = bytearray(path.read_bytes())
     data[offset] ^= 0x40
     out.write_bytes(data)
@@ -41,8 +41,8 @@ def offset_of(records: list[dict[str, Any]], name: str) -> int:
 
 
 def rewritten(path: Path, out: Path, **changed: bytes | None) -> Path:
-    """The archive with other contents of some records, whose slashes are two underscores; None:
-    without the record.
+    """Copy the archive with other contents of some records. In a keyword two underscores stand for
+    a slash. None leaves the record out.
     """
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
         for info in old.infolist():
@@ -157,7 +157,7 @@ def test_damaged_weights_are_named_and_the_others_are_good(tmp_path: Path, path:
         ("columns", True),
         ("shift", True),
     ]
-    # No second error tells of the archive in which the damaged record is.
+    # The archive that contains the damaged record gives no second error.
     assert said["records"] == []
     done = run("verify", broken)
     assert (done.returncode, done.stdout) == (1, f"{broken}: good: 2 weights of 4\n")

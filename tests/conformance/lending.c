@@ -1,15 +1,15 @@
-/* What every way to lend must do, written once and run over each way, each mode and each access,
-   between two processes that have nothing in common but a socket. A behaviour is a pair of
-   functions, one for each side; a way is a pair of functions that carry a message. */
+/* The behaviours of every way to lend, written once and run over each way, mode and access, between
+   two processes that share only a socket. A behaviour is a pair of functions, one for each side. A
+   way is a pair of functions that carry a message. */
 #include "capi/check.h"
 
 /* ---- the ways -------------------------------------------------------------------------------- */
 
 struct side {
-  int control;                  /* checks only: one process waits for the other */
-  int data;                     /* what the way sends on, where it needs a socket */
-  tenon_connection* connection; /* of the ways that have one */
-  tenon_descriptor* held;       /* a lender must hold a bytes-only descriptor until it was opened */
+  int control;                  /* for the checks alone: one process waits for the other */
+  int data;                     /* the socket on which the way sends, if it needs one */
+  tenon_connection* connection; /* only of the ways that have one */
+  tenon_descriptor* held;       /* bytes-only: a lender must hold it until it is opened */
 };
 
 struct way {
@@ -18,12 +18,13 @@ struct way {
   int names_and_bytes; /* carries names, user bytes and shapes; else only storages */
   int with_connection;
   void (*send)(struct side* side, const tenon_message* message);
-  /* Opens with these options; the status is the call's that opens. */
+  /* Opens with these options. Returns the status of the call that opens. */
   tenon_status (*recv)(struct side* side, const tenon_open_options* options, tenon_message** out,
                        tenon_error** err);
 };
 
-/* A handle for each tensor's storage, fds by SCM_RIGHTS; the borrower makes tensors of bytes. */
+/* The way by handle: one for each tensor's storage, with its fd by SCM_RIGHTS. The borrower makes
+ * tensors of bytes. */
 static void handle_send(struct side* side, const tenon_message* message) {
   uint32_t n = (uint32_t)tenon_message_count(message), i;
   check_send(side->data, &n, sizeof(n), NULL, 0);
@@ -55,8 +56,8 @@ static tenon_status handle_recv(struct side* side, const tenon_open_options* opt
     OK(tenon_message_new(&message, ERR));
     for (i = 0; i < n; i++) {
       tenon_tensor* tensor = check_bytes_tensor(storages[i]);
-      /* A message of what was opened, so that all ways give the same. Private and read-only
-       * storages cannot be lent on: those go by the list. */
+      /* The opened storages become a message, so that all ways give the same. A storage that cannot
+       * be lent on, such as a private one, gives no message. */
       if (tenon_message_add(message, &tensor, NULL, 1, NULL, NULL) != TENON_OK) {
         tenon_message_release(message);
         message = NULL;
@@ -185,8 +186,8 @@ static tenon_storage* storage_at(const tenon_message* message, size_t i) {
 
 /* ---- the behaviours -------------------------------------------------------------------------- */
 
-/* The bytes arrive, are those of the lender, in place, with the right mode and access, and the
- * lender's later writes are seen. */
+/* The lender's bytes arrive in place, with the right mode and access. The borrower sees the
+ * lender's later writes. */
 static void in_place_lender(struct side* side) {
   tenon_storage* storages[3];
   size_t i;
@@ -247,8 +248,8 @@ static void in_place_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* What was lent outlives its lender's references, and the lender's next storages do not come to lie
- * over it. */
+/* Lent storages outlive the lender's references, and the lender's next storages must not reuse
+ * their blocks. */
 static void outlives_lender(struct side* side) {
   tenon_storage *storages[4], *later[64];
   size_t i;
@@ -274,8 +275,8 @@ static void outlives_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* Tensors of one message that share a storage share it on arrival; what arrives again is what is
- * held already. */
+/* Tensors of one message that share a storage share it on arrival. A storage that arrives again is
+ * the one that the borrower already holds. */
 static void identity_lender(struct side* side) {
   tenon_storage* storages[3];
   storages[0] = check_storage(setting.mode, setting.storage_flags, 2000, 1);
@@ -307,7 +308,7 @@ static void identity_borrower(struct side* side) {
   tenon_message_release(first);
   tenon_message_release(second);
   check_signal(side->control);
-  borrow(side, NULL, &third); /* all was let go: the same bytes, and another storage */
+  borrow(side, NULL, &third); /* nothing was held in between: the same bytes in another storage */
   CHECK(tenon_storage_id(storage_at(third, 0)) != id);
   CHECK(check_filled(tenon_storage_data(storage_at(third, 0)), 2000, 1) &&
         check_filled(tenon_storage_data(storage_at(third, 2)), 2000, 2));
@@ -315,7 +316,7 @@ static void identity_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* Empty storages go the same way as others. */
+/* Empty storages are lent in the same way as others. */
 static void empty_lender(struct side* side) {
   tenon_storage* storages[2];
   storages[0] = check_storage(setting.mode, setting.storage_flags, 0, 0);
@@ -343,7 +344,7 @@ static void empty_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* Opened for more than was lent: refused, and the next try without that works. */
+/* The borrower asks for more access than was lent, and is refused. Only SHARED memory allows it. */
 static void refused_lender(struct side* side) {
   tenon_storage* storage = check_storage(setting.mode, setting.storage_flags, 100, 1);
   lend_storages(side, &storage, 1);
@@ -368,8 +369,8 @@ static void refused_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* Private opens, which the handle's way cannot put into a message: it has its own test in
- * tests/capi/by_fd.c. */
+/* Private openings. The way by handle cannot put them into a message, so tests/capi/by_fd.c tests
+ * it. */
 static void private_lender(struct side* side) {
   tenon_storage* storages[2];
   if (!setting.way->names_and_bytes) return;
@@ -393,7 +394,7 @@ static void private_borrower_with(struct side* side, uint32_t flags) {
   if (!setting.way->names_and_bytes) return;
   borrow(side, &options, &message);
   storage = storage_at(message, 0);
-  CHECK(storage == storage_at(message, 1)); /* new, but one for both */
+  CHECK(storage == storage_at(message, 1)); /* a new storage, shared by both tensors */
   CHECK(tenon_storage_is_shared(storage) == 0 && tenon_storage_is_read_only(storage) == 0);
   CHECK(check_filled(tenon_storage_data(storage), 9000, 1));
   OK(tenon_storage_data_mut(storage, &data, ERR));
@@ -401,7 +402,7 @@ static void private_borrower_with(struct side* side, uint32_t flags) {
   check_signal(side->control);
   check_await(side->control);
   if (flags == TENON_OPEN_PRIVATE_COPY)
-    CHECK(check_filled(data, 8000, 1)); /* a snapshot, whatever the lender does */
+    CHECK(check_filled(data, 8000, 1)); /* a copy, which the lender's writes do not change */
   tenon_message_release(message);
   check_signal(side->control);
 }
@@ -411,7 +412,7 @@ static void copy_borrower(struct side* side) {
 }
 static void cow_borrower(struct side* side) { private_borrower_with(side, TENON_OPEN_PRIVATE_COW); }
 
-/* Shapes, strides, offsets, dtypes, flags, names and user bytes arrive as they were. */
+/* Shapes, strides, offsets, dtypes, flags, names and user bytes arrive unchanged. */
 static const struct {
   tenon_dtype dtype;
   int32_t ndim;
@@ -499,7 +500,7 @@ static void shapes_borrower(struct side* side) {
   check_signal(side->control);
 }
 
-/* The lender dies: what was opened stays whole. */
+/* The lender dies. The opened memory stays whole. */
 static void death_lender(struct side* side) {
   tenon_storage* storages[2];
   storages[0] = check_storage(setting.mode, setting.storage_flags, 70000, 1);
@@ -514,7 +515,7 @@ static void death_borrower(struct side* side) {
   char byte;
   borrow(side, NULL, &message);
   check_signal(side->control);
-  CHECK(read(side->control, &byte, 1) == 0); /* the kernel closed its end: it is gone */
+  CHECK(read(side->control, &byte, 1) == 0); /* the kernel closed the lender's end, so it is gone */
   CHECK(check_filled(tenon_storage_data(storage_at(message, 0)), 70000, 1) &&
         check_filled(tenon_storage_data(storage_at(message, 1)), 100, 2));
   tenon_message_release(message);
@@ -535,7 +536,7 @@ static const struct behaviour {
                    {"carries shapes and names", shapes_lender, shapes_borrower, 0},
                    {"outlives the lender", death_lender, death_borrower, 1}};
 
-/* One side in a process of its own, which counts what it holds before and after. */
+/* One side runs in a process of its own, which counts what it holds before and after. */
 static pid_t start_side(void (*role)(struct side*), int control, int data, int other_control,
                         int other_data) {
   pid_t child;

@@ -1,7 +1,8 @@
-"""libtenon.so by ctypes, from nothing but the header's text: structs by hand, no wrapper. usage:
-lend_ctypes.py [FD]
+"""Uses libtenon.so by ctypes, with structs written by hand from the header's text and no wrapper.
 
-With FD, one end of a socket, it is the borrower that this same program starts.
+usage: lend_ctypes.py [FD]
+
+With FD, one end of a socket, this program is the borrower that it starts itself.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def declare(name: str, result: Any, *arguments: Any) -> None:
     function.restype, function.argtypes = result, arguments
 
 
-# Those that can fail give a status, and take the error last.
+# Functions that can fail return a status, and take the error as their last parameter.
 for each, *parameters in (
     ("storage_new", POINTER(StorageOptions), c_uint64, OUT),
     ("storage_wrap", c_void_p, c_uint64, RELEASE, c_void_p, POINTER(StorageOptions), OUT),
@@ -240,12 +241,14 @@ def callback() -> None:
 
 
 def open_fds() -> int:
-    """But those of the library's thread, which a process that lends has for as long as it lives."""
+    """Count this process's fds, without those of the library's thread, which stay while a lender
+    lives.
+    """
     count = 0
     for fd in os.listdir("/proc/self/fd"):
         try:
             count += not os.readlink(f"/proc/self/fd/{fd}").startswith("anon_inode:")
-        except FileNotFoundError:  # of listdir itself
+        except FileNotFoundError:  # the fd of listdir itself
             count += 1
     return count
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: node.sh. Installs the FFI package that node/package-lock.json names into the build folder,
 #        once, and runs lend.mjs with it.
-# Without node or npm: exit code 77. With them, a package that cannot be had is a failure.
+# Exit status 77 means that node or npm is missing. If both exist, a package that cannot be fetched
+# is a failure.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -16,8 +17,8 @@ if ! cmp -s "$here/node/package-lock.json" "$place/installed.json"; then
   rm -rf "$place"
   mkdir -p "$place"
   cp "$here/node/package.json" "$here/node/package-lock.json" "$place"
-  # What it would run is not needed: the package brings its library built. Three times, if need be,
-  # for it comes over a network.
+  # The package has its library built, so its scripts need not run. The network may fail, so there
+  # are three tries.
   for try in 1 2 3; do
     if (cd "$place" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then
       break

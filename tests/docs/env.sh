@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # usage: env.sh LANGUAGE...
 #
-# Prints the environment that the installation of python, c, rust or go leaves behind, as `env -0`
-# does. snippets_test.py runs the commands of a page in it. It exits with 77, and says why, where a
-# toolchain is missing.
+# Prints the environment that a reader has after the installation of python, c, rust or go, as `env
+# -0` does. snippets_test.py runs the commands of a page in this environment. Exit status 77, with a
+# reason, means that a toolchain is missing.
 set -euo pipefail
 : "${TENON_SOURCE_DIR:?}" "${TENON_BUILD_DIR:?}"
-# What the steps below print is for people.
+# fd 3 keeps the standard output for the environment. All other output is for people and goes to
+# standard error.
 exec 3>&1 1>&2
 
 skip() {
@@ -16,7 +17,7 @@ skip() {
 
 need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
 
-# The first Python that has Tenon. Those with PyTorch come first.
+# Puts the first Python that has Tenon and numpy on the PATH. The Pythons with PyTorch come first.
 with_python() {
   local each has='import sys, importlib.util as u
 sys.exit(not (u.find_spec("tenon") and u.find_spec("numpy")))'
@@ -30,7 +31,7 @@ sys.exit(not (u.find_spec("tenon") and u.find_spec("numpy")))'
   skip "no Python here has the packages tenon and numpy"
 }
 
-# An installed Tenon, and the compilers of this build as cc and c++.
+# Installs Tenon, and gives the compilers of this build the names cc and c++.
 with_c() {
   need pkg-config
   local folder="$TENON_BUILD_DIR/docs" libdir
@@ -49,7 +50,7 @@ with_c() {
   if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 }
 
-# cargo finds the crates that the tests of the wrapper compiled.
+# Lets cargo find the crates that the tests of the wrapper compiled.
 with_rust() {
   need cargo
   # shellcheck source=tests/rust/env.sh

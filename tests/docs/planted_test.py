@@ -102,7 +102,7 @@ class Planted(unittest.TestCase):
         named = GOOD.replace("hello.sh -->", "hello.sh as src/a.sh -->")
         self.passes(named.replace("sh hello.sh", "sh src/a.sh"))
         self.fails("No such file", named)
-        # The reader takes the whole file of a part.
+        # The reader gets the whole file even if the block shows only a part of it.
         part = GOOD.replace("file:", "part of:").replace('echo "hello $1"', "# nothing")
         self.passes(part)
 

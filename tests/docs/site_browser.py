@@ -1,7 +1,7 @@
-"""A headless Chromium that a test talks to by the DevTools protocol.
+"""A headless Chromium that site_test.py controls by the DevTools protocol.
 
 The browser reads commands from fd 3 and writes answers to fd 4 (--remote-debugging-pipe). Each
-message is JSON and ends in a zero byte, so this needs no package and no port.
+message is JSON and ends in a zero byte, so no package and no port is needed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Browser:
             self.events.append(answer)
 
     def wait_for(self, what: Callable[[dict[str, Any]], bool]) -> None:
-        """Reads events until one is what the caller waits for, and keeps them all."""
+        """Read events until `what` is true for one of them. All events are kept."""
         end = time.monotonic() + LIMIT
         at = 0
         while True:
@@ -85,7 +85,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def look_like(self, scheme: str, width: int, height: int) -> None:
-        """The system that the page sees: its colour scheme, and the size of the window."""
+        """Set the system that the page sees: its colour scheme, and the size of the window."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=features)
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -99,7 +99,7 @@ class Browser:
         self.wait_for(lambda event: event.get("method") == "Page.loadEventFired")
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression in the page. A promise is waited for."""
+        """Return the value of an expression in the page. If the value is a promise, wait for it."""
         options = {"returnByValue": True, "awaitPromise": True}
         answer = self.call("Runtime.evaluate", expression=expression, **options)
         if "exceptionDetails" in answer:
@@ -107,7 +107,7 @@ class Browser:
         return answer["result"].get("value")
 
     def complaints(self) -> list[str]:
-        """Failed requests, errors of scripts and what the console said since go()."""
+        """Failed requests, script errors and messages of the console since go()."""
         found: list[str] = []
         urls: dict[str, str] = {}
         for event in self.events:

@@ -43,7 +43,7 @@ class Checker(unittest.TestCase):
                 ),
                 "build/site/a.html": '<p id="x"></p><a href="reference/c/c.html?q=1#f">c</a>',
                 "build/site/p.svg": "<svg/>",
-                # What Doxygen wrote is not searched for links.
+                # Pages that Doxygen wrote are not searched for links.
                 "build/site/reference/c/c.html": '<a name="f"></a><a href="none.html"></a>',
             },
         )
@@ -163,14 +163,14 @@ class Pages(unittest.TestCase):
         rust = "../reference/rust/tenon/index.html?search=Error%3A%3Akind"
         wanted = f"[c](../files/examples/c/x.c.md)\n[r](../files/tests/t/index.md)\n[k]({rust})\n"
         self.assertEqual(self.rewritten("guides/g.md", GUIDE), wanted)
-        # The fence is longer than the one in the file.
+        # The fence is longer than the one in the file, which therefore does not end the block.
         self.assertIn("````c\n/* ``` */\n````\n", self.site.pages["files/examples/c/x.c.md"])
 
     def test_folders_list_their_files(self) -> None:
-        # All files of examples/ have pages.
+        # All files of examples/ get pages.
         wanted = "- [`.style`](dot-style.md)\n- [`c/`](c/index.md)\n- [`y.py`](y.py.md)\n"
         self.assertIn(wanted, self.rewritten("files/examples/index.md"))
-        # The README of a folder comes first, and what has a page is a link.
+        # A folder's README comes first. Files with a page are links.
         wanted = "[x](case.json.md)\n\n## Files in this folder\n\n"
         wanted += "- `README.md`\n- [`case.json`](case.json.md)\n- `other.json`\n"
         self.assertEqual(self.rewritten("files/tests/t/index.md"), wanted)

@@ -23,7 +23,7 @@ SOURCE = Path(os.environ.get("TENON_SOURCE_DIR", Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("TENON_BUILD_DIR", SOURCE / "build" / "dev"))
 SITE = SOURCE / "build" / "site"
 
-# One thing that each reference must have: an id or a text of a page.
+# One id or text that each reference must have.
 REFERENCES = {
     "reference/c/connection_8h.html": "tenon_send",
     "reference/c/tenon_8h.html": "Ownership",
@@ -64,7 +64,7 @@ window.contrast = element => {
 }
 """
 
-# The words that are hardest to read: [contrast, the element, its text].
+# The text with the least contrast: [contrast, the element, its text].
 FAINTEST = """(() => {
   const found = []
   const walk = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT)
@@ -77,7 +77,7 @@ FAINTEST = """(() => {
   return found.sort((a, b) => a[0] - b[0]).slice(0, 3)
 })()"""
 
-# The text of all blocks of code that are seen.
+# The text of all visible blocks of code.
 BLOCKS = "[...document.querySelectorAll('article pre')].filter(seen).map(e => e.innerText).join()"
 IMAGES = "[...document.querySelectorAll('article img')].filter(seen)"
 LINKS = "[...document.querySelectorAll('.md-nav a[href]')].map(a => a.href.split('#')[0])"
@@ -114,7 +114,7 @@ def check_look(page: site_browser.Browser, scheme: str) -> None:
     assert right, f"{scheme}: the background has {ground}"
     for contrast, element, text in page.ask(FAINTEST):
         assert contrast >= 4.5, f"{scheme}: {element} {text!r} has a contrast of {contrast:.2f}"
-    # One picture of a light and a dark one is shown, and it is the right one.
+    # Of a light and a dark picture the page shows one, and it must be the right one.
     pictures = page.ask(IMAGES + ".map(i => [i.src, i.naturalWidth])")
     assert pictures, "the first page shows no picture"
     for source, width in pictures:
@@ -143,12 +143,12 @@ def check_width(page: site_browser.Browser, width: int) -> None:
 
 
 def check_switch(page: site_browser.Browser, base: str) -> None:
-    """The reader's switch beats the system, and the pictures follow it."""
+    """The reader's switch overrides the system, and the pictures follow the switch."""
     page.look_like("light", 1280, 900)
     page.go(base + "index.html")
     page.ask(HELPERS)
     page.ask("document.querySelectorAll('input[name=__palette]')[2].click()")
-    # Colours change in a transition.
+    # The colours change in a transition, which must end first.
     page.ask("new Promise(done => setTimeout(done, 600))")
     check_look(page, "dark")
     page.ask("localStorage.clear()")
@@ -175,9 +175,10 @@ def check_search(page: site_browser.Browser, base: str) -> None:
 
 
 def check_other_pages(page: site_browser.Browser, base: str) -> None:
-    """Every page of the navigation, in the window of a phone. Scripts are off, because each page
-    would build the index of the search. Doxygen's and rustdoc's pages are left out: how they look
-    is not in our hands."""
+    """Looks at every page of the navigation in a phone's window. Scripts are off, because each page
+    would build the index of the search. Doxygen's and rustdoc's pages are left out, because those
+    tools decide how the pages look.
+    """
     page.look_like("light", 390, 844)
     page.go(base + "index.html")
     links = dict.fromkeys(page.ask(LINKS))
@@ -212,7 +213,7 @@ def main() -> int:
             for width in (1280, 390):
                 check_first_page(page, base, scheme, width)
         check_switch(page, base)
-        # With a server, and from files.
+        # The search must work from a server and from files.
         for each in (base, SITE.as_uri() + "/"):
             check_search(page, each)
         check_other_pages(page, base)

@@ -38,9 +38,9 @@ SOURCE = re.compile(r"(?P<kind>file|part of): (?P<path>\S+)(?: as (?P<name>\S+))
 RUN = re.compile(r"run(?: if: (?P<condition>.+)|: exit (?P<status>\d+))?")
 ELSEWHERE = re.compile(r"not run here: (\S+) runs it")
 VARIES = re.compile(r"varies: (.+)")
-# Languages of blocks that must name a file in a quickstart.
+# Languages whose blocks must name a file in a quickstart.
 CODE = ("c", "cpp", "python", "rust", "go", "cmake", "toml")
-# The script of a page prints MARK around its own words. No program prints this character.
+# The script of a page prints MARK around its own words. MARK is a character that no program prints.
 MARK = "\x1e"
 
 
@@ -71,7 +71,7 @@ class Command:
 
 @dataclass
 class File:
-    """A file that the reader has from here on."""
+    """A file that the reader has from this block on."""
 
     name: str
     text: str
@@ -106,7 +106,9 @@ def blocks_of(path: Path) -> list[Block]:
 
 
 def commands_of(block: Block, run: re.Match[str]) -> list[Command]:
-    """The commands begin with `$ `, and with `> ` a command goes on in the next line."""
+    """Split a console block into commands. A command begins with `$ `, and continues in lines with
+    `> `.
+    """
     commands: list[Command] = []
     varies = [found[1] for note in block.notes if (found := VARIES.fullmatch(note))]
     for line in block.lines:
@@ -124,7 +126,9 @@ def commands_of(block: Block, run: re.Match[str]) -> list[Command]:
 
 
 def file_of(block: Block, source: re.Match[str], root: Path) -> File | str:
-    """The file that a block announces, or a problem. lint_pages.py compares file and block."""
+    """Return the file that a block announces, or a problem. lint_pages.py compares the file with
+    the block.
+    """
     path = root / source["path"]
     if not path.is_file():
         return f"{block.where}: {source['path']} does not exist"
@@ -166,7 +170,7 @@ def registered_tests() -> set[str]:
 
 
 def prepared(languages: list[str]) -> dict[str, str]:
-    """The environment that a reader has after the installation."""
+    """Return the environment that a reader has after the installation."""
     environment = dict(os.environ)
     if languages:
         command = ["bash", str(HERE / "env.sh"), *languages]
@@ -180,7 +184,7 @@ def prepared(languages: list[str]) -> dict[str, str]:
 
 
 def new_scratch(page: Page, root: Path) -> Path:
-    """An empty folder, the same in each run, because cargo knows a package by its folder."""
+    """Return an empty folder, the same in each run, because cargo knows a package by its folder."""
     build = os.environ.get("TENON_BUILD_DIR")
     if build is None:
         return Path(tempfile.mkdtemp(prefix="tenon-docs-"))
@@ -192,7 +196,9 @@ def new_scratch(page: Page, root: Path) -> Path:
 
 
 def script_of(page: Page) -> str:
-    """What bash runs. It ends with the first command that does not end as the page says."""
+    """Return the script that bash runs. It ends at the first command whose exit status differs from
+    the page.
+    """
     lines: list[str] = []
     for number, step in enumerate(page.steps):
         if isinstance(step, File):
@@ -214,7 +220,9 @@ def script_of(page: Page) -> str:
 
 
 def run_in_terminal(script: Path, folder: Path, env: dict[str, str], timeout: float) -> str:
-    """Programs print to a terminal as a reader's do: each line at once, and in order."""
+    """Run the script in a terminal, so that programs print each line at once and in order, as for a
+    reader.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         ["bash", "--noprofile", "--norc", script],
@@ -228,7 +236,7 @@ def run_in_terminal(script: Path, folder: Path, env: dict[str, str], timeout: fl
     os.close(theirs)
     printed = b""
     deadline = time.monotonic() + timeout
-    with contextlib.suppress(OSError):  # EIO: nobody has the other end any more
+    with contextlib.suppress(OSError):  # EIO: no process has the other end open any more
         while time.monotonic() < deadline:
             if select.select([ours], [], [], 0.1)[0]:
                 printed += os.read(ours, 1 << 16)
@@ -248,7 +256,9 @@ def with_rule(text: str, varies: list[str]) -> str:
 
 
 def is_as_shown(shown: list[str], printed: str) -> bool:
-    """A line `...` stands for any lines, and `...` inside a line for any text."""
+    """Whether the output fits the page. A line `...` stands for any lines, and `...` inside a line
+    for any text.
+    """
     pattern = ""
     for line in shown:
         if line.strip() == "...":
@@ -264,7 +274,7 @@ def cleaned(text: str) -> str:
 
 
 def compare(step: Command, printed: str, status: int) -> str | None:
-    """What is wrong with a command, or None."""
+    """Return what is wrong with a command, or None."""
     where = f"{step.where}: $ {step.text}"
     if status != step.status:
         return f"{where}\nends with {status}, not with {step.status}, and prints:\n{printed}"
@@ -301,7 +311,7 @@ def run_page(page: Page, root: Path, languages: list[str], timeout: float) -> li
     scratch = new_scratch(page, root)
     env = prepared(languages)
     if "rust" in languages:
-        # The crates of the wrapper's tests, so that nothing is fetched or compiled again.
+        # With the lock file of the wrapper's tests, nothing is fetched or compiled again.
         shutil.copy(root / "wrappers/rust/Cargo.lock", scratch)
         (scratch / "target").symlink_to(env["CARGO_TARGET_DIR"])
     script = scratch.with_name(scratch.name + ".sh")

@@ -54,7 +54,7 @@ def check_lend(command: list[str], files: list[Path], world: str) -> None:
         env=environment(True, world),
     ).stdout
     print(output, end="")
-    # Go has no commas between the numbers of a slice.
+    # Go prints no commas between the numbers of a slice.
     lines = [re.sub(r"(\d) (\d)", r"\1, \2", line) for line in output.splitlines()]
     wanted = [
         line for file, scale in zip(files, (1, 0.5), strict=True) for line in expected(file, scale)

@@ -26,7 +26,7 @@ DRIVER = Path(os.environ["TENON_BUILD_DIR"]) / "tests" / "fake_cuda" / "driver-1
 
 def environment(example: Path, world: str) -> dict[str, str]:
     new = {name: text for name, text in os.environ.items() if not name.startswith("FAKE_CUDA_")}
-    new.pop("PYTHONUNBUFFERED", None)  # it splits a line into writes, which processes interleave
+    new.pop("PYTHONUNBUFFERED", None)  # unbuffered lines of several processes would mix
     if example.name.startswith("cuda_"):
         new["LD_LIBRARY_PATH"] = f"{DRIVER}:{new.get('LD_LIBRARY_PATH', '')}".rstrip(":")
         new["FAKE_CUDA_WORLD"] = world

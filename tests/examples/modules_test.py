@@ -109,7 +109,9 @@ def printed(pattern: str, output: str) -> re.Match[str]:
 
 
 def is_as_in_c(name: str, command: list[str], written: Path, *given: Path) -> bool:
-    """Whether this is another language's example, which must write what the one in C writes."""
+    """Whether the example is in another language than C. Then it must write the same bytes as the
+    one in C.
+    """
     program = Path(os.environ["TENON_BUILD_DIR"]) / "examples" / "c" / name
     if command == [str(program)] or not program.exists():
         return False

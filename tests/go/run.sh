@@ -30,10 +30,10 @@ vet() {
 }
 
 # A build with other tags runs cgo again. So vet with tags runs just before the tests with these
-# tags, which use the same output of cgo.
+# tags, which then reuse the output of cgo.
 vet_debug() { (cd "$wrapper" && go vet -tags tenon_debug ./...); }
 
-# For the build tags that vet() has seen already.
+# Runs the tests under build tags that vet() has already checked.
 vetted_tests() { tests -vet=off "$@"; }
 
 case_vet() {
@@ -45,7 +45,8 @@ case_vet() {
   [[ ! -e go.sum ]] || fail "the wrapper needs nothing but the standard library"
 }
 
-# The oldest Go that go.mod promises, fetched by this one as a module and kept.
+# Runs the tests with the oldest Go that go.mod promises. The installed Go fetches that Go as a
+# module and keeps it.
 case_minimum() {
   local least root
   least="go$(awk '$1 == "go" { print $2 }' "$wrapper/go.mod")"
@@ -64,22 +65,22 @@ case_minimum() {
 
 case_test() { vetted_tests; }
 
-# On the driver that the caller's LD_LIBRARY_PATH leads to, as tests/cuda and tests/gpu have it:
-# with the wrapper's tests of it, those that need C's memory.
+# Runs the tests of CUDA on the driver that the caller's LD_LIBRARY_PATH names, as tests/cuda and
+# tests/gpu set it. The tests in tests/cuda/go run too, because they need C's memory.
 case_cuda() {
   export LD_LIBRARY_PATH="$LD_LIBRARY_PATH${go_library_path:+:$go_library_path}"
   cd "$wrapper"
   go test -count=1 -timeout 400s -run CUDA .
-  # The driver of tests/fake_cuda lies in the build folder. On it, these tests use the standard
-  # library that go.race compiled. No one has tried the race detector beside a real driver.
+  # The fake driver lies in the build folder. With it, these tests use the standard library that
+  # go.race compiled. The race detector was never tried beside a real driver.
   local race=()
   if [[ "$go_library_path" == "$TENON_BUILD_DIR"/* ]]; then race=(-race); fi
   cd "$TENON_SOURCE_DIR/tests/cuda/go"
   GOEXPERIMENT=cgocheck2 go test "${race[@]}" -count=1 -timeout 400s ./...
 }
 
-# With the strictest check of what Go memory C gets to see, too. That check and the race detector
-# each compile the whole standard library again, and both are active in one program.
+# Also uses the strictest check of the Go memory that C sees. That check and the race detector each
+# compile the whole standard library again, so one program has both.
 case_race() { GOEXPERIMENT=cgocheck2 vetted_tests -race; }
 
 case_gogc() { GOGC=1 vetted_tests; }
@@ -91,7 +92,7 @@ case_debug() {
   GOMAXPROCS=1 vetted_tests -short -tags tenon_debug
 }
 
-# Only the archive can be found, and then no libtenon.so is needed.
+# Only the archive can be found, so the program must not need libtenon.so.
 case_static() {
   [[ -f "$TENON_BUILD_DIR/libtenon_internal.a" ]] ||
     skip "libtenon_internal.a is not built (the target tenon_internal)"
@@ -108,13 +109,13 @@ case_static() {
   if readelf -d "$work/program" | grep 'NEEDED.*tenon'; then
     fail "the program needs libtenon.so"
   fi
-  # Through a file: grep -q does not read to the end, and the program would be killed for writing
-  # on.
+  # The output goes through a file. grep -q does not read to the end, so a pipe would kill the
+  # program while it writes.
   "$work/program" >"$work/log"
   grep -q 'the same storage: yes' "$work/log" || fail "the program printed: $(cat "$work/log")"
 }
 
-# A header of another ABI does not compile, and a library of another ABI is not used.
+# A header of another ABI must not compile, and a library of another ABI must be refused.
 case_abi() {
   cp -r "$go_prefix" "$work/prefix"
   sed -i 's/^#define TENON_ABI_VERSION .*/#define TENON_ABI_VERSION 999/' \
@@ -148,14 +149,15 @@ sys.exit(not (u.find_spec("tenon") and u.find_spec("silero_vad")))'
   "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/go/share_weights.py" "$work/share_weights"
 }
 
-# case_example NAME TEXT...
+# case_example NAME TEXT...: an example must print the texts.
 case_example() {
   cd "$examples"
   go build -o "$work/$1" "./$1"
   bash "$TENON_SOURCE_DIR/tests/capi/check_example.sh" "$work/$1" "${@:2}"
 }
 
-# case_module_example NAME: those that write and read archives; real PyTorch runs what they write.
+# case_module_example NAME: an example that writes or reads archives. Real PyTorch runs what the
+# example writes.
 case_module_example() {
   cd "$examples"
   go build -o "$work/$1" "./$1"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compiles each public header alone, twice in one file, and beside an old and a new dlpack.h; then
-# links two files that include all of them. Ends with a header that is wrong on purpose: if that one
-# passes, the checks are worth nothing.
+# Compiles each public header alone, twice in one file, and beside an old and a new dlpack.h. Then
+# links two files that include all of them. At the end some headers are wrong on purpose: if one of
+# these passes, the checks prove nothing.
 set -euo pipefail
 
 cc=cc cxx=c++ dlpack='' work=''
@@ -26,7 +26,7 @@ own=()
 for folder in "${includes[@]}"; do own+=(-I "$folder"); done
 runs=0
 
-# compile c|c++ NAME [flag...]: the text to compile comes on standard input.
+# compile c|c++ NAME [flag...]: compiles the text on standard input.
 compile() {
   local language=$1 name=$2
   shift 2
@@ -68,8 +68,8 @@ int tenon_headers_use(void);
 int tenon_headers_use(void) { return 0; }"
 done
 
-# DLPack's own header in every order. DLPack's is taken as a system header: its own warnings are not
-# ours.
+# Includes DLPack's own header in every order. It is a system header here, so that its warnings do
+# not count.
 for kind in old new; do
   folder=$dlpack
   [[ $kind == old ]] && folder=$here/old
@@ -94,8 +94,8 @@ int tenon_headers_use(DLManagedTensorVersioned *managed, tenon_tensor **out) {
   return tenon_tensor_from_dlpack(managed, out, 0);
 }'
 
-# Two files of one program, both with everything, one of them the other way round: nothing is
-# defined twice.
+# Two files of one program include all headers, one of them in reverse order. Nothing may be defined
+# twice.
 all='' reversed=''
 for header in "${headers[@]}"; do
   all+="#include <$header>"$'\n'
@@ -117,7 +117,8 @@ int tenon_headers_second(void) { return TENON_OK; }"
 "$cxx" "$work/two_first.cc.o" "$work/two_second.cc.o" -o "$work/two_cc" && "$work/two_cc"
 "$cxx" "$work/two_first.c.o" "$work/two_second.cc.o" -o "$work/two_mixed" && "$work/two_mixed"
 
-# The checks can fail: each of these headers has one thing that must not be in a public header.
+# Proves that the checks can fail: each of these headers has one thing that a public header must not
+# have.
 wrong=(
   'int tenon_wrong();'
   'enum tenon_wrong { TENON_WRONG = 1, };

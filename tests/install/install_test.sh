@@ -24,8 +24,8 @@ expect_output() {
   [[ "$got" == "$wanted" ]] || fail "$* printed '$got', not '$wanted'"
 }
 
-# Installed in one place and used from another, whose name has a blank in it, so that nothing can
-# lean on the first.
+# Installs Tenon in one place and moves the tree to another, whose name has a blank in it. So no
+# file can depend on the first place.
 install_and_move() {
   logged "$CMAKE" --install "$TENON_BUILD_DIR" --prefix "$work/first"
   mkdir "$work/moved to"
@@ -37,7 +37,7 @@ install_and_move() {
 case_tree() {
   install_and_move
   local place file wanted
-  # The debugger's tables of unstripped binaries name source files; nothing else may name a place.
+  # Unstripped binaries name source files in their debug tables. No other file may name a place.
   strip --strip-debug "$libdir/libtenon.so.$TENON_VERSION" "$tree/bin/tenon" \
     "$tree/libexec/tenon/tenon-manager"
   for place in "$TENON_SOURCE_DIR" "$TENON_BUILD_DIR" "$work"; do
@@ -74,7 +74,7 @@ case_find_package() {
   logged "$CMAKE" --build "$work/build"
   expect_output "tenon $TENON_VERSION" "$work/build/use_c"
   expect_output "tenon $TENON_VERSION" "$work/build/use_cc"
-  # A version that this one does not promise to serve is refused.
+  # find_package must refuse a version that this one does not promise to serve.
   sed 's/find_package(tenon 0.1 /find_package(tenon 0.2 /' "$here/consumer/CMakeLists.txt" \
     >"$work/CMakeLists.txt"
   cp "$here"/consumer/use.* "$work"
@@ -108,7 +108,7 @@ case_plain_cc() {
 case_subproject() {
   local generator=()
   if command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  # With the options of the wheel and of the other packages: the library is compiled once for all.
+  # With the options of the wheel and of the other packages, the library is compiled only once.
   # shellcheck source=tests/packages/objects.sh
   source "$here/../packages/objects.sh"
   share_objects

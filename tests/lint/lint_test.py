@@ -305,7 +305,7 @@ class Headers(Planted):
 
 
 class Tidy(Planted):
-    """Sources that unity files include. Those of two targets have the same options."""
+    """Sources in unity files. The first two targets have the same options."""
 
     CLEAN = (
         '#include "thing.h"\nnamespace { int %s() { return kThing; } }\nint use_%s() { return'
@@ -323,7 +323,7 @@ class Tidy(Planted):
         for name in ("one", "two", "three", "alone"):
             self.write(f"impl/{name}.cc", self.CLEAN % (name, name, name))
         entries = []
-        # Only the last of these targets has another option than the others.
+        # Only the last of these targets has a different option.
         for target, names in (
             ("first", ("one", "two")),
             ("second", ("three",)),
@@ -333,7 +333,7 @@ class Tidy(Planted):
             self.write(
                 file, "".join(f'#include "{self.root}/impl/{name}.cc"\n\n' for name in names)
             )
-            # clang-tidy cannot read gcc's precompiled header, and this one is not there.
+            # clang-tidy cannot read gcc's precompiled header, which does not exist here.
             header = (
                 "-fpch-preprocess -std=c++20 -Winvalid-pch -include"
                 f" {self.root}/build/cmake_pch.hxx"
@@ -385,7 +385,7 @@ class Tidy(Planted):
 
 
 class Tree(Planted):
-    """tools/lint itself, in a tree that has a file of each kind."""
+    """tools/lint itself, in a tree with one file of each kind."""
 
     def setUp(self) -> None:
         super().setUp()

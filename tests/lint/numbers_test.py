@@ -1,8 +1,9 @@
 """Compares each number that the documentation names with the place in the sources that decides it.
 
-A claim is one number: the file that decides it, and every sentence that repeats it. A sentence that
-is reworded fails here too, so that a claim never drops out of the table without notice. Sentences
-about a run on one machine (timings, sizes seen) are no claims: they say when they were seen.
+A claim is one number: the file that decides it, and every sentence that repeats it. A reworded
+sentence fails here too, so that a claim never drops out of the table without notice. Sentences
+about a run on one machine (timings, measured sizes) are no claims: they say when they were
+measured.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def read(path: str) -> str:
 
 
 def number(text: str) -> str:
-    """A number as the documentation or the sources write it: "65,536", "10'000", "64 * 1024",
+    """Normalises a number of the documentation or the sources: "65,536", "10'000", "64 * 1024",
     "five", "3.11".
     """
     plain = WORDS.get(text.lower(), text.replace(",", "").replace("'", ""))
@@ -45,7 +46,7 @@ def found(place: Place) -> set[str]:
     path, pattern = place
     text = read(path)
     if path.endswith(".md"):
-        # A paragraph may be wrapped anywhere.
+        # A paragraph may be wrapped at any place.
         text = re.sub(r"(?<=\S)\n *(?=[^\s|#<`*-])", " ", text)
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
@@ -74,7 +75,7 @@ def size_of(path: str, struct: str) -> Place:
     return path, rf"sizeof\({struct}\) == (\d+)"
 
 
-# What decides the number, and who repeats it.
+# The place that decides each number, and the places that repeat it.
 CLAIMS: dict[str, tuple[Place, list[Place]]] = {
     "version": (
         VERSION,
@@ -309,7 +310,8 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
     ),
 }
 
-# Sizes of a format's structs are announced so, and each of them must be a claim.
+# The documentation announces the sizes of a format's structs in these forms. Each such line must be
+# a claim.
 ANNOUNCED = re.compile(
     r"^(?:###? \w[\w ]*, \d+ bytes|A [\w ]+, \d+ bytes:.*|A header of \d+ bytes.*)$", re.MULTILINE
 )
@@ -336,7 +338,7 @@ class Numbers(unittest.TestCase):
             for preset in json.loads(read("CMakePresets.json"))["testPresets"]
             if not preset.get("hidden")
         }
-        # tools/test runs dev and, beside it, the sanitizers that its help names.
+        # tools/test runs dev and the sanitizers that its help names.
         (sanitizers,) = re.findall(
             r"--sanitizers +also the presets (\w+) and (\w+);", read("tools/test")
         )

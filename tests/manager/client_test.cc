@@ -1,4 +1,4 @@
-// The client's side: against our manager, against none, and against those that lie.
+// The client's side, with Tenon's manager, with no manager, and with managers that lie.
 #include "share/manager.h"
 
 #include <sys/file.h>
@@ -26,8 +26,8 @@ Status add(const std::string& manager, const std::string& name, int64_t timeout_
   return register_with_manager(manager, name, &waiter);
 }
 
-// Connections are kept as long as the process lives, and a manager as long as its connections: so
-// each test's client is a child.
+// Runs a test's client in a child. Connections are kept as long as the process lives, and a manager
+// lives as long as its connections, so a client must end with its test.
 void in_child(const std::function<void()>& body, const char* what = "") {
   Child child([&] {
     body();
@@ -52,7 +52,7 @@ TEST_F(ManagerClient, RegistersAndDeallocatesFromManyThreads) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(failures, 0);
-    EXPECT_LT(names_in("/proc/self/fd").size(), 30U);  // connections are used again
+    EXPECT_LT(names_in("/proc/self/fd").size(), 30U);  // connections are reused
   });
 }
 
@@ -118,8 +118,8 @@ TEST_F(ManagerClient, AStoppedManagerIsATimeout) {
   });
 }
 
-// Deallocations never wait. Those that found no room are sent later: a lost one would be counted
-// against a message in flight.
+// Deallocations never wait, and those that find no room are sent later. A lost deallocation would
+// be counted against a message in flight.
 TEST_F(ManagerClient, NoDeallocationIsLost) {
   start();
   const Client witness(socket());
@@ -128,7 +128,7 @@ TEST_F(ManagerClient, NoDeallocationIsLost) {
   const auto name = [](int i) { return "tenon-" + std::to_string(i); };
   in_child([&] {
     for (int i = 0; i < kNames; ++i) {
-      const File made = File::make(file(name(i)));  // its one count stands for a message
+      const File made = File::make(file(name(i)));  // its count of one stands for a message
       ASSERT_TRUE(add(socket(), "/" + name(i)).is_ok());
     }
     manager_->child().signal(SIGSTOP);
@@ -140,7 +140,8 @@ TEST_F(ManagerClient, NoDeallocationIsLost) {
     deallocate_at_manager(socket(), "/tenon-last");
     EXPECT_TRUE(add(socket(), "/tenon-last").is_ok());
   });
-  // The next one's death is handled after it.
+  // The manager handles deaths in order, so the death of this second client comes after all before
+  // it.
   const Signal ready;
   Child second([&] {
     const File made = File::make(file("tenon-second"));
@@ -188,7 +189,8 @@ TEST_F(ManagerClient, AKilledManagerIsGoneAndAnotherServesOn) {
     if (!killed.wait()) return 3;
     deallocate_at_manager(socket(), "/tenon-1");
     const Status status = add(socket(), "/tenon-2");
-    // What it left is cleaned up by who finds it, so the second try says that there is none.
+    // The client that meets the dead manager removes its files, so the second try reports that
+    // there is none.
     EXPECT_TRUE(status.code() == Code::kPeerGone || status.code() == Code::kNotFound)
         << status.message();
     EXPECT_EQ(status.detail("path"), socket());
@@ -206,7 +208,7 @@ TEST_F(ManagerClient, AKilledManagerIsGoneAndAnotherServesOn) {
   EXPECT_EQ(child.end(), 0);
 }
 
-// A server that answers what it is told to.
+// A server that gives a chosen answer.
 class Liar {
  public:
   explicit Liar(const std::string& path, std::function<void(int)> answer)
@@ -303,7 +305,7 @@ TEST_F(ManagerClient, FdsFromAHostileManagerAreNotKept) {
     const Liar liar(socket(), [](int fd) { send_with_fds(fd, "OK", {0, 1}); });
     const size_t fds = names_in("/proc/self/fd").size();
     EXPECT_TRUE(add(socket(), "/tenon-1").is_ok());
-    // The connection that is kept, and nothing else, once the liar has closed its end.
+    // Once the liar has closed its end, only the connection that is kept has an fd.
     EXPECT_TRUE(eventually([&] { return names_in("/proc/self/fd").size() == fds + 1; }));
   });
   unlink(socket().c_str());
@@ -358,7 +360,8 @@ TEST_F(StartManager, StartsOneAndKeepsIt) {
     struct stat info{};
     ASSERT_EQ(stat(folder().c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 07777, 0700U);
-    // It lives as long as its client, used or not: longer than it lingers.
+    // The manager lives as long as its client, even if idle. The sleep is longer than the manager
+    // lingers.
     std::this_thread::sleep_for(milliseconds(900));
     EXPECT_TRUE(is_there(path.value()));
     EXPECT_TRUE(start_one().is_ok());
@@ -400,7 +403,8 @@ TEST_F(StartManager, StartsAnotherAfterAKill) {
       return false;
     }();
     ASSERT_TRUE(killed);
-    // Who finds it dead removes what it left, as soon as the kernel has taken back its lock.
+    // The client that finds the manager dead removes its files, once the kernel has released its
+    // lock.
     EXPECT_TRUE(eventually(
         [&] { return !add(path.value(), "/tenon-no-such-name").is_ok() && !is_there(folder()); }));
     path = start_one();
@@ -409,7 +413,7 @@ TEST_F(StartManager, StartsAnotherAfterAKill) {
   });
 }
 
-// One that ends while another one is wanted: nobody is left without.
+// One manager ends while another is wanted. The client must still get one.
 TEST_F(StartManager, InTheMomentInWhichTheLastOneEnds) {
   for (int round = 0; round < 6; ++round) {
     in_child([&] { EXPECT_TRUE(start_one().is_ok()); });
@@ -451,8 +455,8 @@ TEST_F(StartManager, AFolderThatIsTooLongForPyTorch) {
   });
 }
 
-// The usual folder is taken by somebody else: this process and whom it tells get a manager of their
-// own.
+// Another user has taken the usual folder. This process and the processes that it tells get a
+// manager of their own.
 TEST_F(StartManager, ASquattedFolderIsLeftAlone) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const uid_t uid = 1000000 + static_cast<uid_t>(getpid());

@@ -1,4 +1,4 @@
-// Clients that are slow, many, hostile or too many: each costs only itself.
+// Clients that are slow, many, hostile or too many. Each may delay only itself.
 #include <random>
 
 #include "manager/kit.h"
@@ -8,11 +8,11 @@ namespace {
 
 using Flood = ManagerTest;
 
-// PyTorch waits for a second. What it took is printed; the limit is for a machine that gives the
-// manager no turn for a while.
+// PyTorch waits one second for an answer. The tests print the real time. This limit is larger,
+// because a busy machine may not run the manager for a while.
 constexpr milliseconds kAtOnce{10000};
 
-// The longest of `rounds` registers, in microseconds; -1 if one failed.
+// The longest answer of `rounds` registers, in microseconds, or -1 if one failed.
 double slowest_answer(const Client& client, int rounds) {
   double slowest = 0;
   for (int i = 0; i < rounds; ++i) {
@@ -56,7 +56,7 @@ TEST_F(Flood, AClientThatNeverReadsBlocksOnlyItself) {
   const Client mute(socket());
   const Client good(socket());
   ASSERT_TRUE(good.add("/torch_1_2_3"));
-  // Until the manager takes no more from it.
+  // The loop sends until the manager reads no more from this client.
   const auto bytes = Client::message(0, "/torch_1_2_3");
   size_t sent = 0;
   for (auto last = Clock::now(); ms_since(last) < 300;) {
@@ -73,9 +73,9 @@ TEST_F(Flood, AClientThatNeverReadsBlocksOnlyItself) {
   EXPECT_LT(sent, 5000U);
   const long before = status_number(manager_->pid(), "VmRSS");
   EXPECT_GE(slowest_answer(good, 200), 0);
-  // A sanitizer keeps what was freed.
+  // A sanitizer keeps freed memory.
   if (!MANAGER_TEST_SLOW) EXPECT_LE(status_number(manager_->pid(), "VmRSS"), before + 1024);
-  // Nothing was lost: it gets every answer once it reads.
+  // No answer is lost: the client gets all of them once it reads.
   for (size_t i = 0; i < sent; ++i) ASSERT_EQ(mute.answer(), "OK") << i << " of " << sent;
 }
 
@@ -99,7 +99,7 @@ TEST_F(Flood, OneClientsFloodIsServedInTurnWithTheOthers) {
   });
   ASSERT_TRUE(started.wait());
   const Client good(socket());
-  // The flood takes a processor of its own until the last answer.
+  // The flood keeps a processor busy until the last answer.
   constexpr int kAnswers = MANAGER_TEST_SLOW ? 100 : 500;
   const double slowest = slowest_answer(good, kAnswers);
   EXPECT_GE(slowest, 0);
@@ -168,7 +168,7 @@ TEST_F(Flood, TooManyNamesDropOnlyWhoRegistersThem) {
         burst.append(bytes.data(), bytes.size());
       }
       if (!client.send_bytes(burst.data(), burst.size())) return sent < 200000 ? 2 : 0;
-      // Never more unread answers than the manager bears.
+      // The client never has more unread answers than the manager tolerates.
       for (size_t got = 0; got < 128;) {
         const ssize_t step =
             recv(client.fd(), answers.data(), std::min<size_t>(answers.size(), 128 - got), 0);
@@ -178,13 +178,13 @@ TEST_F(Flood, TooManyNamesDropOnlyWhoRegistersThem) {
     }
     return 1;
   });
-  // While it grows and while its names are dropped, others are answered.
+  // The other client gets answers while the greedy one grows and while its names are dropped.
   double slowest = 0;
   while (!greedy.ended_in_time(milliseconds(0))) {
     const double answer = slowest_answer(good, 20);
     ASSERT_GE(answer, 0);
     slowest = std::max(slowest, answer);
-    // An answer is to be looked at, and not to take the manager's time.
+    // The pause keeps the measurement from taking the manager's time.
     std::this_thread::sleep_for(milliseconds(5));
   }
   EXPECT_EQ(greedy.end(), 0);
@@ -231,7 +231,8 @@ TEST_F(Flood, AThousandClients) {
   if (!MANAGER_TEST_SLOW) EXPECT_LT(after, 65536);
 }
 
-// At its fd limit it serves whom it has, and takes the others when some have left.
+// At its fd limit the manager serves the clients that it has, and accepts the others when some have
+// left.
 TEST_F(Flood, WithoutFdsItGoesOn) {
   Start poor;
   poor.fd_limit = 32;
@@ -249,7 +250,8 @@ TEST_F(Flood, WithoutFdsItGoesOn) {
   for (const Client& client : clients) EXPECT_EQ(client.answer(), "OK");
 }
 
-// What dies without an fd to watch it by is known by its connection's end.
+// If the manager has no fd to watch a client, it learns of the death from the end of the
+// connection.
 TEST_F(Flood, WithoutFdsTheDeadAreSeenToo) {
   Start poor;
   poor.fd_limit = 32;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tenon's manager with live PyTorch as its client, and Tenon's client with PyTorch's manager. Needs
-nothing but a PyTorch to talk to.
+"""Tests Tenon's manager with live PyTorch as its client, and Tenon's client with PyTorch's manager.
+Only a PyTorch is needed.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch.
@@ -36,7 +36,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def torch_folder(python: str) -> str | None:
-    # Without the import, which takes seconds: the nursery makes it.
+    # This only looks PyTorch up. Its import takes seconds, and the nursery does that.
     code = "import importlib.util as i, os; print(os.path.dirname(i.find_spec('torch').origin))"
     with contextlib.suppress(OSError):
         done = subprocess.run(
@@ -60,7 +60,7 @@ TORCHES = find_torches()
 
 
 def eventually(holds: Callable[[], bool], patience: float = PATIENCE) -> bool:
-    """For what makes no event."""
+    """Wait for a condition that raises no event."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         if holds():
@@ -70,7 +70,7 @@ def eventually(holds: Callable[[], bool], patience: float = PATIENCE) -> bool:
 
 
 class Deletions:
-    """What is deleted in a folder, as it happens."""
+    """The names that are deleted in a folder, with their times."""
 
     def __init__(self, folder: Path) -> None:
         self.fd = LIBC.inotify_init1(os.O_CLOEXEC)
@@ -96,7 +96,7 @@ class Deletions:
 
 
 def pid_behind(path: str) -> int:
-    """The process that listens on a socket."""
+    """The pid of the process that listens on a socket."""
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
         return int(
@@ -107,7 +107,8 @@ def pid_behind(path: str) -> int:
 def is_tenons(pid: int) -> bool:
     with contextlib.suppress(PermissionError):
         return os.path.samefile(f"/proc/{pid}/exe", MANAGER)
-    # It cannot be looked into, which PyTorch's could; and it gave up what PyTorch's has.
+    # PyTorch's manager could be looked into. Tenon's cannot, and it has given up privileges that
+    # PyTorch's keeps.
     return (
         "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text()
         and os.stat(f"/proc/{pid}/fd").st_uid == 0
@@ -115,7 +116,7 @@ def is_tenons(pid: int) -> bool:
 
 
 class Nursery:
-    """A PyTorch that forks peers, so that it is imported once for all tests."""
+    """A PyTorch process that forks peers, so that PyTorch is imported once for all tests."""
 
     def __init__(self, python: str, environment: dict[str, str]) -> None:
         self.orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -206,7 +207,7 @@ class Interop(unittest.TestCase):
         left = [name for name in self.names if (SHM / name).exists()]
         for name in left:
             (SHM / name).unlink(missing_ok=True)
-        # What the managers of this test made: they end by themselves.
+        # The managers of this test end by themselves and remove their folders.
         gone = eventually(lambda: not any(self.temporary.iterdir()), 15)
         remains = sorted(str(path) for path in self.temporary.rglob("*"))
         shutil.rmtree(self.folder)
@@ -215,7 +216,7 @@ class Interop(unittest.TestCase):
 
     @classmethod
     def farm(cls, torch: str) -> Path:
-        """A folder that is PyTorch in all but its manager, which is Tenon's."""
+        """A folder that has all of this PyTorch but its manager. In its place is Tenon's."""
         real = Path(TORCHES[torch][1])
         farm = cls.farms / torch
         (farm / "torch" / "bin").mkdir(parents=True)
@@ -303,7 +304,7 @@ class Interop(unittest.TestCase):
                 flush=True,
             )
             self.assertLess(took, 20000)
-            # What somebody holds, and what is on its way to somebody, is not touched.
+            # An object that a process holds, and one that is in flight, must not be touched.
             self.assertTrue((SHM / held[1][1:]).exists())
             self.assertTrue((SHM / sent[1][1:]).exists())
             self.assertEqual(consumer("read", keep="held"), [9, 2, 3])
@@ -331,8 +332,8 @@ class Interop(unittest.TestCase):
                     self.assertEqual(producer("read", keep="x"), [1, 2, 3])
                     self.assertTrue((SHM / handle[1][1:]).exists())
                     with self.deletions() as watch:
-                        # The dead one's part is still in the count, so PyTorch itself would leave
-                        # it.
+                        # The killed consumer's part is still in the count, so PyTorch itself would
+                        # leave the file.
                         producer("drop", keep="x")
                         self.assertTrue(watch.wait(handle[1][1:]))
                     self.assertEqual(producer.end(), 0)
@@ -342,7 +343,7 @@ class Interop(unittest.TestCase):
             for second in TORCHES:
                 with self.subTest(producer=first, consumer=second):
                     producer, consumer = self.peer(first), self.peer(second)
-                    # The consumer is a client already, so the manager waits for it.
+                    # The consumer is already a client, so the manager waits for it.
                     first_handle = self.share(producer, "first", [1])
                     consumer("open", keep="first", handle=first_handle)
                     handle = self.share(producer, "sent", [7, 8])
@@ -356,11 +357,12 @@ class Interop(unittest.TestCase):
                     self.assertEqual(consumer.end(), 0)
 
     def test_given_our_managers_path(self) -> None:
-        """PyTorch as it is, told by its tuple to register with a manager that Tenon started."""
+        """PyTorch's tuple tells an unchanged PyTorch to register with a manager of Tenon's."""
         for torch in TORCHES:
             with self.subTest(torch=torch):
                 path = str(self.temporary / "manager.sock")
-                # First, for PyTorch can take longer to start than a manager waits for a client.
+                # The peer starts first, because PyTorch can take longer to start than a manager
+                # waits for a client.
                 peer = self.peer(torch, with_farm=False)
                 peer("version")
                 manager = subprocess.Popen(
@@ -376,14 +378,14 @@ class Interop(unittest.TestCase):
                 self.assertEqual(peer("read", keep="x"), list(range(10)))
                 peer("write", keep="x", at=0, value=99)
                 self.assertEqual((SHM / name).read_bytes()[64], 99)
-                # From here on its own objects are registered with the first manager it met.
+                # PyTorch registers its own objects with the first manager that it has met.
                 own = self.share(peer, "own", [1])
                 self.assertEqual(own[0], path)
                 with self.deletions() as watch:
                     peer.kill()
                     self.assertTrue(watch.wait(own[1][1:]))
-                # The count says that one more than the dead one has it: ours, which never was a
-                # holder that anybody could see.
+                # The count still has one more than the killed peer. That one is this test's, which
+                # never was a visible holder.
                 self.assertEqual(manager.wait(PATIENCE), 0)
                 self.assertFalse((SHM / name).exists())
 
@@ -420,8 +422,8 @@ class Interop(unittest.TestCase):
                 (SHM / names[0]).unlink()
                 self.assertEqual(ask(f"subtract /{names[0]}"), "OK")
                 self.assertEqual(ask(f"add /{names[1]}"), "OK")
-                # PyTorch's manager forgets a name that is gone when it is told so: this file is
-                # nobody's.
+                # PyTorch's manager forgets a name that is gone at a deallocation. So it must not
+                # touch this new file.
                 (SHM / names[0]).write_bytes(b"x")
                 client.stdin.close()
                 client.stdout.close()

@@ -1,5 +1,5 @@
-// What the manager's tests share: the real program, raw clients that speak its 68 bytes, and
-// processes that hold files as PyTorch does.
+// Shared by the manager's tests: the real program, raw clients that speak its messages of 68 bytes,
+// and processes that hold files as PyTorch does.
 #pragma once
 
 #include <dirent.h>
@@ -57,7 +57,7 @@ inline double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// For what makes no event that a test could wait for.
+// Waits for a condition that raises no event.
 inline bool eventually(const std::function<bool()>& holds, milliseconds patience = kPatience) {
   for (const auto start = Clock::now(); Clock::now() - start < patience;) {
     if (holds()) return true;
@@ -102,7 +102,7 @@ inline long status_number(pid_t pid, const std::string& key, int base = 10) {
                                  : std::strtol(text.c_str() + at + key.size() + 2, nullptr, base);
 }
 
-// A new folder, empty again and gone at the end, or the test has failed.
+// A new folder, removed at the end. The test fails if anything is left in it.
 class Folder {
  public:
   explicit Folder(const std::string& in) : path_(in + "/tenon-managertest-XXXXXX") {
@@ -125,7 +125,7 @@ class Folder {
   std::string path_;
 };
 
-// Deletions in a folder, as they happen.
+// Counts deletions in a folder as they happen.
 class DeletionWatch {
  public:
   explicit DeletionWatch(const std::string& folder) : fd_(inotify_init1(IN_CLOEXEC)) {
@@ -134,7 +134,7 @@ class DeletionWatch {
   DeletionWatch(const DeletionWatch&) = delete;
   DeletionWatch& operator=(const DeletionWatch&) = delete;
   ~DeletionWatch() { close(fd_); }
-  // Until `count` names are deleted.
+  // Waits until `count` names are deleted. False: not in time.
   bool wait(size_t count, milliseconds patience = kPatience) {
     const auto start = Clock::now();
     while (seen_ < count) {
@@ -158,7 +158,7 @@ class DeletionWatch {
   size_t seen_ = 0;
 };
 
-// A child process that runs `body` and is killed at the latest when the test is over.
+// A child process that runs `body`. It is killed at the end of the test at the latest.
 class Child {
  public:
   Child() = default;
@@ -185,7 +185,7 @@ class Child {
   void signal(int number) const {
     if (pid_ > 0) kill(pid_, number);
   }
-  // Its exit status, or 1000 and the number of the signal that ended it.
+  // Returns the child's exit status, or 1000 and the number of the signal that ended it.
   int end(int number = 0) {
     if (pid_ <= 0) return -1;
     if (number != 0) kill(pid_, number);
@@ -222,7 +222,7 @@ struct Start {
   bool outlives_us = false;
 };
 
-// tenon-manager as a child of ours.
+// tenon-manager as a child of the test.
 class Process {
  public:
   explicit Process(const Start& start) {
@@ -259,7 +259,7 @@ class Process {
   std::string line_;
 };
 
-// A connected socket that speaks the protocol by hand.
+// A connected socket that speaks the manager's protocol by hand.
 class Client {
  public:
   explicit Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -300,7 +300,7 @@ class Client {
     const auto bytes = message(op, name);
     return send_bytes(bytes.data(), bytes.size());
   }
-  // "OK", "" if the manager closed, "?" if nothing came in time.
+  // "OK", "" if the manager closed the connection, or "?" if no answer came in time.
   std::string answer(milliseconds patience = kPatience) const {
     std::string text;
     while (text.size() < 2) {
@@ -320,7 +320,7 @@ class Client {
   int error_ = 0;
 };
 
-// A file as PyTorch makes it, held by its mapping.
+// A file in PyTorch's layout, held by a mapping of this process.
 class File {
  public:
   File(const std::string& path, int flags, int32_t step) {
@@ -349,7 +349,8 @@ class File {
   char* base_ = nullptr;
 };
 
-// Where a child says that it came so far, and waits to be told to go on.
+// A child reports its progress with give(), and the test waits for the report. It works in the
+// other direction too.
 class Signal {
  public:
   Signal() {
@@ -375,9 +376,7 @@ class Signal {
   int ends_[2] = {-1, -1};
 };
 
-// A manager with folders of its own. At the end its last client is expected to have gone, and then
-// it ends by itself and leaves nothing. Some bytes and fds of ours that nobody asked for. Whether
-// all of them went.
+// Sends some bytes, with fds that the receiver did not ask for. Returns whether all bytes went.
 inline bool send_with_fds(int socket, std::string_view bytes, const std::vector<int>& fds) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
@@ -395,6 +394,8 @@ inline bool send_with_fds(int socket, std::string_view bytes, const std::vector<
   return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
+// A manager with folders of its own. When a test ends, the manager's last client must be gone. Then
+// the manager must end by itself and leave nothing.
 class ManagerTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// Tenon's client of a manager, told by lines on stdin: "add NAME" and "subtract NAME". Answers OK,
-// or the error's name and text.
+// Tenon's client of a manager. Lines on stdin tell it what to do: "add NAME" or "subtract NAME". It
+// answers OK, or the error's name and text.
 #include <cstdio>
 #include <iostream>
 #include <string>

@@ -1,4 +1,4 @@
-// The 68 bytes, byte by byte.
+// The 68 bytes of a message to a manager, byte by byte.
 #include "share/manager_protocol.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The manager's rules: what goes when somebody dies, and what stays.
+// The manager's rules: which names it removes when a process dies, and which stay.
 #include "manager/kit.h"
 
 namespace manager_test {
@@ -6,12 +6,12 @@ namespace {
 
 using Server = ManagerTest;
 
-// The name as PyTorch makes it, by the process that calls.
+// The name that PyTorch would give to a file of the calling process.
 std::string own_name(int number = 0) {
   return "torch_" + std::to_string(getpid()) + "_7_" + std::to_string(number);
 }
 
-// Registers, makes and holds a file, says so, and waits to be killed.
+// A child that registers a name, makes and holds its file, gives `ready`, and waits to be killed.
 Child holder(const std::string& socket, const std::string& folder, const Signal& ready,
              int32_t messages = 0) {
   return Child([&] {
@@ -26,7 +26,8 @@ Child holder(const std::string& socket, const std::string& folder, const Signal&
   });
 }
 
-// Ends come in order: once another sender's has been dealt with, so have all before it.
+// Whether the end of another sender is seen. Ends come in order, so all earlier ends were handled
+// then.
 bool sees_another_end(const std::string& socket, const std::string& folder) {
   const Signal ready;
   Child second = holder(socket, folder, ready);
@@ -77,7 +78,7 @@ TEST_F(Server, AMessageOfAKilledSenderStaysWhileThereAreClients) {
   ASSERT_TRUE(ready.wait());
   const std::string name = name_of(child);
   child.end(SIGKILL);
-  // The next sender's end is seen after the first one's.
+  // The manager sees the second sender's end after the first one's.
   const Signal again;
   Child second = holder(socket(), objects_.path(), again);
   ASSERT_TRUE(again.wait());
@@ -107,7 +108,7 @@ TEST_F(Server, WhatAnotherClientHoldsStaysUntilThatLetsGo) {
   EXPECT_TRUE(is_there(file(name)));
   EXPECT_STREQ(held.data(), "bytes");
   DeletionWatch watch(objects_.path());
-  // The dead one's part is still in it, so PyTorch would leave the name to rot.
+  // The dead holder's part is still in the count, so PyTorch would never remove the name.
   EXPECT_EQ(held.add(-1), 1);
   held.let_go();
   EXPECT_TRUE(consumer.subtract("/" + name));
@@ -122,7 +123,7 @@ TEST_F(Server, WhatAStrangerHoldsStaysUntilThatLetsGo) {
   Child child = holder(socket(), objects_.path(), ready);
   ASSERT_TRUE(ready.wait());
   const std::string name = name_of(child);
-  File held(file(name), 0, 0);  // not counted, not registered
+  File held(file(name), 0, 0);  // not counted and not registered
   ASSERT_TRUE(held.is_held());
   child.end(SIGKILL);
   const Signal again;
@@ -149,7 +150,7 @@ TEST_F(Server, WhatAStrangerHoldsOutlivesTheManager) {
   unlink(file(name).c_str());
 }
 
-// A process that ends closes its connection in order, and the kernel takes its memory apart later.
+// A process that ends closes its connection at once, and the kernel takes its memory apart later.
 TEST_F(Server, WhatAnEndingClientStillHoldsGoesWithIt) {
   start();
   const Signal ready;
@@ -160,7 +161,7 @@ TEST_F(Server, WhatAnEndingClientStillHoldsGoesWithIt) {
     const File made = File::make(objects_.path() + "/" + leaf);
     client.hang_up();
     ready.give();
-    std::this_thread::sleep_for(milliseconds(2000));  // the manager lingers for 500
+    std::this_thread::sleep_for(milliseconds(2000));  // the manager lingers for 500 ms
     return 0;
   });
   ASSERT_TRUE(ready.wait());
@@ -174,7 +175,8 @@ TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
   start();
   const Client other(socket());
   ASSERT_TRUE(other.add("/torch_1_2_3"));
-  // It registers, sends a message, lets go, says so and ends, before any of it is read.
+  // The sender registers, sends a message, lets go, deallocates and ends before the manager reads
+  // any of that.
   manager_->child().signal(SIGSTOP);
   const Signal done;
   Child sender([&] {
@@ -191,7 +193,7 @@ TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
   const std::string name = name_of(sender);
   ASSERT_EQ(sender.end(), 0);
   manager_->child().signal(SIGCONT);
-  // Another one's death is handled after it.
+  // The manager handles the death of this second process after the sender's end.
   const Signal ready;
   Child second = holder(socket(), objects_.path(), ready);
   ASSERT_TRUE(ready.wait());
@@ -199,7 +201,7 @@ TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
   second.end(SIGKILL);
   ASSERT_TRUE(watch.wait(1));
   ASSERT_TRUE(is_there(file(name)));
-  // It is received by somebody who dies with it.
+  // A receiver takes the message and dies with it.
   const Signal received;
   Child receiver([&] {
     const Client client(socket());
@@ -216,7 +218,7 @@ TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
   EXPECT_TRUE(watch.wait(2));
 }
 
-// However much it had to say before, what a sender said before its end counts first.
+// The manager handles all messages of a sender before its end, however many there are.
 TEST_F(Server, AnEndIsTheLastThingThatIsHeardOfASender) {
   start();
   const Client other(socket());
@@ -259,7 +261,7 @@ TEST_F(Server, AnOrderlySendersMessageIsWaitedForLonger) {
     made.add(-1);
   }
   ASSERT_TRUE(client.subtract("/" + leaf));
-  ASSERT_TRUE(client.add("/torch_1_2_3"));  // answered, so what came before was read
+  ASSERT_TRUE(client.add("/torch_1_2_3"));  // the answer proves that all earlier messages were read
   const auto start = Clock::now();
   client.hang_up();
   EXPECT_TRUE(manager_->child().ended_in_time());
@@ -274,13 +276,13 @@ TEST_F(Server, ANameThatCouldNotBeOpenedIsNobodys) {
   const Signal registered;
   Child child([&] {
     const Client client(socket());
-    if (!client.add("/torch_99_1_0")) return 2;  // and there is no such file
+    if (!client.add("/torch_99_1_0")) return 2;  // there is no such file
     registered.give();
     pause();
     return 0;
   });
   ASSERT_TRUE(registered.wait());
-  File::make(file("torch_99_1_0")).let_go();  // of somebody who has nothing to do with this manager
+  File::make(file("torch_99_1_0")).let_go();  // made by a process that does not use this manager
   child.end(SIGKILL);
   other.hang_up();
   EXPECT_TRUE(manager_->child().ended_in_time());
@@ -350,7 +352,7 @@ TEST_F(Server, LinksFoldersAndOthersFilesStay) {
   EXPECT_EQ(rmdir(file("folder").c_str()), 0);
 }
 
-// What PyTorch's children of fork do: they go on with their parent's socket.
+// PyTorch's children of fork go on using their parent's socket.
 TEST_F(Server, ChildrenThatShareASocketAreToldApart) {
   start();
   const Client shared(socket());
@@ -371,7 +373,7 @@ TEST_F(Server, ChildrenThatShareASocketAreToldApart) {
   child.end(SIGKILL);
   EXPECT_TRUE(watch.wait(1));
   EXPECT_TRUE(is_there(file(mine)));
-  // The socket is still its parent's.
+  // The socket still serves the parent.
   EXPECT_TRUE(shared.add("/torch_1_2_3"));
   held.add(-1);
   unlink(file(mine).c_str());
@@ -404,7 +406,7 @@ TEST_F(Server, AChildThatLetsGoOfWhatItsParentRegisteredKeepsTheSum) {
     const File made = File::make(objects_.path() + "/" + leaf);
     made.add(1);  // a message is in flight
     Child child([&] {
-      made.add(-1);  // what it inherited, and what its parent does not have any more
+      made.add(-1);  // the reference that the child inherited and its parent no longer has
       return shared.subtract("/" + leaf) ? 0 : 1;
     });
     if (child.end() != 0) return 3;
@@ -464,7 +466,8 @@ TEST_F(Server, EndsWhenWhoStartedItIsGoneAndNobodyCame) {
   EXPECT_TRUE(names_in(place_.path()).empty());
 }
 
-// Whoever connects while it decides to end is served or turned away, and never left waiting.
+// A client that connects while the manager decides to end is served or turned away, and never left
+// waiting.
 TEST_F(Server, NobodyHangsWhileItEnds) {
   int served = 0;
   int turned_away = 0;

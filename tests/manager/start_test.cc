@@ -1,4 +1,4 @@
-// How the program starts, what it gives up, and what it leaves.
+// How the program starts, which rights it gives up, and what it leaves behind.
 #include "manager/kit.h"
 #include "os/confine.h"
 
@@ -7,7 +7,8 @@ namespace {
 
 using Started = ManagerTest;
 
-// As PyTorch starts its own: no argument, the path on stdout.
+// A manager that is started as PyTorch starts its own: without arguments, and with the path on
+// stdout.
 struct LikeTorch {
   explicit LikeTorch(const std::string& temporary, int stderr_fd = -1)
       : process({{}, {{"TMPDIR", temporary}}, 0, stderr_fd}) {}
@@ -55,8 +56,8 @@ TEST_F(Started, SaysWhyItCannotStart) {
   EXPECT_NE(manager.process.child().end(), 0);
 }
 
-// Who waits for the end of a client's stderr must not wait for its manager, and no fd that the
-// client forgot stays open in it.
+// A process that waits for the end of a client's stderr must not wait for the client's manager. The
+// manager must not keep an fd open that the client forgot to close.
 TEST_F(Started, HoldsNothingOfWhoStartedIt) {
   int errors[2];
   int forgotten[2];
@@ -86,7 +87,7 @@ TEST_F(Started, GivesUpItsPrivileges) {
   EXPECT_EQ(status_number(manager_->pid(), "CapEff", 16), 0);
   EXPECT_EQ(status_number(manager_->pid(), "CapPrm", 16), 0);
   EXPECT_EQ(status_number(manager_->pid(), "Threads"), 1);
-  // Not dumpable: what is in /proc of it is root's.
+  // The manager is not dumpable, so its files in /proc belong to root.
   struct stat info{};
   ASSERT_EQ(stat(("/proc/" + std::to_string(manager_->pid()) + "/fd").c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, 0U);
@@ -168,8 +169,8 @@ TEST_F(Started, AFileInItsPlaceStays) {
   unlink(socket().c_str());
 }
 
-// The folder's name can be known beforehand. Another user who made it first could
-// put another socket into it.
+// Anybody can know the folder's name beforehand. Another user who made the folder first could put
+// another socket into it.
 TEST_F(Started, AFolderThatOthersCanWriteIsNoPlace) {
   const std::string folder = file("folder");
   const std::string wanted = folder + "/manager.sock";

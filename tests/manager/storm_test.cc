@@ -1,5 +1,5 @@
-// Processes that make, open and let go of objects as PyTorch does, killed at random instructions:
-// what somebody holds keeps its name, and in the end nothing is left.
+// Processes make, open and let go of objects as PyTorch does, and are killed at random
+// instructions. A held object keeps its name, and at the end nothing is left.
 #include <map>
 #include <random>
 
@@ -15,11 +15,11 @@ constexpr int kKills = MANAGER_TEST_SLOW ? 150 : 600;
 constexpr size_t kProcesses = 6;
 constexpr size_t kSlots = 8;
 
-// What the processes tell each other: names that somebody made a moment ago.
+// Memory that all processes share. `names` has some names that were made a moment ago.
 struct Board {
   std::array<std::array<char, 60>, kSlots> names;
   std::atomic<uint64_t> held{0};    // holds that ended in order
-  std::atomic<uint64_t> opened{0};  // of them those of others' objects
+  std::atomic<uint64_t> opened{0};  // the part of `held` that other processes had made
   std::atomic<uint64_t> lost{0};    // names that were gone while held
   std::atomic<uint64_t> refused{0};
 };
@@ -37,7 +37,8 @@ class Worker {
             "/torch_" + std::to_string(getpid()) + "_1_" + std::to_string(number);
         if (!hold(name, true)) return 4;
       } else {
-        // Torn by a writer, it is a name that nobody has.
+        // Another process may write this name at the same time. A torn name is one that does not
+        // exist.
         std::array<char, 60> name = board_->names[random_() % kSlots];
         name.back() = '\0';
         if (std::strlen(name.data()) > 8 && !hold(name.data(), false)) return 4;
@@ -54,7 +55,7 @@ class Worker {
     if (make && ftruncate(fd, 4096) != 0) return false;
     struct stat info{};
     fstat(fd, &info);
-    if (info.st_size < 4096) {  // its maker was killed before it had a size
+    if (info.st_size < 4096) {  // its maker was killed before it had set the size
       close(fd);
       client_.subtract(name);
       return true;
@@ -62,9 +63,9 @@ class Worker {
     auto* count = static_cast<std::atomic<int32_t>*>(
         mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     close(fd);
-    // 0: its maker has not counted itself yet, or its last holder is about to remove the name.
-    // Nobody counts himself then: the maker would lose that count, and the next to come would take
-    // it for a holder's.
+    // A count of 0 means that the maker has not counted itself yet, or that the last holder is
+    // about to remove the name. Then this process must not count itself. The maker would overwrite
+    // that count, and the next opener would take it for a holder's.
     int32_t holders = make ? 1 : count->load();
     if (make) count->store(1);
     while (!make && holders > 0 && !count->compare_exchange_weak(holders, holders + 1)) {
@@ -74,7 +75,7 @@ class Worker {
       return client_.subtract(name);
     }
     if (make) std::memcpy(board_->names[random_() % kSlots].data(), name.c_str(), name.size() + 1);
-    // A maker longer, so that others find what it made.
+    // A maker waits longer, so that others find its object.
     for (uint64_t i = random_() % (make ? 1000000 : 100000); i > 0; --i) {
       volatile uint64_t spin = i;
       static_cast<void>(spin);
@@ -129,7 +130,7 @@ TEST_F(Storm, RandomKillsLeaveNothingAndTakeNothing) {
   munmap(board, sizeof(Board));
 }
 
-// A manager that is killed too is replaced by who needs one, and the names of the living stay.
+// The manager is killed too. Another manager takes its place, and the names of the living stay.
 TEST_F(Storm, TheManagerIsKilledToo) {
   for (int round = 0; round < 10; ++round) {
     start();

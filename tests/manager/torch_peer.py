@@ -1,11 +1,13 @@
-"""A nursery that imports PyTorch once and forks peers, each of which obeys lines of JSON.
+"""A nursery that imports PyTorch once and forks peers, which obey lines of JSON. interop_test.py
+starts it.
 
 The nursery takes orders from the socket whose number is the first argument. {"fork": ENVIRONMENT}
-comes with two fds, which become the peer's stdin and stdout, and is answered by the peer's pid.
-{"wait": PID} is answered by the peer's exit code once the peer has ended (negative: a signal).
+comes with two fds, which become the peer's stdin and stdout, and the answer is the peer's pid. The
+answer to {"wait": PID} is the peer's exit code (negative: a signal), once the peer has ended.
 
-A peer answers {"do": NAME, ...} by {"value": ...} or {"error": TEXT}. It keeps storages under names
-that the other side chooses. It ends as any Python program does: its storages are released.
+A peer answers {"do": NAME, ...} with {"value": ...} or {"error": TEXT}. It keeps storages under
+names that the other side chooses. It ends as any Python program does, and its storages are released
+then.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def as_tensor(storage: Any) -> Any:
 
 
 def share(keep: str, values: list[int]) -> list[Any]:
-    """Moves a new storage into shared memory: PyTorch's tuple, as text."""
+    """Move a new storage into shared memory, and return PyTorch's tuple as text."""
     storage = untyped(torch.tensor(values, dtype=torch.uint8))
     manager, name, nbytes = storage._share_filename_cpu_()
     kept[keep] = storage
@@ -81,9 +83,9 @@ def produce(queue: Any, done: Any, count: int) -> None:
 
 
 def queue(method: str, count: int) -> dict[str, Any]:
-    """Tensors from a child through a queue, written here and seen there.
+    """Receive tensors from a child through a queue. Each side must see what the other one writes.
 
-    PyTorch's own machinery from end to end.
+    This checks PyTorch's own multiprocessing from end to end.
     """
     mp.set_sharing_strategy("file_system")
     context = mp.get_context(method)
@@ -119,9 +121,9 @@ def serve() -> None:
 
 
 def becomes_peer(orders: socket.socket) -> bool:
-    """Takes orders.
+    """Take orders.
 
-    Returns True in each forked peer, and False in the nursery when nobody orders.
+    Return True in each forked peer, and False in the nursery when its orders end.
     """
     while True:
         data, fds, _, _ = socket.recv_fds(orders, 1 << 16, 2)
@@ -138,7 +140,7 @@ def becomes_peer(orders: socket.socket) -> bool:
                     os.dup2(fd, target)
                     os.close(fd)
                 os.environ.update(order["fork"])
-                tempfile.tempdir = None  # asked again: TMPDIR is another one now
+                tempfile.tempdir = None  # tempfile must read TMPDIR again, which has changed
                 return True
         for fd in fds:
             os.close(fd)
@@ -146,7 +148,7 @@ def becomes_peer(orders: socket.socket) -> bool:
 
 
 if __name__ == "__main__":
-    # The end of each peer would look at all objects of PyTorch, and copy their pages.
+    # Each peer's exit would look at all objects of PyTorch, and copy their pages.
     gc.collect()
     gc.freeze()
     if becomes_peer(socket.socket(fileno=int(sys.argv[1]))):

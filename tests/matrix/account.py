@@ -1,4 +1,6 @@
-"""What a process holds, read from /proc and the file system, never asked of the process."""
+"""What a process holds. The driver reads it from /proc and the file system, and never asks the
+process.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 SHM = Path("/dev/shm")
-# How long other processes get; the self-test, which waits for what never comes, has less.
+# Seconds that other processes get. The self-test has less, because it waits for events that never
+# come.
 PATIENCE = float(os.environ.get("TENON_MATRIX_PATIENCE", "20"))
 
 
 class Leak(Exception):
-    """Something is held, or left, that should not be."""
+    """A process holds, or has left, something that it should not."""
 
 
 def shared(path: str) -> bool:
-    """Whether a mapping or an fd is of shared memory: a memfd, or a file where names are."""
+    """Whether a mapping or an fd is of shared memory: a memfd, or a file in the folder of names."""
     return path.startswith(("/memfd:", "/dev/shm/"))
 
 
 def fds(pid: int) -> Counter[str]:
-    """What the fds lead to, without the numbers of sockets and pipes."""
+    """The targets of a process's fds, without the numbers of sockets and pipes."""
     found: Counter[str] = Counter()
     folder = Path(f"/proc/{pid}/fd")
     for name in os.listdir(folder):
@@ -48,7 +51,7 @@ def mappings(pid: int) -> Counter[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Direct children, of all threads."""
+    """The direct children of all threads of a process."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -86,9 +89,10 @@ class Snapshot:
         self.children = Counter(map(command, descendants(pid)))
 
     def difference(self, before: Snapshot) -> str:
-        """What is here and was not before, and the reverse; "" if nothing.
+        """What this snapshot has and `before` lacks, and the reverse; "" if nothing.
 
-        A directory may be closed meanwhile: the library closes those that no name in use lies in.
+        Closed directories do not count, because the library closes a directory when no name in use
+        lies in it.
         """
         parts = []
         for what in ("fds", "mappings", "children"):
@@ -102,8 +106,8 @@ class Snapshot:
         return "; ".join(parts)
 
     def holdings(self, but: Iterable[Path] = ()) -> str:
-        """What shared memory is held, but for these files; the empty ones by which others notice
-        our end (bells) are no memory.
+        """The shared memory that is held, but for these files. Bells are empty files and hold no
+        memory, so they do not count.
         """
         held = [
             f"fd {name}"
@@ -115,8 +119,8 @@ class Snapshot:
 
 
 class Names:
-    """The names that this run may make: its prefix, its directory, PyTorch's own by their maker's
-    pid, and the managers' sockets.
+    """The names that this run may make: those with its prefix or in its directory, PyTorch's own
+    names by their maker's pid, and the managers' sockets.
     """
 
     def __init__(self, prefix: str, directory: Path, folders: list[Path]) -> None:
@@ -125,7 +129,7 @@ class Names:
 
     def of_tenon(self) -> set[str]:
         found = {name for name in os.listdir(SHM) if name.startswith(self.prefix)}
-        # A bell goes with its process, and says nothing of names.
+        # A bell goes with its process and does not count as a name.
         return found | {
             name for name in os.listdir(self.directory) if not name.startswith(".tenon-bell-")
         }
@@ -145,7 +149,7 @@ class Names:
 
 
 def closers(pid: int) -> list[str]:
-    """The library's threads that still close fds which a peer sent."""
+    """The library's threads that are still closing fds of a peer."""
     tasks = Path(f"/proc/{pid}/task").glob("*/comm")
     return [name for task in tasks if (name := command_of(task)) == "tenon-close"]
 
@@ -169,10 +173,10 @@ def service_marks(pid: int) -> list[tuple[str, ...]]:
 
 
 def settled(program: str, pid: int) -> Snapshot:
-    """A snapshot of a process that has closed each fd that it gave up.
+    """A snapshot of a process that has closed every fd that it gave up.
 
-    The service thread opens a directory or a name for a moment, to look at it, and a busy machine
-    may stop the thread in the middle. So the snapshot is taken while that thread sleeps.
+    The service thread opens a directory or a name briefly to look at it, and a busy machine may
+    stop the thread in the middle. So the snapshot is taken while the thread sleeps.
     """
     until(f"{program} closes files", lambda: closers(pid))
     taken: list[Snapshot] = []
@@ -188,7 +192,7 @@ def settled(program: str, pid: int) -> Snapshot:
 
 
 def until(what: str, left: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until nothing is left; what happens in other processes needs a moment."""
+    """Wait until nothing is left. Events in other processes need a moment."""
     deadline = time.monotonic() + seconds
     pause = 0.0005
     while rest := left():

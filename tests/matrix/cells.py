@@ -1,4 +1,4 @@
-"""What is done with one producer and one consumer (README.md, "A cell")."""
+"""The cells of one producer and one consumer (README.md, "A cell")."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import account
 from programs import Failed, NotApplicable, Program
 
 STRATEGIES = ["fd", "raw_fd", "bytes", "filename", "socket", "read_only", "arena", "arena_fd"]
-# Where there is CUDA: in place of those.
+# These strategies replace STRATEGIES in a run with CUDA.
 ON_CUDA = ["cuda", "cuda_handle", "cuda_fd"]
-# Those whose memory goes back by a counter, and by which way each leads to it.
+# The strategies whose memory returns by a counter, and the transport of each.
 BY_COUNTER = {"cuda_handle": "ipc", "cuda_fd": "fd"}
 ON_CONNECTION = {
     "fd": "tenon",
@@ -40,9 +40,9 @@ WITHOUT_TORCH = {
     ),
 }
 
-# What a program has in its environment on CUDA. What is lent from a producer's device 1 is on a
-# consumer's device 2: the UUID tells it, and no number does. A producer's stream takes its time:
-# who does not wait for it finds other bytes.
+# The programs' environments on CUDA. A producer lends from its device 1, which is the consumer's
+# device 2: only the UUID tells, and no number does. A producer's stream is slow, so a reader that
+# does not wait for the stream finds other bytes.
 DEVICES = {"FAKE_CUDA_DEVICES": "gpu=256,gpu=256,gpu=256"}
 CUDA_ENVIRONMENT = {
     "produce": {**DEVICES, "FAKE_CUDA_LATENCY": "stream=2000"},
@@ -58,7 +58,7 @@ def pattern(seed: int, nbytes: int) -> bytes:
 
 
 class Tensor:
-    """What is lent: sizes, strides and offset in elements over a storage of nbytes bytes."""
+    """A tensor to lend: sizes, strides and offset in elements, over a storage of nbytes bytes."""
 
     def __init__(
         self, dtype: str, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, nbytes: int
@@ -93,8 +93,8 @@ class Tensor:
         return pattern(seed, len(self.places) * self.itemsize)
 
 
-# The first one warms up. What PyTorch cannot have comes last: negative strides, and no bytes at
-# all.
+# The first tensor serves the warm-up. Tensors that PyTorch cannot have come last: those with
+# negative strides, and those without bytes.
 TENSORS = [
     Tensor("2:32:1", (2, 3), (3, 1), 0, 24),
     Tensor("0:64:1", (4, 5), (1, 4), 0, 160),
@@ -111,7 +111,7 @@ NO_BYTES = [Tensor("2:32:1", (0, 4), (4, 1), 0, 0)]
 def tensors_for(producer: Program, consumer: Program, strategy: str) -> list[Tensor]:
     if producer.language.is_torch or consumer.language.is_torch:
         return TENSORS
-    # An empty storage has no fd, and no name behind a socket; and nothing that could be read-only.
+    # An empty storage has no fd and no name behind a socket, and nothing in it can be read-only.
     return (
         TENSORS
         + NOT_FOR_TORCH
@@ -120,7 +120,7 @@ def tensors_for(producer: Program, consumer: Program, strategy: str) -> list[Ten
 
 
 def not_applicable(producer: Program, consumer: Program, strategy: str) -> str:
-    """Why there is no such cell, "" if there is one."""
+    """The reason why this cell does not exist, or "" if it does."""
     if producer.language.is_torch and strategy == "arena_fd":
         return "PyTorch makes a segment for each storage"
     torch = producer.language.is_torch or consumer.language.is_torch
@@ -133,7 +133,7 @@ def same(what: str, got: object, wanted: object) -> None:
 
 
 def compare(program: Program, what: str, word: str, wanted: bytes) -> None:
-    """CONTENT as a program says it against what it must be."""
+    """Compare the CONTENT of a program's answer with the expected bytes."""
     got = "" if word == "-" else word
     if got == wanted.hex():
         return
@@ -148,8 +148,8 @@ def compare(program: Program, what: str, word: str, wanted: bytes) -> None:
 
 
 class Pair:
-    """A producer and a consumer; leaving it after a failure gives back what it left in both, so
-    that the next cell finds them clean.
+    """A producer and a consumer. After a failure, the end of the `with` block drops what both still
+    hold for the cell, so that the next cell finds them clean.
     """
 
     def __init__(self, producer: Program, consumer: Program) -> None:
@@ -181,7 +181,7 @@ class Pair:
         try:
             producer.end()
         except Failed:
-            # It may still wait there, and would be taken for the next one.
+            # The connection may still wait there, and the next accept would take it.
             with contextlib.suppress(Failed, NotApplicable):
                 producer.ask("accept", number, kind)
             raise
@@ -191,7 +191,7 @@ class Pair:
 class Counter:
     """The counter of a CUDA handle, read from its file: 1 until the receiver has let go, then 0."""
 
-    # PyTorch's: a head, and so many counters (docs/format/cuda.md).
+    # PyTorch's file has a head and 10,000 counters (docs/format/cuda.md).
     HEAD, NBYTES = 64, 64 + 8 * 10_000
 
     def __init__(self, name: str, slot: str) -> None:
@@ -204,7 +204,7 @@ class Counter:
 
 
 def read_cuda_handle(strategy: str, words: list[str], tensor: Tensor) -> Counter | None:
-    """What its producer says of what is lent; None: an empty storage has no counter."""
+    """Check the words of a producer's handle, and return its counter. An empty storage has none."""
     transport, device, uuid, nbytes, _, counter, slot, event_required, event, memory, fds = words
     same("device", device, LENT_FROM)
     same("bytes of the UUID", len(uuid), 2 * 16)
@@ -228,7 +228,7 @@ def read_cuda_handle(strategy: str, words: list[str], tensor: Tensor) -> Counter
 
 
 class Lend:
-    """One tensor that is lent and opened, held by both until drop()."""
+    """One lent and opened tensor. Both programs hold it until drop()."""
 
     def __init__(
         self, pair: Pair, strategy: str, connection: int | None, tensor: Tensor, seed: int
@@ -257,7 +257,7 @@ class Lend:
         compare(consumer, "what was lent", says[-1], self.bytes)
 
     def write(self, writer: Program, reader: Program, seed: int) -> None:
-        """One side writes, both see it; nobody can in a read-only lend."""
+        """One side writes, and the other must see it. In a read-only lend both are refused."""
         if self.strategy == "read_only":
             writer.refuses("PERMISSION", "write", self.key, seed)
         else:
@@ -282,7 +282,7 @@ class Lend:
 
 
 def exchange(pair: Pair, strategy: str, tensors: list[Tensor]) -> None:
-    """Each tensor there, written by both sides, and given back."""
+    """Lend each tensor, let both sides write it, and give it back."""
     producer, consumer = pair.programs
     connection = pair.connect(ON_CONNECTION[strategy]) if strategy in ON_CONNECTION else None
     for index, tensor in enumerate(tensors):
@@ -304,7 +304,7 @@ def exchange(pair: Pair, strategy: str, tensors: list[Tensor]) -> None:
 
 
 def run(producer: Program, consumer: Program, strategy: str, names: account.Names) -> None:
-    """One cell: raises what is wrong."""
+    """Run one cell. Any failure is raised."""
     reason = not_applicable(producer, consumer, strategy)
     if reason:
         raise NotApplicable(reason)
@@ -326,13 +326,13 @@ def gives_back(
     act: Callable[[Pair], None],
 ) -> None:
     """Run warm_up and act. After act both programs must hold what they held before it."""
-    # A cell that failed may have left some of both.
+    # A cell that failed may have left fds and device memory.
     waited = {program: waiting(program) for program in (producer, consumer)}
     segment_fds = {program: settle(program)[2] for program in (producer, consumer)}
     with Pair(producer, consumer) as pair:
         warm_up(pair)
-    # A lease of the other side can end after a settle. The segment is empty then and stays cached
-    # until the next settle.
+    # A lease of the other side can end after a settle. Then the segment is empty, but it stays
+    # cached until the next settle.
     for program, fds in segment_fds.items():
         account.until(
             f"{program.name} keeps fds of segments",
@@ -357,7 +357,7 @@ def gives_back(
 
 
 def settle(program: Program) -> list[str]:
-    """Let a program settle, and give its four words STORAGES SEGMENTS SEGMENT_FDS WAITING."""
+    """Let a program settle, and return its four words STORAGES SEGMENTS SEGMENT_FDS WAITING."""
     words = program.ask("settle")
     same(f"{program.name}: how many words settle says", len(words), 4)
     return words
@@ -370,7 +370,7 @@ def difference_settled(program: Program, before: account.Snapshot) -> str:
 
 
 def waiting(program: Program) -> int:
-    """How many storages' device memory has not come back."""
+    """How many storages wait for their device memory to come back."""
     word = settle(program)[3]
     return 0 if word == "-" else int(word)
 
@@ -382,7 +382,7 @@ def strategies_for(producer: Program, consumer: Program) -> Iterator[str]:
 
 
 def lend_by_all(pair: Pair) -> tuple[list[Lend], list[int]]:
-    """A tensor by each strategy at once, and the connections."""
+    """Lend one tensor by each strategy at the same time. Return the lends and the connections."""
     producer, consumer = pair.programs
     kinds = {
         ON_CONNECTION[strategy]
@@ -400,8 +400,8 @@ def lend_by_all(pair: Pair) -> tuple[list[Lend], list[int]]:
 def after_the_end(
     survivor: Program, other: Program, lends: list[Lend], connections: list[int]
 ) -> None:
-    """The other one was killed: the survivor keeps its bytes, can write them, and is told on its
-    connections.
+    """Check the survivor after the other program was killed. The survivor keeps its bytes, can
+    write them, and gets PEER_GONE on its connections.
     """
     for connection in connections:
         survivor.refuses("PEER_GONE", "wait", connection)
@@ -420,8 +420,8 @@ def after_the_end(
 
 
 def holds_nothing(program: Program) -> None:
-    """No shared memory is held, once it has settled; and no device memory, but what was lent by a
-    counter to those that were killed.
+    """Wait until the program holds no shared memory. It may hold only the device memory that it
+    lent by a counter to programs that were killed.
     """
     account.until(
         f"{program.name} waits for device memory, beside what is lost",

@@ -1,4 +1,4 @@
-"""What is done with composites (README.md, "Composites")."""
+"""The cells of composites (README.md, "Composites")."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def numbers_of(kind: str, *values: float) -> bytes:
 class Composite:
     """The composite of one row.
 
-    A number that is not given is 0. `sizes` are the sizes that the receiver must find.
+    Numbers that are not given are 0. `sizes` are the sizes that the receiver must find.
     """
 
     NUMBERS = (
@@ -60,7 +60,7 @@ class Composite:
         self.parts = {**self.parts, "values": (dtype, sizes, pattern(seed, len(data)))}
 
     def words(self) -> list[str]:
-        """COMPOSITE: the words that describe it, both to a program and by a program."""
+        """The words of COMPOSITE, which a program reads and writes."""
         dims = [",".join(map(str, dims)) or "-" for dims in (self.sizes, self.strides)]
         said = [
             str(self.numbers["layout"]),
@@ -73,7 +73,7 @@ class Composite:
         ]
 
     def same(self, program: Program, says: list[str]) -> None:
-        """Compare what a program says of its composite with what was sent."""
+        """Compare a program's words for its composite with what was sent."""
         wanted = self.words()
         same(f"{program.name}: how many words describe the composite", len(says), len(wanted))
         names = ("layout", "sizes", "strides", *self.NUMBERS)
@@ -108,7 +108,7 @@ def compressed(
 
 
 def composites() -> dict[str, Composite]:
-    """Make a composite for each layout, by the name of its row, and one with an index that is too
+    """Make a composite for each layout, by the name of its row. One more has an index that is too
     large.
     """
     three, pointers, plain = pattern(1, 12), numbers_of("q", 0, 2, 2, 3), numbers_of("q", 0, 3, 1)
@@ -181,7 +181,7 @@ def composites() -> dict[str, Composite]:
     }
 
 
-# The rows of the report that have composites.
+# The report's rows for composites.
 COMPOSITES = {f"composite {name}": name for name in composites()}
 
 

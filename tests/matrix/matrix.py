@@ -1,12 +1,11 @@
 """usage: matrix.py [--cuda] [LANGUAGE...]
 
 Runs every producer with every consumer by every strategy, and the variants (README.md).
-TENON_BUILD_DIR/matrix/LANGUAGE.json names the programs; the report is
-TENON_BUILD_DIR/matrix/report.md and report.json. Exit code 1 if a cell failed, has no outcome or no
-reason.
+TENON_BUILD_DIR/matrix/LANGUAGE.json names the programs. The report goes to
+TENON_BUILD_DIR/matrix/report.md and report.json. The exit code is 1 if a cell failed, or lacks an
+outcome or a reason.
 
---cuda: the strategies that need CUDA, and those alone, on the driver that tests/fake_cuda plays;
-the report is in matrix/cuda.
+--cuda: runs only the strategies that need CUDA, on the fake driver. The report goes to matrix/cuda.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Matrix:
         names: account.Names,
         own: dict[str, dict[str, str]],
     ) -> None:
-        """own: what the programs of a role have in their environment beside."""
+        """own: variables that the programs of a role have in addition."""
         self.own = own
         self.languages, self.environment, self.folder, self.names = (
             languages,
@@ -65,8 +64,8 @@ class Matrix:
         self.report = Report([language.name for language in languages], parts)
         self.present = [language for language in languages if not language.absent]
         self.all: list[Program] = []
-        # All at once: some take seconds to begin. The second producers live when the first ones
-        # have been killed.
+        # All programs start at once, because some take seconds to begin. The second producers stay
+        # alive when the first ones are killed.
         self.produce = self.start("produce")
         self.consume = self.start("consume")
         self.produce_2 = self.start("produce-2")
@@ -98,13 +97,13 @@ class Matrix:
     def cell(
         self, part: str, producer: Program, consumer: Program, act: Callable[[], None]
     ) -> bool:
-        """Run something that belongs to a cell, and note how it ended; whether it ended well."""
+        """Run an act that belongs to a cell, and note its outcome. Return whether it succeeded."""
         return self.cells_of([part], producer, consumer, act)
 
     def cells_of(
         self, parts: Sequence[str], producer: Program, consumer: Program, act: Callable[[], None]
     ) -> bool:
-        """The same for something that belongs to the cells of several parts."""
+        """Run an act that belongs to the cells of several parts, in the same way."""
         outcome, reason = OK, ""
         try:
             act()
@@ -118,7 +117,7 @@ class Matrix:
         return outcome == OK
 
     def whole(self, what: str, act: Callable[[], None]) -> None:
-        """The same for what belongs to no cell."""
+        """Run an act that belongs to no cell, and note its outcome."""
         try:
             act()
             self.report.add(what, OK)
@@ -175,7 +174,7 @@ class Matrix:
             )
 
     def kill(self, part: str, victim: Program, survivors: list[Program]) -> None:
-        """One program that holds something of each of the others, by every strategy, is killed."""
+        """Kill a program that shares something with each survivor, by every strategy."""
         held: list[tuple[Program, list[cells.Lend], list[int]]] = []
 
         def pair(survivor: Program) -> tuple[Program, Program]:
@@ -195,14 +194,14 @@ class Matrix:
                 lambda s=survivor, x=lends, c=connections: cells.after_the_end(s, victim, x, c),
             )  # type: ignore[misc]
             self.cell(part, *pair(survivor), lambda s=survivor: cells.holds_nothing(s))  # type: ignore[misc]
-        # What was Tenon's goes with its last holder; PyTorch's own go with its manager.
+        # Tenon's names go with their last holder. PyTorch's own go with its manager.
         self.whole(
             f"{victim.name} is killed: no name of Tenon's is left",
             lambda: account.until("names are left", self.names.of_tenon),
         )
 
     def nothing_is_left(self) -> None:
-        """Managers end a while after their last client; they are this process's children by now."""
+        """Managers end a while after their last client. They are this process's children now."""
 
         def processes() -> list[str]:
             left = account.descendants(os.getpid())
@@ -219,7 +218,7 @@ class Matrix:
         )
 
     def close(self) -> None:
-        """Whatever went wrong, nothing of ours stays."""
+        """Kill all processes and remove all names of this run, whatever went wrong."""
         for program in self.all:
             program.close()
         for pid in account.descendants(os.getpid()):
@@ -240,7 +239,7 @@ def read_languages(names: list[str], environment: dict[str, str]) -> list[Langua
 def main() -> None:
     begin = time.monotonic()
     names, on_cuda = [word for word in sys.argv[1:] if word != "--cuda"], "--cuda" in sys.argv
-    # Managers outlive who started them: they become children of this process, and are seen to end.
+    # A manager outlives its starter. It becomes a child of this process, which then sees its end.
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
     build = Path(os.environ["TENON_BUILD_DIR"])

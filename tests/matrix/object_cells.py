@@ -1,4 +1,4 @@
-"""What is done with objects (README.md, "Objects")."""
+"""The cells of objects (README.md, "Objects")."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cells import Pair, Tensor, compare, gives_back, pattern, same
 from composite_cells import Composite, composites
 from programs import NotApplicable, Program
 
-# Empty in a run without objects.
+# The list is empty in a run without objects.
 ROWS = ["object"]
 CONTAINERS = {tuple: "t", list: "l", set: "S", dict: "d"}
-# What the words of a node between its slashes are. Only tensors have more than one.
+# The words of a node between its slashes. Only tensors have more than one.
 FIELDS = ("value", "storage", "dtype", "sizes", "strides", "offset", "elements")
-# Its pickle is larger than a message's user bytes can be.
+# The pickle of this object has more bytes than a message's user bytes can have.
 LARGE = {"text": "".join(chr(97 + i % 26) for i in range(70_000))}
 # The dict {"a": datetime.date(2026, 1, 31)}. Only Python can send it.
 DATE = "d1;s61;D"
@@ -46,7 +46,9 @@ Keys = dict[Part, int]
 
 
 def everything(whole: Part, column: Part, alone: Part, coo: Part) -> dict[Any, Any]:
-    """Make an object that has every kind of value. Its sets have one item: Python orders more."""
+    """Make an object that has every kind of value. Its sets have one item, because Python may order
+    more in any way.
+    """
     return {
         "whole": whole,
         "numbers": [
@@ -82,7 +84,9 @@ def real(number: float) -> str:
 
 
 def nodes_of(value: Any, say: Callable[[Part], str]) -> list[str]:
-    """Describe a value and all inside it. say(part) gives the node of a tensor or composite."""
+    """The nodes of a value and of everything inside it. say(part) gives the node of a tensor or
+    composite.
+    """
     if value is None or isinstance(value, bool):
         return [{None: "N", True: "T", False: "F"}[value]]
     if isinstance(value, int):
@@ -105,17 +109,17 @@ def nodes_of(value: Any, say: Callable[[Part], str]) -> list[str]:
 
 
 def told(value: Any, keys: Keys) -> str:
-    """Describe an object to its sender, which holds its tensors and composites by these keys."""
+    """The word of an object for its sender, which holds its tensors and composites by keys."""
     return ";".join(
         nodes_of(value, lambda part: f"{'x' if isinstance(part, Lent) else 'k'}{keys[part]}")
     )
 
 
 def same_object(receiver: Program, word: str, value: Any, keys: Keys) -> None:
-    """Compare what a receiver says of its object with what was sent.
+    """Compare the receiver's word for an object with what was sent.
 
-    The receiver says the number of each storage. Two tensors must have one number exactly if they
-    share their storage, so numbers are replaced by their rank.
+    The receiver gives the number of each storage. Two tensors must have the same number exactly if
+    they share their storage, so numbers are replaced by their rank.
     """
     numbers: dict[str, int] = {}
     storages: dict[int, int] = {}
@@ -137,7 +141,7 @@ def same_object(receiver: Program, word: str, value: Any, keys: Keys) -> None:
 
 
 class Exchange:
-    """Objects of one producer and one consumer. Both hold tensors and composites until drop()."""
+    """The objects of one producer and one consumer. Both hold their parts until drop()."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
@@ -167,7 +171,7 @@ class Exchange:
         return keys
 
     def travel(self, sender: Program, keys: Keys, receiver: Program) -> Keys:
-        """Send the object, compare it, and give the receiver's keys of the parts."""
+        """Send the object, compare it, and return the receiver's keys of its parts."""
         sender.ask("send_object", self.connection, told(self.value, keys))
         received = self.new_keys(receiver)
         (word,) = receiver.ask("recv_object", self.connection, *received.values())
@@ -190,7 +194,9 @@ class Exchange:
             )
 
     def refuse(self) -> None:
-        """Python names a class, which no receiver takes. The connection can be used further."""
+        """Python names a class, which every receiver must refuse. The connection must still work
+        afterwards.
+        """
         if self.producer.language.name != "python":
             return
         self.producer.ask("send_object", self.connection, DATE)
@@ -220,7 +226,7 @@ class Exchange:
 
 
 def run(producer: Program, consumer: Program, names: account.Names) -> None:
-    """Run one cell. What is wrong is raised."""
+    """Run one cell. Any failure is raised."""
     if producer.language.is_torch or consumer.language.is_torch:
         raise NotApplicable(
             "PyTorch has no Tenon connection; its objects are in the tests of tenon.torch"

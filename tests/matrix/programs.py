@@ -1,4 +1,4 @@
-"""The programs of the matrix, as the driver sees them: a line in, a line out."""
+"""The programs of the matrix as the driver sees them: a line each for command and answer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 ANSWER_SECONDS = 60.0
-# The first answer comes after the imports. On a busy machine that reads PyTorch from a cold disk
-# they have taken over a minute.
+# The first answer comes after the imports. On a busy machine that reads PyTorch from a cold disk,
+# the imports may take over a minute.
 START_SECONDS = 300.0
 NO_TOOLCHAIN = 77
 
 
 class Failed(Exception):
-    """A program answered with an error, or not at all."""
+    """A program answered with an error, or did not answer."""
 
     def __init__(self, text: str, status: str = "") -> None:
         super().__init__(text)
@@ -27,11 +27,11 @@ class Failed(Exception):
 
 
 class NotApplicable(Exception):
-    """A program says that its language cannot do that."""
+    """The program's language cannot do that."""
 
 
-# Which PyTorch a word of a command means: the variable of the environment that names its Python,
-# and which it is without one.
+# The PyTorch that a word of a command means: the environment variable that names its Python, and
+# the Python if the variable is not set.
 TORCH = {
     "@torch-1.13@": ("TENON_TORCH_DEBIAN", "/usr/bin/python3"),
     "@torch-newest@": ("TENON_TORCH_NEWEST", ""),
@@ -44,18 +44,18 @@ print(runpy.run_path(str(version))["__version__"])
 
 
 def with_places(environment: dict[str, str], own: dict[str, str]) -> dict[str, str]:
-    """A language's own variables over those of the run. Library paths are those of both."""
+    """A language's own variables replace the run's. LD_LIBRARY_PATH has the folders of both."""
     both = {**environment, **own}
     places = [each["LD_LIBRARY_PATH"] for each in (own, environment) if each.get("LD_LIBRARY_PATH")]
     return {**both, "LD_LIBRARY_PATH": ":".join(places)} if places else both
 
 
 class Absent(Exception):
-    """Why a language cannot be had on this machine."""
+    """The reason why this machine lacks a language."""
 
 
 def torch_python(word: str) -> tuple[str, str]:
-    """The Python, and its PyTorch's version."""
+    """The Python of a word, and the version of its PyTorch."""
     variable, otherwise = TORCH[word]
     python = os.environ.get(variable) or otherwise
     if not python:
@@ -71,7 +71,7 @@ def torch_python(word: str) -> tuple[str, str]:
 
 
 class Language:
-    """How the programs of a language are started; `absent` says why they cannot be."""
+    """How the programs of a language are started. `absent` has the reason if they cannot be."""
 
     def __init__(self, name: str, how: dict[str, Any]) -> None:
         self.name, self.how, self.absent, self.version = name, how, "", ""
@@ -79,8 +79,8 @@ class Language:
 
     @classmethod
     def read(cls, name: str, folder: Path, environment: dict[str, str]) -> Language:
-        """From the file that the language's CMakeLists.txt wrote; builds the programs if it says
-        how.
+        """Read the file that the language's CMakeLists.txt wrote. Build the programs if the file
+        says how.
         """
         path = folder / f"{name}.json"
         if not path.exists():
@@ -148,8 +148,8 @@ class Program:
         self.pid = self.process.pid
         self.rest = b""
         self.ready = False
-        # Its files of counters, from which it lends device memory until it ends; and how much was
-        # lent so to those that were killed.
+        # The files of counters by which this program lends device memory until it ends. `lost`
+        # counts the storages that it lent by a counter to killed programs.
         self.counters: set[Path] = set()
         self.lost = 0
 
@@ -204,7 +204,9 @@ class Program:
         return self.end()
 
     def refuses(self, status: str, *words: object, naming: str = "") -> None:
-        """The command must fail with that status, and the error's text must contain `naming`."""
+        """Check that the command fails with that status, and that the error's text contains
+        `naming`.
+        """
         try:
             answer = self.ask(*words)
         except Failed as error:
@@ -218,7 +220,7 @@ class Program:
         self.process.wait()
 
     def quit(self) -> None:
-        """An orderly end, with exit code 0."""
+        """End the program in order. Its exit code must be 0."""
         self.ask("quit")
         code = self.process.wait(ANSWER_SECONDS)
         if code:

@@ -1,4 +1,4 @@
-"""The outcome of every cell, as tables for a terminal and a file, and as JSON."""
+"""The outcome of every cell: as tables for a terminal and a file, and as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Report:
         self.other: list[tuple[str, str, str]] = []
 
     def put(self, part: str, producer: str, consumer: str, outcome: str, reason: str = "") -> None:
-        """The first failure of a cell stays."""
+        """Note the outcome of a cell. A failure is kept, and later outcomes do not replace it."""
         if self.cells.get((part, producer, consumer), (OK, ""))[0] != FAIL:
             self.cells[part, producer, consumer] = (outcome, reason)
 
     def add(self, what: str, outcome: str, reason: str = "") -> None:
-        """What belongs to no cell: the end of a program, what is left at the end."""
+        """Note an outcome that belongs to no cell, such as the end of a program or leftovers."""
         self.other.append((what, outcome, reason))
 
     def gaps(self) -> list[str]:
@@ -57,8 +57,8 @@ class Report:
         )
 
     def tables(self) -> str:
-        """Markdown that also reads well on a terminal: a row per producer, a column per consumer,
-        reasons below.
+        """The tables as Markdown that also reads well on a terminal: a row for each producer, a
+        column for each consumer, and the reasons below.
         """
         reasons: list[str] = []
         lines = []
@@ -93,7 +93,7 @@ class Report:
         return "\n".join(lines)
 
     def write(self, folder: Path, head: str) -> str:
-        """report.md and report.json; returns the text."""
+        """Write report.md and report.json, and return the text."""
         folder.mkdir(parents=True, exist_ok=True)
         text = (
             f"# Every producer with every consumer\n\n{head}\n\n{self.counts()}\n\n{self.tables()}"

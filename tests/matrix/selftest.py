@@ -1,4 +1,6 @@
-"""The matrix can fail: programs with a fault each, which the driver must notice and name."""
+"""Proves that the matrix can fail: each program has one fault, which the driver must notice and
+name.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# A peer in Python that is spoilt by some code: (what the report must say of it, the code). `old`
-# calls the method as it was.
+# A Python peer that some code has changed: (what the report must contain, the code). `old` calls
+# the original method.
 WRAP = """
 def wrap(name, before=lambda *words: None, after=lambda answer: answer):
     old = getattr(Peer, name)
@@ -23,7 +25,7 @@ def wrap(name, before=lambda *words: None, after=lambda answer: answer):
         return after(old(self, *words))
     setattr(Peer, name, new)
 """
-# On CUDA: what a wrapper would be like that loses something of a handle on its way in, or out.
+# On CUDA: these functions imitate a wrapper that loses a field of a handle when it opens or shares.
 OPENS_WITHOUT = """
 import tenon
 def without(handle, **fields):
@@ -185,7 +187,7 @@ ON_CUDA: dict[str, tuple[str, str]] = {
     "no_counter": ("bad consume has not let go by the counter", "opens_without(counter='')"),
     "no_slot": ("bad consume has not let go by the counter", "opens_without(slot=0)"),
     "no_event": ("opening the IPC handle of a CUDA event", "opens_without(event=bytes(64))"),
-    # So slow that no other process is slower.
+    # The stream is so slow that no process can be slower.
     "no_event_required": (
         "cuda_handle: bad to bad: bad consume: what was lent differs from byte 0",
         """
@@ -273,7 +275,7 @@ def noticed(name: str, wanted: str, fault: str, on_cuda: bool) -> bool:
 def main() -> None:
     on_cuda = "--cuda" in sys.argv
     faults = ON_CUDA if on_cuda else FAULTS
-    # Two runs side by side: each has folders and names of its own, and most of it is waiting.
+    # Two runs go side by side. Each has folders and names of its own, and mostly waits.
     with ThreadPoolExecutor(2) as pool:
         good = list(pool.map(lambda fault: noticed(fault[0], *fault[1], on_cuda), faults.items()))
     sys.exit(not all(good))

@@ -1,4 +1,4 @@
-"""What the programs in Python share: the line protocol of README.md, and sockets."""
+"""Shared by the programs in Python: the line protocol of README.md, and sockets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 Words = list[str]
 WAIT_SECONDS = 10.0
-MOST_FDS = 253  # the kernel's
+MOST_FDS = 253  # the kernel's limit
 
 
 class Refused(Exception):
-    """A call failed; the driver is told the name of the status."""
+    """A call failed. The driver gets the name of the status."""
 
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
@@ -85,7 +85,7 @@ class Server:
         self.listener: socket.socket | None = None
 
     def put(self, sock: socket.socket, kind: str) -> Any:
-        """What is kept as a connection of that kind."""
+        """Return the object that is kept for a connection of that kind."""
         raise NotImplementedError
 
     def content(self, held: Any) -> bytes:

@@ -1,5 +1,5 @@
-// Who is at the other end of a connection, and who is let in: this user, root, members of a group.
-// On one machine and between containers.
+// Which user is at the other end of a connection, and which users are admitted: this user, root,
+// and members of a group. The ends are on one machine or in containers.
 #include "lease/kit.h"
 #include "namespaces/talk.h"
 
@@ -12,7 +12,7 @@ const Who kOwner{210'001, 210'001, {kGroup}, true, kMeeting};
 const Who kAgain{210'001, 310'001, {}, true, kMeeting};
 const Who kRoot{};
 
-// A refused socket stays the caller's, as it was.
+// A refused socket still belongs to the caller, and is unchanged.
 void check_refused(int socket, const tenon_connection_options& options, const tenon_peer& peer) {
   tenon_connection_options adopting = options;
   adopting.flags |= TENON_CONNECTION_ADOPT_SOCKET;
@@ -44,14 +44,14 @@ struct Admitted {
   bool by_group;
 };
 
-// One end in its turn: everybody by default, and who is to be admitted by each option.
+// Tries each option on one end in turn. By default everybody is admitted.
 void try_each(int socket, Admitted admitted, const tenon_peer& peer) {
   check_admits(socket, admitting(0), true, peer);
   check_admits(socket, admitting(TENON_CONNECTION_SAME_USER), admitted.by_user, peer);
   check_admits(socket, admitting(TENON_CONNECTION_GROUP, kGroup), admitted.by_group, peer);
   check_admits(socket, admitting(TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP, kGroup),
                admitted.by_group, peer);
-  // Nobody here is of that one.
+  // No process here is in that group.
   check_admits(socket, admitting(TENON_CONNECTION_GROUP, kGroup + 1), admitted.by_user, peer);
 }
 
@@ -63,7 +63,7 @@ tenon_peer expected(const Who& who, pid_t pid) {
   return peer;
 }
 
-// `owner` listens, `visitor` connects, and each judges the other.
+// `owner` listens and `visitor` connects. Each end then admits or refuses the other.
 void meet_as_users(const Who& owner, const Who& visitor, Admitted by_owner, Admitted by_visitor) {
   for (const int type : fault::kSocketTypes) {
     const Meeting meeting(01777);
@@ -85,7 +85,8 @@ void meet_as_users(const Who& owner, const Who& visitor, Admitted by_owner, Admi
       line.signal(1);
       close(socket);
     });
-    // Whose pid a process sees: those of its own container, and of those in it.
+    // A process sees the pids of its own container and of containers inside of it. 0 stands for
+    // others.
     to_owner.give(0, owner.contained ? pid_t{0} : other.pid());
     to_visitor.give(0, visitor.contained ? pid_t{0} : one.pid());
     CHECK_EQ(other.finish(), 0);
@@ -110,7 +111,7 @@ constexpr Admitted kNeither{false, false};
 
 TEST(ConnectionUsers, TheSameUser) { meet_each_way(kOwner, kAgain, kBoth, kBoth); }
 
-// Root is let in by everybody, and lets nobody in but itself and the group.
+// Everybody admits root. Root admits only itself and the group.
 TEST(ConnectionUsers, Root) { meet_each_way(kOwner, kRoot, kBoth, kByGroup); }
 
 TEST(ConnectionUsers, AMember) { meet_each_way(kOwner, kMember, kByGroup, kByGroup); }
@@ -121,7 +122,7 @@ TEST(ConnectionUsers, AMemberByItsFirstGroup) {
 
 TEST(ConnectionUsers, AStranger) { meet_each_way(kOwner, kStranger, kNeither, kByGroup); }
 
-// Who made a user namespace is root there, and itself everywhere else.
+// The user that made a user namespace is root in it, and itself everywhere else.
 TEST(ConnectionUsers, RootOfAUserNamespace) {
   IN_CHILD([] {
     if (geteuid() != 0) fault::skip("only root can be two users");
@@ -137,7 +138,7 @@ TEST(ConnectionUsers, RootOfAUserNamespace) {
     });
     Side stranger(meeting, placed(kStranger, false), [&](const std::string& place) {
       line.await(1);
-      // Else what it has in /proc is root's, since it was root.
+      // A process that was root is not dumpable, so its files in /proc would belong to root.
       REQUIRE(prctl(PR_SET_DUMPABLE, 1) == 0);
       if (unshare(CLONE_NEWUSER) != 0)
         fault::skip(std::string("no user namespace can be made: ") + std::strerror(errno));
@@ -148,7 +149,7 @@ TEST(ConnectionUsers, RootOfAUserNamespace) {
       const int socket = enter(place, SOCK_STREAM);
       line.signal(1);
       line.give(1, getpid());
-      // And here the owner is nobody that has a number.
+      // In this namespace the owner has no uid.
       tenon_connection* connection = nullptr;
       const tenon_connection_options options = admitting(TENON_CONNECTION_SAME_USER);
       CHECK_STATUS(TENON_PERMISSION, tenon_connection_new(socket, &options, &connection, err));
@@ -163,7 +164,7 @@ TEST(ConnectionUsers, RootOfAUserNamespace) {
   });
 }
 
-// Lent to a member of the group in another container, who is killed.
+// A lends to a member of the group in another container, and the member is killed.
 TEST(ConnectionUsers, AMemberBorrowsUnderALease) {
   IN_CHILD([] {
     if (geteuid() != 0) fault::skip("only root can be two users");

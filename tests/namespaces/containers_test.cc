@@ -9,7 +9,7 @@ namespace {
 
 using fault::Outcome;
 
-// What both sides say of where they are; only the directory may be the same.
+// The namespaces and devices of one side. Only the directory may be the same on both sides.
 struct Surroundings {
   std::array<std::array<char, 64>, 4> spaces{};
   uint64_t shm_device = 0;
@@ -43,7 +43,7 @@ void compare(const Surroundings& here, const Surroundings& there) {
   CHECK(Meeting::names_in("/dev/shm").empty());
 }
 
-// At the same moment two lenders and two borrowers, one of each on either side.
+// Each side lends and borrows at the same moment.
 void lend_and_borrow(const Line& line, int end, const std::string& place,
                      const std::string& there) {
   const auto seed = static_cast<uint64_t>(end);
@@ -53,7 +53,7 @@ void lend_and_borrow(const Line& line, int end, const std::string& place,
     const Lent lent = lend(way, options, seed);
     line.give(end, lent.handle);
     auto handle = line.take<tenon_filename_handle>(end);
-    // A name is a path as its lender sees it.
+    // A name is a path as its lender sees the directory.
     const std::string leaf = std::string(handle.name).substr(there.size());
     CHECK_SAYING(std::string(handle.name).starts_with(there + "/"), handle.name);
     std::snprintf(handle.name, sizeof handle.name, "%s%s", place.c_str(), leaf.c_str());
@@ -71,7 +71,8 @@ void lend_and_borrow(const Line& line, int end, const std::string& place,
     line.signal(end);
     line.await(end);
     CHECK_SAYING(has(lent.storage, borrower_writes(way) ? seed + 10 : seed), text(way));
-    // Sweeps from either side, with everything alive, see two live names and touch nothing.
+    // Both sides sweep while all processes live. Each sweep must see two live names and remove
+    // nothing.
     const tenon_sweep_result seen = sweep_names(place);
     CHECK_SAYING(seen.live == 2 && seen.dead == 0 && seen.unsure == 0 && seen.in_flight == 0,
                  std::string(text(way)) + ": live " + std::to_string(seen.live) + ", dead " +
@@ -140,8 +141,7 @@ void receive_each_mode(tenon_connection* connection, uint64_t seed) {
   }
 }
 
-// A socket in the directory is all that a connection needs; fds go over it whatever the namespaces
-// are.
+// A connection needs only a socket in the directory. fds cross it, whatever the namespaces are.
 TEST(Containers, LendByFd) {
   for (const int type : fault::kSocketTypes) {
     IN_CHILD([type] {
@@ -160,7 +160,7 @@ TEST(Containers, LendByFd) {
         tenon_connection* connection = fault::new_connection(enter(place, type));
         receive_each_mode(connection, 1);
         send_each_mode(connection, 100);
-        // The server lets go when it has all of it.
+        // The server lets go when it has the whole message.
         tenon_message* message = nullptr;
         CHECK_STATUS(TENON_PEER_GONE, tenon_recv(connection, nullptr, &message, err));
         tenon_connection_release(connection);
@@ -172,7 +172,7 @@ TEST(Containers, LendByFd) {
   }
 }
 
-// What is not in the directory does not reach the other side, and that is said.
+// A name outside of the directory does not reach the other side, and the error says so.
 TEST(Containers, ANameInDevShmStaysThere) {
   IN_CHILD([] {
     const Meeting meeting;

@@ -1,5 +1,5 @@
-// Each side is killed in turn: the other keeps its bytes, and whoever looks from a third container
-// is told by the kernel who lives.
+// Each side is killed in turn. The other side keeps its bytes, and a third container learns from
+// the kernel which processes live.
 #include "namespaces/sides.h"
 
 namespace sides {
@@ -13,8 +13,8 @@ void check_sweep(const tenon_sweep_result& seen, uint64_t live, uint64_t dead,
                    ", in flight " + std::to_string(seen.in_flight));
 }
 
-// A process in a container of its own that sweeps once, and is gone: nobody watches the directory
-// through it.
+// A process in a container of its own sweeps once and ends, so it does not watch the directory
+// afterwards.
 void sweep_from_outside(const Meeting& meeting, uint32_t flags, uint64_t live, uint64_t dead,
                         const std::string& where) {
   Side observer(meeting, {}, [&](const std::string& place) {
@@ -23,18 +23,18 @@ void sweep_from_outside(const Meeting& meeting, uint32_t flags, uint64_t live, u
   CHECK_EQ(observer.finish(), 0);
 }
 
-// Looks at its bytes when it is told to, and lets go.
+// Checks its bytes when the test signals it, and lets go.
 void hold_and_let_go(const Line& line, int end, tenon_storage* storage) {
   line.signal(end);
   line.await(end);
   CHECK(has(storage, 5));
   tenon_storage_release(storage);
-  tenon_storage_trim();  // a name can be the segment's
+  tenon_storage_trim();  // the segment itself may have a name
   line.signal(end);
   pause();
 }
 
-// Lender and borrower hold one name; kill one of them.
+// Lender and borrower hold one name. The test kills one of them.
 void kill_one(Way way, bool kill_lender) {
   IN_CHILD([=] {
     const std::string where =
@@ -60,7 +60,7 @@ void kill_one(Way way, bool kill_lender) {
     const Line& to_survivor = kill_lender ? to_borrower : to_lender;
     victim.kill();
     if (way != Way::kFile && kill_lender) {
-      // The borrower has the memory and never had the name.
+      // The borrower has the memory and never held the name.
       CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
                    where + ": the dead lender's name is still there");
     } else {
@@ -68,7 +68,7 @@ void kill_one(Way way, bool kill_lender) {
     }
     to_survivor.signal(0);
     to_survivor.await(0);
-    // With its last holder the name goes, although nobody sweeps.
+    // The name goes with its last holder, although no process sweeps.
     CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
                  where + ": a name is left");
     survivor.kill();
@@ -83,7 +83,7 @@ TEST(KillAcrossContainers, Borrower) {
   for (const Way way : kWays) kill_one(way, false);
 }
 
-// Nobody is left: the name stays until somebody looks, who is told that it is dead.
+// If no holder is left, the name stays until a process looks, and that process finds it dead.
 TEST(KillAcrossContainers, Both) {
   for (const Way way : kWays) {
     IN_CHILD([way] {
@@ -118,8 +118,8 @@ TEST(KillAcrossContainers, Both) {
   }
 }
 
-// The last holder is killed while somebody else, in another container, has been in the directory
-// before and lives: it is told.
+// The last holder is killed. A living process in another container has used the directory before,
+// so the kernel notifies it, and it removes the name.
 TEST(KillAcrossContainers, TheLastWhileAnotherWatches) {
   for (const Way way : kWays) {
     IN_CHILD([way] {
@@ -148,7 +148,7 @@ TEST(KillAcrossContainers, TheLastWhileAnotherWatches) {
   }
 }
 
-// A holder that knows nothing of locks, as PyTorch: the kernel's lease sees it from any container.
+// A holder takes no locks, as PyTorch does. The kernel's lease shows it to every container.
 TEST(KillAcrossContainers, AHolderWithoutALock) {
   IN_CHILD([] {
     const Meeting meeting;

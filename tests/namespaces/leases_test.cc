@@ -1,6 +1,6 @@
-// Lender, borrower and forwarder in containers of their own, which share one directory with a
-// socket in it and nothing else: blocks come back when they are released and when their borrowers
-// are killed, and outlive their lender.
+// Lender, borrower and forwarder are in containers of their own, which share only one directory
+// with a socket in it. Blocks come back when they are released and when their borrowers are killed,
+// and they outlive their lender.
 #include "lease/kit.h"
 #include "namespaces/talk.h"
 
@@ -17,7 +17,7 @@ tenon_connection* connect_on(int socket) {
   return fault::new_connection(socket, &options);
 }
 
-// Says when the door is there.
+// Makes a door, signals that it is there, and connects to the process that enters.
 tenon_connection* let_one_in(const std::string& place, const Line& line, int type = SOCK_SEQPACKET,
                              const char* leaf = "talk") {
   const Door door(place, type, leaf);
@@ -25,14 +25,14 @@ tenon_connection* let_one_in(const std::string& place, const Line& line, int typ
   return connect_on(door.let_in());
 }
 
-// Waits to be told that it is.
+// Waits for that signal, and enters.
 tenon_connection* go_in(const std::string& place, const Line& line, int type = SOCK_SEQPACKET,
                         const char* leaf = "talk") {
   line.await(1);
   return connect_on(enter(place, type, leaf));
 }
 
-// An arena as large as the block that is lent: full until the lease ends.
+// Lends a block as large as the arena, so that the arena is full until the lease ends.
 void lend_all(tenon_arena* arena, tenon_connection* connection) {
   tenon_storage* storage = leases::new_in(arena, kMiB, kSeed);
   leases::lend(connection, {storage});
@@ -55,7 +55,7 @@ void check_holder(tenon_arena* arena, pid_t pid) {
 
 void check_bytes(const tenon_message* message) { CHECK(leases::shows(message, kSeed)); }
 
-// What the test tells a side to do next, and hears that it is done.
+// Signals a side to do its next step, and waits until the step is done.
 void step(const Line& line) {
   line.signal(0);
   line.await(0);
@@ -79,7 +79,7 @@ void release_it(int type, bool lender_is_contained) {
       lend_all(arena, connection);
       check_holder(arena, pid);
       to_lender.signal(1);
-      to_lender.await(1);  // the borrower has it
+      to_lender.await(1);  // the borrower has the block
       check_holder(arena, pid);
       to_lender.signal(1);
       CHECK_COMES_BACK(arena, kMiB);
@@ -89,8 +89,8 @@ void release_it(int type, bool lender_is_contained) {
     });
     Side borrower(meeting, {}, [&](const std::string& place) {
       tenon_connection* connection = go_in(place, to_borrower, type);
-      // Its container lies beside the lender's, or in what the lender sees: never the other way
-      // round.
+      // The borrower's container lies beside the lender's, or inside of what the lender sees, and
+      // never around it.
       CHECK_EQ(peer_of(connection).pid, 0);
       tenon_message* message = leases::receive(connection);
       check_bytes(message);
@@ -119,7 +119,7 @@ TEST(LeasesAcrossContainers, ABorrowerReleases) {
 
 TEST(LeasesAcrossContainers, ABorrowerInAContainerReleases) { release_it(SOCK_SEQPACKET, false); }
 
-// With the message read, or still in the socket.
+// Kills the borrower after it has read the message, or before.
 void kill_borrower(bool has_read) {
   IN_CHILD([=] {
     const Meeting meeting;
@@ -158,7 +158,7 @@ TEST(LeasesAcrossContainers, ABorrowerIsKilled) { kill_borrower(true); }
 
 TEST(LeasesAcrossContainers, ABorrowerIsKilledBeforeItReads) { kill_borrower(false); }
 
-// Three containers: A lends to B, B lends on to C, and dies or lets go.
+// Three containers: A lends to B. B lends on to C, and then dies or lets go.
 void forward(bool kill) {
   IN_CHILD([=] {
     const Meeting meeting;
@@ -169,7 +169,7 @@ void forward(bool kill) {
       tenon_arena* arena = leases::new_arena(kMiB);
       tenon_connection* connection = let_one_in(place, to_a);
       lend_all(arena, connection);
-      to_a.await(1);  // B is gone, or has let go
+      to_a.await(1);  // B is dead, or has let go
       check_holder(arena, 0);
       to_a.signal(1);
       CHECK_COMES_BACK(arena, kMiB);
@@ -219,7 +219,8 @@ TEST(LeasesAcrossContainers, AForwarderIsKilled) { forward(true); }
 
 TEST(LeasesAcrossContainers, AForwarderReleasesFirst) { forward(false); }
 
-// What was read stays, what was sent is delivered, and then the end of the lender is told.
+// The borrower keeps the messages that it has read. Sent messages still arrive. After them the
+// borrower learns of the lender's end.
 TEST(LeasesAcrossContainers, ALenderIsKilled) {
   for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
     IN_CHILD([mode] {

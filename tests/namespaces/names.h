@@ -1,5 +1,5 @@
-// What tests about names share: a directory of their own, a line between two processes, and lending
-// and borrowing by name.
+// Shared by tests of names: a directory of their own, a line between two processes, and lending and
+// borrowing by name.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace names {
 
 inline constexpr uint64_t kNbytes = 300'000;
 
-// The directory as the test itself sees it. On /dev/shm, since a name's file is memory.
+// The directory as the test itself sees it. It lies in /dev/shm, because a name's file is memory.
 class Meeting {
  public:
   explicit Meeting(mode_t mode = 0700) {
@@ -30,7 +30,7 @@ class Meeting {
   }
   const std::string& path() const { return path_; }
   std::vector<std::string> names() const { return names_in(path_); }
-  // Those that were asked for: the library may have hidden ones beside them.
+  // The number of names that a lender chose. The library may have hidden ones beside them.
   size_t visible() const {
     const std::vector<std::string> all = names();
     return static_cast<size_t>(std::count_if(
@@ -52,8 +52,8 @@ class Meeting {
   std::string path_;
 };
 
-// A line between two processes, for bytes and handles; no fd ever goes over it. End 0 is one's, end
-// 1 the other's. Who waits for a side that failed is ended by the alarm.
+// A line between two processes, for bytes and handles. No fd ever crosses it. Each process uses one
+// end, 0 or 1. If one process fails, the alarm ends the one that waits for it.
 class Line {
  public:
   Line() { REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_) == 0); }
@@ -80,8 +80,8 @@ class Line {
   int ends_[2] = {-1, -1};
 };
 
-// The pauses are counted, and not what the clock says: on a machine that has no time for this
-// process it has none for the others either.
+// Waits until the condition holds. The limit counts pauses and not the clock, because a machine
+// that has no time for this process has none for the others either.
 template <typename Condition>
 bool within(std::chrono::milliseconds limit, Condition&& condition) {
   constexpr std::chrono::milliseconds kPause{2};

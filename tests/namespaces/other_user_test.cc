@@ -1,6 +1,6 @@
-// Another user: refused unless the lender's mode and the borrower's flag both say otherwise, by the
-// kernel and with a clear error; a group that was named may have it. On one machine and between
-// containers.
+// Another user is refused, by the kernel and with a clear error, unless both the lender's mode and
+// the borrower's flag allow that user. A group that the lender named may open the memory. The users
+// are on one machine or in containers.
 #include "namespaces/sides.h"
 
 namespace sides {
@@ -12,7 +12,7 @@ const Who kLender{210'001, 210'001, {kGroup}, true, kMeeting};
 
 enum class Answer { kYes, kReadOnly, kNo };
 
-// What must come of opening, with the flag that allows another user's names.
+// The user that opens, and the expected outcome with the flag that allows another user's names.
 struct Visitor {
   Who who;
   Answer answer;
@@ -37,7 +37,7 @@ void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answe
   check_refusal(handle, 0, "OTHER_USER", where + ", without the flag");
   line.signal(1);
   line.await(1);
-  // Whatever may be done to the names of others by a sweep: nothing.
+  // A sweep must not judge or remove another user's names.
   const std::string path = handle.name;
   const tenon_sweep_result seen = sweep_names(path.substr(0, path.rfind('/')));
   CHECK_SAYING(seen.dead == 0 && seen.live == 0, where + ": a sweep judges what is another's");
@@ -45,7 +45,8 @@ void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answe
     check_refusal(handle, TENON_OPEN_OTHER_USER, nullptr, where);
     return;
   }
-  // A file's lender writes it, so its handle says so; who may only read it has to say that.
+  // The handle of a file says that it is writable, because its lender writes it. A visitor that may
+  // only read must ask for read-only access.
   const bool reads_a_file = way == Way::kFile && answer == Answer::kReadOnly;
   if (reads_a_file) check_refusal(handle, TENON_OPEN_OTHER_USER, nullptr, where + ", to write");
   tenon_storage* storage = borrow(handle, TENON_OPEN_OTHER_USER,
@@ -59,7 +60,7 @@ void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answe
   tenon_storage_release(storage);
 }
 
-// One lender, one visitor. `options` is the lender's, without its directory.
+// One lender lends to one visitor. `options` are the lender's, without the directory.
 void lend_to(const Visitor& visitor, Way way, tenon_filename_options options,
              const std::string& what) {
   const std::string where = std::string(text(way)) + ", " + what + ", user " +
@@ -130,7 +131,8 @@ TEST(OtherUser, ReadsWhatTheModeLetsAnybodyRead) {
   IN_CHILD([&] {
     if (geteuid() != 0) fault::skip("only root can be two users");
     for (const bool contained : {false, true}) {
-      // A file cannot be written then; what a socket hands out is what the storage's mode gives.
+      // The mode keeps others from writing the file. A socket lends with the access of the
+      // storage's mode.
       lend_to({placed(kStranger, contained), Answer::kReadOnly}, Way::kFile, options, "mode 0644");
       lend_to({placed(kStranger, contained), Answer::kYes}, Way::kShared, options, "mode 0644");
       lend_to({placed(kStranger, contained), Answer::kYes}, Way::kLenderWrites, options,
@@ -139,7 +141,7 @@ TEST(OtherUser, ReadsWhatTheModeLetsAnybodyRead) {
   });
 }
 
-// A group that the lender is not in.
+// The lender is not in the group that it names.
 TEST(OtherUser, CannotNameAStrangeGroup) {
   IN_CHILD([] {
     if (geteuid() != 0) fault::skip("only root can be two users");
@@ -167,8 +169,8 @@ TEST(OtherUser, CannotNameAStrangeGroup) {
   });
 }
 
-// In a directory where only a name's user may remove it, a name of which another user is the last
-// holder stays until its own user comes.
+// In this directory only a name's own user may remove the name. If another user is its last holder,
+// the name stays until its own user looks.
 TEST(OtherUser, AsTheLastHolderKeepsTheBytes) {
   for (const bool contained : {false, true}) {
     IN_CHILD([contained] {

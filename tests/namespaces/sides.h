@@ -1,5 +1,5 @@
-// Processes in containers of their own: PID, IPC, mount and network namespaces, a /dev/shm and a
-// /tmp that nobody else sees, and one directory that they share, at kMeeting.
+// Processes in containers of their own: with their own PID, IPC, mount and network namespaces, a
+// private /dev/shm and /tmp, and one directory that they share, at kMeeting.
 #pragma once
 
 #include <grp.h>
@@ -17,16 +17,16 @@ using namespace names;
 
 inline constexpr const char* kMeeting = "/tmp/meeting";
 
-// Who a side is. uid 0: as the test.
+// The user and container of a side. uid 0: the test's own user.
 struct Who {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups;
   bool contained = true;
-  std::string place = kMeeting;  // where a contained side has the directory
+  std::string place = kMeeting;  // the path of the directory for a contained side
 };
 
-// No machine has these users. Two of them are in the group.
+// No machine has these users. The first two are in the group.
 inline constexpr gid_t kGroup = 300'000;
 inline const Who kMember{210'002, 210'002, {310'000, kGroup}, true, kMeeting};
 inline const Who kMemberByItsFirst{210'003, kGroup, {}, true, kMeeting};
@@ -45,8 +45,8 @@ inline void write_file(const char* path, const std::string& text) {
   close(fd);
 }
 
-// Exits 77 where the kernel refuses. What comes next has to be a fork: its child is the first in
-// the PID namespace.
+// Makes new namespaces. Exits with 77 if the kernel refuses. The caller must fork next, because its
+// first child becomes pid 1 of the PID namespace.
 inline void leave_the_others() {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
@@ -78,8 +78,8 @@ inline void settle_in(const std::string& shared, const std::string& place) {
   mount_or_skip(("/proc/self/fd/" + std::to_string(meeting)).c_str(), place, nullptr, MS_BIND,
                 nullptr);
   close(meeting);
-  // A machine that hides parts of its /proc refuses a new one to users; then the old one serves, as
-  // it does in some containers.
+  // A machine that hides parts of its /proc does not let users mount a new one. Then the old one
+  // serves, as it does in some containers.
   if (mount("proc", "/proc", "proc", 0, nullptr) != 0)
     std::printf("  with the old /proc: %s\n", std::strerror(errno));
   REQUIRE(chdir("/") == 0);
@@ -92,11 +92,12 @@ inline void become(const Who& who) {
   REQUIRE(setresuid(who.uid, who.uid, who.uid) == 0);
 }
 
-// A process on one side, and the one that made its namespaces and waits for it. In a namespace of
-// its own it is pid 1, which an alarm does not kill: its maker has the alarm, and takes it along.
+// A process on one side, and its maker, which makes the namespaces and waits for it. In a PID
+// namespace the process is pid 1, which an alarm does not kill. So the maker has the alarm, and the
+// process dies with the maker.
 class Side {
  public:
-  // `body` gets the path at which this side has the directory.
+  // `body` gets the path of the directory on this side.
   Side(const Meeting& meeting, const Who& who,
        const std::function<void(const std::string&)>& body) {
     int news[2];
@@ -115,7 +116,7 @@ class Side {
         close(news[1]);
         if (who.contained) settle_in(meeting.path(), place);
         become(who);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);  // after what clears it
+        prctl(PR_SET_PDEATHSIG, SIGKILL);  // these calls clear it, so it comes after them
         REQUIRE(write(settled[1], "x", 1) == 1);
         close(settled[1]);
         body(place);
@@ -132,7 +133,8 @@ class Side {
     close(news[1]);
     close(settled[1]);
     if (read(news[0], &pid_, sizeof pid_) != sizeof pid_) pid_ = -1;
-    // Else who waits for this side would never hear that it cannot be had here.
+    // Without this byte, a process that waits for this side would not learn that the side could not
+    // start.
     char told = 0;
     const bool is_there = read(settled[0], &told, 1) == 1;
     close(news[0]);
@@ -147,8 +149,8 @@ class Side {
   ~Side() {
     if (maker_ > 0) CHECK_EQ(finish(), 0);
   }
-  pid_t pid() const { return pid_; }  // as the test sees it
-  // Its exit status, 128 + signal if it was killed.
+  pid_t pid() const { return pid_; }  // the pid that the test sees
+  // Returns the exit status, or 128 + signal if the process was killed.
   int finish() {
     const int status = join(std::exchange(maker_, -1));
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -1,4 +1,4 @@
-// A connection between two sides, through a socket in the directory that they share.
+// A connection between two sides, over a socket in the directory that they share.
 #pragma once
 
 #include "namespaces/sides.h"
@@ -12,7 +12,7 @@ inline sockaddr_un address_in(const std::string& place, const char* leaf = "talk
   return address;
 }
 
-// A socket that listens there, for whoever may enter the directory.
+// A listening socket in the directory, for every process that may enter the directory.
 class Door {
  public:
   Door(const std::string& place, int type, const char* leaf = "talk")
@@ -38,7 +38,7 @@ class Door {
   int listener_ = -1;
 };
 
-// When a Door is there.
+// Connects to a Door. The Door must exist.
 inline int enter(const std::string& place, int type, const char* leaf = "talk") {
   const int made = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   const sockaddr_un address = address_in(place, leaf);
@@ -46,7 +46,7 @@ inline int enter(const std::string& place, int type, const char* leaf = "talk") 
   return made;
 }
 
-// Who may be at the other end.
+// Options that admit these peers.
 inline tenon_connection_options admitting(uint32_t flags, uint32_t group = 0) {
   tenon_connection_options options{};
   options.struct_size = sizeof options;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: clang16.sh
 #
-# The library, the manager, and the examples in C and C++ compiled without a warning by the oldest
-# clang that is promised, and the examples run. This is the one build that compiles the sources of a
-# folder in another order (other_order.cmake). What was compiled stays in TENON_BUILD_DIR/clang16.
+# Compiles the library, the manager, and the examples in C and C++ without a warning by the oldest
+# clang that is promised, and runs the examples. Only this build compiles the sources of a folder in
+# another order (other_order.cmake). The objects stay in TENON_BUILD_DIR/clang16.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -12,7 +12,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need clang-16
 need clang++-16
 build="$TENON_BUILD_DIR/clang16"
-# What uses a precompiled header would not be cached, and no other build compiles the same.
+# A compiler's cache would not help: it does not keep objects with a precompiled header, and no
+# other build compiles the same.
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$build" \
   -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 \

@@ -1,5 +1,5 @@
-# What the tests of packages share; sourced. Each works in an empty folder, $work, that goes with
-# it.
+# Shared by the tests of packages; sourced. Each test works in an empty folder, $work, which is
+# removed at its end.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -7,8 +7,7 @@ set -euo pipefail
 work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-packages.XXXXXX")"
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 
-# The library is compiled once, for the wheel of tools/setup.sh, and the packages take those
-# objects.
+# The library is compiled once, for the wheel of tools/setup.sh. The packages reuse its objects.
 # shellcheck source=tests/packages/objects.sh
 source "$(dirname "${BASH_SOURCE[0]}")/objects.sh"
 share_objects
@@ -27,10 +26,10 @@ skip() {
   exit 77
 }
 
-# need PROGRAM: or this machine cannot run the test.
+# need PROGRAM: skips the test if the program is missing.
 need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
 
-# logged COMMAND...: silent if it succeeds.
+# logged COMMAND...: prints the output only if the command fails.
 logged() {
   "$@" >"$work/log" 2>&1 || fail "$*: $(tail -n 60 "$work/log")"
 }
@@ -42,8 +41,8 @@ expect_output() {
   [[ "$got" == "$wanted" ]] || fail "$* printed '$got', not '$wanted'"
 }
 
-# copy_repository FOLDER: what is committed, and what is new and not ignored, as a user would have
-# it from a clone.
+# copy_repository FOLDER: copies what a user would have in a clone: the committed files, and new
+# files that git does not ignore.
 copy_repository() {
   mkdir -p "$1"
   if git -C "$TENON_SOURCE_DIR" rev-parse --git-dir >/dev/null 2>&1; then
@@ -56,8 +55,8 @@ copy_repository() {
   fi
 }
 
-# block FILE N [LANGUAGE]: block number N (from 1) of code in a README: those with a fence of that
-# language, or, without one, the indented ones.
+# block FILE N [LANGUAGE]: prints code block number N (from 1) of a README. With LANGUAGE it counts
+# the blocks with a fence of that language, and without it the indented blocks.
 block() {
   local text
   if [[ -n "${3:-}" ]]; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: cpp.sh find_package|pkg_config
 #
-# A C++ project in an empty folder that does what the README of wrappers/cpp says, on an installed
-# Tenon that was moved since.
+# Follows the README of wrappers/cpp in an empty folder: builds a C++ project on an installed Tenon
+# whose tree was moved.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -29,7 +29,7 @@ if [[ "$case" == find_package ]]; then
   logged "$CMAKE" --build build
   program=build/program
 else
-  # The README's own words, with the compiler of this build and the folder that was moved.
+  # The command stands in the README. The compiler is this build's, and the folder is the moved one.
   # shellcheck disable=SC2016
   line="$(sed -n 's/^or `c++ \(-std=c++20 program.cc [^`]*\)`.*/\1/p' "$readme")"
   [[ -n "$line" ]] || fail "$readme does not say how to compile with pkg-config"

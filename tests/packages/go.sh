@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: go.sh
 #
-# A Go project in an empty folder that does what the README of wrappers/go says: the C library built
-# and installed from a checkout, the module by `replace`; then with the archive in the program,
-# vendored, and the repository gone.
+# Follows the README of wrappers/go in an empty folder. First it builds and installs the C library
+# from a checkout, and finds the module by `replace`. Then the program has the archive inside, the
+# module is vendored, and the repository is gone.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -12,15 +12,15 @@ need go
 need pkg-config
 unset PKG_CONFIG_PATH LD_LIBRARY_PATH GOFLAGS
 export GOTOOLCHAIN=local GOPROXY=off GOWORK=off CGO_ENABLED=1
-# The standard library from the user's cache, where the tests of the wrapper have put it. The
-# wrapper anew: Go's cache does not see what pkg-config says, so the key of the wrapper is this
-# run's own.
+# The standard library comes from the user's cache, where the tests of the wrapper have put it. The
+# wrapper must be compiled anew. Go's cache does not see the output of pkg-config, so the wrapper's
+# key belongs to this run alone.
 if [[ ! -w "${HOME:-/nonexistent}" ]]; then export GOCACHE="$work/cache"; fi
 export GOFLAGS="-gcflags=libtenon/...=-D=${work##*/}"
 [[ "$(go env GOVERSION)" =~ ^go1\.([0-9]+) ]] || skip "go says version '$(go env GOVERSION)'"
 ((BASH_REMATCH[1] >= 24)) || skip "go 1.${BASH_REMATCH[1]} is older than 1.24"
-# apache-tvm-ffi is installed there, as docs/dependencies.md asks; a user has that environment
-# active.
+# apache-tvm-ffi is installed in this environment. A user has such an environment active, as
+# docs/dependencies.md asks.
 VIRTUAL_ENV="$(dirname "$(dirname "$TENON_PYTHON")")"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
@@ -29,8 +29,8 @@ copy_repository "$repository"
 readme="$work/README.md"
 cp "$repository/wrappers/go/README.md" "$readme"
 
-# as_told N: the commands of a block, with a prefix of ours and no ldconfig, which is for those that
-# the loader knows.
+# as_told N: runs the commands of a block with this test's prefix. ldconfig is left out, because it
+# is for prefixes that the loader knows.
 as_told() {
   block "$readme" "$1" |
     sed "s|/usr/local|$prefix|; s| && ldconfig||; s|/where/the/checkout/is|$repository|" \

@@ -1,9 +1,9 @@
-/* What tests/capi takes from glibc and musl has not. Included before everything else. */
+/* Declares what tests/capi uses of glibc and musl lacks. Included before everything else. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <stddef.h>
 
-/* What malloc holds cannot be asked here: it is the same before and after a test. */
+/* musl cannot tell how much malloc holds, so the number is the same before and after a test. */
 struct mallinfo2 {
   size_t uordblks;
 };
@@ -12,12 +12,12 @@ static inline struct mallinfo2 mallinfo2(void) {
   return nothing;
 }
 
-/* The kernel's numbers. */
+/* These numbers are the kernel's. */
 #define FALLOC_FL_COLLAPSE_RANGE 0x08
 #define FALLOC_FL_ZERO_RANGE 0x10
 #define FALLOC_FL_INSERT_RANGE 0x20
 
-/* Zig 0.17 brings a malloc of its own in the place of musl's, whose locks stay held in a child of
-   fork if another thread had them then: with as many threads in malloc as there are processors the
-   child turns in a circle for ever. musl's own frees them. */
+/* Zig 0.17 replaces musl's malloc by its own. If another thread holds a lock of that malloc during
+   fork, the lock stays held in the child. With as many threads in malloc as there are processors,
+   the child then spins for ever. musl's own malloc frees its locks in the child. */
 #define CHECK_MALLOC_KEEPS_LOCKS 1

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # usage: musl.sh
 #
-# Tenon for musl, in programs that need no dynamic loader, and so cannot have CUDA: this is the
-# whole library without cuda.h, too. Zig, a package on PyPI, brings clang with musl and libc++. The
-# archive and the manager are built with it, then the examples in C and the tests of the C API, and
-# all of them run; at last a C program with musl and one with this build's libc lend to each other,
-# and to PyTorch, in the matrix. Zig and what was compiled stay in TENON_BUILD_DIR/musl.
+# Builds Tenon for musl, in programs that need no dynamic loader and so cannot have CUDA. So this is
+# also the test of the library without cuda.h. Zig, a package on PyPI, brings clang with musl and
+# libc++. Zig builds the archive and the manager, then the examples in C and the tests of the C API,
+# and all of them run. At last a C program with musl lends to one with this build's libc and to
+# PyTorch, and borrows from both, in the matrix. Zig and the compiled files stay in
+# TENON_BUILD_DIR/musl.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 : "${TENON_LIBDEFLATE_INCLUDE_DIR:?}" "${TENON_LIBDEFLATE_LIBRARY:?}"
 
 need readelf
-# Zig is slow to start under a compiler's cache, and has one of its own.
+# Zig starts slowly under a compiler's cache, and has a cache of its own.
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 kept="$TENON_BUILD_DIR/musl" pinned=ziglang==0.17.1 target="$(uname -m)-linux-musl"
 mkdir -p "$kept/libdeflate"
@@ -28,17 +29,19 @@ fi
 zig="$("$kept/venv/bin/python3" -c \
   'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).with_name("zig"))')"
 export ZIG_GLOBAL_CACHE_DIR="$kept/cache" ZIG_LOCAL_CACHE_DIR="$kept/cache"
-# Zig compiles the C and C++ libraries once for each set of a linker's flags, for half a minute of
-# two cores. Everything is linked alike: what CMake links to learn the compiler's name as well.
+# Zig compiles the C and C++ libraries once for each set of linker flags, which takes two cores half
+# a minute. So everything is linked with the same flags, also what CMake links to learn the
+# compiler's name.
 link=(-static -s)
 export CC="$zig cc -target $target ${link[*]}" CXX="$zig c++ -target $target ${link[*]}"
 
-# Debian's libdeflate asks its libc for nothing but malloc and mem*; its header is copied so that no
-# other of /usr/include is found.
+# Debian's libdeflate needs only malloc and mem* of its libc. Its header is copied so that the
+# compiler finds no other header of /usr/include.
 cp "$TENON_LIBDEFLATE_INCLUDE_DIR/libdeflate.h" "$kept/libdeflate"
-# Not optimised, for the compiler is most of this test: to Release the library adds -O2 by itself.
-# Without -O, Zig adds a sanitizer, which is left out. C has these options too: CMake links a
-# program in C to learn the compiler's name, and Zig would compile the sanitizer's runtime for it.
+# Nothing is optimised, because the compiler takes most of the test's time. In Release the library
+# would add -O2 by itself. Without -O, Zig adds a sanitizer, which is left out. C has these options
+# too: CMake links a program in C to learn the compiler's name, and Zig would compile the
+# sanitizer's runtime for it.
 quick=(-O0 -fno-sanitize=undefined)
 logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=None \
   -DCMAKE_C_FLAGS="${quick[*]}" -DCMAKE_CXX_FLAGS="${quick[*]}" \
@@ -50,7 +53,7 @@ logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=None 
   -DTENON_LIBDEFLATE_LIBRARY="$TENON_LIBDEFLATE_LIBRARY"
 logged "$CMAKE" --build "$kept/build" --target tenon_internal tenon-manager
 
-# compile PROGRAM WORD...: C, with the archive of Tenon, which needs a linker of C++.
+# compile PROGRAM WORD...: compiles C with Tenon's archive, which needs a C++ linker.
 compile() {
   logged "$zig" c++ -target "$target" "${link[@]}" -std=c99 "${quick[@]}" -Wall -Wextra -Werror \
     -I "$TENON_SOURCE_DIR/capi/include" -I "$kept/build/include" -x c "${@:2}" \
@@ -65,7 +68,7 @@ is_static() {
 
 mkdir -p "$kept/example" "$kept/capi" "$kept/matrix"
 is_static "$kept/build/tenon-manager"
-# example NAME TEXT...
+# example NAME TEXT...: an example must print the texts.
 example() {
   compile "$kept/example/$1" "$TENON_SOURCE_DIR/examples/c/$1.c"
   is_static "$kept/example/$1"
@@ -78,9 +81,9 @@ example by_name "the other process wrote 998001" "the name is gone"
 example arena_and_leases "one worker was killed, and there is room" "a worker still reads 42" \
   "0 blocks are lent"
 
-# All tests of the C API in one program, which Zig compiles and links in one call: each file's main
-# gets its topic's name. The environment says which one to run, for check.h starts the program again
-# without its arguments.
+# All tests of the C API are one program, which Zig compiles and links in one call. Each file's main
+# gets its topic's name. The environment says which one to run, because check.h starts the program
+# again without its arguments.
 wrapped="$kept/capi/sources" topics=()
 rm -rf "$wrapped"
 mkdir -p "$wrapped"
@@ -100,7 +103,7 @@ done
   done
   printf '  return 2;\n}\n'
 } >"$wrapped/main.c"
-# CMSG_NXTHDR compares with and without sign in musl's header.
+# CMSG_NXTHDR in musl's header compares signed with unsigned numbers.
 compile "$kept/capi/all" -Wno-sign-compare -include "$TENON_SOURCE_DIR/tests/packages/musl.h" \
   -I "$TENON_SOURCE_DIR/tests" -isystem "$TENON_DLPACK_INCLUDE_DIR" "$wrapped"/*.c
 is_static "$kept/capi/all"
@@ -109,11 +112,11 @@ for topic in "${topics[@]}"; do
   echo "capi.$topic"
 done
 
-# No function says anything else than this (tests/capi/by_cuda.c).
+# This text comes only from a library without CUDA (tests/capi/by_cuda.c).
 grep -qaF "this build of Tenon has no CUDA" "$kept/build/libtenon_internal.a" ||
   fail "the library was built with CUDA"
 
-# matrix.py takes the programs, and tenon-manager, from a build's folder.
+# matrix.py takes the programs and tenon-manager from a build folder.
 peer="$kept/matrix/peer"
 compile "$peer" "$TENON_SOURCE_DIR"/tests/matrix/c/*.c
 is_static "$peer"

@@ -1,9 +1,9 @@
-# For clang16.sh (CMAKE_PROJECT_tenon_INCLUDE): compiles the sources of each folder together in the
-# opposite order, ten at a time, so that a file which lacks an include of Tenon's own meets other
-# neighbours than in all other builds. The headers of the standard library are precompiled.
+# For clang16.sh (CMAKE_PROJECT_tenon_INCLUDE): compiles the sources of each folder in the opposite
+# order, ten at a time. So a file that lacks an include of Tenon's own meets other neighbours than
+# in all other builds. The headers of the standard library are precompiled.
 
-# tenon_precompile_once(<headers> <target>...): all targets share the headers that the first one
-# compiles.
+# tenon_precompile_once(<headers> <target>...): lets all targets share the headers that the first
+# one compiles.
 function(tenon_precompile_once headers first)
   target_precompile_headers(${first} PRIVATE ${headers})
   foreach(target IN LISTS ARGN)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: python.sh checkout|sdist
 #
-# Tenon's Python package as its README says, in a fresh environment: from a checkout, or from an
+# Follows the README of Tenon's Python package in an empty environment: from a checkout, or from an
 # sdist whose repository is gone.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
@@ -53,7 +53,7 @@ expect_output "tenon $(version)" "$work/user/bin/tenon" --version
 folder="$("$work/user/bin/python3" -c \
   'import pathlib, tenon; print(pathlib.Path(tenon.__file__).parent)')"
 [[ -x "$folder/bin/tenon-manager" ]] || fail "there is no tenon-manager in $folder/bin"
-# Whether there is CUDA is up to the machine: a wheel is built with the driver's header.
+# A wheel is built with the driver's header. Whether this machine has CUDA does not matter.
 "$work/user/bin/python3" - <<'PROGRAM' || fail "the wheel was built without CUDA"
 import tenon
 try:
@@ -61,7 +61,7 @@ try:
 except tenon.Unsupported as error:
     assert "this build of Tenon" not in str(error), error
 PROGRAM
-# What the dynamic loader would look for elsewhere is not Tenon's.
+# The dynamic loader must find all parts of Tenon in the package itself.
 if ldd "$folder"/*.so "$folder/bin/tenon-manager" | grep -E 'libtenon|not found' |
   grep -v "$folder/"; then
   fail "the libraries above are not in the package"

@@ -1,5 +1,5 @@
-/* What the functions for modules answer in a library without modules (TENON_MODULES=OFF). The test
-   packages.without_modules gives this program that library in place of its own. */
+/* Checks how the functions for modules fail in a library without modules (TENON_MODULES=OFF). The
+   test packages.without_modules gives this program that library in place of its own. */
 #include "capi/check.h"
 
 #define REFUSED(call)                                                                              \

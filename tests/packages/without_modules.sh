@@ -2,9 +2,10 @@
 # usage: without_modules.sh
 #
 # Builds the library without modules (TENON_MODULES=OFF) and compares it with the library of the
-# wheel, which has modules. Both export the same names, and neither is larger than it may be. Then
-# programs of the tests of the C API, and Python, load the smaller library in place of their own.
-# All sharing works there, and modules are refused. Most objects come from the compiler's cache.
+# wheel, which has modules. Both must export the same names, and neither may exceed its size limit.
+# Then programs of the tests of the C API, and Python, load the smaller library in place of their
+# own. All sharing works there, and modules are refused. Most objects come from the compiler's
+# cache.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -23,7 +24,7 @@ with_modules="$("$TENON_PYTHON" -c 'import pathlib, tenon
 print(pathlib.Path(tenon.__file__).with_name("libtenon.so.1"))')"
 [[ -f "$with_modules" ]] || fail "there is no $with_modules"
 
-# check_size LIBRARY BYTES: stripped, as a package has it.
+# check_size LIBRARY BYTES: checks the size of the stripped library, which packages ship.
 check_size() {
   local nbytes
   strip --strip-unneeded -o "$work/stripped" "$1"
@@ -38,7 +39,8 @@ exports() { nm -D --defined-only --with-symbol-versions "$1" | cut -d ' ' -f 2- 
 diff <(exports "$with_modules") <(exports "$build/libtenon.so.1") ||
   fail "< is exported with modules alone, > without modules alone"
 
-# A program takes the library from here, for a RUNPATH comes after this variable.
+# A program takes the library from this folder, because the loader reads LD_LIBRARY_PATH before
+# RUNPATH.
 export LD_LIBRARY_PATH="$build" TENON_MANAGER="$build/tenon-manager"
 logged "$TENON_BUILD_DIR/tests/packages/without_modules"
 expect_output "the last element is now 42" "$TENON_BUILD_DIR/examples/c/lend_and_modify"
@@ -70,7 +72,7 @@ for refused in (lambda: tenon.Module("__torch__.Model"), lambda: tenon.import_mo
         raise AssertionError("this library has modules")
 PROGRAM
 
-# refuses WORD...: the program `tenon` says that this build has no modules.
+# refuses WORD...: the program `tenon` must say that this build has no modules.
 refuses() {
   if "$build/cli/tenon" "$@" 2>"$work/error"; then fail "tenon $* succeeded"; fi
   grep -q "model.pt was not read: this build of Tenon has no modules" "$work/error" ||

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: packages.sh checkout|crate
 #
-# A cargo project in an empty folder that does what the README of wrappers/rust/libtenon says: with
+# Follows the README of wrappers/rust/libtenon in an empty folder: builds a cargo project with
 # Tenon's repository beside it, or with the two .crate files and no repository anywhere.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
@@ -12,7 +12,8 @@ need cargo
 unset TENON_LIB_DIR TENON_INCLUDE_DIR TENON_DLPACK_INCLUDE_DIR CARGO_TARGET_DIR
 unset LD_LIBRARY_PATH PKG_CONFIG_PATH
 export CARGO_BUILD_JOBS=2 CARGO_TERM_COLOR=never
-# apache-tvm-ffi is installed there, as the README asks; a user has that environment active.
+# apache-tvm-ffi is installed in this environment. A user has such an environment active, as the
+# README asks.
 VIRTUAL_ENV="$(dirname "$(dirname "$TENON_PYTHON")")"
 export VIRTUAL_ENV
 
@@ -36,7 +37,7 @@ else
   rm -rf "$work/packaged"
   number="$(version)"
   printf '[dependencies]\nlibtenon = { path = "../crates/libtenon-%s" }\n\n' "$number" >>Cargo.toml
-  # What a registry would do: the one crate finds the other by its version.
+  # As with a registry, one crate finds the other by its version.
   printf '[patch.crates-io]\nlibtenon-sys = { path = "../crates/libtenon-sys-%s" }\n' "$number" \
     >>Cargo.toml
 fi
@@ -44,7 +45,7 @@ block "$readme" 1 rust >src/main.rs
 logged cargo build
 program="$work/project/target/debug/hello"
 expect_output "the last element is now 42" "$program"
-# The library is in the program.
+# The library must be inside of the program.
 if ldd "$program" | grep -E 'libtenon|not found'; then
   fail "the program needs the libraries above"
 fi

@@ -2,8 +2,8 @@
 # usage: run.sh test|cuda|clippy|fmt|docs|msrv|bindings|miri|build PACKAGE|bench [--smoke]|example
 #        NAME TEXT...|module_example NAME|cuda_weights|share_weights
 #
-# One part of the Rust wrapper's tests, against the library in TENON_BUILD_DIR. Everything that
-# cargo makes goes there too. Exits with 77, and says why, where the tool is missing.
+# Runs one part of the Rust wrapper's tests against the library in TENON_BUILD_DIR. Everything that
+# cargo makes goes there too. Exit status 77, with a reason, means that a tool is missing.
 set -euo pipefail
 
 source_dir="${TENON_SOURCE_DIR:?is set by CTest}"
@@ -38,7 +38,7 @@ case "$1" in
       --no-fail-fast
     ;;
   cuda)
-    # On the driver that the environment names (tests/cuda).
+    # The environment names the driver (tests/cuda).
     with_cargo test -p libtenon --features libtenon/half,libtenon/ndarray \
       --test by_cuda --test cuda_arena --test cuda_event --test cuda_pinned
     ;;
@@ -64,7 +64,7 @@ case "$1" in
       --features libtenon/half,libtenon/ndarray
     ;;
   bindings)
-    # bindgen finds libclang by itself, if there is one.
+    # bindgen finds libclang by itself, if it is installed.
     compgen -G '/usr/lib/llvm-*/lib/libclang[.-][s0-9]*' >/dev/null ||
       compgen -G '/usr/lib/*/libclang[.-][s0-9]*' >/dev/null ||
       [[ -n "${LIBCLANG_PATH:-}" ]] || skip "there is no libclang for bindgen"
@@ -73,7 +73,7 @@ case "$1" in
   miri)
     cargo +nightly miri --version >/dev/null 2>&1 ||
       skip "there is no miri (rustup component add miri rust-src --toolchain nightly)"
-    # Miri runs no foreign code: what it can run are the tests whose names begin with pure_.
+    # Miri runs no foreign code, so it can run only the tests whose names begin with pure_.
     export CARGO_TARGET_DIR="$build_dir/cargo-miri"
     output="$(cargo +nightly miri test --locked --manifest-path "$manifest" -p libtenon \
       --features half --lib pure_ 2>&1)" || {
@@ -84,11 +84,11 @@ case "$1" in
     grep -qE 'test result: ok\. [1-9][0-9]* passed' <<<"$output"
     ;;
   build)
-    # For the programs of tests/vectors, tests/matrix and tests/module/builders.
+    # Builds the programs of tests/vectors, tests/matrix and tests/module/builders.
     with_cargo build -p "$2"
     ;;
   bench)
-    # Optimized; its rows go to stdout, as those of tests/bench.
+    # The benchmark is built with optimisation. Its rows go to stdout, as those of tests/bench do.
     shift
     with_cargo build --release -p tenon-bench
     exec "$CARGO_TARGET_DIR/release/wrapper_rust" "$@"

@@ -1,4 +1,4 @@
-"""A /dev/shm of one's own, for programs that fill it or look at what is left there."""
+"""A private /dev/shm, for programs that fill it or look at what is left in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_libc(name: str, *arguments: object) -> None:
 
 
 def enter_namespace(nbytes: int = 1 << 30) -> None:
-    """A mount namespace with a /dev/shm that nobody else uses. OSError: the kernel refuses one."""
+    """Enter a mount namespace with a private /dev/shm. Raises OSError if the kernel refuses one."""
     uid, gid = os.getuid(), os.getgid()
     call_libc("unshare", CLONE_NEWNS | (CLONE_NEWUSER if uid else 0))
     if uid:
@@ -38,7 +38,7 @@ def enter_namespace(nbytes: int = 1 << 30) -> None:
 
 
 def take_own_shm(nbytes: int = 1 << 30) -> bool:
-    """Enter such a namespace. False: the kernel refuses one."""
+    """Enter such a namespace. Returns False if the kernel refuses one."""
     try:
         enter_namespace(nbytes)
     except OSError:
@@ -47,9 +47,9 @@ def take_own_shm(nbytes: int = 1 << 30) -> bool:
 
 
 def restart_in_own_shm(nbytes: int = 1 << 30) -> bool:
-    """Begin this program anew in such a namespace. False: the kernel refuses one.
+    """Start this program again in such a namespace. Returns False if the kernel refuses one.
 
-    For programs that have imported tenon: it holds a file in the /dev/shm of before.
+    A program that has imported tenon holds a file in the old /dev/shm, so it must begin anew.
     """
     if "TENON_TEST_OWN_SHM" not in os.environ:
         environment = {**os.environ, "TENON_TEST_OWN_SHM": "yes" if take_own_shm(nbytes) else "no"}

@@ -33,7 +33,7 @@
 
 extern char** environ;
 
-/* The exit status of a test that ran into its limit, as that of timeout(1). */
+/* The exit status of a test that reached its limit, as that of timeout(1). */
 enum { kExitLimit = 124, kExitUsage = 2, kNoCommand = 127 };
 static const int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
@@ -43,10 +43,10 @@ struct run {
   const char* cpu_log; /* NULL: none */
   double limit;
   char** command;
-  char marker[512]; /* NAME=value, as the environment of each descendant has it */
+  char marker[512]; /* NAME=value; each descendant has it in its environment */
   pid_t child;
   double begin;
-  int forwarded; /* a signal that record was sent */
+  int forwarded; /* a signal that record got and passed on */
 };
 
 static double now(void) {
@@ -85,7 +85,7 @@ static void parse(struct run* run, char** argv) {
   run->command = word + 1;
 }
 
-/* The environment with TENON_TEST_RUN in place of the one of an outer record. */
+/* The environment, with a new TENON_TEST_RUN in place of an outer record's. */
 static char** marked_environment(struct run* run) {
   static const char kName[] = "TENON_TEST_RUN=";
   size_t count = 0, kept = 0, i;
@@ -102,7 +102,7 @@ static char** marked_environment(struct run* run) {
   return marked;
 }
 
-/* Not posix_spawn: glibc's leaves two real-time signals ignored in the command. */
+/* Not posix_spawn: glibc's version leaves two real-time signals ignored in the command. */
 static pid_t spawn(char** words, char** environment, const sigset_t* mask, int leads) {
   const pid_t child = fork();
   if (child < 0) {
@@ -116,7 +116,7 @@ static pid_t spawn(char** words, char** environment, const sigset_t* mask, int l
     fprintf(stderr, "record: cannot run %s: %s\n", words[0], strerror(errno));
     _exit(kNoCommand);
   }
-  if (leads) setpgid(child, child); /* whoever is first */
+  if (leads) setpgid(child, child); /* both processes call it, and the first one wins */
   return child;
 }
 
@@ -202,7 +202,7 @@ static void report(const struct run* run, const char* reason, int status, const 
   free(words);
 }
 
-/* One write, because CTest runs several tests at once. */
+/* The line is one write, because CTest runs several tests at once. */
 static void log_cpu_time(const struct run* run) {
   struct rusage used;
   char line[512];
@@ -217,12 +217,12 @@ static void log_cpu_time(const struct run* run) {
   close(fd);
 }
 
-/* Ends as the command did. */
+/* Ends with the exit status or the signal of the command. */
 static void end_as(const siginfo_t* info) {
   static const struct rlimit kNoCore = {0, 0};
   sigset_t one;
   if (info->si_code == CLD_EXITED) exit(info->si_status);
-  /* The core file of the command is the one of interest. */
+  /* Only the core file of the command is of interest. */
   setrlimit(RLIMIT_CORE, &kNoCore);
   sigemptyset(&one);
   sigaddset(&one, info->si_status);

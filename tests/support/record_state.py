@@ -1,4 +1,5 @@
-"""Records what surrounds a test that failed or hung: its processes, their stacks, and the machine.
+"""Records the surroundings of a test that failed or hung: its processes, their stacks, and the
+machine.
 
 record.c starts this. A summary goes to stdout and everything to FOLDER/<test>.txt. Reasons:
   exit, signal  the test failed with that status. Its descendants are recorded, then killed.
@@ -19,9 +20,9 @@ from pathlib import Path
 
 GDB_SECONDS = 20
 ALL_GDB_SECONDS = 80
-# Whatever happens here, CTest's own limit must not be reached.
+# This program must end before CTest's own limit, whatever happens.
 LIMIT_SECONDS = 110
-# A process that is just ending is none that was left.
+# A process that is just ending does not count as left.
 PATIENCE_SECONDS = 1.0
 NAMES = re.compile(
     r"TENON_|FAKE_|GTEST_|.*SEED|.*SAN_OPTIONS|LD_|PYTHON|GO|RUST|CARGO|OMP_|TMPDIR|HOME|PATH|"
@@ -71,14 +72,14 @@ def all_processes() -> list[Process]:
     found = []
     for name in listing("/proc"):
         if name.isdigit():
-            # A process may end while it is looked at.
+            # A process may end while this program looks at it.
             with contextlib.suppress(OSError, ValueError):
                 found.append(Process(int(name)))
     return found
 
 
 def descendants(child: int, marker: str) -> list[Process]:
-    """The processes of the test; record.c says how they are known."""
+    """The processes of the test. record.c says which marks identify them."""
     everything = [each for each in all_processes() if each.pid not in (os.getpid(), os.getppid())]
     mine = {
         each.pid
@@ -103,7 +104,7 @@ def file_text(path: str, limit: int = 4000) -> str:
 
 
 def output(command: list[str], seconds: float) -> str:
-    """What a program says, also if it has to be killed."""
+    """The output of a program, also if the program had to be killed."""
     if shutil.which(command[0]) is None:
         return f"({command[0]} is not installed)"
     with subprocess.Popen(
@@ -167,7 +168,7 @@ def threads(process: Process) -> str:
 
 
 class Report:
-    """The file, and the summary."""
+    """The test's file in FOLDER, and the summary on stdout."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -194,7 +195,7 @@ def record_processes(report: Report, processes: list[Process]) -> None:
 
 
 def record_stacks(report: Report, processes: list[Process]) -> None:
-    # Nobody goes on while others are looked at.
+    # All processes are stopped first, so that none goes on while others are examined.
     for each in processes:
         with contextlib.suppress(OSError):
             os.kill(each.pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Runs commands by `record` and expects it to pass on how they end, and to record what it should.
+"""Runs commands by `record`: it must pass on how they end, and record what it promises.
 
 usage: record_test.py RECORD
 """
@@ -37,7 +37,7 @@ class Record(unittest.TestCase):
         )
 
     def running(self) -> list[int]:
-        """The processes of those that a script wrote to its file that have not ended."""
+        """The processes that a script wrote to its file and that have not ended."""
         pids = map(int, (self.folder / "pids").read_text().split())
         found = []
         for pid in pids:
@@ -89,7 +89,7 @@ class Record(unittest.TestCase):
         self.assertIn("cannot run /no/such/program", done.stderr)
 
     def test_the_limit(self) -> None:
-        # Three processes that only one of the marks finds: the group, the environment, the parent.
+        # Each of three processes has only one of the marks: the group, the environment, the parent.
         script = """
             echo $$ >$1
             (env -i sleep 1001 & echo $! >>$1)
@@ -109,7 +109,8 @@ class Record(unittest.TestCase):
             self.assertTrue(words in text, words)
 
     def test_what_a_passing_test_leaves_is_named_and_left(self) -> None:
-        # While it becomes another program a process shows no environment, by which it is found.
+        # A process shows no environment during its exec, and the environment is what identifies it
+        # here.
         script = """
             sleep 1000 >/dev/null 2>&1 & echo $! >$1
             until grep -q sleep /proc/$!/cmdline; do sleep 0.01; done

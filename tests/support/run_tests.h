@@ -1,4 +1,4 @@
-// How every GoogleTest program of this repository runs its cases.
+// Runs the cases of every GoogleTest program of this repository.
 //
 // One program holds the cases of a whole folder, so that the library is linked once for them. CTest
 // still runs the cases of each source file in a process of their own: `--file=limits_test.cc`
@@ -22,7 +22,7 @@ inline std::string_view leaf_of(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-// A GoogleTest filter that names every case of that file.
+// A GoogleTest filter that names every case of the source file.
 inline std::string filter_for(std::string_view file) {
   std::string filter;
   const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
@@ -37,7 +37,7 @@ inline std::string filter_for(std::string_view file) {
   return filter;
 }
 
-// Takes --file=NAME out of the words, if it is there.
+// Takes --file=NAME out of the arguments, if it is there.
 inline std::string take_file(int* argc, char** argv) {
   constexpr std::string_view kOption = "--file=";
   std::string file;
@@ -55,8 +55,8 @@ inline std::string take_file(int* argc, char** argv) {
   return file;
 }
 
-// Returns 77 if every case was skipped, and an error if `--file` names a file without cases, which
-// a renamed file would be.
+// Returns 77 if every case was skipped. Returns an error if `--file` names a file without cases,
+// because the file was probably renamed.
 inline int run_tests(int argc, char** argv) {
   const std::string file = take_file(&argc, argv);
   ::testing::InitGoogleTest(&argc, argv);

@@ -20,7 +20,7 @@ import traceback
 import types
 import warnings
 
-# torches.py asks for this program, which needs no file.
+# torches.py asks for this program, which has no file.
 TRY_SCRIPT = "try_script"
 
 
@@ -59,7 +59,7 @@ def run_program(arguments: list[str], path: list[str]) -> None:
 
 
 def exit_status(arguments: list[str], path: list[str]) -> int:
-    """The exit status that the interpreter has after this program."""
+    """Run the program, and return the exit status that the interpreter would have."""
     try:
         run_program(arguments, path)
     except SystemExit as error:
@@ -88,7 +88,7 @@ def serve(request: dict) -> None:
         sys.stderr.flush()
         ctypes.CDLL(None).fflush(None)
     finally:
-        # The end of a whole interpreter would free PyTorch, which takes 0.2 seconds.
+        # A normal exit of the interpreter would free PyTorch, which takes 0.2 seconds.
         os._exit(status & 0xFF)
 
 

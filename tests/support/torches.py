@@ -1,4 +1,4 @@
-"""The Pythons with a PyTorch that tests run beside Tenon.
+"""Finds the Pythons with a PyTorch that tests use beside Tenon, and runs programs in them.
 
 TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST name them.
 """
@@ -17,9 +17,9 @@ from typing import Any
 
 SKIPPED = 77
 Run = subprocess.CompletedProcess[str]
-# An import would take a second or two each time. If a PyTorch is broken, the test has to fail.
+# An import would take a second or two each time, and a broken PyTorch must make the test fail.
 _LOOK = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-# torch_server.py exits with it if torch.jit refuses.
+# torch_server.py exits with this status if torch.jit refuses.
 _NO_SCRIPT = 3
 _SERVER = Path(__file__).resolve().with_name("torch_server.py")
 
@@ -31,7 +31,7 @@ def has_torch(python: str) -> bool:
 
 
 def find_torches() -> dict[str, str]:
-    """By name, "debian" and "newest", those that are there."""
+    """The Pythons that exist, by the names "debian" and "newest"."""
     pythons = {
         "debian": os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"),
         "newest": os.environ.get("TENON_TORCH_NEWEST", ""),
@@ -43,14 +43,16 @@ class _Server:
     """A process with one PyTorch, whose children run programs (torch_server.py)."""
 
     def __init__(self, python: str) -> None:
-        # The thread pools of a BLAS would wait in loops, and the models of the tests are small.
+        # One thread is enough: a BLAS's thread pools would spin, and the models of the tests are
+        # small.
         one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         command = [python, "-W", "ignore", "-B", str(_SERVER)]
         self.python = python
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | one
         )
-        # The server ends when its input does. Its CPU time counts only if somebody waits for it.
+        # The server ends when its input ends. Its CPU time counts only if this process waits for
+        # it.
         atexit.register(self.process.communicate)
 
     def run(self, request: dict[str, Any], given: str, is_merged: bool) -> Run:
@@ -84,9 +86,9 @@ def run_torch(
 ) -> Run:
     """Runs a program in the PyTorch of this Python: a file with arguments, or "-c" and its text.
 
-    The first call imports PyTorch, and each call runs its program in a process that has it already.
-    `path` has folders of modules, and `given` is the text of standard input. With `is_merged`,
-    standard error goes to standard output.
+    The first call imports PyTorch. Each call runs its program in a child process that already has
+    PyTorch. `path` has folders of modules, and `given` is the text of standard input. With
+    `is_merged`, standard error goes to standard output.
     """
     if python not in _servers:
         _servers[python] = _Server(python)

@@ -2,9 +2,9 @@
 
 usage: unchanged.py --name NAME --build-dir FOLDER --inputs PATHSPEC... -- COMMAND [ARGUMENT...]
 
-A pass is kept in FOLDER/passed, so a clean checkout has none and runs all. It is used only if
-TENON_TEST_UNCHANGED is "skip", which a whole run of tools/test without --full sets; then the test
-is skipped (exit status 77), and FOLDER/unchanged.txt gets a line about it.
+A pass is kept in FOLDER/passed, so a clean checkout has none and runs all tests. A pass counts only
+if TENON_TEST_UNCHANGED is "skip", which a whole run of tools/test without --full sets. Then the
+test is skipped (exit status 77), and FOLDER/unchanged.txt gets a line about it.
 
 The inputs are the files that git would add below the pathspecs, this file, the command, the
 variables of the environment that say how to build, and the packages and compilers of the machine.
@@ -24,15 +24,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = 77
-# Of the environment: what says where and how to build. The rest differs between terminals.
+# The environment variables that say where and how to build. Other variables differ between
+# terminals.
 BUILDS_BY = ("TENON_", "CMAKE", "CARGO", "RUST", "GO", "NODE", "NPM", "PYTHON", "LD_")
 BUILDS_WITH = ("PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS")
-# One run's alone.
+# These variables belong to one run.
 OF_ONE_RUN = ("TENON_TEST_RUN", "TENON_TEST_SEED", "TENON_TEST_UNCHANGED", "TENON_APT_UPDATED")
 
 
 def output_of(*command: str) -> bytes:
-    """What a command prints; nothing if the machine lacks it."""
+    """The output of a command, or nothing if the machine lacks the command."""
     try:
         return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).stdout
     except OSError:
@@ -70,7 +71,7 @@ def hash_of(files: list[str], command: list[str]) -> str:
     with contextlib.suppress(OSError):
         add(Path("/var/lib/dpkg/status").read_bytes())
     packages = (ROOT / "build").glob("venv*/lib/python*/site-packages/*.dist-info")
-    # Tenon's own package is made from the files above.
+    # Tenon's own package is built from the input files, so it is left out.
     add(*sorted(str(each) for each in packages if not each.name.startswith("tenon")))
     for compiler in (["cargo", "--version"], ["rustc", "--version"], ["go", "version"]):
         add(output_of(*compiler))
@@ -100,7 +101,8 @@ def main() -> int:
 
     memory.unlink(missing_ok=True)
     status = subprocess.run(command, check=False).returncode
-    # A file that was edited meanwhile may have been read before or after.
+    # A pass is not kept if an input changed during the test: the test may have read it before or
+    # after.
     if status == 0 and files and hash_of(files_of(options.inputs), command) == before:
         memory.parent.mkdir(exist_ok=True)
         made = memory.with_name(f".{memory.name}.{os.getpid()}")

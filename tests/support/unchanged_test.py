@@ -1,4 +1,4 @@
-"""Runs a command by unchanged.py in a repository of its own: what is skipped, and what is not.
+"""Runs a command by unchanged.py in a repository of its own, and checks when it is skipped.
 
 usage: unchanged_test.py
 """
@@ -31,7 +31,7 @@ class Unchanged(unittest.TestCase):
         subprocess.run(["git", "init", "-q", str(self.root)], check=True)
 
     def run_once(self, script: str = "echo ran", skip: bool = True, **more: str) -> str:
-        """What the command prints; "skipped" or "failed" if it does not pass."""
+        """The output of the command; "skipped" or "failed" if it does not pass."""
         command = [sys.executable, "-B", str(self.root / "tests" / "support" / "unchanged.py")]
         command += ["--name", "slow", "--build-dir", str(self.build), "--inputs", "read", "--"]
         environment = {
@@ -63,7 +63,7 @@ class Unchanged(unittest.TestCase):
         (self.root / "read" / "file").write_text("2")
         self.assertEqual(self.run_once(), "ran")
         self.assertEqual(self.run_once(), "skipped")
-        # Nobody has added it to the repository yet.
+        # This file is not added to the repository yet.
         (self.root / "read" / "new").write_text("")
         self.assertEqual(self.run_once(), "ran")
         (self.root / "read" / "new").unlink()

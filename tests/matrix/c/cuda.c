@@ -14,8 +14,9 @@ static uint64_t address_of(const tenon_storage *storage) {
   return (uint64_t)(uintptr_t)tenon_storage_data(storage);
 }
 
-/* As in an arena of the host what is lent does not begin where it does. The bytes come from the
-   neighbour in the stream, so that whoever does not wait for that finds others. */
+/* The storage does not begin where its arena does, as in the arena of a host. The default stream
+   copies the bytes from a neighbour, so a reader that does not wait for the stream finds other
+   bytes. */
 tenon_status cuda_make_storage(const char *strategy, unsigned char *data, uint64_t nbytes,
                                tenon_storage **storage, tenon_error **error) {
   tenon_cuda_arena_options megabyte;

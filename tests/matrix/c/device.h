@@ -1,6 +1,5 @@
-/* Copies between the host and the memory of a CUDA device, by the driver that Tenon found and
- * started. For the programs of C, C++ and Go.
- */
+/* Copies between the host and the memory of a CUDA device, by the driver that Tenon has found and
+ * started. The programs of C, C++ and Go use it. */
 #ifndef TENON_TESTS_MATRIX_DEVICE_H
 #define TENON_TESTS_MATRIX_DEVICE_H
 
@@ -15,14 +14,15 @@ static inline void *device_function(void *driver, const char *name, void *out) {
   return found;
 }
 
-/* Where a DLManagedTensorVersioned has its data: behind its version, context, deleter and flags. */
+/* The data pointer of a DLManagedTensorVersioned. It follows the version, context, deleter and
+ * flags. */
 static inline uint64_t device_data(const void *managed) {
   uint64_t data;
   memcpy(&data, (const char *)managed + 32, sizeof(data));
   return data;
 }
 
-/* The driver, with that device's primary context current; NULL: it cannot be had. */
+/* The driver, with that device's primary context current; NULL on failure. */
 static inline void *device_driver(int device) {
   int (*retain)(void **, int), (*make_current)(void *);
   void *const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -34,8 +34,8 @@ static inline void *device_driver(int device) {
   return retain(&context, device) == 0 && make_current(context) == 0 ? driver : NULL;
 }
 
-/* 0: it has copied. In the default stream, so behind what a connection without a stream of its own
- * has waited for. */
+/* Copies in the default stream, so after the work that a connection without a stream of its own has
+ * waited for. Returns 0 when the copy is done. */
 static inline int device_copy(int device, void *host, uint64_t address, size_t nbytes,
                               int to_device) {
   int (*read)(void *, uint64_t, size_t), (*write)(uint64_t, const void *, size_t);
@@ -48,8 +48,8 @@ static inline int device_copy(int device, void *host, uint64_t address, size_t n
   return to_device ? write(address, host, nbytes) : read(host, address, nbytes);
 }
 
-/* 0: it will have copied from there to here, both of the device, when what is in the default stream
- * now is done: nobody waits for it. */
+/* Gives the default stream a copy between two places of a device. Returns 0 and does not wait for
+ * the copy. */
 static inline int device_move(int device, uint64_t to, uint64_t from, size_t nbytes) {
   int (*copy)(uint64_t, uint64_t, size_t, void *);
   if (nbytes == 0) return 0;

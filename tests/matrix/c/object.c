@@ -6,7 +6,7 @@
 
 #include "wire.h"
 
-/* The letter of a kind is at its number. A bool is T or F. */
+/* The letter of each kind, at the index that is the kind's number. A bool has T or F. */
 static const char letters[] = "N?ifcsbxktlSd";
 
 static double read_real(const char *digits) {
@@ -22,7 +22,7 @@ static void put_real(char *line, double number) {
   wire_put(line, "%016" PRIx64, bits);
 }
 
-/* Text and bytes take the place of their hexadecimal digits. */
+/* The text or bytes overwrite their own hexadecimal digits. */
 static void read_node(char *word, void (*find)(const char *key, tenon_object_node *node),
                       tenon_object_node *node) {
   char *const value = word + 1;
@@ -63,7 +63,7 @@ tenon_status object_read_word(const char *word,
                               void (*find)(const char *key, tenon_object_node *node),
                               tenon_object **out, tenon_error **error) {
   const size_t length = strlen(word);
-  /* A node has a letter at least, and a semicolon stands behind it. */
+  /* Each node has at least a letter and a semicolon. */
   tenon_object_node *nodes = (tenon_object_node *)calloc(length / 2 + 1, sizeof(*nodes));
   char *copy = (char *)malloc(length + 1), *part;
   tenon_status status;

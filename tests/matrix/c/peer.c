@@ -1,4 +1,4 @@
-/* usage: peer produce|consume: the C API in the matrix (tests/matrix/README.md). */
+/* usage: peer produce|consume. The C API in the matrix (tests/matrix/README.md). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { SLOTS = 4096 };
 
 struct held {
   long key;             /* 0: nothing is held here */
-  tenon_tensor *tensor; /* of a composite its values; NULL if it has none */
+  tenon_tensor *tensor; /* a composite's values; NULL if it has none */
   tenon_descriptor *descriptor;
   tenon_composite *composite;
 };
@@ -41,8 +41,8 @@ static void say_failed(const char *status, const char *text) {
   wire_put(answer, "error %s %s", status, text);
 }
 
-/* 0 if the call succeeded; else the answer is its error, which is consumed. A pointer, for it may
- * be the call that sets it. */
+/* 0 if the call succeeded. Otherwise the answer becomes the error, which is consumed. `error` is a
+ * pointer, because the call in the same argument list may set it. */
 static int failed(tenon_status status, tenon_error **error) {
   if (status != TENON_OK) say_failed(tenon_status_name(status), tenon_error_message(*error));
   tenon_error_release(*error);
@@ -76,7 +76,7 @@ static struct held *hold(const char *key, tenon_tensor *tensor, tenon_descriptor
   return &helds[i];
 }
 
-/* Takes over the reference. */
+/* Takes over the caller's reference to the composite. */
 static void hold_composite(const char *key, tenon_composite *composite) {
   tenon_composite_spec spec;
   spec.struct_size = sizeof(spec);
@@ -128,7 +128,7 @@ static void keep_connection(const char *number, const char *kind, int socket) {
   connections[i] = made;
 }
 
-/* A device's bytes as the host's: all of the storage is copied there, or back. */
+/* Copies a device's whole storage to the host and lets the view point there, or copies it back. */
 static void stage(tenon_tensor *tensor, tenon_tensor_view *view, unsigned char **staged, int back) {
   tenon_storage *storage = tenon_tensor_storage(tensor);
   const uint64_t nbytes = tenon_storage_nbytes(storage),
@@ -141,7 +141,7 @@ static void stage(tenon_tensor *tensor, tenon_tensor_view *view, unsigned char *
   if (device_copy(view->device.id, *staged, device, nbytes, back) != 0) abort();
 }
 
-/* The elements in logical order: out of the tensor into `packed`, or the other way round. */
+/* Copies the elements in logical order: out of the tensor into `packed`, or into the tensor. */
 static void move_elements(const tenon_tensor_view *view, unsigned char *packed, int into_tensor) {
   const uint64_t itemsize = view->dtype.bits / 8U;
   int64_t index[WIRE_NDIM] = {0}, place;
@@ -287,7 +287,7 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
     options.mode = strcmp(strategy, "read_only") == 0 ? TENON_MODE_FROZEN : TENON_MODE_SHARED;
     status = TENON_OK;
     if (is_arena(strategy)) {
-      /* What is lent does not begin where the arena does. */
+      /* The storage must not begin where the arena does. */
       tenon_arena_options megabyte;
       memset(&megabyte, 0, sizeof(megabyte));
       megabyte.struct_size = sizeof(megabyte);
@@ -308,7 +308,7 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
   return storage;
 }
 
-/* The strategies that carry a message. */
+/* Lends by the strategies that carry a message. */
 static int lend_message(tenon_tensor *tensor, const char *key, tenon_connection *connection,
                         tenon_descriptor **descriptor) {
   tenon_descriptor_options bytes_only = {sizeof(bytes_only), TENON_DESCRIPTOR_BYTES_ONLY, 0};
@@ -363,7 +363,7 @@ static int lend_fd(tenon_storage *storage, int socket, int whole) {
   return 0;
 }
 
-/* connection: NULL if no fds go with it. */
+/* connection: NULL if the strategy sends no fds. */
 static int lend_cuda(tenon_storage *storage, const struct connection *connection) {
   tenon_cuda_handle handle;
   tenon_error *error = NULL;
@@ -416,8 +416,8 @@ static void do_lend(const char **words) {
   }
 }
 
-/* A message with one tensor: the tensor, with a reference; what it says is put into name and user.
- * NULL: the answer says why. */
+/* Takes the tensor out of a message with one tensor, with a reference. Puts the message's name and
+ * user bytes into `name` and `user`. NULL: the answer has the error. */
 static tenon_tensor *take_tensor(tenon_status status, tenon_message *message, tenon_error *error,
                                  char *name, char *user) {
   tenon_tensor *tensor = NULL;
@@ -443,7 +443,7 @@ static tenon_status open_cuda(const struct connection *connection, const char **
   int fds[WIRE_FDS], n;
   cuda_read_words(words, &handle);
   n = connection == NULL ? 0 : wire_receive_fds(connection->socket, fds);
-  /* As many as came: another number than belong to the memory handle is the library's to refuse. */
+  /* All fds that came. The library must refuse a number that does not fit the memory handle. */
   handle.fds = fds;
   handle.n_fds = (uint32_t)(n > 0 ? n : 0);
   status = tenon_open_cuda(&handle, NULL, NULL, storage, error);
@@ -569,7 +569,7 @@ static void do_receive(const char **words) {
     say_failed("OTHER", "another number of composites came");
 }
 
-/* The composite with the numbers that were checked takes the place of the one that came. */
+/* Replaces the received composite by the one with checked numbers. */
 static void do_check(struct held *held) {
   tenon_composite *checked = NULL;
   tenon_error *error = NULL;

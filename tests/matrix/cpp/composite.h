@@ -69,7 +69,7 @@ inline tenon::Composite read_composite(const Words& words, std::size_t first) {
   return tenon::Composite::make(spec);
 }
 
-// What a composite says of itself. content(tensor) gives the elements of a part.
+// The words of a composite. content(tensor) gives the elements of a part.
 template <class Content>
 std::string words_of(const tenon::Composite& composite, const Content& content) {
   const tenon::CompositeSpec spec = composite.spec();

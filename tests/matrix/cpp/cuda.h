@@ -1,4 +1,5 @@
-// What the strategies on CUDA lend, and the words of a handle (tests/matrix/README.md).
+// Makes the storages that the strategies on CUDA lend, and reads and writes the words of a handle
+// (tests/matrix/README.md).
 #ifndef TENON_TESTS_MATRIX_CPP_CUDA_H
 #define TENON_TESTS_MATRIX_CPP_CUDA_H
 
@@ -30,8 +31,9 @@ inline void copy_device(const tenon::Storage& storage, Bytes& host, bool to_devi
     throw std::runtime_error("the driver does not copy");
 }
 
-// As in an arena of the host what is lent does not begin where it does. The bytes come from a
-// neighbour in the default stream, so that whoever does not wait for that finds others.
+// The storage does not begin where its arena does, as in the arena of a host. The default stream
+// copies the bytes from a neighbour, so a reader that does not wait for the stream finds other
+// bytes.
 inline tenon::Storage make_cuda_storage(const std::string& strategy, Bytes& bytes) {
   const auto transport =
       strategy == "cuda_fd" ? tenon::CudaTransport::kFd : tenon::CudaTransport::kNoMemory;
@@ -49,7 +51,7 @@ inline tenon::Storage make_cuda_storage(const std::string& strategy, Bytes& byte
 
 inline constexpr std::array<const char*, 5> kTransports = {"none", "ipc", "fd", "fabric", "pool"};
 
-// socket: -1 if no fds go with it.
+// socket: -1 if the strategy sends no fds.
 inline std::string lend_cuda(const tenon::Storage& storage, int socket) {
   const tenon::CudaHandle handle = tenon::share_cuda(storage, nullptr);
   if (socket >= 0 && wire_send_fds(socket, handle.fds.data(), handle.fds.size()) != 0)

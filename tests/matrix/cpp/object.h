@@ -28,7 +28,7 @@ inline std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads the next node with everything inside it. tensor(key) and composite(key) give what is held.
+// Reads the next node with everything inside it. tensor(key) and composite(key) give held parts.
 template <class FindTensor, class FindComposite>
 tenon::Object read_object(std::istream& nodes, const FindTensor& tensor,
                           const FindComposite& composite) {
@@ -66,7 +66,7 @@ tenon::Object read_object(std::istream& nodes, const FindTensor& tensor,
   }
 }
 
-// What a tensor says behind its key.
+// The words of a tensor, which stand behind its key.
 template <class Content>
 std::string words_of(const tenon::Tensor& tensor, const Content& content) {
   const tenon::TensorView view = tensor.view();
@@ -75,7 +75,7 @@ std::string words_of(const tenon::Tensor& tensor, const Content& content) {
          std::to_string(view.offset()) + "/" + hex_of(content(tensor));
 }
 
-// Says an object. tensor(held) and composite(held) hold a part, and give what its node says.
+// The word of an object. tensor(part) and composite(part) hold a part, and give its node's words.
 template <class SayTensor, class SayComposite>
 std::string word_of(const tenon::Object& object, const SayTensor& tensor,
                     const SayComposite& composite) {

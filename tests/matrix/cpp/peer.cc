@@ -1,4 +1,4 @@
-// usage: peer produce|consume: the C++ wrapper in the matrix (tests/matrix/README.md).
+// usage: peer produce|consume. The C++ wrapper in the matrix (tests/matrix/README.md).
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace {
 const tenon::Wait kTenSeconds{.timeout = std::chrono::seconds(WIRE_WAIT_SECONDS)};
 
 struct Held {
-  tenon::Tensor tensor;  // of a composite its values; empty if it has none
+  tenon::Tensor tensor;  // a composite's values; empty if it has none
   tenon::Descriptor descriptor = {};
   tenon::Composite composite = {};
 };
@@ -59,8 +59,8 @@ int checked(int fd) {
 
 // ---- elements in logical order
 
-// each(place, packed): where an element lies in bytes from the first, and where it is in the packed
-// bytes.
+// Calls each(place, packed, nbytes) for every element, with its byte offset from the first element,
+// its offset in the packed bytes, and its size.
 void for_each_element(const tenon::TensorView& view,
                       const std::function<void(std::ptrdiff_t, std::size_t, std::size_t)>& each) {
   const std::size_t itemsize = view.dtype().bits / 8U;
@@ -77,15 +77,15 @@ void for_each_element(const tenon::TensorView& view,
   }
 }
 
-// The bytes of a tensor's storage where the host reaches them: a device's are copied there, and
-// back if they were written.
+// Gives the host the bytes of a tensor's storage. A device's bytes are copied to the host, and
+// write_back() copies them back.
 class Bytewise {
  public:
   explicit Bytewise(const tenon::Tensor& tensor)
       : storage_(tensor.storage()), staged_(tensor.device().is_cpu() ? 0 : storage_.nbytes()) {
     if (!staged_.empty()) copy_device(storage_, staged_, false);
   }
-  // Of an address in the storage.
+  // The byte for an address in the storage.
   std::byte* at(const void* address) {
     if (staged_.empty()) return const_cast<std::byte*>(static_cast<const std::byte*>(address));
     return staged_.data() + (static_cast<const std::byte*>(address) -
@@ -144,7 +144,7 @@ std::string do_lend(const Words& words) {
   } else if (is_cuda(strategy)) {
     storage = make_cuda_storage(strategy, bytes);
   } else if (strategy == "arena" || strategy == "arena_fd") {
-    // What is lent does not begin where the arena does.
+    // The storage must not begin where the arena does.
     const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = 1U << 20});
     const tenon::Storage neighbour = tenon::Storage::make(100, {.arena = &arena});
     storage = tenon::Storage::make_from(bytes, {.arena = &arena});

@@ -181,7 +181,7 @@ func (p *peer) receive(words []string) (string, error) {
 	return strings.Join(names, " "), nil
 }
 
-// check puts the composite with the numbers that were checked in the place of the one that came.
+// check replaces the received composite by the one with checked numbers.
 func (p *peer) check(words []string) (string, error) {
 	held := p.kept[words[0]]
 	checked, err := held.composite.Check()
@@ -193,7 +193,7 @@ func (p *peer) check(words []string) (string, error) {
 	return "", nil
 }
 
-// composite says what the composite says of itself.
+// composite gives the words of a composite.
 func (p *peer) composite(words []string) (string, error) {
 	spec, err := p.kept[words[0]].composite.Spec()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"libtenon/tenon"
 )
 
-// addressOf is where a storage on a device begins: the data of a DLPack tensor over all of it.
+// addressOf is the address of a storage on a device: the data of a DLPack tensor over all of it.
 func addressOf(storage *tenon.Storage) (C.uint64_t, error) {
 	whole, err := tenon.NewTensor(
 		storage,
@@ -33,7 +33,7 @@ func addressOf(storage *tenon.Storage) (C.uint64_t, error) {
 	return C.device_data(managed), nil
 }
 
-// copyDevice copies as many bytes of a storage on a device, from there or to it.
+// copyDevice copies len(data) bytes from the start of a storage on a device, or to it.
 func copyDevice(storage *tenon.Storage, data []byte, toDevice C.int) error {
 	if len(data) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func copyDevice(storage *tenon.Storage, data []byte, toDevice C.int) error {
 	return err
 }
 
-// moveDevice copies nbytes bytes from one storage of a device to another of it when the default
-// stream has come so far.
+// moveDevice gives the default stream a copy of nbytes bytes between two storages of a device, and
+// does not wait for it.
 func moveDevice(to, from *tenon.Storage, nbytes int) error {
 	if nbytes == 0 {
 		return nil
@@ -69,8 +69,9 @@ func moveDevice(to, from *tenon.Storage, nbytes int) error {
 	return err
 }
 
-// onDevice makes a storage in an arena of device 1, not where that begins. The bytes come from a
-// neighbour in the default stream, so that whoever does not wait for that finds others.
+// onDevice makes a storage in an arena of device 1, which does not begin where the arena does. The
+// default stream copies the bytes from a neighbour, so a reader that does not wait for the stream
+// finds other bytes.
 func onDevice(data []byte, strategy string) (*tenon.Storage, error) {
 	options := tenon.CUDAArenaOptions{Device: 1, Capacity: 1 << 20}
 	if strategy == "cuda_fd" {
@@ -117,10 +118,10 @@ func hexOf(data []byte) string {
 	return hex.EncodeToString(data)
 }
 
-// unhexed are the bytes of a word.
+// unhexed gives the bytes of a word.
 func unhexed(word string) ([]byte, error) { return hex.DecodeString(strings.TrimPrefix(word, "-")) }
 
-// lendCUDA gives the words of a handle; s is nil if no fds go with it.
+// lendCUDA gives the words of a handle; s is nil if the strategy sends no fds.
 func lendCUDA(storage *tenon.Storage, s *socket) (string, error) {
 	handle, err := storage.ShareCUDA(0, nil)
 	if err != nil {
@@ -173,7 +174,7 @@ func lendCUDA(storage *tenon.Storage, s *socket) (string, error) {
 	), nil
 }
 
-// openCUDA opens a handle by its words.
+// openCUDA opens the handle that the words describe.
 func openCUDA(words []string, s *socket) (*tenon.Storage, error) {
 	handle := tenon.CUDAHandle{
 		Counter:       strings.TrimPrefix(words[5], "-"),

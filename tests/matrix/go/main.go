@@ -31,10 +31,10 @@ var commands = map[string]func(p *peer, words []string) (string, error){
 	"recv_object": (*peer).recvObject,
 }
 
-// answer is the one line for a command.
+// answer gives the one line that answers a command.
 func answer(p *peer, line string) (said string) {
 	defer func() {
-		// A command with too few words, or a key that is not there.
+		// The command has too few words, or names a key that does not exist.
 		if value := recover(); value != nil {
 			said = fmt.Sprintf("error OTHER %v", value)
 		}
@@ -77,7 +77,7 @@ func main() {
 }
 
 func (p *peer) settle([]string) (string, error) {
-	// What a collection finds is given back on another goroutine, soon after.
+	// Another goroutine releases what a collection has found, a moment later.
 	for range 3 {
 		runtime.GC()
 		time.Sleep(time.Millisecond)

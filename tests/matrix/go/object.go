@@ -127,7 +127,7 @@ type said struct {
 	nodes []string
 }
 
-// key takes the next key; there is none if more tensors and composites came.
+// key takes the next key. It fails if more tensors and composites came than there are keys.
 func (s *said) key() (string, error) {
 	if len(s.keys) == 0 {
 		return "", errors.New("more tensors and composites came")
@@ -137,7 +137,7 @@ func (s *said) key() (string, error) {
 	return key, nil
 }
 
-// tensor holds a tensor, and gives what its node says.
+// tensor holds a tensor, and gives its node's words.
 func (s *said) tensor(tensor *tenon.Tensor) (string, error) {
 	key, err := s.key()
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *said) composite(composite *tenon.Composite) (string, error) {
 	return "k" + key, s.peer.keepComposite(key, composite)
 }
 
-// add says a value and everything inside it.
+// add collects the nodes of a value and of everything inside it.
 func (s *said) add(value any) error {
 	var node string
 	var inside []any

@@ -11,9 +11,9 @@ import (
 	"libtenon/tenon"
 )
 
-// kept is a tensor, and what has to live as long.
+// kept is a tensor, and the objects that must live as long.
 type kept struct {
-	tensor     *tenon.Tensor // of a composite its values; nil if it has none
+	tensor     *tenon.Tensor // a composite's values; nil if it has none
 	descriptor *tenon.Descriptor
 	composite  *tenon.Composite
 }
@@ -65,8 +65,8 @@ func pattern(seed string, nbytes int) ([]byte, error) {
 	return data, err
 }
 
-// each calls do with the place of every element, in bytes from the start of the storage, last
-// dimension fastest.
+// each calls do with the offset of every element, in bytes from the start of the storage. The last
+// dimension varies fastest.
 func each(spec tenon.Spec, size int, do func(at int)) {
 	var walk func(dimension int, at int64)
 	walk = func(dimension int, at int64) {
@@ -81,7 +81,8 @@ func each(spec tenon.Spec, size int, do func(at int)) {
 	walk(0, int64(spec.Offset))
 }
 
-// parts are what the elements of a tensor are read and written through.
+// parts gives what an access to a tensor's elements needs: the storage, the spec, and the size of
+// an element.
 func parts(tensor *tenon.Tensor) (storage *tenon.Storage, spec tenon.Spec, size int, err error) {
 	if spec, err = tensor.Spec(); err == nil {
 		storage, err = tensor.Storage()
@@ -89,7 +90,7 @@ func parts(tensor *tenon.Tensor) (storage *tenon.Storage, spec tenon.Spec, size 
 	return storage, spec, int(spec.DType.Bits()) / 8 * int(spec.DType.Lanes()), err
 }
 
-// bytesOf are the bytes of a storage where the host reads them: a copy of a device's.
+// bytesOf gives the bytes of a storage to the host. For a device they are a copy.
 func bytesOf(storage *tenon.Storage) ([]byte, error) {
 	if storage.Device().Type == 1 {
 		return storage.ReadOnlyBytes()
@@ -239,7 +240,7 @@ func filled(data []byte, strategy string) (*tenon.Storage, error) {
 	return tenon.NewStorageFrom(data, nil)
 }
 
-// inArena makes a storage in an arena, not where that begins.
+// inArena makes a storage that does not begin where its arena does.
 func inArena(data []byte) (*tenon.Storage, error) {
 	arena, err := tenon.NewArena(&tenon.ArenaOptions{Capacity: 1 << 20})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"libtenon/tenon"
 )
 
-// socket is one connection: Tenon's, or the bare socket.
+// socket is one connection: one of Tenon's, or a bare socket.
 type socket struct {
 	tenon *tenon.Connection
 	raw   int
@@ -110,7 +110,7 @@ func (p *peer) wait(words []string) (string, error) {
 	return "", ended(n, err)
 }
 
-// again repeats a call that a signal, of which Go's runtime sends many, has ended.
+// again repeats a call that a signal has interrupted. Go's runtime sends many signals.
 func again(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); err != syscall.EINTR {
@@ -119,7 +119,7 @@ func again(call func() (int, error)) (int, error) {
 	}
 }
 
-// ended says of a bare socket what Tenon says of its own.
+// ended turns the end of a bare socket into the error that Tenon gives for its own.
 func ended(n int, err error) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
@@ -138,7 +138,7 @@ func (p *peer) close(words []string) (string, error) {
 
 func sendFD(raw, fd int) error { return sendFDs(raw, []int{fd}) }
 
-// sendFDs sends them, none included, beside one byte.
+// sendFDs sends one byte and the fds, of which there may be none.
 func sendFDs(raw int, fds []int) error {
 	var rights []byte
 	if len(fds) != 0 {

@@ -84,7 +84,7 @@ def read(words: Sequence[str]) -> tenon.Composite:
 
 
 def words_of(composite: tenon.Composite, content: Callable[[tenon.Tensor], bytes]) -> str:
-    """What a composite says of itself. A property that its class has not is 0."""
+    """The words of a composite. A property that its class lacks is 0."""
     layouts = {name: number for number, name in LAYOUTS.items()}
     said = [
         layouts[composite.layout],

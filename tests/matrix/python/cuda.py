@@ -1,4 +1,6 @@
-"""What the strategies on CUDA lend, and the words of a handle (tests/matrix/README.md)."""
+"""Makes the storages that the strategies on CUDA lend, and reads and writes the words of a handle
+(tests/matrix/README.md).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from typing import Any
 import server
 import tenon
 
-# What is lent from an arena does not begin where it does.
+# A neighbour of this size lies before the storage, which must not begin where its arena does.
 ARENA_NBYTES, NEIGHBOUR_NBYTES = 1 << 20, 100
 DEVICE = 1
 
 
 def driver_on(storage: tenon.Storage) -> ctypes.CDLL:
-    """The driver that Tenon found and started, with the primary context of the storage's device
+    """The driver that Tenon has found and started. The primary context of the storage's device is
     current.
     """
     driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
@@ -37,7 +39,7 @@ def address_of(storage: tenon.Storage) -> ctypes.c_uint64:
 
 
 def copy(host: ctypes.Array[ctypes.c_char], storage: tenon.Storage, *, to_device: bool) -> None:
-    """As many bytes as the host's room has."""
+    """Copy len(host) bytes between the host and the start of the storage."""
     if len(host) == 0:
         return
     driver, device, nbytes = driver_on(storage), address_of(storage), ctypes.c_size_t(len(host))
@@ -51,8 +53,8 @@ def copy(host: ctypes.Array[ctypes.c_char], storage: tenon.Storage, *, to_device
 
 
 def make_storage(strategy: str, data: bytes) -> tenon.Storage:
-    """The bytes come from a neighbour in the default stream, so that whoever does not wait for that
-    finds others.
+    """The default stream copies the bytes from a neighbour, so a reader that does not wait for the
+    stream finds other bytes.
     """
     transport: Any = "fd" if strategy == "cuda_fd" else "auto"
     with (

@@ -17,7 +17,7 @@ CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
     "S": set,
     "d": lambda both: dict(zip(both[::2], both[1::2], strict=True)),
 }
-# What only Python can send.
+# Only Python can send this value.
 DATE = datetime.date(2026, 1, 31)
 
 
@@ -31,7 +31,7 @@ def real_word(number: float) -> str:
 
 
 def read(nodes: Iterator[str], find: Callable[[str], Any]) -> Any:
-    """Make the value of the next node. find(key) gives the tensor or composite that is held."""
+    """Make the value of the next node. find(key) gives the held tensor or composite."""
     node = next(nodes)
     letter, word = node[0], node[1:]
     if letter in CONTAINERS:
@@ -54,7 +54,7 @@ def read(nodes: Iterator[str], find: Callable[[str], Any]) -> Any:
 def nodes_of(
     value: Any, hold: Callable[[Any], str], content: Callable[[tenon.Tensor], bytes]
 ) -> Iterator[str]:
-    """Say a value and everything inside it. hold(part) keeps a part and gives its key."""
+    """The nodes of a value and everything inside it. hold(part) keeps a part and gives its key."""
     if value is None or isinstance(value, bool):
         yield {None: "N", True: "T", False: "F"}[value]
     elif isinstance(value, int):

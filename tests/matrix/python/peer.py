@@ -1,4 +1,4 @@
-"""usage: peer.py produce|consume: Tenon's Python package in the matrix (tests/matrix/README.md)."""
+"""usage: peer.py produce|consume. Tenon's Python package in the matrix (tests/matrix/README.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import objects
 import server
 from words import dtype_name, dtype_word
 
-# What is lent from an arena does not begin where it does.
+# A neighbour of this size lies before the storage, which must not begin where its arena does.
 ARENA_NBYTES, NEIGHBOUR_NBYTES = 1 << 20, 100
 
 IN_MESSAGE = ("fd", "read_only", "bytes", "arena", "cuda")
@@ -26,14 +26,14 @@ BY_CUDA_HANDLE = ("cuda_handle", "cuda_fd")
 
 
 class Held:
-    """A tensor, and what has to live as long."""
+    """A tensor, and the objects that must live as long."""
 
     def __init__(self, tensor: tenon.Tensor, descriptor: tenon.Descriptor | None = None) -> None:
         self.tensor, self.descriptor = tensor, descriptor
 
     @property
     def part(self) -> tenon.Tensor:
-        """Give what an object has in it."""
+        """The part that an object contains."""
         return self.tensor
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ class Held:
 
 
 class HeldComposite:
-    """A composite. Its tensor is that of the values, which read and write reach."""
+    """A composite. `tensor` is its values, which the commands read and write use."""
 
     def __init__(self, composite: tenon.Composite) -> None:
         self.composite = composite
@@ -69,7 +69,7 @@ def device_word(tensor: tenon.Tensor) -> str:
 
 
 def elements(tensor: tenon.Tensor) -> np.ndarray:  # type: ignore[type-arg]
-    """The elements as unsigned numbers: the same bytes, whatever numpy knows of the dtype."""
+    """The elements as unsigned numbers with the same bytes, because numpy may lack the dtype."""
     if on_device(tensor):
         copy = ctypes.create_string_buffer(tensor.storage.nbytes)
         cuda.copy(copy, tensor.storage, to_device=False)

@@ -101,7 +101,7 @@ pub fn read(words: &[&str]) -> Outcome<Composite> {
     Ok(Composite::new(&spec)?)
 }
 
-/// What a composite says of itself. `content` gives the elements of a part.
+/// The words of a composite. `content` gives the elements of a part.
 pub fn words(composite: &Composite, content: impl Fn(&Tensor) -> Outcome<Vec<u8>>) -> Outcome {
     let mut spec = composite.spec()?;
     let mut said = format!(

@@ -1,4 +1,4 @@
-//! What the strategies on CUDA lend, and the words of a handle.
+//! Makes the storages that the strategies on CUDA lend, and reads and writes the words of a handle.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -19,8 +19,9 @@ const TRANSPORTS: [(&str, CudaTransport); 5] = [
     ("pool", CudaTransport::Pool),
 ];
 
-/// As in an arena of the host what is lent does not begin where it does. The bytes come from a
-/// neighbour in the default stream, so that whoever does not wait for that finds others.
+/// The storage does not begin where its arena does, as in the arena of a host. The default stream
+/// copies the bytes from a neighbour, so a reader that does not wait for the stream finds other
+/// bytes.
 pub fn make_storage(strategy: &str, data: &[u8]) -> Outcome<Storage> {
     let transport = if strategy == "cuda_fd" { CudaTransport::Fd } else { CudaTransport::NoMemory };
     let arena =
@@ -34,12 +35,12 @@ pub fn make_storage(strategy: &str, data: &[u8]) -> Outcome<Storage> {
     Ok(storage)
 }
 
-/// The words of a handle; its fds go over the socket, if there is one.
+/// The words of a handle. The handle's fds go over the socket, if there is one.
 pub fn lend(storage: &Storage, socket: Option<&UnixStream>) -> Outcome {
     // SAFETY: NULL is the default stream.
     let handle = unsafe { storage.share_cuda(null_mut(), CudaOptions::new())? };
     if let Some(socket) = socket {
-        // SAFETY: the library's, open as long as the storage lives.
+        // SAFETY: the fds are the library's, which stay open as long as the storage lives.
         let fds: Vec<_> =
             handle.fds.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) }).collect();
         raw::send_fds(socket, &fds)?;
@@ -81,7 +82,7 @@ pub fn open(words: &[&str], socket: Option<&UnixStream>) -> Outcome<Storage> {
     let Some((_, transport)) = TRANSPORTS.iter().find(|(name, _)| *name == transport) else {
         return other(format!("there is no transport {transport}"));
     };
-    // Open until the handle is.
+    // These fds stay open until the handle is opened.
     let fds = socket.map_or_else(|| Ok(Vec::new()), raw::receive_fds)?;
     let mut handle = CudaHandle {
         transport: *transport,

@@ -1,4 +1,4 @@
-//! Copies between the host and the memory of a CUDA device, by the driver that Tenon found and
+//! Copies between the host and the memory of a CUDA device, by the driver that Tenon has found and
 //! started.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -26,7 +26,7 @@ fn found(name: &CStr) -> Outcome<*mut c_void> {
 fn make_current(storage: &Storage) -> Outcome<()> {
     let (retain, set) = (found(c"cuDevicePrimaryCtxRetain")?, found(c"cuCtxSetCurrent")?);
     let mut context = null_mut();
-    // SAFETY: so cuda.h declares them.
+    // SAFETY: cuda.h declares both functions with these types.
     let done = unsafe {
         transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>(retain)(
             &mut context,
@@ -46,7 +46,7 @@ pub fn has(storage: &Storage) -> bool {
     storage.device().0 == 2
 }
 
-/// All bytes of a storage on a device.
+/// Reads all bytes of a storage on a device.
 pub fn read(storage: &Storage) -> Outcome<Vec<u8>> {
     let mut bytes = vec![0; storage.nbytes() as usize];
     if bytes.is_empty() {
@@ -54,7 +54,7 @@ pub fn read(storage: &Storage) -> Outcome<Vec<u8>> {
     }
     make_current(storage)?;
     let copy = found(c"cuMemcpyDtoH_v2")?;
-    // SAFETY: so cuda.h declares it, and both sides have as many bytes.
+    // SAFETY: cuda.h declares the function with this type, and both sides have as many bytes.
     let done = unsafe {
         transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, u64, usize) -> c_int>(copy)(
             bytes.as_mut_ptr().cast(),
@@ -69,14 +69,14 @@ pub fn read(storage: &Storage) -> Outcome<Vec<u8>> {
     }
 }
 
-/// As many as there are, to a storage that has no fewer.
+/// Writes the bytes to the start of a storage, which must not be smaller.
 pub fn write(storage: &Storage, bytes: &[u8]) -> Outcome<()> {
     if bytes.is_empty() {
         return Ok(());
     }
     make_current(storage)?;
     let copy = found(c"cuMemcpyHtoD_v2")?;
-    // SAFETY: as above.
+    // SAFETY: cuda.h declares the function with this type, and the storage has as many bytes.
     let done = unsafe {
         transmute::<*mut c_void, unsafe extern "C" fn(u64, *const c_void, usize) -> c_int>(copy)(
             storage.as_ptr() as u64,
@@ -91,15 +91,15 @@ pub fn write(storage: &Storage, bytes: &[u8]) -> Outcome<()> {
     }
 }
 
-/// So many bytes from one storage to another of its device, when the default stream has come so
-/// far: nobody waits for it.
+/// Gives the default stream a copy of nbytes bytes between two storages of a device, and does not
+/// wait for it.
 pub fn copy(to: &Storage, from: &Storage, nbytes: usize) -> Outcome<()> {
     if nbytes == 0 {
         return Ok(());
     }
     make_current(to)?;
     let copy = found(c"cuMemcpyDtoDAsync_v2")?;
-    // SAFETY: so cuda.h declares it, and both sides have as many bytes.
+    // SAFETY: cuda.h declares the function with this type, and both sides have as many bytes.
     let done =
         unsafe {
             transmute::<*mut c_void, unsafe extern "C" fn(u64, u64, usize, *mut c_void) -> c_int>(

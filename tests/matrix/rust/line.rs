@@ -1,10 +1,10 @@
-//! Words of the driver's lines, and the pattern.
+//! The words of the driver's lines, and the pattern.
 
 use std::fmt;
 
 use tenon::DType;
 
-/// An answer that is not ok.
+/// An answer other than ok.
 pub enum Refused {
     Error { status: String, text: String },
     Skip(&'static str),

@@ -1,4 +1,4 @@
-//! usage: matrix_peer produce|consume: the Rust wrapper in the matrix (tests/matrix/README.md).
+//! usage: matrix_peer produce|consume. The Rust wrapper in the matrix (tests/matrix/README.md).
 
 mod composite;
 mod cuda;
@@ -15,7 +15,7 @@ use peer::Peer;
 fn main() {
     let answer = |text: &str| {
         println!("{}", text.trim_end());
-        // The driver is gone if this fails; the end of its pipe says so too.
+        // If this fails, the driver is gone, and the pipe ends too.
         let _ = stdout().flush();
     };
     let mut peer = Peer::default();

@@ -63,7 +63,7 @@ pub fn read<'w>(
     })
 }
 
-/// What a tensor says behind its key.
+/// The words of a tensor, which stand behind its key.
 pub fn tensor_word(tensor: &Tensor, content: impl Fn(&Tensor) -> Outcome<Vec<u8>>) -> Outcome {
     Ok(format!(
         "{}/{}/{}/{}/{}/{}",
@@ -76,7 +76,7 @@ pub fn tensor_word(tensor: &Tensor, content: impl Fn(&Tensor) -> Outcome<Vec<u8>
     ))
 }
 
-/// Says an object. `part` holds a part, and gives what its node says behind the letter.
+/// The word of an object. `part` holds a part, and gives its node's words behind the letter.
 pub fn word(object: &Object, part: &mut impl FnMut(Part) -> Outcome) -> Outcome {
     let mut container =
         |letter: &str, count: usize, inside: &mut dyn Iterator<Item = &Object>| -> Outcome {

@@ -1,4 +1,4 @@
-//! The commands.
+//! The commands of the Rust program in the matrix.
 
 use std::collections::HashMap;
 use std::env;
@@ -20,7 +20,8 @@ use crate::line::{
 use crate::object::{self, Part};
 use crate::raw;
 
-/// A tensor, and what has to live as long. Of a composite the tensor is the values, if it has any.
+/// A tensor, and the objects that must live as long. A composite's tensor is its values, if it has
+/// any.
 #[derive(Default)]
 struct Held {
     tensor: Option<Tensor>,
@@ -138,7 +139,7 @@ impl Peer {
             .map_or_else(|| other(format!("{key} is no composite")), Ok)
     }
 
-    /// A message of composites, each with its key in its name.
+    /// Sends a message of composites. Each has its key in its name.
     fn send(&self, end: &str, keys: &[&str]) -> Outcome {
         let mut message = Message::new()?;
         for key in keys {
@@ -263,7 +264,7 @@ impl Peer {
             }
             "cuda" | "cuda_handle" | "cuda_fd" => cuda::make_storage(strategy, data)?,
             "arena" | "arena_fd" => {
-                // What is lent does not begin where the arena does.
+                // The storage must not begin where the arena does.
                 let arena = ArenaOptions::new().capacity(1 << 20).create()?;
                 let _neighbour = StorageOptions::new().arena(&arena).create(100)?;
                 StorageOptions::new().arena(&arena).copy_from(data)?.into()
@@ -417,7 +418,7 @@ fn tensor_over(storage: &Storage, [element, sizes, strides, offset]: [&str; 4]) 
     )?)
 }
 
-/// Where each byte of CONTENT is in the storage.
+/// The offset of each byte of CONTENT in the storage.
 fn places(tensor: &Tensor) -> Vec<usize> {
     let view = tensor.view();
     let nbytes = i64::from(view.dtype().bits_of_element()) / 8;

@@ -1,4 +1,4 @@
-//! Sockets without a connection on them: an fd beside one byte.
+//! Bare sockets, without a connection on them, which carry fds beside one byte.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -51,7 +51,7 @@ pub fn send_fd(socket: &UnixStream, fd: BorrowedFd<'_>) -> Outcome<()> {
     send_fds(socket, &[fd])
 }
 
-/// At most the kernel's 253, and none will do.
+/// Sends one byte and at most 253 fds, the kernel's limit. There may be no fds.
 pub fn send_fds(socket: &UnixStream, fds: &[BorrowedFd<'_>]) -> Outcome<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-"""usage: torch_peer.py produce|consume: PyTorch in the matrix (tests/matrix/README.md), with its
+"""usage: torch_peer.py produce|consume. PyTorch in the matrix (tests/matrix/README.md), with its
 own calls and nothing of Tenon's.
 """
 
@@ -30,7 +30,7 @@ WORDS = {dtype: word for word, dtype in DTYPES.items()}
 
 
 def untyped(tensor: torch.Tensor) -> Any:
-    """The storage; 1.13 calls it otherwise."""
+    """The untyped storage. PyTorch 1.13 has another name for it."""
     return (
         tensor.untyped_storage()
         if hasattr(tensor, "untyped_storage")
@@ -83,7 +83,7 @@ class Peer(server.Server):
         whole = torch.tensor(list(data), dtype=torch.uint8)
         storage = untyped(whole)
         if strategy == "raw_fd":
-            # The fd is the storage's own, as torch.multiprocessing.reductions treats it.
+            # The storage owns this fd, as in torch.multiprocessing.reductions.
             fd, size = storage._share_fd_cpu_()[:2]
             server.send_fd(self.connections[number], fd)
             handle = f"0 {size}"
@@ -108,8 +108,8 @@ class Peer(server.Server):
     ) -> str:
         start = int(offset)
         if strategy in ("raw_fd", "arena_fd"):
-            # PyTorch maps from the start of the segment: the lender's offset becomes one of
-            # elements. Of an arena it takes all.
+            # PyTorch maps from the start of the segment, so the lender's offset becomes an offset
+            # in elements. An arena's segment is mapped whole.
             begin, nbytes = map(int, handle[:2])
             whole = int(handle[2]) if strategy == "arena_fd" else begin + nbytes
             start += begin // torch.empty(0, dtype=DTYPES[dtype]).element_size()
@@ -139,7 +139,7 @@ class Peer(server.Server):
 
 
 if __name__ == "__main__":
-    # What the import made is not looked at again: a collection is asked for often.
+    # The driver often asks for collections. They need not look at the objects of the import.
     gc.collect()
     gc.freeze()
     Peer().serve()

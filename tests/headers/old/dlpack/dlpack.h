@@ -1,6 +1,6 @@
-/* What a dlpack.h of the time before versions (0.6) declares, as far as Tenon's headers can meet
-   it: the same include guard and the same type names, and no DLManagedTensorVersioned. Written for
-   this test; the real header is DLPack's. */
+/* The declarations of a dlpack.h from before versions (0.6) that Tenon's headers can meet: the same
+   include guard and type names, and no DLManagedTensorVersioned. This file was written for the test
+   and is not DLPack's real header. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 
