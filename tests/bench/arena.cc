@@ -1,9 +1,8 @@
-// Arenas: allocating and freeing warm blocks, and copying into them, against the bare primitives.
+// Arenas: warm blocks allocated, freed and filled, against the bare primitives.
 //
 // Allocate + free: tenon_storage_new and the release of a block that the arena keeps warm. Copy-in
-// warm: tenon_storage_new_from and the release, again and again in the same block, against memcpy
-// into mapped shared memory. Fresh: into an arena that has no pages yet, against pwrite into a
-// memfd.
+// warm: tenon_storage_new_from and the release, repeated in one block, against memcpy into mapped
+// shared memory. Fresh: into an arena that has no pages yet, against pwrite into a memfd.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -56,8 +55,9 @@ void allocate_and_free(uint64_t nbytes, size_t rounds) {
 
 void copy_in_warm(uint64_t nbytes, size_t rounds) {
   tenon_arena* arena = new_arena(uint64_t{1} << 30);
-  // After the arena: right before it the source would lie a gigabyte from the block, to the byte,
-  // and loads and stores whose addresses end alike get in each other's way.
+  // The source is allocated after the arena. Right before it, source and block would be exactly a
+  // gigabyte apart, and loads and stores whose addresses agree in the low bits slow each other
+  // down.
   const Bytes source(nbytes, 7);
   const tenon_storage_options options = in(arena);
   const int fd = memfd_create("bare", MFD_CLOEXEC);

@@ -1,5 +1,5 @@
-// What every benchmark in C++ uses: a clock, checks, two processes, and rows. A row is printed as
-// one line of JSON with all its samples; bench.py makes medians, spread and ratio of them.
+// The base of all C++ benchmarks: a clock, checks, two processes, and rows. A row is printed as one
+// line of JSON with all its samples. bench.py computes medians, spread and ratio from them.
 #pragma once
 
 #include <sys/prctl.h>
@@ -26,7 +26,7 @@
     if (!(condition)) ::bench::die(__FILE__, __LINE__, #condition, std::strerror(errno)); \
   } while (false)
 
-// `call` names its error `err`.
+// Checks a call that passes `err` as its error argument.
 #define BENCH_OK(call)                                                                      \
   do {                                                                                      \
     tenon_error* err = nullptr;                                                             \
@@ -47,7 +47,7 @@ inline int64_t now_ns() noexcept {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// --smoke: a few rounds, to see that the rows come out.
+// --smoke: a few rounds only, to check that the rows are printed.
 inline bool wants_smoke(int argc, char** argv) {
   return argc > 1 && std::strcmp(argv[1], "--smoke") == 0;
 }
@@ -58,8 +58,8 @@ inline std::string size_text(uint64_t nbytes) {
   return std::to_string(nbytes >> 10) + " KiB";
 }
 
-// What must hold for the median, and of what: "ours", "ours/theirs", "theirs/ours" or
-// "ours-theirs".
+// The bound that the median must keep. `of` names the quantity: "ours", "ours/theirs",
+// "theirs/ours" or "ours-theirs".
 struct Goal {
   const char* of = nullptr;     // null: no goal
   const char* bound = nullptr;  // "at_most" or "at_least"
@@ -69,7 +69,7 @@ struct Goal {
 struct Row {
   std::string measure;
   const char* unit;
-  std::string against;  // empty: against nothing, `theirs` stays empty
+  std::string against;  // empty: compared with nothing, and `theirs` stays empty
   Goal goal;
   std::vector<double> ours;
   std::vector<double> theirs;
@@ -95,7 +95,7 @@ inline void print(const Row& row) {
   std::fflush(stdout);
 }
 
-// A B A B ..., each timed by itself. The first rounds of either only warm up.
+// Runs A B A B ..., and times each run by itself. The first rounds only warm up.
 inline void interleave(Row* row, size_t rounds, double ns_per_unit,
                        const std::function<void()>& ours, const std::function<void()>& theirs) {
   const size_t warm_up = rounds / 10 + 1;
@@ -113,7 +113,7 @@ inline void interleave(Row* row, size_t rounds, double ns_per_unit,
 
 inline size_t total_rounds(size_t rounds) { return rounds + rounds / 10 + 1; }
 
-// The other process of a benchmark. It dies with this one; its failure is this one's.
+// The other process of a benchmark. It dies with this process, and its failure fails this process.
 class Child {
  public:
   explicit Child(const std::function<void()>& run) {
@@ -138,7 +138,7 @@ class Child {
   pid_t pid_;
 };
 
-// Two ends of a socket, as tenon.pair() makes them: one here, one for the child.
+// Both ends of a socket, as tenon.pair() makes them: one for this process and one for the child.
 struct Sockets {
   int here = -1;
   int there = -1;
@@ -150,7 +150,7 @@ struct Sockets {
   }
   Sockets(const Sockets&) = delete;
   Sockets& operator=(const Sockets&) = delete;
-  // Each process keeps its own end, so that the death of the other is seen.
+  // Each process keeps only its own end, so that it notices the other's death.
   void keep_here() { close(std::exchange(there, -1)); }
   void keep_there() { close(std::exchange(here, -1)); }
   ~Sockets() {
@@ -169,7 +169,7 @@ inline void get_byte(int socket) {
   BENCH_CHECK(recv(socket, &byte, 1, 0) == 1);
 }
 
-// The load is what counts, not the value.
+// Loads the byte. Its value does not matter.
 inline void touch(const void* byte) { (void)*static_cast<const volatile unsigned char*>(byte); }
 
 }  // namespace bench

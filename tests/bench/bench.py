@@ -89,10 +89,11 @@ def find_benchmarks(build_dir: Path, smoke: bool) -> list[Benchmark]:
 
 
 def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, Any]]:
-    # Files of gigabytes go with their folder, however the benchmark ends.
+    # The folder is removed with its gigabytes of files, however the benchmark ends.
     with tempfile.TemporaryDirectory(prefix="tenon-bench-", ignore_cleanup_errors=True) as folder:
         environment = {**os.environ, "TENON_BUILD_DIR": str(build_dir), "TMPDIR": folder}
-        # A group of its own, so that a benchmark that hangs takes its processes with it.
+        # The benchmark has a process group, so that a benchmark that hangs can be killed with its
+        # processes.
         process = subprocess.Popen(
             [*command, *(["--smoke"] if smoke else [])],
             stdout=subprocess.PIPE,
@@ -110,8 +111,8 @@ def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, 
                     f"error: {' '.join(command)} did not end within {TIMEOUT_S} s"
                 ) from None
             raise
-        # PyTorch's manager of names ends after its last client. It aborts, and says so at length,
-        # if the folder goes before it has removed its socket.
+        # PyTorch's manager of names ends after its last client. If the folder disappears before the
+        # manager has removed its socket, the manager aborts with long messages.
         give_up = time.monotonic() + 3
         while list(Path(folder).glob("*/manager.sock")) and time.monotonic() < give_up:
             time.sleep(0.02)
@@ -121,7 +122,7 @@ def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, 
 
 
 def spread(samples: list[float]) -> dict[str, float] | None:
-    """Median, and the tenth on either side."""
+    """Returns the median, the tenth percentile and the ninetieth percentile."""
     if not samples:
         return None
     ordered = sorted(samples)
@@ -253,7 +254,7 @@ def check(benchmark: str, rows: list[dict[str, Any]], left_out: list[str]) -> No
 
 
 def check_plots(rows: list[dict[str, Any]]) -> None:
-    """The plots find their rows by the names of the measures."""
+    """Checks that the plots find their rows, which they look up by the names of the measures."""
     if not any(row["benchmark"] in plot_rows.BENCHMARKS for row in rows):
         return  # no PyTorch here
     run = {"machine": "", "date": "", "smoke": True, "rows": rows, "left_out": []}

@@ -1,10 +1,11 @@
-"""Make, lend and open by name against PyTorch's file_system strategy: Tenon from Python, and Tenon
-in C, in the same run.
+"""Memory made, lent and opened by name, against PyTorch's file_system strategy.
 
-Each round, on either side: the producer makes memory under a new name and fills it, the name goes
-to a consumer process by a pipe, which opens it, reads the first byte, lets go and acknowledges; the
-producer lets go. PyTorch's storage is private first and copied by _share_filename_cpu_, as its
-users have it, and it tells its manager of both. Times are per hand-over, the means of batches.
+Rows compare Tenon from Python and Tenon in C with PyTorch in the same run. In each round the
+producer makes memory under a new name, fills it, and sends the name through a pipe. The consumer, a
+process of its own, opens the memory, reads the first byte, releases it and acknowledges. Then the
+producer releases it. PyTorch's storage is private first, and _share_filename_cpu_ copies it, as
+PyTorch's users do. PyTorch's producer and its consumer tell the manager. Times are for one
+hand-over, as means of batches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The manager with 1,000 clients against PyTorch's own: memory, and how long a client waits for its
-answer.
+"""The manager with 1,000 clients, its memory and its answer time, against PyTorch's own.
 
-Each client has registered a name of its own. Then one after the other registers once more; the time
-is from its message to the answer, and the slowest hundredth is a row too. Both managers run at the
-same time and answer in turn.
+Each client has registered one name. Then the clients register once more, one after the other. The
+time runs from a client's message to the answer, and the slowest hundredth has a row of its own.
+Both managers run at the same time and answer in turn.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Code of the models of tests/compile to operators' names, bytecode and flatbuffers, against
-torch.jit.load, export_opnames and lite saves.
+"""Code of the models of tests/compile to names, bytecode and flatbuffers, against PyTorch.
 
-Each sample is one model: the median of its rounds, which go in turn with PyTorch's. The archives
-are what torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads
-an archive. Tenon parses it in the import and compiles it later, so there is one row with the import
+PyTorch's side is torch.jit.load, export_opnames and saves for the lite interpreter. Each sample is
+one model: the median of its rounds, which alternate with PyTorch's. The archives are those that
+torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads an
+archive. Tenon parses it in the import and compiles it later, so there is one row with the import
 and one without. Both write bytecode and flatbuffers into memory, and both open the flatbuffers that
 PyTorch wrote. PyTorch writes no flatbuffer of a module with NamedTuples, so these models have no
 part in those rows.
@@ -22,7 +22,7 @@ from typing import Any
 
 from python_pair import SMOKE, interleave, load_tenon, print_row
 
-warnings.simplefilter("ignore")  # PyTorch's, of torch.jit
+warnings.simplefilter("ignore")  # from torch.jit
 PYTHON = "torch"
 ROUNDS = 1 if SMOKE else 15
 NAMES = ["mlp", "cnn", "strings"] if SMOKE else []
@@ -38,7 +38,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     if torch.__version__.startswith("1."):
-        # Without it the archives lack methods that are called through an interface.
+        # Without this flag the archives lack methods that are called through an interface.
         torch._C._enable_mobile_interface_call_export()
     peer = f"PyTorch {torch.__version__.split('+')[0]}"
 
@@ -78,7 +78,9 @@ def main() -> None:
         return True
 
     def opens(path: Path) -> bool:
-        """PyTorch prints code for some of its flatbuffers that it does not read."""
+        """Whether PyTorch can read its own flatbuffer. It cannot read the code that it prints for
+        some.
+        """
         try:
             torch.jit.load(str(path))
         except RuntimeError:
@@ -116,7 +118,7 @@ def main() -> None:
             stdout=sys.stderr,
             check=True,
         )
-        # What PyTorch cannot write as bytecode has no archive of its own.
+        # A module that PyTorch cannot write as bytecode has no archive in the list.
         paths = [
             path.with_suffix("").with_suffix(".pt")
             for path in sorted(Path(folder).glob("*.lite.ptl"))

@@ -1,19 +1,18 @@
-"""A sparse CSR tensor of 10 million non-zeros as a composite: against its parts, against PyTorch's
-queue, and what a check costs.
+"""A sparse CSR tensor of 10 million non-zeros, against its parts, PyTorch's queue and its check.
 
 Against its parts: the same three tensors go over one connection to a spawned process, as a
 composite or as plain tensors. Made anew: each round makes the composite over the same parts, inside
 the clock. The process makes a numpy view of each part, reads the first element of each, and
 answers. It finds plain tensors by their names, or takes all of them in their order, which is
-quicker.
+faster.
 
 First, second and later: each round starts a process by fork, with a new connection or queue, and
 makes a tensor in new memory. The clock runs from the send, or from `put`, until that process has
 read one value. Over a connection it has made a numpy view of each part by then, and on a queue it
-has made PyTorch's tensor. The same tensor is then sent again and again. PyTorch makes its tensor in
+has made PyTorch's tensor. The same tensor is then sent repeatedly. PyTorch makes its tensor in
 private memory, and its first `put` copies the parts into shared memory. Tenon's sides do the same,
-except for "made in shared memory", where nothing is copied. Nobody checks the indices. All modules
-were imported before, on both sides.
+except for "made in shared memory", where nothing is copied. Neither side checks the indices. All
+modules were imported before, on both sides.
 
 Check: tenon_composite_check against PyTorch's own check of the same indices, one thread each.
 """
@@ -122,7 +121,7 @@ def rows_against_parts(torch: Any, tenon: Any) -> None:
 
 
 class Line:
-    """A connection to a Receiver. The first message makes it, on either side."""
+    """A connection to a Receiver. The first message creates it, on either side."""
 
     def __init__(self, tenon: Any, read: Callable[[Any], object]) -> None:
         self._tenon = tenon
@@ -166,7 +165,7 @@ class Queue:
 
 @dataclass
 class Way:
-    """One way from the tensor in this process to the tensor in the other."""
+    """One way to move the tensor from this process to the other."""
 
     strategy: str  # of torch.multiprocessing
     carrier: Callable[[], Any]
@@ -175,11 +174,11 @@ class Way:
     is_born_shared: bool = False
     verb: str = ""
     by: str = ""
-    at_least: float = 1  # how many times as fast as PyTorch it is to be
+    at_least: float = 1  # the goal: how many times as fast as PyTorch
     samples: list[list[float]] = field(default_factory=list)
 
     def run(self, torch: Any) -> list[float]:
-        """Microseconds of the first send, of the second, and the median of those that follow."""
+        """Returns microseconds: the first send, the second, and the median of the later ones."""
         torch.multiprocessing.set_sharing_strategy(self.strategy)
         carrier = self.carrier()
         receiver = Receiver(torch, carrier.put, carrier.get)
@@ -203,7 +202,7 @@ def private_in_torch(torch: Any) -> Any:
 
 
 def read_in_torch(sparse: Any) -> Any:
-    """The tensor, of which the first value was read."""
+    """Returns the tensor after a read of its first value."""
     if sparse.values()[0] != 1:
         raise RuntimeError("other values have arrived")
     return sparse
@@ -257,7 +256,7 @@ def rows_of_first_and_second(torch: Any, tenon: Any, name: str) -> None:
         Way("tenon", on_plain_queue, in_torch, verb="put", by="by the drop-in"),
     ]
     theirs = [Way(strategy, on_plain_queue, in_torch) for strategy in STRATEGIES]
-    read_composite(copied(in_torch()))  # the processes that fork makes have its modules from here
+    read_composite(copied(in_torch()))  # forked processes inherit the imported modules
     for turn in range(2 if SMOKE else 21):
         for way in (*ours, *theirs):
             gc.collect()
@@ -267,7 +266,7 @@ def rows_of_first_and_second(torch: Any, tenon: Any, name: str) -> None:
     for i, number in enumerate(("first", "second", "later")):
         for way in ours:
             if i and way.is_born_shared:
-                continue  # from the second send on it is as if it had been copied in
+                continue  # later sends would equal those of the copied tensor
             how = "" if i else ", made in shared memory" if way.is_born_shared else ", copied in"
             for peer in theirs:
                 print_row(
@@ -280,7 +279,7 @@ def rows_of_first_and_second(torch: Any, tenon: Any, name: str) -> None:
 
 
 def why_no_queue(torch: Any) -> str:
-    """Why this PyTorch cannot send a CSR tensor; empty if it can."""
+    """Returns why this PyTorch cannot send a CSR tensor, or "" if it can."""
     from multiprocessing.reduction import ForkingPickler
 
     try:
@@ -342,7 +341,7 @@ def main() -> None:
         )
     else:
         tenon.torch.install()
-        torch.sparse.check_sparse_tensor_invariants.disable()  # the default, of which PyTorch warns
+        torch.sparse.check_sparse_tensor_invariants.disable()  # the default; unset, it warns
         rows_of_first_and_second(torch, tenon, torch_name(torch))
     rows_of_check(torch, tenon, f"PyTorch {torch.__version__.split('+')[0]}")
 

@@ -1,11 +1,12 @@
-"""The drop-in for torch.multiprocessing against PyTorch's own strategies: a queue, and DataLoader.
+"""The drop-in for torch.multiprocessing, queue and DataLoader, against PyTorch's own strategies.
 
-Torch tensors go through a queue of torch.multiprocessing to one idle process: Queue, or
-SimpleQueue, which has no thread of its own. The clock runs from `put` until the receiver says that
-it has them. Its release of them is outside the clock. Fresh: each round makes private tensors,
-outside the clock, and sending them moves them to shared memory. Shared: they have been sent before.
-The sides take turns of ten rounds, as in a loop that puts, and the first two of each turn are not
-counted. A batch of DataLoader is made by one worker, and the figure is the mean of a whole pass.
+Torch tensors go through a queue of torch.multiprocessing to one idle process. The queue is a Queue,
+or a SimpleQueue, which has no thread of its own. The clock runs from `put` until the receiver
+reports that it has the tensors. The receiver releases them outside the clock. Fresh: each round
+makes private tensors outside the clock, and the send moves them to shared memory. Shared: the
+tensors were sent before. The sides take turns of ten rounds, as in a loop of puts, and the first
+two rounds of each turn do not count. One worker makes the batches of DataLoader, and the figure is
+the mean of a whole pass.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any
 from python_pair import SMOKE, STRATEGIES, Receiver, load_tenon, print_row
 
 PYTHON = "torch"
-ROUNDS = 10  # of a turn
+ROUNDS = 10  # in each turn
 BATCH_SIZE = 16
 SAMPLE_NUMEL = 1 << 18
 
 
 class Queue:
-    """A queue to an idle process, and the strategy by which it sends."""
+    """A queue to an idle process, with the strategy by which it sends."""
 
     def __init__(self, torch: Any, strategy: str, kind: str) -> None:
         self._mp = torch.multiprocessing
@@ -33,7 +34,7 @@ class Queue:
         self._receiver = Receiver(torch, queue.put, queue.get)
 
     def turn(self, make: Callable[[str], Any]) -> list[float]:
-        """Microseconds of each round but the first two."""
+        """Returns the microseconds of each round except the first two."""
         self._mp.set_sharing_strategy(self.strategy)
         samples = []
         for _ in range(3 if SMOKE else ROUNDS):
@@ -81,8 +82,8 @@ def state_dict(torch: Any, again: bool) -> Callable[[str], Any]:
     return make
 
 
-# What is sent, how it is made, turns, and how many times as fast as each strategy of PyTorch Tenon
-# shall be.
+# What a case sends, how it makes that, the number of turns, and the goals: how many times as fast
+# as each strategy of PyTorch Tenon must be.
 Case = tuple[str, Callable[[str], Any], int, tuple[float, float]]
 
 

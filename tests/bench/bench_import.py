@@ -1,6 +1,7 @@
-"""Starting Python with `import tenon` against starting it bare.
+"""Python's start with `import tenon`, against a bare start.
 
-Whole processes, from fork to exit, in turn. The goal is on the difference of a pair.
+Each sample is a whole process from fork to exit, and the two sides alternate. The goal is on the
+difference of a pair.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """20,000 and 1,000,000 live tensors in another process: how many arrive, against PyTorch's queue.
 
-Each tensor is in memory of its own. Messages have 1,000 tensors of 64 B, and the consumer keeps all
-of them. An attempt has interpreters of its own. It ends with the first message that does not
-arrive: an error on either side, a process that is gone, or 20 s of silence. RLIMIT_NOFILE and
-vm.max_map_count are the machine's.
+Each tensor lies in memory of its own. Messages have 1,000 tensors of 64 B, and the consumer keeps
+all of them. Each attempt has its own interpreters. It ends with the first message that does not
+arrive: an error on either side, a process that has ended, or 20 s of silence. RLIMIT_NOFILE and
+vm.max_map_count are those of the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE_S = 20
 
 
 def keep(ours: socket.socket, queue: Any, counts: Any) -> None:
-    """The consumer."""
+    """Runs the consumer."""
     import tenon
 
     connection = tenon.Connection(ours)
@@ -116,5 +116,5 @@ if __name__ == "__main__":
     if "--attempt" in sys.argv:
         at = sys.argv.index("--attempt")
         print(attempt(sys.argv[at + 1], int(sys.argv[at + 2])), flush=True)
-        os._exit(0)  # PyTorch's feeder may wait for a consumer that is gone
+        os._exit(0)  # PyTorch's feeder may wait for a consumer that has ended
     main()

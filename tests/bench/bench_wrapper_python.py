@@ -1,5 +1,6 @@
-"""What the Python wrapper adds to the same calls of C through cffi; 300 x 4 KiB tensors received
-and viewed in Python.
+"""What the Python wrapper adds to its C calls; 300 x 4 KiB tensors received and viewed in Python.
+
+The C calls go through cffi.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from python_pair import SMOKE, interleave, load_tenon, print_row
 
 NBYTES = 4096
 COUNT = 300
-CALLS = 20 if SMOKE else 1000  # of a short call, in one round
+CALLS = 20 if SMOKE else 1000  # short calls in one round
 
 
 def many(call: Callable[[], object]) -> Callable[[], Callable[[], object]]:

@@ -1,5 +1,6 @@
-"""What the Rust wrapper adds to the C calls that it makes; 300 x 4 KiB tensors received and viewed
-in Rust. (The program is in rust/.)
+"""What the Rust wrapper adds to its C calls; 300 x 4 KiB tensors received and viewed in Rust.
+
+The program is in rust/.
 """
 
 from __future__ import annotations

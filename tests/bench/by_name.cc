@@ -1,13 +1,13 @@
-// Make, lend and open by name: Tenon in C against the bare primitives.
+// Memory made, lent and opened by name: Tenon in C against the bare primitives.
 //
-// File: both sides, every round: a new file of its own name is made, its pages reserved, mapped and
-// filled by memset; the name goes to the borrower, which opens and maps it, reads the first byte,
-// lets go and acknowledges with one byte; the lender unmaps and takes the name away. Only Tenon
-// draws a random name, asks for headroom, makes the file whole before it is named, locks it, counts
-// its holders, and sees whether others hold it when it lets go. Socket: the borrower connects to
-// the lender's name, receives the fd, maps, reads, lets go. With --pairs the program makes a file
-// pair for each line that it reads and prints nanoseconds: bench_by_name.py sets it against
-// PyTorch.
+// File: in every round each side makes a new file under its own name, reserves its pages, maps it
+// and fills it by memset. The name goes to the borrower, which opens and maps the file, reads the
+// first byte, unmaps it and acknowledges with one byte. The lender unmaps the file and removes the
+// name. Only Tenon draws a random name, asks for headroom, completes the file before it has a name,
+// locks it, counts its holders, and checks at release whether others hold it. Socket: the borrower
+// connects to the lender's name, receives the fd, maps, reads and releases. With --pairs the
+// program makes a file pair for each hand-over that a line on stdin asks for, and prints
+// nanoseconds. bench_by_name.py uses that to compare it with PyTorch.
 
 #include <poll.h>
 #include <sys/un.h>
@@ -103,7 +103,7 @@ void run_files(uint64_t nbytes, size_t rounds) {
   bench::print_plain(row);
 }
 
-// What a lender of one fd does at the least.
+// The least work of a lender of one fd.
 void bare_serve(int listener, int fd) {
   for (;;) {
     const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
@@ -191,7 +191,7 @@ void run_socket(uint64_t nbytes, size_t rounds) {
   bench::print_plain(row);
 }
 
-// A batch of pairs for each line "NBYTES COUNT" on stdin.
+// Makes a batch of pairs for each line "NBYTES COUNT" on stdin.
 void serve_pairs() {
   const tenon_filename_options options = bench::name_options("/dev/shm");
   Sockets names;

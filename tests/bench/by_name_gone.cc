@@ -1,9 +1,9 @@
-// How long the memory of a killed producer stays: with a peer alive, and with nobody alive until
-// the next call of anyone.
+// How long the memory of a killed producer stays, with a peer alive and with no process alive.
 //
-// On a /dev/shm of its own, whose free space tells when the memory is back; from the SIGKILL on, so
-// the kernel's own work for the dead is in the time. Without a peer the time is that of the next
-// call, in a process that was never here before.
+// Without a peer the memory stays until the next call of any process. The benchmark has a /dev/shm
+// of its own, whose free space shows when the memory is back. The time runs from the SIGKILL, so it
+// includes the kernel's own work for the dead process. Without a peer it is the time of the next
+// call, in a new process.
 
 #include <sys/statvfs.h>
 
@@ -43,7 +43,8 @@ void print_rows(const std::string& what, const std::vector<double>& samples,
                 {}});
 }
 
-// Memory that goes with its process, name or no name: what the kernel needs by itself.
+// Memory that ends with its process, without a name. It shows the time that the kernel itself
+// needs.
 std::unique_ptr<bench::Holder> new_nameless(uint64_t nbytes) {
   auto holder = std::make_unique<bench::Holder>([nbytes](int) {
     const int fd = open("/dev/shm", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -69,7 +70,7 @@ double kill_and_wait(const bench::Holder& holder, uint64_t before) {
 }
 
 void run_with_peer(uint64_t nbytes, size_t rounds) {
-  // It has been in the directory, holds a name there and does nothing.
+  // The peer has used the directory, holds a name there, and is idle.
   const auto peer = new_producer(64);
   const uint64_t before = used_blocks();
   std::vector<double> samples;
@@ -83,7 +84,7 @@ void run_with_peer(uint64_t nbytes, size_t rounds) {
 }
 
 void run_alone(uint64_t nbytes, size_t rounds) {
-  // What the peer of before left, the first call takes along.
+  // The first call also removes what the earlier peer left.
   const uint64_t before = used_blocks();
   std::vector<double> samples;
   for (size_t round = 0; round < rounds; ++round) {

@@ -1,9 +1,9 @@
-// Many names: a sweep of 10,000 dead ones, what 100,000 live ones cost who opens another, and
-// 100,000 tensors under one.
+// Many names: sweep of 10,000 dead, cost of 100,000 live, 100,000 tensors under one.
 //
-// The dead ones are files of a process that was killed; against them, readdir and unlink of as many
-// plain files, which is what no sweep can be faster than. The live ones are held by other
-// processes, since one process has room for some 65,000 mappings.
+// The dead names are files of a process that was killed. The sweep is compared with readdir and
+// unlink of as many plain files, because no sweep can be faster. The live names show what they cost
+// a process that opens another name. Other processes hold them, since one process has room for some
+// 65,000 mappings.
 
 #include "bench/names.h"
 
@@ -44,7 +44,7 @@ void run_sweep(size_t count, size_t rounds) {
     const tenon_sweep_result result = sweep(folder.path());
     const int64_t end = bench::now_ns();
     BENCH_CHECK(result.dead == count && folder.count() == 0);
-    // The same files again, with nothing to find out about them.
+    // The same number of plain files, which need no checks.
     for (size_t i = 0; i < count; ++i) {
       const int fd = open((folder.path() + "/plain-" + std::to_string(i)).c_str(),
                           O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -62,7 +62,7 @@ void run_sweep(size_t count, size_t rounds) {
   bench::print_plain(each);
 }
 
-// What a look-up costs in a crowded directory and in one with a handful of names. The same
+// Compares a look-up in a crowded directory with one in a directory with few names. The same
 // processes hold names in both, and so watch both.
 void run_look_up(size_t crowd, size_t rounds) {
   const bench::Folder crowded;
@@ -78,7 +78,7 @@ void run_look_up(size_t crowd, size_t rounds) {
   }
   for (const auto& each : holders) each->wait();
   BENCH_CHECK(crowded.count() == crowd);
-  // One name in each that another process holds, and one that this one does.
+  // In each directory another process holds one name, and this process holds one.
   const auto lend_in = [](const std::string& directory, int socket) {
     const tenon_filename_options options = bench::name_options(directory);
     bench::put(socket, bench::share_name(bench::new_file(options, kNbytes, 1), options));
@@ -114,7 +114,7 @@ void run_look_up(size_t crowd, size_t rounds) {
   const auto make_and_release = [](const std::string& directory) {
     tenon_storage_release(bench::new_file(bench::name_options(directory), kNbytes, 1));
   };
-  // The first of them sweeps.
+  // The first of these calls sweeps.
   make_and_release(crowded.path());
   make_and_release(quiet.path());
   compare(
@@ -129,7 +129,7 @@ void run_look_up(size_t crowd, size_t rounds) {
   tenon_storage_release(held_there);
 }
 
-// An arena under one name: so many tensors cost one file, one mapping and one socket on either
+// An arena under one name. All its tensors need one file, one mapping and one socket on either
 // side.
 void run_arena(size_t count) {
   const bench::Folder folder;

@@ -1,5 +1,6 @@
-// Code of a module archive, as PyTorch prints it: parsing and checking of 10,000 and 100,000 lines,
-// and whether a tenth of them take a tenth.
+// Code of a module archive: parsing and checking 10,000 and 100,000 lines as PyTorch prints them.
+//
+// The rows compare the whole text with a tenth of it, which should take a tenth of the time.
 
 #include <memory>
 #include <string>
@@ -13,7 +14,7 @@ namespace {
 
 using FilePointer = std::shared_ptr<const tenon::script::File>;
 
-// Classes of 25 lines, what PyTorch prints of a small layer with a loop and a branch.
+// Returns classes of 25 lines, like PyTorch's code of a small layer with a loop and a branch.
 std::string code(size_t n_lines) {
   std::string text;
   for (size_t i = 0; text.empty() || i * 25 < n_lines; ++i) {
@@ -50,7 +51,7 @@ std::string code(size_t n_lines) {
   return text;
 }
 
-// What the classes above name.
+// The types that the classes above name.
 struct Layers {
   const char* qualifier;
   const char* text;
@@ -100,7 +101,8 @@ double check_ms(const std::string& text) {
   return static_cast<double>(end - begin) / 1e6;
 }
 
-// A tenth of the lines ten times is what they would take if each line took the same.
+// Compares the whole text with a tenth of the lines, ten times. Both take the same time if each
+// line does.
 void measure(const std::string& what, double (*take_ms)(const std::string& text), size_t n_lines,
              size_t rounds) {
   const std::string whole = code(n_lines);

@@ -1,9 +1,8 @@
-// The container of an archive: 512 MiB in 100 records written to a file, against pwrite of the same
-// bytes; opening 1,000 records.
+// The container of an archive: 512 MiB in 100 records against pwrite; opening 1,000 records.
 //
-// Both write to a new file in the same directory (TMPDIR, or /tmp), which is gone before the next
-// one; nothing is made durable. The writer makes checksums, headers, a directory and the name on
-// top of the bytes. What is opened is checked at the level `structure`.
+// Both write the same bytes to a new file in the same directory (TMPDIR, or /tmp), which is removed
+// before the next one. Nothing is made durable. The writer also makes checksums, headers, a
+// directory and the name. The opening verifies the checksums of the level `structure`.
 
 #include "archive/file_mapping.h"
 #include "archive/file_output.h"

@@ -1,5 +1,4 @@
-// Copy-in of 64 MiB and 1 GiB: fresh storages of each mode against the kernel's own ways, a warm
-// storage against memcpy.
+// Copy-in of 64 MiB and 1 GiB: fresh storages against the kernel's ways, warm ones against memcpy.
 //
 // Fresh SHARED and FROZEN: tenon_storage_new_from (which also seals, and maps) against memfd_create
 // + ftruncate + pwrite in one call. Fresh LENDER_WRITES: the same against memfd_create + ftruncate
@@ -38,7 +37,7 @@ tenon_storage* new_from(tenon_mode mode, const Bytes& source) {
   return storage;
 }
 
-// GB/s of each of two calls, in turn; what frees is called between, outside the clock.
+// Measures the GB/s of two calls, in turn. Their results are freed outside the clock.
 template <typename Ours, typename FreeOurs, typename Theirs, typename FreeTheirs>
 void measure(bench::Row row, uint64_t nbytes, size_t rounds, const Ours& ours,
              const FreeOurs& free_ours, const Theirs& theirs, const FreeTheirs& free_theirs) {

@@ -1,5 +1,6 @@
-// CRC-32 of archives: 1 GiB and 256 KiB (a chunk of an export, in the cache), against reading the
-// same bytes and against libdeflate's.
+// CRC-32 of archives, 1 GiB and 256 KiB, against reading the same bytes and against libdeflate's.
+//
+// A chunk of an export has 256 KiB and fits into the cache.
 
 #include <libdeflate.h>
 
@@ -8,7 +9,7 @@
 
 namespace {
 
-// Eight bytes at a time into four sums, so that no load waits for another.
+// Reads eight bytes at a time into four sums, so that no load waits for another.
 uint64_t read_all(const std::vector<uint64_t>& words) {
   uint64_t sums[4] = {};
   for (size_t i = 0; i + 4 <= words.size(); i += 4) {
@@ -22,7 +23,7 @@ void run(uint64_t nbytes, uint64_t total_nbytes, size_t rounds) {
   uint64_t word = 1;
   for (uint64_t& each : words) each = word = word * 6364136223846793005U + 1442695040888963407U;
   const uint64_t repeats = total_nbytes / nbytes;
-  volatile uint64_t kept = 0;  // the results count, not their values
+  volatile uint64_t kept = 0;  // keeps the calls; the values do not matter
   const auto crc = [&] {
     for (uint64_t i = 0; i < repeats; ++i) kept = tenon::archive::crc32(0, words.data(), nbytes);
   };

@@ -1,9 +1,8 @@
-// Device memory lent on the fake driver: a share, an open and a release against the driver's calls
-// in them, and 20,000 tensors.
+// Device memory on the fake driver: share, open and release, against bare calls; 20,000 tensors.
 //
-// The fake (tests/fake_cuda) plays no hardware, so of these figures only what the two sides differ
-// by says something: what Tenon does beside its calls of the driver. Each bare side makes the very
-// calls that ours makes, which the fake's ledger confirms.
+// The fake (tests/fake_cuda) plays no hardware, so only the difference of the two sides means
+// something: the work of Tenon beside its calls of the driver. Each bare side makes exactly the
+// calls that ours makes, and the fake's ledger confirms it.
 #include "bench/bench.h"
 
 #if __has_include(<cuda.h>)
@@ -26,11 +25,11 @@ using bench::Sockets;
 
 #define BENCH_CU(call) BENCH_CHECK((call) == CUDA_SUCCESS)
 
-// As many as may be on the way with an event each.
+// The most messages in flight that can have an event each.
 constexpr size_t kBatch = 500;
 
-// The fake's functions. Whoever opens it by its path finds it by its name from then on, as Tenon
-// does.
+// The fake's functions. Once a process has opened the fake by its path, the loader also finds it by
+// name, as Tenon asks for it.
 struct Fake {
   template <typename Function>
   void find(Function** function, const char* name) {
@@ -87,7 +86,7 @@ struct Fake {
   }
 };
 
-// Runs both, and both make the same calls.
+// Times both sides, and checks that both make the same calls of the driver.
 void time_both(const Fake& fake, size_t times, bench::Row* row, const std::function<void()>& ours,
                const std::function<void()>& theirs) {
   static constexpr std::array<const char*, 8> kFunctions = {
@@ -122,7 +121,7 @@ bench::Row row_of(const char* what) {
           {"ours-theirs", "at_most", 2},       {},   {}};
 }
 
-// Tensors of bytes, side by side in one allocation.
+// Tensors of bytes that lie side by side in one allocation.
 class Tensors {
  public:
   Tensors(const Fake& fake, size_t count, size_t nbytes, size_t allocation)
@@ -148,8 +147,9 @@ class Tensors {
   }
   Tensors(const Tensors&) = delete;
   Tensors& operator=(const Tensors&) = delete;
-  // All are back before the memory is freed. What was lent over a connection comes back in the
-  // library's thread, so this thread waits for it even if there is nothing left to collect.
+  // All tensors must be back before the memory is freed. Tensors that were lent over a connection
+  // come back in the library's thread, so this thread waits even if there is nothing left to
+  // collect.
   ~Tensors() {
     for (tenon_tensor* tensor : tensors_) tenon_tensor_release(tensor);
     while (given_back_ != tensors_.size()) (void)tenon_cuda_collect();
@@ -166,7 +166,7 @@ class Tensors {
     out->struct_size = sizeof *out;
     BENCH_OK(tenon_share_cuda(tenon_tensor_storage(tensors_[i]), nullptr, nullptr, out, &err));
   }
-  // Their events and counters are free again.
+  // Frees the events and counters of these tensors.
   void forget(size_t i, size_t end) {
     for (; i < end; ++i) {
       tenon_tensor_release(tensors_[i]);
@@ -219,7 +219,7 @@ void receive_batches(const Fake& fake, int socket, size_t rounds) {
   for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
     const bool warm = round >= rounds / 10 + 1;
     receive_handles(socket, &handles, kBatch + 1);
-    // As long as it is there the allocation stays open.
+    // While this storage exists the allocation stays open.
     tenon_storage* const kept = open(handles[kBatch]);
     std::vector<tenon_storage*> storages(kBatch);
     time_both(
@@ -352,8 +352,8 @@ void receive_many(const Fake& fake, int socket, int wire, size_t rounds) {
   bench::print(opens);
 }
 
-// `lend` is over when the receiver has them all. How long that took, and until they were released
-// and all were back.
+// Returns two times: until `lend` returned, when the receiver has all tensors, and until all
+// tensors were released and back.
 std::pair<double, double> time_lending(const Fake& fake, int socket,
                                        const std::function<void(const Tensors&)>& lend) {
   const int64_t begin = bench::now_ns();
@@ -410,7 +410,7 @@ void send_many(const Fake& fake, int socket, int wire, size_t rounds) {
 void run(const std::string& path, const std::function<void(const Fake&, int)>& here,
          const std::function<void(const Fake&, int)>& there) {
   Sockets line;
-  // Each starts the driver for itself: one that was started before a fork is not to be had.
+  // Each process starts the driver itself, because a driver does not survive a fork.
   const Child other([&] {
     line.keep_there();
     const Fake fake(path);
@@ -419,7 +419,7 @@ void run(const std::string& path, const std::function<void(const Fake&, int)>& h
     std::exit(0);
   });
   line.keep_here();
-  // A process of its own too, for it may start the driver but once.
+  // The sender is a process of its own, because a process can start the driver only once.
   const Child sender([&] {
     const Fake fake(path);
     here(fake, line.here);
@@ -428,7 +428,7 @@ void run(const std::string& path, const std::function<void(const Fake&, int)>& h
   });
 }
 
-// A folder for the fake's devices, gone with it.
+// A folder for the fake's devices. It is removed with this object.
 class World {
  public:
   World() {

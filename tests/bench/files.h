@@ -1,7 +1,5 @@
-// Files that a benchmark writes: where they go, whether there is room for them, and pwrite as what
-// they are compared with.
-//
-// They are in TMPDIR, or /tmp, and nothing is left of them.
+// Files that a benchmark writes, in TMPDIR or /tmp: their paths, checks for room, and pwrite as the
+// comparison. No file stays.
 #pragma once
 
 #include <fcntl.h>
@@ -25,8 +23,7 @@ inline std::string file_path() {
   return file_folder() + "/tenon-bench-" + std::to_string(getpid()) + ".pt";
 }
 
-// What others wrote is on the disk, so that every round finds the page cache with nothing in it
-// that waits for that.
+// Writes earlier data to disk, so that every round begins without dirty pages in the page cache.
 inline void settle_files() {
   const int folder = open(file_folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   BENCH_CHECK(folder >= 0 && syncfs(folder) == 0);
@@ -42,8 +39,8 @@ inline uint64_t available_memory() {
   return uint64_t{kib} << 10;
 }
 
-// Why tensors of so many bytes cannot be held here together with so many files of them, all in the
-// page cache. Empty: they can.
+// Returns why this machine cannot hold tensors of `nbytes` bytes together with that many files of
+// them, all in the page cache. Empty: it can.
 inline std::string lack_of_room(uint64_t nbytes, uint64_t files) {
   constexpr uint64_t kSpare = uint64_t{1} << 30;
   struct statvfs info{};
@@ -56,8 +53,8 @@ inline std::string lack_of_room(uint64_t nbytes, uint64_t files) {
   return {};
 }
 
-// Nanoseconds to put `nbytes` bytes into a new file, with so many calls. The file is gone
-// afterwards.
+// Returns the nanoseconds that `calls` calls of pwrite need to put `nbytes` bytes into a new file.
+// The file is removed afterwards.
 inline int64_t pwrite_ns(const std::byte* bytes, uint64_t nbytes, size_t calls, bool durable) {
   const std::string path = file_path();
   const int64_t begin = now_ns();

@@ -1,4 +1,5 @@
-// One tensor from lender to borrower with Tenon's C header: what lend_new and lend_known share.
+// One tensor from lender to borrower with Tenon's C header: the shared part of lend_new and
+// lend_known.
 #pragma once
 
 #include "bench/bench.h"
@@ -40,7 +41,7 @@ inline void send_tensor(tenon_connection* connection, tenon_tensor* tensor) {
   tenon_message_release(message);
 }
 
-// Opens, reads the first byte, lets go.
+// Opens the tensor, reads its first byte and releases it.
 inline void borrow_tensor(tenon_connection* connection) {
   tenon_message* message = nullptr;
   BENCH_OK(tenon_recv(connection, nullptr, &message, &err));

@@ -1,17 +1,16 @@
-// Leases: lending a block of a known arena and getting it back, what a lease costs in a batch, how
-// soon a dead borrower's blocks return.
+// Leases: a known arena's block lent and returned, a lease in a batch, a dead borrower's blocks.
 //
-// Round trip: send, borrow, let go, and a byte back, against a 64-byte socket message and its
-// answer; of one block again and again, whose lease has ended before the next one begins, and of a
-// new block each time, which is allocated, and zeroed because it was lent before. Batch: messages
-// of 10,000 tensors, each with a storage of its own in an arena, and a lease on it that is granted,
-// given back, and taken back; against the same with storages that have no lease, because they were
-// opened from a memfd that nobody lent; and against views of one storage (one lease in all): the
-// difference, for each tensor. Death: 10,000 leases in 64 MiB that the borrower has mapped and
-// touched; from SIGKILL until every block is free, and until an allocation of half the arena that
-// was waiting has its block, which is zeroed, for it was lent before. Hang-up: from the moment when
-// the only copy of the token is closed, by somebody who has nothing mapped, until every block is
-// free: what the kernel takes to take down a process is not in it.
+// Round trip: send, borrow, release, and a byte back, against a 64-byte socket message and its
+// answer. One row lends one block repeatedly, and its lease ends before the next one begins.
+// Another row allocates a new block each time, which is zeroed because it was lent before. Batch:
+// messages of 10,000 tensors, each with a storage of its own in an arena. Its lease is granted,
+// given back, and taken back. One comparison has storages without a lease, because they were opened
+// from a memfd that was never lent. The other comparison has views of one storage, with one lease
+// in all. The figure is the difference for each tensor. Death: the borrower has mapped and touched
+// 64 MiB under 10,000 leases. The time runs from SIGKILL until every block is free, and until a
+// waiting allocation of half the arena has its block, which is zeroed because it was lent before.
+// Hang-up: a process that has nothing mapped closes the only copy of the token. The time runs from
+// then until every block is free, so the kernel's work for a dying process is not in it.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -123,7 +122,7 @@ void round_trip(uint64_t nbytes, bool anew, size_t rounds) {
 constexpr size_t kBatch = 10'000;
 constexpr uint64_t kSmall = 64;
 
-// Storages over a file that is nobody's arena, so that a lend of them takes no lease.
+// Storages over a memfd that belongs to no arena, so that lending them takes no lease.
 std::vector<tenon_tensor*> tensors_without_leases() {
   constexpr uint64_t kNbytes = kBatch * kSmall;
   const int fd = memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -169,10 +168,11 @@ void batch(size_t rounds) {
     own.push_back(tensor_of(storage, 0, kSmall));
     tenon_storage_release(storage);
   }
-  // Apart, so that tensor and storage lie side by side in all three.
+  // The views come in a loop of their own, so that tensors and storages lie side by side in all
+  // three cases.
   for (size_t i = 0; i < kBatch; ++i) views.push_back(tensor_of(whole, i * kSmall, kSmall));
   const std::vector<tenon_tensor*> bare = tensors_without_leases();
-  // Both ask for the figures, which takes back what was given back.
+  // Both sides read the figures, which takes back the leases that were given back.
   const auto hand_over = [&](const std::vector<tenon_tensor*>& tensors) {
     send_all(connection, tensors);
     bench::get_byte(ack.here);
@@ -224,7 +224,8 @@ void wait_until_free(tenon_arena* arena) {
   while (true) {
     BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
     if (stats.blocks_lent == 0) return;
-    // A look takes the arenas' lock: one after the other without a pause would measure the looks.
+    // Reading the figures takes the arenas' lock. Without a pause the loop would measure its own
+    // reads.
     usleep(100);
   }
 }
@@ -286,8 +287,8 @@ void death(size_t rounds) {
   bench::print(filled);
 }
 
-// The token among the fds of a message, taken off the socket as it is: the only pipe. The others
-// are closed.
+// Takes a message off the socket and returns the token among its fds, which is the only pipe. The
+// other fds are closed.
 int take_token(int socket) {
   std::vector<char> bytes(uint64_t{1} << 17);
   std::array<int, 253> fds{};

@@ -1,9 +1,8 @@
-// Send + open + first byte + ack, segment known: Tenon in C against a bare 64-byte socket message
-// and its answer.
+// Send + open + first byte + ack, segment known: Tenon in C against a bare message and its answer.
 //
-// The storage lives and is sent again and again, in a message of its own each time; the borrower
-// reads the first byte, lets go and acknowledges with one byte. The bare side sends 64 bytes and
-// gets the same one byte back; it touches no memory.
+// The storage stays alive and is sent repeatedly, in a new message each time. The borrower reads
+// the first byte, releases the tensor and acknowledges with one byte. The bare side sends 64 bytes
+// over a socket and gets one byte back. It touches no memory.
 
 #include <array>
 

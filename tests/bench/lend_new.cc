@@ -1,10 +1,10 @@
 // Send + open + first byte + ack, segment new each time: Tenon in C against the bare primitive.
 //
-// Both sides, every round: create a memfd, reserve its pages, map, fill by memset, send with the
-// fd; the borrower maps, reads the first byte, lets go and acknowledges with one byte; the lender
-// lets go. Only Tenon draws a random name, asks for headroom, seals, and checks type, size, access
-// and seals before it maps. Its borrower unmaps when the next message tells that the segment is
-// gone, which is in the clock too.
+// In every round each side creates a memfd, reserves its pages, maps it, fills it by memset, and
+// sends the fd. The borrower maps it, reads the first byte, releases it and acknowledges with one
+// byte. Then the lender releases it. Only Tenon draws a random name, asks for headroom, seals, and
+// checks type, size, access and seals before it maps. Tenon's borrower unmaps when the next message
+// says that the segment is gone, and that is in the clock too.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ namespace {
 using bench::Child;
 using bench::Sockets;
 
-// 64 bytes beside the fd, as a small descriptor would be.
+// The 64 bytes that travel with the fd, like a small descriptor.
 struct Note {
   uint64_t nbytes;
   std::array<char, 56> rest;

@@ -1,7 +1,7 @@
 // Look-up of a known segment, and of a known storage, from a key in hand.
 //
-// 500 segments are known, and each sample is the mean over one look-up of each, its reference given
-// back. No system call: to get the key from an fd takes an fstat on top.
+// The process knows 500 segments. Each sample is the mean over one look-up of each, whose reference
+// is released. No system call is made. Getting the key from an fd would need an fstat.
 
 #include "base/counted.h"
 #include "bench/bench.h"
@@ -20,7 +20,7 @@ void run(size_t rounds) {
   for (size_t i = 0; i < kSegments; ++i) {
     tenon::Result<Ref<Storage>> storage = Storage::create({.isolated = true}, 4096);
     BENCH_CHECK(storage.is_ok());
-    // A lend makes it known.
+    // The lend makes the segment known.
     BENCH_CHECK(tenon::share::lend(storage.value(), tenon::share::Access::kAuto, false).is_ok());
     storages.push_back(std::move(storage).value());
   }

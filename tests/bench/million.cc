@@ -1,12 +1,11 @@
-// A million live tensors, each in a block of its own under a lease: time for each, fds, mappings,
-// and memory for the books.
+// A million live tensors, each in its own leased block: time for each, fds, mappings, bookkeeping.
 //
-// In messages of 50,000. The lender lets go of its storages once they are sent, so what is left
-// there is the books of the leases: its Pss less the arena's pages, before and after. Shared pages
-// that are part of the books count whole, for they are there once for both. What malloc has free
-// and keeps (a message's worth of handles and tables, here) is nobody's: it is given back before
-// each look. The borrower holds all: messages, tensors of rank 4, storages, leases. Then it gives
-// all of them back, and the arena is empty again.
+// The messages have 50,000 tensors each. The lender releases its storages once they are sent, so
+// only the bookkeeping of the leases stays there: its Pss without the arena's pages, before and
+// after. Shared pages of the bookkeeping count in full, because they exist once for both processes.
+// Memory that malloc keeps free (a message's worth of handles and tables here) is returned before
+// each measurement. The borrower holds everything: messages, tensors of rank 4, storages, leases.
+// At the end it gives everything back, and the arena is empty again.
 
 #include <dirent.h>
 #include <malloc.h>
@@ -37,8 +36,8 @@ size_t count_mappings() {
   return count;
 }
 
-// Of all but the arena's own pages: private memory, and Tenon's shared pages in mappings of a few
-// megabytes at most, among them the lease page.
+// Counts all memory except the arena's own pages: private memory, and Tenon's shared pages in
+// mappings of a few megabytes at most, such as the lease page.
 double books_nbytes() {
   malloc_trim(0);
   std::ifstream smaps("/proc/self/smaps");
@@ -52,8 +51,8 @@ double books_nbytes() {
     if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
       const bool is_tenon = line.find("memfd:tenon") != std::string::npos;
       is_arena = is_tenon && end - begin > kArenaMin;
-      // A program's and a library's own pages are shared with whoever else runs them, and that
-      // comes and goes.
+      // Pages of programs and libraries do not count. Other processes share them, and their number
+      // changes.
       counts = is_tenon ? "Rss:" : line.find('/') == std::string::npos ? "Pss:" : "none";
     }
     double kib = 0;

@@ -1,11 +1,10 @@
-// A module of 512 MiB and of 4 GiB: export against pwrite of the same bytes, the memory that an
-// export needs, opening of 1,000 tensors.
+// A module of 512 MiB and of 4 GiB: export against pwrite, its memory, opening of 1,000 tensors.
 //
-// The module has layers of four tensors, over memory that is there and filled before. It goes to a
-// new file in TMPDIR, or /tmp, and so do the same bytes by one pwrite for each tensor; both files
-// are gone before the next round, which begins with nothing that waits to be written. Who is first
-// changes with every round. What is opened is in the page cache, and is checked at the level
-// `structure`.
+// The module has layers of four tensors, over memory that exists and is filled before. It goes to a
+// new file in TMPDIR, or /tmp. The same bytes go to another file by one pwrite for each tensor.
+// Both files are removed before the next round, which begins without dirty pages. The sides take
+// turns in going first. The opened file is in the page cache, and the checksums of the level
+// `structure` are verified.
 
 #include <malloc.h>
 #include <sys/mman.h>
@@ -22,7 +21,7 @@ constexpr size_t kTensorsOfLayer = 4;
 constexpr bench::Goal kAsQuick{"ours/theirs", "at_least", 0.9};
 constexpr bench::Goal at_most(double value) { return {"ours", "at_most", value}; }
 
-// Shared memory, filled: of its own, or that of an fd.
+// Shared memory that is filled: a new memfd, or the memory of an fd.
 class Memory {
  public:
   Memory(uint64_t nbytes, int fd) : nbytes_(nbytes) {
@@ -119,8 +118,8 @@ struct Opened {
   tenon_module* module;
 };
 
-// With a heap that has given back what earlier rounds left in it, as a process has that opens its
-// first module.
+// Opens a module after the heap has returned what earlier rounds left in it, as in a process that
+// opens its first module.
 Opened open_module(const std::string& path) {
   Opened opened{};
   malloc_trim(0);
@@ -130,7 +129,7 @@ Opened open_module(const std::string& path) {
   return opened;
 }
 
-// Of a module that has the net's tensors.
+// Measures the export of a module that has the net's tensors.
 void measure_export(bench::Row row, const Net& net, const tenon_module* module, bool durable,
                     size_t rounds) {
   const std::string path = bench::file_path();
@@ -164,13 +163,13 @@ uint64_t peak_nbytes() {
   return uint64_t{kib} << 10;
 }
 
-// From now on the peak is what there is now.
+// Resets the process's peak to its current memory.
 void forget_peak() {
   std::ofstream order("/proc/self/clear_refs");
   BENCH_CHECK(order << "5" << std::flush);
 }
 
-// Of the first export of this process, which reads the tables that later ones find.
+// Measures the first export of this process, which also reads the tables that later exports reuse.
 void measure_memory(const std::string& what, const Net& net) {
   const std::string path = bench::file_path();
   forget_peak();
@@ -181,7 +180,7 @@ void measure_memory(const std::string& what, const Net& net) {
   bench::print({what, "MB", "", at_most(16), {static_cast<double>(after - before) / 1e6}, {}});
 }
 
-// And exports what was opened, whose tensors are views of its file.
+// Measures opening a file, and exporting the opened module, whose tensors are views of that file.
 void measure_opening(const std::string& size, const Memory& memory, size_t tensors, size_t rounds,
                      size_t export_rounds) {
   const Net net(memory, tensors);
@@ -224,7 +223,7 @@ void measure_exports(const Net& net, const std::string& size, size_t tensors, si
 
 void run_medium(uint64_t nbytes, size_t tensors, size_t many_tensors, size_t rounds,
                 size_t open_rounds) {
-  if (!has_room(nbytes, 2)) return;  // what is opened, and its export
+  if (!has_room(nbytes, 2)) return;  // the file that is opened, and its export
   const std::string size = bench::size_text(nbytes);
   const Memory memory(nbytes, -1);
   {
@@ -241,8 +240,8 @@ void run_large(uint64_t nbytes, size_t tensors, size_t rounds) {
   measure_exports(Net(memory, tensors), bench::size_text(nbytes), tensors, rounds);
 }
 
-// A line "export PATH" or "open PATH" on stdin is done and answered by its nanoseconds. The tensors
-// are in the memory of the fd, and so can be PyTorch's too.
+// Serves lines "export PATH" and "open PATH" on stdin, and answers each with its nanoseconds. The
+// tensors lie in the memory of the fd, so PyTorch's tensors can lie there, too.
 void serve_pairs(int fd, uint64_t nbytes, size_t tensors) {
   const Memory memory(nbytes, fd);
   const Net net(memory, tensors);

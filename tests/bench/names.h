@@ -1,5 +1,5 @@
-// What the benchmarks of names share: a directory of their own, names in it, and processes that
-// hold some.
+// Helpers of the benchmarks of names: a directory of their own, names in it, and processes that
+// hold names.
 #pragma once
 
 #include <dirent.h>
@@ -14,7 +14,7 @@
 
 namespace bench {
 
-// A row that has no goal: it is there to be seen.
+// Prints a row without a goal.
 inline void print_plain(const std::string& measure, const char* unit, const std::string& against,
                         const std::vector<double>& ours, const std::vector<double>& theirs) {
   std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": null",
@@ -105,8 +105,8 @@ inline void raise_fd_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A process that has made something and waits to be killed. It says so by one byte; `run` may send
-// more before.
+// A process that runs `run` and then waits to be killed. After `run` it sends one byte. `run` may
+// send more before that.
 class Holder {
  public:
   explicit Holder(const std::function<void(int)>& run) {

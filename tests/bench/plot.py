@@ -206,7 +206,9 @@ def draw_group(canvas: Canvas, group: Headline, top: float) -> None:
 
 
 def ticks_of_time(low: float, high: float) -> list[float]:
-    """Seconds in steps of ten, or of one, two, five if there are few of those."""
+    """Returns ticks in seconds: powers of ten, or steps of one, two, five if there are few of
+    those.
+    """
     tens = [10.0**power for power in range(-7, 3)]
     inside = [tick for tick in tens if low <= tick <= high]
     if len(inside) < 3:
@@ -262,7 +264,7 @@ def draw_panel(canvas: Canvas, panel: Panel, top: float) -> None:
     axes.set_xticks([])
 
     def down(seconds: float) -> float:
-        """Where a time is on the canvas."""
+        """Returns the place of a time on the canvas."""
         return canvas.height - float(axes.transData.transform((x_low, seconds))[1])
 
     def across(x: float) -> float:
@@ -341,7 +343,7 @@ def draw(name: str, run: Run, colours: dict[str, str]) -> str:
 
 
 def draw_all(run: Run) -> dict[str, str]:
-    """The files of a folder of plots by their names."""
+    """Returns the files of a folder of plots by their names."""
     files = {"rows.json": plot_rows.write_run(run)}
     # rows.json rounds the figures. The plots and pages are checked against the rounded ones.
     written = plot_rows.read_run(files["rows.json"])

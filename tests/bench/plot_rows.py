@@ -1,4 +1,4 @@
-"""What the plots say: picks figures from the rows of a benchmark run, and writes them as text.
+"""The figures of the plots: picks them from the rows of a benchmark run, and writes them as text.
 
 plot.py draws these figures. The test bench.plots compares them with docs/plots and with the pages.
 This file needs the standard library only.
@@ -164,7 +164,7 @@ def spread(figures: dict[str, float]) -> Spread:
 
 
 def pair(run: Run, measure: str, strategy: str) -> Pair | None:
-    """The row of a measure against the newest PyTorch with this strategy."""
+    """Returns the row of a measure against the newest PyTorch with this strategy."""
     for row in run.rows:
         if row["measure"] == measure and peer(row) == (run.torch, strategy):
             unit = SECONDS[row["unit"]]
@@ -245,7 +245,7 @@ def live(run: Run) -> Live | None:
 
 
 def digits(value: float) -> str:
-    """Three digits, or more in front of the point."""
+    """Returns three digits, or more if the integer part is longer."""
     rounded = float(f"{value:.3g}")
     places = max(0, 2 - math.floor(math.log10(rounded)))
     return f"{value:.{places}f}"
@@ -259,7 +259,7 @@ def unit_of(seconds: float) -> tuple[str, float]:
 
 
 def duration(seconds: float) -> str:
-    """Three digits with the unit that suits them: "94.7 µs", "141 ms"."""
+    """Returns the time in three digits with a suitable unit: "94.7 µs", "141 ms"."""
     unit, factor = unit_of(seconds)
     return f"{digits(seconds * factor)} {unit}"
 
@@ -380,12 +380,14 @@ def describe(name: str, run: Run) -> str:
 
 
 def digest(run: Run) -> str:
-    """Stands in each plot, so that a plot of other rows is noticed without drawing it again."""
+    """A digest of the rows. Each plot contains it, so that a plot of other rows is noticed without
+    drawing.
+    """
     return hashlib.sha256(write_run(run).encode()).hexdigest()[:16]
 
 
 def problems(root: Path) -> list[str]:
-    """Where docs/plots and the pages below `root` say something else than docs/plots/rows.json."""
+    """Returns where docs/plots and the pages below `root` contradict docs/plots/rows.json."""
     folder = root / "docs" / "plots"
     remedy = "run `tools/bench --plot`, or `tools/bench --plot --rows docs/plots/rows.json`"
     try:

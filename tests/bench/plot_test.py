@@ -1,4 +1,5 @@
-"""docs/plots and the tables of the pages say what docs/plots/rows.json says; and the code of plots.
+"""Tests that docs/plots and the tables of the pages agree with docs/plots/rows.json, and tests the
+code of the plots.
 
 The other tests have made-up rows. Where build/venv-plot has matplotlib (`tools/bench --plot` makes
 it), the published plots are drawn again too and must be the same bytes.
@@ -110,7 +111,7 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(many.default.tenon.median, 3e-3)
         self.assertAlmostEqual(many.default.torch.median, 24e-3)
         self.assertAlmostEqual(known.default.ratio.median, 8)
-        # A ratio of ours to theirs is turned round, and so are its ends.
+        # A ratio of ours to theirs is inverted, and its ends are swapped.
         self.assertAlmostEqual(known.default.ratio.p10, 8 / 1.2)
         self.assertAlmostEqual(known.default.ratio.p90, 8 / 0.9)
         assert new.file_system is not None
@@ -204,7 +205,7 @@ class Places(unittest.TestCase):
 @unittest.skipUnless(DRAWER.exists(), "no build/venv-plot: tools/bench --plot makes it")
 class Drawn(Folder):
     def publish(self) -> None:
-        """A repository whose plots and pages are right."""
+        """Returns a repository whose plots and pages agree with their rows."""
         rows = self.root / "made-up.json"
         rows.write_text(made_up_rows())
         done = run_drawer(rows, self.root / "docs" / "plots")

@@ -1,5 +1,5 @@
-"""What the benchmarks in Python share: rows, turns, and a consumer in a process of its own that
-serves both sides.
+"""Helpers of the Python benchmarks: rows, turns, and a consumer in a process of its own that serves
+both sides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CSR_PARTS = ("values", "indices", "plain_indices")
 
 
 def load_tenon() -> Any:
-    """The package, or a row that says that it is missing here."""
+    """Returns the package. If the package is missing, prints a row that says so."""
     try:
         import numpy  # noqa: F401
         import tenon
@@ -32,9 +32,9 @@ def interleave(
     ours: Callable[[], Callable[[], object]],
     theirs: Callable[[], Callable[[], object]],
 ) -> tuple[list[float], list[float]]:
-    """Seconds of each, in turn.
+    """Returns the seconds of each side, in turn.
 
-    Each is called to prepare a round, outside the clock, and what it returns is timed.
+    Each side is called outside the clock to prepare a round. The call that it returns is timed.
     """
     samples: tuple[list[float], list[float]] = ([], [])
     for turn in range(rounds + rounds // 10 + 1):
@@ -73,7 +73,7 @@ def print_row(
 
 
 def receive(get: Callable[[], Any], answers: Any) -> None:
-    """What the process of a Receiver does, until it gets None."""
+    """Runs the process of a Receiver, until it gets None."""
     import torch
 
     torch.set_num_threads(1)
@@ -84,7 +84,7 @@ def receive(get: Callable[[], Any], answers: Any) -> None:
 
 
 class Receiver:
-    """An idle process, made by fork. It receives by `get` what this process gives it by `put`."""
+    """An idle process, made by fork. It receives by `get` what this process sends by `put`."""
 
     def __init__(self, torch: Any, put: Callable[[Any], object], get: Callable[[], Any]) -> None:
         context = torch.multiprocessing.get_context("fork")
@@ -99,7 +99,7 @@ class Receiver:
         self._answers.recv_bytes()
 
     def settle(self) -> None:
-        """Outside the clock: until the receiver has let go of what it got."""
+        """Waits, outside the clock, until the receiver has released its tensors."""
         self._answers.recv_bytes()
 
     def close(self) -> None:
@@ -113,11 +113,11 @@ def torch_name(torch: Any) -> str:
 
 
 def consume(ours: socket.socket, ack: socket.socket, queue: Any, orders: Any) -> None:
-    """The other process. Takes hand-overs of either side as ordered, builds every view, reads each
-    one's first byte, acknowledges.
+    """Runs the other process. For each hand-over that is ordered, of either side, it builds every
+    view, reads the first byte of each, and acknowledges.
 
-    Tenon's message is one of tensors ("ours"), of the parts of a CSR by their names ("named"), or
-    of a CSR as a composite ("composite").
+    Tenon's message has plain tensors ("ours"), the parts of a CSR tensor by their names ("named"),
+    or a CSR tensor as a composite ("composite").
     """
     import tenon
 
@@ -138,19 +138,20 @@ def consume(ours: socket.socket, ack: socket.socket, queue: Any, orders: Any) ->
         for view in views:
             view[0]
         ack.send(b"\1")
-        # What was received goes before the next round's clock starts.
+        # Everything that was received is released before the next round's clock starts.
         message = composite = views = view = None
         ack.send(b"\2")
     connection.close()
 
 
 class Consumer:
-    """Hands over to a `consume` process, by Tenon or by PyTorch's queue."""
+    """Makes hand-overs to a `consume` process, by Tenon or by PyTorch's queue."""
 
     def __init__(self, torch: Any, tenon: Any) -> None:
         import torch.multiprocessing as multiprocessing
 
-        # Spawned, not forked: nothing of this process's threads or memory is in the consumer.
+        # The consumer is spawned and not forked, so that it has no threads or memory of this
+        # process.
         context = multiprocessing.get_context("spawn")
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         acks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -169,7 +170,7 @@ class Consumer:
         self._connection = tenon.Connection(ends[0])
 
     def order(self, side: str, strategy: str | None = None) -> None:
-        """Outside the clock: the consumer waits for the hand-over itself."""
+        """Tells the consumer, outside the clock, to wait for the hand-over."""
         if strategy:
             self._multiprocessing.set_sharing_strategy(strategy)
         self._orders.send(side)
@@ -187,7 +188,7 @@ class Consumer:
             raise RuntimeError("the consumer is gone")
 
     def settle(self) -> None:
-        """Outside the clock: until the consumer has let go of what it got."""
+        """Waits, outside the clock, until the consumer has released its tensors."""
         if self._ack.recv(1) != b"\2":
             raise RuntimeError("the consumer is gone")
 

@@ -1,9 +1,8 @@
-// What the C++ wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and
-// viewed, in C++ and in C.
+// What the C++ wrapper adds to its C calls; 300 x 4 KiB tensors received and viewed in C++.
 //
 // A sample is the mean over many calls of one kind, made in turn through the wrapper and through
-// the C header, errors looked at in both. The 300 tensors come from another process in one message
-// each time, in a segment that is known; timed is from the call that receives it, when it lies in
+// the C header. Both check errors. Another process sends the 300 tensors in one message each time,
+// in a known segment. The time runs from the call that receives the message, which is already in
 // the socket, until the first byte of each tensor was read.
 
 #include <poll.h>

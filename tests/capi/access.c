@@ -1,5 +1,5 @@
-/* The promise of a read-only lend: a borrower, a process of its own that got the fd over a socket,
- * tries everything to write, and nothing works. */
+/* Tests the promise of a read-only lend. The borrower is another process that received the fd over
+ * a socket. It tries every way to write, and none works. */
 #include "check.h"
 
 #include <sys/sendfile.h>
@@ -22,7 +22,7 @@ static void refuse_map(const char *what, void *mapped) {
   refused(what, mapped == MAP_FAILED ? -1 : 0);
 }
 
-/* Every way in that an fd gives, whatever access it was opened with. */
+/* Tries every way to write that an fd offers, whatever access it was opened with. */
 static void attack_fd(int fd, off_t offset, off_t segment_nbytes) {
   static const int holes[] = {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE,
                               FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_COLLAPSE_RANGE,
@@ -64,7 +64,7 @@ static void attack_fd(int fd, off_t offset, off_t segment_nbytes) {
   close(pipes[1]);
 }
 
-/* Every way in that an address gives. */
+/* Tries every way to write that an address offers. */
 static void attack_memory(const void *address) {
   uintptr_t page = (uintptr_t)address & ~(uintptr_t)4095;
   struct iovec local, remote;
@@ -116,7 +116,7 @@ static void borrower(int sock) {
   attack_memory(data + kBytes - 1);
   attack_fd(fd, (off_t)handle.offset, (off_t)handle.segment_nbytes);
   raw = mmap(NULL, handle.segment_nbytes, PROT_READ, MAP_SHARED, fd,
-             0); /* a second, honest mapping, to be turned */
+             0); /* a second, read-only mapping to attack */
   CHECK(raw != MAP_FAILED);
   attack_memory((const char *)raw + handle.offset);
   CHECK(munmap(raw, handle.segment_nbytes) == 0);
@@ -133,17 +133,17 @@ static void borrower(int sock) {
       attack_memory((const char *)raw + handle.offset);
       CHECK(munmap(raw, handle.segment_nbytes) == 0);
     }
-    handle.fd = reopened; /* neither does the library take a better fd for better rights */
+    handle.fd = reopened; /* a better fd does not get better rights from the library */
     FAILS_KEEPING(TENON_PERMISSION, out, tenon_open_fd(&handle, &want_write, &out, ERR));
     close(reopened);
   }
-  /* The same uid can reopen: without the seals each attack above would have succeeded. Another uid
-   * may not even get so far. */
+  /* The same user can reopen the fd, and without the seals each attack above would have succeeded.
+   * Another user may not even be able to reopen it. */
   if (geteuid() == 0) CHECK(opened_one > 0);
 
   CHECK(check_filled(data, kBytes, kSeed));
   check_signal(sock);
-  check_await(sock); /* meanwhile the lender writes, where its mode lets it */
+  check_await(sock); /* meanwhile the lender writes, if its mode allows that */
   if (mode == TENON_MODE_LENDER_WRITES) CHECK(memcmp(data, "the lender", 10) == 0);
   if (mode == TENON_MODE_FROZEN) CHECK(check_filled(data, kBytes, kSeed));
   tenon_storage_release(storage);
@@ -180,7 +180,7 @@ static void lend(tenon_mode mode, uint32_t flags) {
     reopened = open(path, O_RDWR | O_CLOEXEC);
     if (reopened >= 0) {
       attack_fd(reopened, (off_t)handle.offset,
-                (off_t)handle.segment_nbytes); /* frozen: not the lender either */
+                (off_t)handle.segment_nbytes); /* frozen memory: the lender cannot write either */
       close(reopened);
     }
   }
@@ -197,7 +197,7 @@ static void lender_writes_isolated(void) { lend(TENON_MODE_LENDER_WRITES, TENON_
 static void frozen(void) { lend(TENON_MODE_FROZEN, 0); }
 static void frozen_isolated(void) { lend(TENON_MODE_FROZEN, TENON_STORAGE_ISOLATED); }
 
-/* The attacks are real: on a lend that may be written, the first of them succeeds. */
+/* Proves that the attacks are real: on a writable lend the first one succeeds. */
 static void writable_borrower(int sock) {
   tenon_fd_handle handle;
   tenon_storage *storage = NULL;
@@ -210,7 +210,7 @@ static void writable_borrower(int sock) {
   OK(tenon_storage_data_mut(storage, &data, ERR));
   memcpy((char *)data + 5, "by memory", 9);
   OK(tenon_storage_write(storage, 14, "by write", 8, ERR));
-  CHECK(ftruncate(fd, 0) < 0 && errno == EPERM); /* shared or not, it cannot be cut short */
+  CHECK(ftruncate(fd, 0) < 0 && errno == EPERM); /* no memory can be cut short, shared or not */
   CHECK(ftruncate(fd, (off_t)handle.segment_nbytes + 4096) < 0);
   tenon_storage_release(storage);
   close(fd);

@@ -1,5 +1,5 @@
-/* tenon/archive.h: modules written to files, fds and functions, the same bytes everywhere; and what
- * an export refuses, with nothing left.
+/* Tests tenon/archive.h: exports of modules to files, fds and functions give the same bytes.
+ * Refused exports leave nothing behind.
  */
 #include "archive_folder.h"
 
@@ -28,7 +28,7 @@ static tenon_export_report report_of_nothing(void) {
   return report;
 }
 
-/* An MLP that is being exported. */
+/* Checks that an MLP cannot be changed while it is exported. */
 static void cannot_change(tenon_module *module) {
   static const char *const no_names[] = {"forward"};
   static const char *const paths[] = {"fc1.bias"};
@@ -61,15 +61,15 @@ static void cannot_change(tenon_module *module) {
   tenon_module_release(other);
 }
 
-/* What a writer got, and how it is to fail: at the call with that number (from 1), returning
- * `result`. */
+/* The bytes that a writer received. The call with the number `fails_at` (from 1) returns `result`.
+ */
 struct writer {
   unsigned char *bytes;
   size_t nbytes;
   int calls;
   int fails_at;
   int64_t result;
-  tenon_module *changes; /* tries to change it at every call */
+  tenon_module *changes; /* every call tries to change this module */
 };
 
 static int64_t write_to(void *context, const void *data, size_t nbytes) {
@@ -118,7 +118,7 @@ static void everywhere_the_same(void) {
         writer.nbytes == report.nbytes);
   CHECK(same_as_file(&writer, path));
 
-  /* From the position of the fd on. */
+  /* The export starts at the fd's position. */
   fd = open(other_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   CHECK(fd >= 0 && write(fd, "!", 1) == 1 && lseek(fd, 0, SEEK_SET) == 0);
   OK(tenon_export_module_fd(module, fd, &options, NULL, ERR));
@@ -126,8 +126,8 @@ static void everywhere_the_same(void) {
   close(fd);
   CHECK(same_as_file(&writer, other_path));
 
-  /* Over an old file, with an fsync of both; and the module that is read back gives the same file
-   * again. */
+  /* Replaces an old file, with an fsync of file and directory. The module that is read back exports
+   * to the same file again. */
   options.durability = TENON_DURABILITY_FILE_AND_DIRECTORY;
   OK(tenon_import_module(path, NULL, &again, ERR));
   OK(tenon_export_module(again, other_path, &options, &other, ERR));
@@ -189,13 +189,13 @@ static void writer_fails(void) {
   writer.changes = module;
   OK(tenon_export_module_to(module, write_to, &writer, NULL, NULL, ERR));
   CHECK(writer.nbytes == whole.nbytes && memcmp(writer.bytes, whole.bytes, whole.nbytes) == 0);
-  OK(tenon_module_remove(module, "fc1", ERR)); /* the export is over */
+  OK(tenon_module_remove(module, "fc1", ERR)); /* allowed again: the export is over */
   free(writer.bytes);
   free(whole.bytes);
   tenon_module_release(module);
 }
 
-/* What the hook is to do. */
+/* The work of the hook. */
 struct hooked {
   tenon_module *module;
   const tenon_file *files;
@@ -339,7 +339,7 @@ static void refused(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, path, &options, NULL, ERR));
   options.file_version = 3;
   OK(tenon_export_module(module, path, &options, NULL,
-                         ERR)); /* no operator here that means something else there */
+                         ERR)); /* no operator in the code means something else there */
   CHECK(stat(path, &before) == 0);
   OK(tenon_module_define(module, "def half(self, x: Tensor) -> Tensor:\n  return torch.div(x, 2)\n",
                          ERR));
@@ -352,7 +352,8 @@ static void refused(void) {
                tenon_export_module(module, "/tmp/tenon-nowhere/x.pt", NULL, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_export_module(module, folder, NULL, NULL, ERR));
 
-  /* Code that PyTorch would refuse is refused; unless told, and it is an export that fails here. */
+  /* Code that PyTorch would refuse is refused, unless TENON_EXPORT_UNCHECKED is set. The export
+   * fails, and not the definition. */
   OK(tenon_module_define(module, "def bad(self) -> int:\n  return nothing\n", ERR));
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "nothing",
                tenon_export_module(module, other_path, NULL, NULL, ERR));

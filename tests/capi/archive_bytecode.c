@@ -1,5 +1,5 @@
-/* tenon/archive.h: bytecode that an export keeps, drops and makes, the operators that it calls, and
- * debug tables. */
+/* Tests tenon/archive.h: the bytecode that an export keeps, drops or makes, the operators that it
+ * calls, and debug tables. */
 #include "module_kit.h"
 
 /* The golden archive has bytecode of one function, and 6 debug tables. */
@@ -42,7 +42,7 @@ static uint32_t functions_of(const tenon_module *module, int32_t bytecode, const
   return report_of(module, &options).bytecode_functions;
 }
 
-/* forward calls relu, and both calls forward and add. */
+/* The method forward calls relu, and both methods call forward and add. */
 static tenon_module *new_two_methods(void) {
   tenon_module *module = new_module("Two");
   OK(tenon_module_define(module,
@@ -71,7 +71,7 @@ static void made_kept_and_dropped(void) {
   tenon_module_release(module);
 }
 
-/* The form says PTMF behind its first four bytes. */
+/* Files of the FlatBuffers form have PTMF after their first four bytes. */
 static void flatbuffers(void) {
   struct bytes bytes = {NULL, 0};
   tenon_export_options options = options_of(TENON_BYTECODE_KEEP, NULL);
@@ -87,7 +87,7 @@ static void flatbuffers(void) {
   OK(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
   CHECK_EQ(report_of(read, &options).bytecode_functions, 2);
   tenon_module_release(read);
-  /* One more byte of the root's offset, and the root is beyond the file. */
+  /* The offset of the root grows, and then the root lies beyond the file. */
   bytes.data[2] = 1;
   FAILS_RAW(TENON_CORRUPT, TENON_CORRUPT,
             tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
@@ -99,7 +99,7 @@ static void flatbuffers(void) {
   CHECK_EQ(report.bytecode_functions, 2);
   CHECK_EQ(report.records, 0);
 
-  /* Bytecode of an archive is kept, and debug tables are not. */
+  /* The import keeps the archive's bytecode and drops its debug tables. */
   OK(tenon_import_module(golden(), NULL, &read, ERR));
   options.flags |= TENON_EXPORT_DEBUG_TABLES;
   report = report_of(read, &options);
@@ -155,7 +155,7 @@ static void debug_tables(void) {
   OK(tenon_import_module(golden(), &reading, &module, ERR));
   CHECK_EQ(report_of(module, NULL).debug_tables, 0);
   CHECK_EQ(report_of(module, &writing).debug_tables, 6);
-  /* The tables are about the old code. */
+  /* The tables described the old code, so they go. */
   OK(tenon_module_define(module, "def more(self) -> int:\n  return 1\n", ERR));
   report = report_of(module, &writing);
   CHECK(report.debug_tables == 0 && report.bytecode_functions == 0);
@@ -170,7 +170,8 @@ static void debug_tables(void) {
   FAILS_KEEPING(TENON_UNSUPPORTED, module, tenon_import_module(golden(), &reading, &module, ERR));
 }
 
-/* dim is an instruction unless told otherwise, and the call of add leaves its last argument out. */
+/* dim is an instruction unless an option says otherwise, and the call of add leaves its last
+ * argument out. */
 static void switches(void) {
   static const struct {
     int32_t version;

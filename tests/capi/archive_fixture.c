@@ -1,4 +1,5 @@
-/* tenon/archive.h: archives that old PyTorch wrote, looked at by one thread and by several. */
+/* Tests tenon/archive.h: archives that old versions of PyTorch wrote, read by one thread and by
+ * several. */
 #include "module_kit.h"
 
 #include <pthread.h>
@@ -48,7 +49,7 @@ static void of_old_pytorch(void) {
   report.struct_size = sizeof(report);
   OK(tenon_export_module_to(module, collect, &bytes, NULL, &report, ERR));
   CHECK_EQ(report.version, 1);
-  /* New code that means another division does not go together with it. */
+  /* An archive whose version has the old division cannot hold new code with the new one. */
   OK(tenon_module_define(module,
                          "def third(self, x: Tensor) -> Tensor:\n  return torch.div(x, 3)\n", ERR));
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "operator", "div",
@@ -61,7 +62,8 @@ static void of_old_pytorch(void) {
   tenon_module_release(module);
 }
 
-/* Looks at all of it: how many members it saw. One thread only may use OK. */
+/* Reads all parts of the module, and returns the number of its members. It does not use OK, which
+ * only one thread may use. */
 static void *look(void *context) {
   const tenon_module *module = context;
   tenon_member_list *list = NULL;
@@ -70,7 +72,7 @@ static void *look(void *context) {
   size_t n;
   CHECK(tenon_module_tensors(module, &list, NULL) == TENON_OK);
   CHECK_EQ(tenon_member_list_count(list),
-           3); /* weight, child.gain, again.gain: no class of that time says which are buffers */
+           3); /* weight, child.gain, again.gain: old classes do not name buffers */
   tenon_member_list_release(list);
   CHECK(tenon_module_members(module, &list, NULL) == TENON_OK);
   n = tenon_member_list_count(list);
@@ -91,7 +93,7 @@ static void threads(void) {
   void *result;
   size_t i;
   OK(tenon_import_module(fixture("1.4.0"), NULL, &module,
-                         ERR)); /* nothing of its code was parsed for anybody yet */
+                         ERR)); /* no thread has parsed its code yet */
   for (i = 0; i < COUNT_OF(others); i++) CHECK(pthread_create(&others[i], NULL, look, module) == 0);
   for (i = 0; i < COUNT_OF(others); i++) {
     CHECK(pthread_join(others[i], &result) == 0);

@@ -1,4 +1,4 @@
-/* A folder of this process, and the paths of two files in it, for tests that write archives. */
+/* A folder of this process with the paths of two files, for tests that write archives. */
 #ifndef TENON_TESTS_CAPI_ARCHIVE_FOLDER_H
 #define TENON_TESTS_CAPI_ARCHIVE_FOLDER_H
 
@@ -6,7 +6,7 @@
 
 static char folder[64], path[128], other_path[128];
 
-/* `file` is the name of the first file. */
+/* Makes the folder. `file` is the name of the first file. */
 static void make_folder(const char *file) {
   snprintf(folder, sizeof(folder), "/tmp/tenon-archive-XXXXXX");
   CHECK(mkdtemp(folder) != NULL);
@@ -14,7 +14,7 @@ static void make_folder(const char *file) {
   snprintf(other_path, sizeof(other_path), "%s/other.pt", folder);
 }
 
-/* Nothing but the two files may be in the folder: an export that fails leaves nothing behind. */
+/* Removes the folder, which must hold only the two files: a failed export leaves nothing behind. */
 static void remove_folder(void) {
   unlink(path);
   unlink(other_path);

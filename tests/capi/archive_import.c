@@ -1,10 +1,10 @@
-/* tenon/archive.h: modules read from files, fds and memory; what they keep alive, what is refused,
- * what is reported. */
+/* Tests tenon/archive.h: modules that are imported from files, fds and memory. It tests what they
+ * keep alive, which archives are refused, and what the report says. */
 #include "module_kit.h"
 
 static char path[64];
 
-/* An MLP in memory. */
+/* Exports an MLP to memory. */
 static struct bytes exported(void) {
   struct bytes bytes = {NULL, 0};
   tenon_module *module = new_mlp();
@@ -53,8 +53,8 @@ static int is_read_only(const tenon_module *module) {
   return read_only;
 }
 
-/* A call that PyTorch 1.13 takes and the newest refuses is an error where code is written, unless
- * the bytecode is for an old PyTorch. */
+/* The code has a call that PyTorch 1.13 accepts and the newest refuses. An export that writes code
+ * fails, unless it writes bytecode for an old PyTorch. */
 static void only_the_older_takes(tenon_module *built) {
   struct bytes bytes = {NULL, 0};
   tenon_export_options options;
@@ -79,7 +79,7 @@ static void only_the_older_takes(tenon_module *built) {
   options.struct_size = sizeof(options);
   options.flags = TENON_EXPORT_UNCHECKED;
   OK(tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
-  /* As it would be if PyTorch 1.13 had written it. */
+  /* The archive then looks as if PyTorch 1.13 had written it. */
   OK(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
   OK(tenon_module_check(read, ERR));
   OK(tenon_module_define(read, "def newer(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n",
@@ -109,7 +109,7 @@ static void from_a_file(void) {
                          "def attend(self, x: Tensor) -> Tensor:\n  return "
                          "torch.scaled_dot_product_attention(x, x, x)\n",
                          ERR));
-  OK(tenon_module_check(built, ERR)); /* the newest PyTorch takes it */
+  OK(tenon_module_check(built, ERR)); /* the newest PyTorch accepts it */
   OK(tenon_module_warnings(built, &warnings, ERR));
   CHECK_EQ(tenon_name_list_count(warnings), 1);
   CHECK(
@@ -131,7 +131,7 @@ static void from_a_file(void) {
   OK(tenon_module_warnings(module, &warnings, ERR));
   names_are(warnings, NULL, 0);
   tenon_name_list_release(warnings);
-  /* A tensor goes on without its module, and without the file's name. */
+  /* A tensor stays valid without its module, and without the file's name. */
   tensor = tensor_at(module, "fc2.weight");
   tenon_module_release(module);
   CHECK(unlink(path) == 0);
@@ -150,9 +150,9 @@ static void from_a_file(void) {
   fd = open(path, O_RDONLY | O_CLOEXEC);
   CHECK(fd >= 0 && read(fd, &byte, 1) == 1 && byte == 'P');
   OK(tenon_import_module_fd(fd, NULL, &module, ERR));
-  CHECK(lseek(fd, 0, SEEK_CUR) == 1); /* stays where it was */
+  CHECK(lseek(fd, 0, SEEK_CUR) == 1); /* the position does not change */
   close(fd);
-  CHECK(first_at(module, "fc1.weight") == 0); /* nothing of the private view came here */
+  CHECK(first_at(module, "fc1.weight") == 0); /* the private view's writes do not reach the file */
   tenon_module_release(module);
   free(bytes.data);
   unlink(path);
@@ -224,7 +224,7 @@ static void from_memory(void) {
   CHECK((const unsigned char *)tenon_tensor_data(tensor) > bytes.data &&
         (const unsigned char *)tenon_tensor_data(tensor) < bytes.data + bytes.nbytes);
   tenon_module_release(module);
-  CHECK_EQ(n_released, 0); /* the tensor still needs them */
+  CHECK_EQ(n_released, 0); /* the tensor still needs the bytes */
   tenon_tensor_release(tensor);
   CHECK_EQ(n_released, 1);
 
@@ -246,7 +246,7 @@ static void from_memory(void) {
   CHECK(first_at(module, "fc1.weight") == 0);
   tenon_module_release(module);
 
-  /* After a failure they are the caller's as before. */
+  /* After a failure the bytes still belong to the caller. */
   module = PATTERN;
   FAILS_KEEPING(TENON_CORRUPT, module,
                 tenon_import_module_memory(bytes.data, bytes.nbytes - 1, count_release, &n_released,
@@ -277,14 +277,14 @@ static void damaged(void) {
   for (n = 0; n < bytes.nbytes; n += 97) {
     FAILS(TENON_CORRUPT, tenon_import_module_memory(bytes.data, n, NULL, NULL, NULL, &module, ERR));
   }
-  /* A bit of the pickle. */
+  /* Flips a bit of the pickle. */
   at = find_bytes(&bytes, "weight");
   *at ^= 1;
   FAILS_SAYING(
       TENON_CORRUPT, "record", "data.pkl",
       tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &module, ERR));
   *at ^= 1;
-  /* A bit of a tensor: seen by who looks. */
+  /* Flips a bit of a tensor. Only an import that verifies all checksums notices. */
   at = memmem(bytes.data, bytes.nbytes, &twenty, sizeof(twenty));
   CHECK(at != NULL);
   *at ^= 1;

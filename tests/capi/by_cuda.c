@@ -1,5 +1,5 @@
-/* tenon/by_cuda.h on this machine, whatever it has; tests/cuda has machines with and without a
- * driver. */
+/* Tests tenon/by_cuda.h on a machine with or without a device. tests/cuda tests machines with a
+ * driver and without one. */
 #include "check.h"
 
 static void one_answer(void) {
@@ -16,8 +16,8 @@ static void one_answer(void) {
   tenon_error_release(err);
 }
 
-/* Whatever needs a device fails as tenon_cuda_available does, with its reason: no driver, or a
- * build without cuda.h (tests/packages/musl.sh). */
+/* A call that needs a device fails as tenon_cuda_available does, with its reason: there is no
+ * driver, or the build had no cuda.h (tests/packages/musl.sh). */
 #define FAILS_WITH(reason, call)                                                               \
   do {                                                                                         \
     FAILS_RAW(TENON_UNSUPPORTED, TENON_UNSUPPORTED, call);                                     \
@@ -57,7 +57,7 @@ static void one_reason(void) {
   OK(tenon_storage_new(NULL, 64, &storage, ERR));
   FAILS_WITH(reason, tenon_storage_pin(storage, 0, &address, ERR));
   CHECK(opened == PATTERN && arena == PATTERN && event == PATTERN && address == PATTERN);
-  /* What is not on a device is told that first: the reason does not matter to it. */
+  /* A storage that is not on a device gets this error first, whether CUDA works or not. */
   FAILS(TENON_INVALID_ARGUMENT, tenon_share_cuda(storage, NULL, NULL, &handle, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_storage_record_stream(storage, NULL, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_storage_order_stream(storage, NULL, ERR));
@@ -67,7 +67,7 @@ static void one_reason(void) {
 
 int main(void) {
   check_begin(60);
-  (void)tenon_cuda_available(NULL); /* what a driver keeps open is no leak */
+  (void)tenon_cuda_available(NULL); /* loads the driver, so that its fds do not count as leaks */
   RUN(one_answer);
   RUN(one_reason);
   return 0;

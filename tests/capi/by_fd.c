@@ -1,4 +1,4 @@
-/* tenon/by_fd.h: share, open, and every fd that is not what its handle says. */
+/* Tests tenon/by_fd.h: share and open, and every fd that does not match its handle. */
 #include "check.h"
 
 #include <sys/eventfd.h>
@@ -117,8 +117,8 @@ static void empty_storages(void) {
     OK(tenon_open_fd(&handle, NULL, &opened, ERR));
     CHECK(tenon_storage_nbytes(opened) == 0 && tenon_storage_data(opened) == NULL &&
           tenon_storage_is_sealed(opened) == 1);
-    /* Who may write is said by the handle alone: there is no fd to ask. And who lends it on hands
-     * on no more. */
+    /* An empty storage has no fd, so the handle alone says who may write. Lending it on gives no
+     * more access. */
     CHECK(handle.access ==
           (modes[i] == TENON_MODE_SHARED ? TENON_ACCESS_WRITABLE : TENON_ACCESS_READ_ONLY));
     CHECK(tenon_storage_is_read_only(opened) == (modes[i] == TENON_MODE_SHARED ? 0 : 1));
@@ -168,7 +168,7 @@ static void bad_share(void) {
   larger_options.tail[23] = 0;
   memset(&larger, 0, sizeof(larger));
   larger.handle.struct_size = sizeof(larger);
-  larger.tail[0] = 1; /* a newer caller's struct: what this library does not know stays as it is */
+  larger.tail[0] = 1; /* a newer caller's struct: unknown fields do not change */
   OK(tenon_share_fd(storage, &larger_options.options, &larger.handle, ERR));
   CHECK(larger.tail[0] == 1 && larger.tail[23] == 0 && larger.handle.struct_size == sizeof(larger));
   tenon_fd_handle_close(&larger.handle);
@@ -390,14 +390,13 @@ static void unsealed(void) {
     OK(tenon_storage_write(storage, 7, "seen", 4, ERR));
     CHECK(pread(fd, bytes, 4, 7) == 4 && memcmp(bytes, "seen", 4) == 0);
 
-    CHECK(ftruncate(fd, 4096) == 0); /* cut short under the reader: errors, no SIGBUS */
+    CHECK(ftruncate(fd, 4096) == 0); /* the file is cut short: errors, and no SIGBUS */
     memset(bytes, 0, sizeof(bytes));
     OK(tenon_storage_read(storage, 0, bytes, 4096, ERR));
     FAILS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes, sizeof(bytes), ERR));
     FAILS(TENON_CORRUPT, tenon_storage_read(storage, 50000, bytes, 1, ERR));
-    (void)tenon_storage_write(
-        storage, 50000, bytes, 1,
-        NULL); /* may make the file longer again; all that counts is that it comes back */
+    (void)tenon_storage_write(storage, 50000, bytes, 1,
+                              NULL); /* may lengthen the file; it must only return */
     FAILS_KEEPING(TENON_CORRUPT, out, tenon_open_fd(&handle, &allow, &out, ERR));
     FAILS_KEEPING(TENON_CORRUPT, out, tenon_open_fd(&handle, &copy, &out, ERR));
     CHECK(check_filled(tenon_storage_data(copied), sizeof(bytes), 3));
@@ -414,7 +413,7 @@ static void adopting(void) {
   int fd = make_memfd(8192, F_SEAL_SHRINK | F_SEAL_GROW), other;
   tenon_fd_handle handle = handle_of(fd, TENON_ACCESS_AUTO, 0, 64, 8192);
 
-  OK(tenon_open_fd(&handle, NULL, &storage, ERR)); /* borrowed: stays open and stays ours */
+  OK(tenon_open_fd(&handle, NULL, &storage, ERR)); /* a borrowed fd stays the caller's */
   CHECK(fcntl(fd, F_GETFD) >= 0);
   other = dup(fd);
   tenon_fd_handle_close(&handle);
@@ -440,7 +439,7 @@ static void adopting(void) {
   CHECK_EQ(check_count_fds(), fds);
 
   adopt.flags = TENON_OPEN_ADOPT_FD;
-  handle.fd = make_memfd(8192, 0); /* not consumed on failure */
+  handle.fd = make_memfd(8192, 0); /* a failed call does not take the fd */
   FAILS_KEEPING(TENON_PERMISSION, out, tenon_open_fd(&handle, &adopt, &out, ERR));
   CHECK(fcntl(handle.fd, F_GETFD) >= 0);
   tenon_fd_handle_close(&handle);
@@ -479,7 +478,7 @@ static void private_opens(void) {
     FAILS_KEEPING(TENON_UNSUPPORTED, refused, tenon_share_fd(cow, NULL, &refused, ERR));
     FAILS_KEEPING(TENON_UNSUPPORTED, refused, tenon_share_fd(copy, NULL, &refused, ERR));
 
-    OK(tenon_storage_data_mut(cow, &data, ERR)); /* writes stay here */
+    OK(tenon_storage_data_mut(cow, &data, ERR)); /* private writes stay here */
     memcpy(data, "mine", 4);
     CHECK(check_filled(tenon_storage_data(storage), kBytes, 1));
     CHECK(check_filled(tenon_storage_data(cow2), kBytes, 1));

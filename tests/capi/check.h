@@ -1,5 +1,5 @@
-/* What the C tests share: checks that say where and why, a count of everything that could leak,
- * children, and fds over sockets. */
+/* The base of all C tests: checks that report where and why they failed, counts of everything that
+ * could leak, child processes, and fds over sockets. */
 #ifndef TENON_TESTS_CAPI_CHECK_H
 #define TENON_TESTS_CAPI_CHECK_H
 
@@ -45,11 +45,11 @@
 #define CHECK_UNUSED __attribute__((unused))
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* An address that no allocation has: an output that still holds it was not touched. */
+/* An address that no allocation has. An output that still holds it was not touched. */
 #define PATTERN ((void *)(uintptr_t)0x5a5a5a5a5a5a5a5aULL)
 
-/* Calls under test pass ERR as their error argument; the macros below look at what came of it. One
- * thread only. */
+/* Calls under test pass ERR as their error argument, and the macros below examine the error. Only
+ * one thread may use them. */
 static tenon_error *check_error;
 static tenon_error **check_error_place = &check_error;
 static tenon_status check_got;
@@ -96,7 +96,7 @@ CHECK_UNUSED static void check_fail_status(const char *file, int line, const cha
     }                                                                                 \
   } while (0)
 
-/* The call succeeds and leaves *err alone. */
+/* Checks that the call succeeds and leaves *err alone. */
 #define OK(call)                                                                     \
   do {                                                                               \
     check_error = (tenon_error *)PATTERN;                                            \
@@ -108,7 +108,8 @@ CHECK_UNUSED static void check_fail_status(const char *file, int line, const cha
       check_fail(__FILE__, __LINE__, "*err was written on success: " #call);         \
   } while (0)
 
-/* An error is whole: its code, one line of text, and only the details that tenon/error.h names. */
+/* Checks that an error is complete: its code, one line of text, and only details that tenon/error.h
+ * names. */
 CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_status code,
                                            const tenon_error *error) {
   static const char *const known[] = {"errno",
@@ -175,8 +176,8 @@ CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_
   return got == a || got == b;
 }
 
-/* The call fails with code a or b, twice alike: with an error asked for and without. Leaves the
- * error in check_error. */
+/* Checks that the call fails with code a or b, in the same way with an error argument and without.
+ * Leaves the error in check_error. */
 #define FAILS_RAW(a, b, call)                                                           \
   do {                                                                                  \
     check_error_place = NULL;                                                           \
@@ -202,7 +203,7 @@ CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_
 
 #define FAILS(code, call) FAILS_EITHER(code, code, call)
 
-/* As FAILS, and detail `key` is there and contains `part`. */
+/* As FAILS, and the detail `key` exists and contains `part`. */
 #define FAILS_SAYING(code, key, part, call)                                                       \
   do {                                                                                            \
     const char *check_detail;                                                                     \
@@ -235,11 +236,11 @@ struct check_held {
   long guests;
   long mappings;
   size_t heap;
-  char list[2048]; /* of the fds, for the message */
+  char list[2048]; /* the list of fds, for the message */
 };
 
-/* Other processes look now and then whether the depot of a name in /dev/shm still has its process,
-   and they ask it for what lies there. Their connections come and go as they like. */
+/* Other processes check now and then whether the depot of a name in /dev/shm still has its process,
+ * and they connect to it. These connections are guests: they come and go at any time. */
 CHECK_UNUSED static int check_is_guest(int fd) {
   struct sockaddr_un name;
   socklen_t length = sizeof(name);
@@ -252,7 +253,7 @@ CHECK_UNUSED static int check_is_guest(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && !listens;
 }
 
-/* Counts the fds. The guests among them are counted in *guests only. */
+/* Counts the fds. Guests among them are counted in *guests alone. */
 CHECK_UNUSED static long check_list_fds(long *guests, char *list, size_t room) {
   DIR *dir = opendir("/proc/self/fd");
   struct dirent *entry;
@@ -279,7 +280,7 @@ CHECK_UNUSED static long check_count_fds(void) {
   return check_list_fds(&guests, NULL, 0);
 }
 
-/* Mappings of memfds. */
+/* Counts the mappings of memfds. */
 CHECK_UNUSED static long check_count_mappings(void) {
   char line[512];
   long n = 0;
@@ -290,7 +291,8 @@ CHECK_UNUSED static long check_count_mappings(void) {
   return n;
 }
 
-/* What lives as long as a process once it has lent under a lease: the library's thread and its fds.
+/* Starts what lives as long as the process: the library's thread and its fds. A lend under a lease
+ * starts them.
  */
 CHECK_UNUSED static void check_warm_up(void) {
   static pid_t warm;
@@ -332,14 +334,14 @@ CHECK_UNUSED static void check_warm_up(void) {
 CHECK_UNUSED static struct check_held check_hold(void) {
   struct check_held held;
   check_warm_up();
-  /* What the thread has in hand while others end it lives until the thread lets go of it, too. */
+  /* The library's thread may still hold objects that other threads released. */
   library_thread_settle();
   (void)tenon_storage_trim();
   library_thread_settle();
   held.fds = check_list_fds(&held.guests, held.list, sizeof(held.list));
   held.mappings = check_count_mappings();
 #if CHECK_SANITIZED
-  held.heap = 0; /* the sanitizer's own leak check is the better one */
+  held.heap = 0; /* the sanitizer's own leak check is better */
 #else
   held.heap = mallinfo2().uordblks;
 #endif
@@ -352,8 +354,8 @@ CHECK_UNUSED static int check_is_same_held(struct check_held before, struct chec
          before.mappings == after.mappings && (!with_heap || after.heap <= before.heap);
 }
 
-/* Returns what is held in the end. Others may let go a moment after the case is through, so it is
- * looked at again, for five seconds. */
+/* Counts until the numbers equal `before`, for five seconds, because other threads may release
+ * objects a moment after the case. Returns the last counts. */
 CHECK_UNUSED static struct check_held check_same_held(const char *file, int line, const char *name,
                                                       struct check_held before,
                                                       struct check_held after, int with_heap) {
@@ -374,9 +376,9 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
   return after;
 }
 
-/* Run a case, then again until one run leaves nothing behind, not even heap: the first may fill
-   caches (malloc's own too) that live as long as the process, but what grows each time leaks. fds
-   and mappings are the same after every run. */
+/* Runs a case again until one run leaves nothing behind, not even heap. The first run may fill
+ * caches (malloc's too) that live as long as the process, but a leak grows each time. fds and
+ * mappings must be the same after every run. */
 #define RUN(test_case)                                                                          \
   do {                                                                                          \
     struct check_held check_before = check_hold(), check_after;                                 \
@@ -391,7 +393,7 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
     }                                                                                           \
   } while (0)
 
-/* For long cases: once, fds and mappings only. */
+/* Runs a long case once, and checks fds and mappings only. */
 #define RUN_ONCE(test_case)                                                              \
   do {                                                                                   \
     struct check_held check_first = check_hold();                                        \
@@ -401,8 +403,9 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
     (void)check_same_held(__FILE__, __LINE__, #test_case, check_first, check_hold(), 0); \
   } while (0)
 
-/* Every main begins so: a test that hangs is ended, and says where it hangs. It starts itself again
-   without malloc's per-thread caches, whose blocks mallinfo2 counts as used. */
+/* Every main begins with this. A test that hangs is ended and reports where it hangs. The program
+ * restarts itself without malloc's per-thread caches, because mallinfo2 counts their blocks as
+ * used. */
 CHECK_UNUSED static void check_begin(unsigned seconds) {
   if (!CHECK_SANITIZED && getenv("GLIBC_TUNABLES") == NULL) {
     CHECK(setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1) == 0);
@@ -415,14 +418,16 @@ CHECK_UNUSED static void check_begin(unsigned seconds) {
 
 /* ---- other processes ------------------------------------------------------------------------- */
 
-/* A child that runs body(its end of a new socket) and exits 0; *socket is this process' end. Fork
-   before anything is lent: then parent and child have no memory in common but what is sent. */
+/* Starts a child that runs body(its end of a new socket) and exits with 0. *other_end is this
+ * process's end. Fork before anything is lent: then parent and child share only memory that is
+ * sent. */
 CHECK_UNUSED static pid_t check_spawn(int type, void (*body)(int), int *other_end) {
   int ends[2];
   pid_t child;
   CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) == 0);
   fflush(NULL);
-  /* A sanitizer's allocator is not free in the child if the library's thread was in it. */
+  /* A sanitizer's allocator does not work in the child if the library's thread was in it at the
+   * fork. */
   if (CHECK_SANITIZED) library_thread_settle();
   child = fork();
   CHECK(child >= 0);
@@ -450,7 +455,7 @@ CHECK_UNUSED static void check_join(pid_t child) {
   }
 }
 
-/* Bytes, with up to 250 fds. */
+/* Sends bytes, with up to 250 fds. */
 CHECK_UNUSED static void check_send(int to, const void *data, size_t n, const int *fds,
                                     size_t n_fds) {
   union {
@@ -477,7 +482,8 @@ CHECK_UNUSED static void check_send(int to, const void *data, size_t n, const in
   CHECK(sendmsg(to, &packet, MSG_NOSIGNAL) == (ssize_t)n);
 }
 
-/* Exactly n bytes, and the fds that came with the first of them: returns how many. */
+/* Receives exactly n bytes, and the fds that came with the first of them. Returns the number of
+ * fds. */
 CHECK_UNUSED static size_t check_recv(int from, void *data, size_t n, int *fds, size_t max_fds) {
   union {
     struct cmsghdr align;
@@ -512,7 +518,7 @@ CHECK_UNUSED static size_t check_recv(int from, void *data, size_t n, int *fds, 
   return got_fds;
 }
 
-/* One byte each way: this process goes on when the other has come to the same line. */
+/* One byte each way: this process waits until the other one has reached the same point. */
 CHECK_UNUSED static void check_signal(int to) { check_send(to, "!", 1, NULL, 0); }
 CHECK_UNUSED static void check_await(int from) {
   char byte = 0;
@@ -587,7 +593,7 @@ CHECK_UNUSED static int check_filled(const void *data, uint64_t n, uint64_t seed
   return 1;
 }
 
-/* A storage of that mode, filled with the seed's bytes; FROZEN ones come frozen. */
+/* Returns a storage of that mode, filled with the seed's bytes. A FROZEN one is frozen already. */
 CHECK_UNUSED static tenon_storage *check_storage(tenon_mode mode, uint32_t flags, uint64_t nbytes,
                                                  uint64_t seed) {
   tenon_storage_options options = check_storage_options(mode, flags);
@@ -603,7 +609,7 @@ CHECK_UNUSED static tenon_storage *check_storage(tenon_mode mode, uint32_t flags
   return storage;
 }
 
-/* A one-dimensional uint8 tensor over a whole storage. */
+/* Returns a one-dimensional uint8 tensor over the whole storage. */
 CHECK_UNUSED static tenon_tensor *check_bytes_tensor(tenon_storage *storage) {
   tenon_tensor_spec spec;
   tenon_tensor *tensor = NULL;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs one example: it must exit with 0, print a line that contains each of the given texts, and,
-# with --max-lines, stay as short as it promises.
+# Runs one example. It must exit with 0 and print a line that contains each of the given texts. With
+# --max-lines its source must not be longer than that.
 #   check_example.sh [--max-lines N SOURCE] PROGRAM TEXT...
 set -euo pipefail
 

@@ -1,5 +1,5 @@
-/* tenon/composite.h: tensors of parts, made, sent to another process and checked there; and what is
- * refused. */
+/* Tests tenon/composite.h: composites are made, sent to another process and checked there. It also
+ * tests what is refused. */
 #include "composite_kit.h"
 
 static tenon_composite *new_meta(void) {
@@ -25,7 +25,7 @@ static void made_and_read(void) {
         tenon_tensor_numel(spec.plain_indices) == 3);
   CHECK(spec.offsets == NULL && spec.lengths == NULL && spec.component_sizes == NULL &&
         spec.scales == NULL);
-  OK(tenon_composite_new(&spec, &again, ERR)); /* what was read can be given back */
+  OK(tenon_composite_new(&spec, &again, ERR)); /* a spec that was read makes the composite again */
   CHECK(spec_of(again).values == spec.values);
   tenon_composite_release(again);
   again = tenon_composite_retain(csr);
@@ -95,12 +95,12 @@ static void every_layout(void) {
           got.quantizer == specs[i].quantizer);
     CHECK(got.coalesced == specs[i].coalesced);
     (specs[i].layout == TENON_TENSOR_LAYOUT_JAGGED ? &specs[i].axis : &specs[i].ragged_dim)[0] =
-        1; /* the other layouts' */
+        1; /* a field of other layouts */
     FAILS(TENON_INVALID_ARGUMENT, tenon_composite_new(&specs[i], &checked, ERR));
     if (i == 1) {
       CHECK(got.ndim == 3 && got.sizes[0] == 3 && got.sizes[1] == -1 && got.sizes[2] == 2);
       CHECK_EQ(tenon_composite_check(composite, &checked, NULL), TENON_OK);
-      CHECK(checked == composite); /* nobody can write what is frozen */
+      CHECK(checked == composite); /* frozen: no process can write it */
       tenon_composite_release(checked);
     }
     if (i == 2) CHECK(got.ndim == 3 && got.sizes[0] == 2 && got.sizes[2] == -1);
@@ -115,7 +115,8 @@ static void every_layout(void) {
   }
 }
 
-/* Another process: it reads what it was sent, and writes a column that is not there. */
+/* The other process: it reads the composite that it received, and writes a column that does not
+ * exist. */
 static void receiver(int sock) {
   tenon_connection *connection = NULL;
   tenon_message *message = NULL;
@@ -154,7 +155,7 @@ static void receiver(int sock) {
   FAILS_SAYING(TENON_CORRUPT, "index", "2", tenon_composite_check(csr, &checked, ERR));
   csr = tenon_message_composite(message, 2);
   OK(tenon_composite_check(csr, &checked, ERR));
-  CHECK(checked == csr); /* frozen: nobody can change it */
+  CHECK(checked == csr); /* frozen: no process can change it */
   tenon_composite_release(checked);
   tenon_message_release(message);
   tenon_connection_release(connection);

@@ -1,5 +1,5 @@
-/* Composites by handles: one process lends each part by fd or by name, and another process makes
- * the composite of the parts again. */
+/* Tests composites by handles: one process lends each part by fd or by name, and another process
+ * makes the composite from the parts. */
 #include "composite_kit.h"
 
 enum { kRows = 3, kColumns = 4, kElements = 3, kPointers = kRows + 1, kParts = 3 };
@@ -106,7 +106,7 @@ static void borrow(int sock) {
   CHECK(tenon_tensor_storage(spec.indices) == tenon_tensor_storage(spec.plain_indices));
   OK(tenon_composite_check(composite, &checked, ERR));
   check_dense(checked);
-  /* Nobody can write a FROZEN part, so it needs no copy. */
+  /* No process can write a FROZEN part, so the check needs no copy. */
   CHECK((checked == composite) == (packet.lend.kind == FROZEN));
   CHECK(spec_of(checked).values == spec.values);
   tenon_composite_release(checked);
@@ -198,7 +198,7 @@ static void by_fd_and_by_name(void) {
 
 int main(void) {
   check_begin(60);
-  by_name(); /* the first lend by name opens what stays open as long as the process */
+  by_name(); /* the first lend by name opens what the process keeps */
   RUN(by_fd);
   /* A lender by name forgets its borrowers after seconds, and RUN would wait for their heap. */
   RUN_ONCE(by_name);

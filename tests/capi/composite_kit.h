@@ -1,4 +1,4 @@
-/* What the tests of composites share: element types, parts, specs, and a CSR tensor. */
+/* Helpers of the tests of composites: element types, parts, specs, and a CSR tensor. */
 #ifndef TENON_TESTS_CAPI_COMPOSITE_KIT_H
 #define TENON_TESTS_CAPI_COMPOSITE_KIT_H
 
@@ -7,7 +7,7 @@
 static const tenon_dtype kFloat = {TENON_DTYPE_FLOAT, 32, 1};
 static const tenon_dtype kLong = {TENON_DTYPE_INT, 64, 1};
 
-/* A contiguous tensor, `offset` elements behind the start of the storage. */
+/* Returns a contiguous tensor that begins `offset` elements into the storage. */
 CHECK_UNUSED static tenon_tensor *part_over(tenon_storage *storage, tenon_dtype dtype,
                                             uint64_t offset, int32_t ndim, const int64_t *sizes) {
   tenon_tensor_spec spec;
@@ -22,7 +22,7 @@ CHECK_UNUSED static tenon_tensor *part_over(tenon_storage *storage, tenon_dtype 
   return tensor;
 }
 
-/* A contiguous tensor over a storage of its own. */
+/* Returns a contiguous tensor over a storage of its own. */
 CHECK_UNUSED static tenon_tensor *strided(tenon_mode mode, tenon_dtype dtype, const void *data,
                                           int32_t ndim, const int64_t *sizes) {
   const tenon_storage_options options = check_storage_options(mode, 0);
@@ -51,8 +51,8 @@ CHECK_UNUSED static tenon_composite_spec spec_of(const tenon_composite *composit
   return spec;
 }
 
-/* A CSR tensor: [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]] if `last`, the column of the 3, is 1.
-   Each part has a storage of its own. */
+/* Returns a CSR tensor: [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]] if `last`, the column of the 3,
+ * is 1. Each part has a storage of its own. */
 CHECK_UNUSED static tenon_composite *new_csr(tenon_mode mode, int64_t last) {
   static const int64_t sizes[] = {3, 4}, three[] = {3}, four[] = {4}, pointers[] = {0, 2, 2, 3};
   static const float values[] = {1, 2, 3};

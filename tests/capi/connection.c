@@ -1,4 +1,4 @@
-/* tenon/connection.h: sockets that are good and bad, sends that stop half-way, peers that go or
+/* Tests tenon/connection.h: good and bad sockets, sends that stop half-way, and peers that leave or
  * lie. */
 #include "check.h"
 
@@ -109,7 +109,7 @@ static void bad_input(void) {
   options.open_flags = TENON_OPEN_PRIVATE_COPY | TENON_OPEN_PRIVATE_COW;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_connection_new(extra[0], &options, &out, ERR));
   options.open_flags = 0;
-  options.group = 1; /* and no flag that says so */
+  options.group = 1; /* without the flag TENON_CONNECTION_GROUP */
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_connection_new(extra[0], &options, &out, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.options.struct_size = sizeof(larger);
@@ -175,7 +175,7 @@ static void adopted_sockets(void) {
   close(sockets[1]);
   CHECK(pipe2(pipes, O_CLOEXEC) == 0);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_connection_new(pipes[0], &options, &out, ERR));
-  CHECK(fcntl(pipes[0], F_GETFD) >= 0); /* not consumed on failure */
+  CHECK(fcntl(pipes[0], F_GETFD) >= 0); /* a failed call does not take the fd */
   close(pipes[0]);
   close(pipes[1]);
   CHECK_EQ(check_count_fds(), fds);
@@ -195,8 +195,8 @@ static void check_is_me(const tenon_connection *connection, pid_t pid) {
         peer.gid == getegid() && peer.reserved == 0);
 }
 
-/* Of a pair of sockets: who made it, at both ends, whoever has them. Other users are met in
- * tests/namespaces. */
+/* The peer of a socket pair is its maker, at both ends, even if another process holds the end.
+ * tests/namespaces tests other users. */
 static void peers(void) {
   static const uint32_t flags[] = {0, TENON_CONNECTION_SAME_USER, TENON_CONNECTION_GROUP,
                                    TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP};
@@ -222,7 +222,7 @@ static void peers(void) {
     tenon_connection_release(pair.b);
     pair.b = NULL;
     CHECK(close(pair.sockets[1]) == 0);
-    check_is_me(pair.a, me); /* also of one that is gone */
+    check_is_me(pair.a, me); /* the peer is known after it has gone */
     FAILS(TENON_INVALID_ARGUMENT, tenon_connection_peer(NULL, &peer, ERR));
     FAILS(TENON_INVALID_ARGUMENT, tenon_connection_peer(pair.a, NULL, ERR));
     peer.struct_size = sizeof(peer) - 1;
@@ -244,7 +244,7 @@ static void peers(void) {
       options.struct_size = sizeof(options);
       options.flags = flags[i];
       if ((flags[i] & TENON_CONNECTION_GROUP) != 0)
-        options.group = 4242424; /* whoever is not in it may still be this user */
+        options.group = 4242424; /* not a member of the group, but the same user */
       CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC, 0, sockets) == 0);
       OK(tenon_connection_new(sockets[0], &options, &connection, ERR));
       tenon_connection_release(connection);
@@ -266,7 +266,7 @@ static void tensors_and_bytes(void) {
     struct pollfd poll_fd;
     size_t i, n = 9;
     OK(tenon_message_new(&message, ERR));
-    OK(tenon_send(pair.a, message, NULL, ERR)); /* nothing in it, and it arrives */
+    OK(tenon_send(pair.a, message, NULL, ERR)); /* an empty message arrives, too */
     poll_fd.fd = tenon_connection_fd(pair.b);
     poll_fd.events = POLLIN;
     CHECK(poll(&poll_fd, 1, 10000) == 1);
@@ -283,7 +283,7 @@ static void tensors_and_bytes(void) {
     CHECK(tenon_message_count(got) == 3 && strcmp(tenon_message_name(got, 0), "a") == 0 &&
           tenon_message_name(got, 1) == NULL);
     CHECK(tenon_tensor_storage(tenon_message_tensor(got, 0)) ==
-          storage); /* known in this process */
+          storage); /* this process knows its own storage */
     CHECK(tenon_tensor_storage(tenon_message_tensor(got, 2)) == storage);
     CHECK(tenon_tensor_numel(tenon_message_tensor(got, 1)) == 0);
     CHECK(memcmp(tenon_message_user_bytes(got, &n), "hello", 5) == 0 && n == 5);
@@ -296,8 +296,8 @@ static void tensors_and_bytes(void) {
   }
 }
 
-/* Timeout 0 with a full socket, over and over: every message arrives once, in order, however the
- * sender goes on. */
+/* Sends with timeout 0 to a full socket, many times. Every message arrives once and in order,
+ * however the sender continues. */
 static void resumed_sends(void) {
   enum { kCount = 120 };
   static const size_t paddings[] = {0, 3000, TENON_MESSAGE_MAX_USER_NBYTES - 8};
@@ -305,7 +305,7 @@ static void resumed_sends(void) {
   int how;
   for (t = 0; t < COUNT_OF(kTypes); t++) {
     for (p = 0; p < COUNT_OF(paddings); p++) {
-      for (how = 0; how < 3; how++) { /* go on with: the same message, NULL, another message */
+      for (how = 0; how < 3; how++) { /* the next send: the same message, NULL, another one */
         struct pair pair = open_pair(kTypes[t]);
         tenon_wait now = check_wait_ns(0);
         uint64_t sent = 0, received = 0, stops = 0;
@@ -325,7 +325,7 @@ static void resumed_sends(void) {
                 sent++;
                 break;
               }
-              for (;;) { /* until it is through */
+              for (;;) { /* until the message is sent */
                 tenon_status draining;
                 status = tenon_send(pair.a, how == 0 ? message : NULL, &now, NULL);
                 if (status == TENON_OK) break;
@@ -377,13 +377,13 @@ static void peer_goes(void) {
     OK(tenon_send(pair.a, message, NULL, ERR));
     tenon_connection_release(pair.a);
     close(pair.sockets[0]);
-    OK(tenon_recv(pair.b, NULL, &got, ERR)); /* what was sent before the end comes first */
+    OK(tenon_recv(pair.b, NULL, &got, ERR)); /* messages from before the end arrive first */
     tenon_message_release(got);
     OK(tenon_recv(pair.b, NULL, &got, ERR));
     tenon_message_release(got);
     FAILS_KEEPING(TENON_PEER_GONE, out, tenon_recv(pair.b, NULL, &out, ERR));
     FAILS_KEEPING(TENON_PEER_GONE, out, tenon_recv(pair.b, NULL, &out, ERR));
-    FAILS(TENON_PEER_GONE, tenon_send(pair.b, message, NULL, ERR)); /* and no SIGPIPE */
+    FAILS(TENON_PEER_GONE, tenon_send(pair.b, message, NULL, ERR)); /* and there is no SIGPIPE */
     tenon_connection_release(pair.b);
     close(pair.sockets[1]);
     tenon_message_release(message);
@@ -451,7 +451,7 @@ static void garbage(void) {
                              tenon_recv(connection, NULL, &out, ERR));
         if (lengths[i] >= 64)
           FAILS_KEEPING(TENON_CORRUPT, out,
-                        tenon_recv(connection, NULL, &out, ERR)); /* of no more use */
+                        tenon_recv(connection, NULL, &out, ERR)); /* the connection is broken */
         tenon_connection_release(connection);
         close(sockets[0]);
         close(fd);
@@ -460,7 +460,7 @@ static void garbage(void) {
   }
 }
 
-/* An fd crosses once per connection, however many tensors live in its segment, in one message or in
+/* An fd crosses a connection once, however many tensors lie in its segment, in one message or in
  * many. */
 static void receive_many(int sock) {
   tenon_connection *connection = NULL;
@@ -523,7 +523,7 @@ static void one_fd_for_many(void) {
   }
 }
 
-/* A receiver that asks for less than it is sent refuses, and says what it refused. */
+/* A receiver with lower limits refuses a message, and the error names what it refused. */
 static void limits(void) {
   struct {
     uint64_t max_message_nbytes, max_tensors, max_segments;
@@ -609,8 +609,8 @@ static void opened_as_the_options_say(void) {
   }
 }
 
-/* Sends queue behind each other, a send and a receive run at the same time: four senders and two
- * receivers on each end. */
+/* Sends queue up, and a send and a receive can run at the same time: four senders and two receivers
+ * on each end. */
 enum { kThreadMessages = 300 };
 
 static void *send_some(void *connection) {
@@ -667,12 +667,12 @@ static void sent_and_released(void) {
   tenon_message_release(message);
   tenon_tensor_release(tensor);
   tenon_storage_release(
-      storage); /* all of it gone before it is received: the bytes are still there */
+      storage); /* released before the message is received: the bytes are still there */
   OK(tenon_recv(pair.b, NULL, &got, ERR));
   CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, 0)), 3000, 8));
   close_pair(&pair);
   CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(got, 0)), 3000,
-                     8)); /* and outlives the connection */
+                     8)); /* the memory outlives the connection */
   tenon_message_release(got);
 }
 

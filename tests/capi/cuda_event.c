@@ -1,5 +1,5 @@
-/* tenon/cuda_event.h on this machine, whatever it has: what is wrong whatever the device;
- * tests/cuda has the rest. */
+/* Tests tenon/cuda_event.h on a machine with or without a device: calls that are wrong everywhere.
+ * tests/cuda has the other tests. */
 #include "check.h"
 
 static tenon_cuda_event_options options(uint32_t flags, int32_t device) {
@@ -56,7 +56,7 @@ static void without_a_driver(void) {
 
 int main(void) {
   check_begin(60);
-  (void)tenon_cuda_available(NULL); /* what a driver keeps open is no leak */
+  (void)tenon_cuda_available(NULL); /* loads the driver, so that its fds do not count as leaks */
   RUN(no_event);
   RUN(bad_options);
   RUN(without_a_driver);

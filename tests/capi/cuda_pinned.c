@@ -1,5 +1,5 @@
-/* tenon/cuda_pinned.h on this machine, whatever it has: what is wrong whatever the device;
- * tests/cuda has the rest. */
+/* Tests tenon/cuda_pinned.h on a machine with or without a device: calls that are wrong everywhere.
+ * tests/cuda has the other tests. */
 #include "check.h"
 
 static tenon_storage *new_storage(uint32_t flags) {
@@ -42,7 +42,7 @@ static void without_a_driver(void) {
 
 int main(void) {
   check_begin(60);
-  (void)tenon_cuda_available(NULL); /* what a driver keeps open is no leak */
+  (void)tenon_cuda_available(NULL); /* loads the driver, so that its fds do not count as leaks */
   RUN(bad_arguments);
   RUN(private_memory);
   RUN(without_a_driver);

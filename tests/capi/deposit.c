@@ -1,5 +1,5 @@
-/* tenon/deposit.h: messages whose receivers are not known yet. Receivers are child processes, and
- * so is each lender that ends: a process keeps what it knows of a lender that it met. */
+/* Tests tenon/deposit.h: messages whose receivers are not known yet. Receivers are child processes.
+ * So is each lender that ends, because a process remembers what it knows about a lender. */
 #include "check.h"
 
 #include <sys/file.h>
@@ -35,7 +35,7 @@ static struct bytes ticket_bytes(tenon_ticket *ticket) {
   return bytes;
 }
 
-/* Consumes the storage. */
+/* Takes over the storage's reference. */
 static tenon_message *message_of(tenon_storage *storage) {
   tenon_tensor *tensor = check_bytes_tensor(storage);
   tenon_message *message = NULL;
@@ -46,7 +46,7 @@ static tenon_message *message_of(tenon_storage *storage) {
   return message;
 }
 
-/* The ticket of a message whose objects this process has released. */
+/* Returns the ticket of a deposited message. This process releases the objects of the message. */
 static struct bytes deposit_of(tenon_storage *storage) {
   tenon_message *message = message_of(storage);
   tenon_ticket *ticket = NULL;
@@ -92,7 +92,7 @@ static tenon_deposit_stats stats(void) {
   return figures;
 }
 
-/* How many leases receivers hold. */
+/* Counts the leases that receivers hold. */
 static uint64_t held_leases(void) {
   tenon_lease_holder holders[16];
   uint64_t sum = 0;
@@ -216,7 +216,7 @@ static void await_messages(uint64_t n) {
   CHECK(stats().messages == n);
 }
 
-/* A message goes before it is counted. */
+/* A message is removed before it is counted as expired. */
 static void await_expired(uint64_t n) {
   int i;
   for (i = 0; i < 5000 && stats().expired != n; i++) usleep(1000);
@@ -253,7 +253,8 @@ static void watched_messages(void) {
   close(markers[0][1]);
   await_messages(2);
   FETCH_FAILS(TENON_NOT_FOUND, &unread);
-  /* The carrier of both has let go, and the grace is for whoever has read one and not fetched yet.
+  /* The carrier of both tickets is closed. The grace period is for a process that has read a ticket
+   * and has not fetched the message yet.
    */
   close(markers[1][1]);
   close(markers[2][1]);
@@ -261,10 +262,11 @@ static void watched_messages(void) {
   await_messages(0);
   FETCH_FAILS(TENON_NOT_FOUND, &late);
   await_expired(expired + 2);
-  for (i = 0; i < 3; i++) await_closed(markers[i][0]); /* by the library */
+  for (i = 0; i < 3; i++) await_closed(markers[i][0]); /* the library closes them */
 }
 
-/* Tickets in a pipe: one is fetched, and one is still there when nobody has the read end any more.
+/* Two tickets travel in a pipe. One message is fetched. The other ticket is still in the pipe when
+ * the last read end is closed.
  */
 static void watched_messages_of_a_pipe(void) {
   struct bytes fetched = deposit_filled(kSmall, 1), unread = deposit_filled(kSmall, 2);
@@ -276,7 +278,7 @@ static void watched_messages_of_a_pipe(void) {
   watched[1] = fcntl(carrier[1], F_DUPFD_CLOEXEC, 0);
   OK(tenon_ticket_watch(unread.data, unread.n, watched[1], 0, ERR));
   tenon_message_release(fetch(&fetched));
-  await_closed(watched[0]); /* though the pipe is still there */
+  await_closed(watched[0]); /* the pipe still exists */
   CHECK(stats().messages == 1 && fcntl(watched[1], F_GETFD) != -1);
   close(carrier[0]);
   await_messages(0);
@@ -302,12 +304,11 @@ static void too_many_watched_messages(void) {
   CHECK(pipe2(markers[16], O_CLOEXEC) == 0);
   FAILS(TENON_RESOURCE_EXHAUSTED,
         tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], 0, ERR));
-  close(markers[3][1]); /* one that is over makes room */
+  close(markers[3][1]); /* a watch that is over makes room */
   status = tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], INT64_MAX, NULL);
   CHECK(status == TENON_OK);
   OK(tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
-  for (i = 0; i < 17; i++)
-    await_closed(markers[i][0]); /* a message that is not there is not watched */
+  for (i = 0; i < 17; i++) await_closed(markers[i][0]); /* a withdrawn message is not watched */
   for (i = 0; i < 17; i++) {
     if (i != 3) close(markers[i][1]);
   }
@@ -367,7 +368,7 @@ static void lend_two_and_wait(int sock) {
   for (;;) pause();
 }
 
-/* One lender is killed before this process meets it, the other one afterwards. */
+/* One lender is killed before this process contacts it, the other one afterwards. */
 static void outlive_lenders(int sock) {
   int met;
   for (met = 0; met < 2; met++) {
@@ -731,7 +732,7 @@ static void refused_memory(void) {
 
 /* ---- in pieces */
 
-/* The head, and a record of each storage, whose references it consumes. */
+/* Sends the head and a record of each storage. Takes over the references to the storages. */
 static void give_pieces(int to, tenon_storage *const *storages, size_t n) {
   tenon_deposit *deposit = new_deposit();
   unsigned char record[TENON_DEPOSIT_RECORD_NBYTES];
@@ -784,7 +785,7 @@ static void fetch_some_pieces(int sock) {
   memset(bad.data, 0xff, bad.n);
   STORAGE_FAILS(TENON_CORRUPT, fetched, &bad);
   STORAGE_FAILS(TENON_CORRUPT, fetched, &head);
-  STORAGE_FAILS(TENON_CORRUPT, fetched, &other_record); /* that message is another one */
+  STORAGE_FAILS(TENON_CORRUPT, fetched, &other_record); /* that record belongs to another message */
   kept = open_piece(fetched, &records[1]);
   CHECK(tenon_storage_nbytes(kept) == kSmall + 1 &&
         check_filled(tenon_storage_data(kept), kSmall + 1, 1));
@@ -835,7 +836,7 @@ static void pieces_of_its_own_lender(void) {
   OK(tenon_fetched_new(head, head_n, NULL, NULL, &fetched, ERR));
   OK(tenon_fetched_storage(fetched, record, n, NULL, &opened, ERR));
   CHECK(opened == storage);
-  ADD_FAILS(TENON_INVALID_ARGUMENT, deposit, storage); /* a receiver has it */
+  ADD_FAILS(TENON_INVALID_ARGUMENT, deposit, storage); /* a receiver already has the storage */
   tenon_fetched_release(fetched);
   ADD_FAILS(TENON_INVALID_ARGUMENT, deposit, storage); /* the message was fetched */
   CHECK(tenon_deposit_withdraw(deposit) == 0);
@@ -1108,7 +1109,8 @@ static void a_keeper_without_a_family(void) {
   (void)take(sock);
   check_join(child);
   CHECK(access(socket_of(&ticket), F_OK) == 0);
-  /* The lock belongs to the open file, which the lender had inherited. This is its last fd. */
+  /* The lock belongs to the open file, which the lender inherited. This is the last fd of that
+   * file. */
   CHECK(close(member) == 0);
   for (tries = 0; tries < 10000 && access(socket_of(&ticket), F_OK) == 0; tries++) usleep(1000);
   CHECK(access(socket_of(&ticket), F_OK) != 0);
@@ -1152,7 +1154,7 @@ static void no_keeper(void) {
 int main(void) {
   struct bytes ticket;
   check_begin(100);
-  (void)tenon_cuda_available(NULL); /* what a driver keeps open is no leak */
+  (void)tenon_cuda_available(NULL); /* loads the driver, so that its fds do not count as leaks */
   ticket = deposit_filled(1, 1);    /* the depot lives as long as the process */
   tenon_message_release(fetch(&ticket));
   RUN(whole_messages);

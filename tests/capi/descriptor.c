@@ -1,9 +1,11 @@
-/* tenon/descriptor.h: the portable form, and every way in which bytes and fds can lie. */
+/* Tests tenon/descriptor.h: messages in portable form, and every way in which bytes and fds can
+ * lie. */
 #include "check.h"
 
 static tenon_message *const kNothing = PATTERN;
 
-/* Two tensors over one storage, one over another, one empty; names and user bytes. */
+/* A message with two tensors over one storage, one over another and an empty one, with names and
+ * user bytes. */
 static tenon_message *make_message(tenon_mode mode) {
   static const char *const names[] = {"first", NULL, "third", "empty"};
   tenon_storage *storages[3];
@@ -61,7 +63,7 @@ static void round_trips(void) {
       const int32_t *fds;
       size_t nbytes = 0, n_fds = 99, i;
       OK(tenon_descriptor_new(message, b == 0 ? NULL : &options, &descriptor, ERR));
-      tenon_message_release(message); /* the descriptor keeps what it counts on */
+      tenon_message_release(message); /* the descriptor keeps what it needs */
       bytes = tenon_descriptor_bytes(descriptor, &nbytes);
       fds = tenon_descriptor_fds(descriptor, &n_fds);
       CHECK(bytes != NULL && nbytes > 0 && tenon_descriptor_bytes(descriptor, NULL) == bytes);
@@ -94,7 +96,7 @@ static void same_bytes_twice(void) {
   tenon_message_release(message);
 }
 
-/* Whatever a peer makes of the bytes: an error, nothing opened, nothing written, nothing left. */
+/* Corrupted bytes give an error. Nothing is opened, written or left. */
 static void hostile_bytes(void) {
   tenon_message *message = make_message(TENON_MODE_SHARED), *out = kNothing;
   tenon_descriptor *descriptor = NULL;
@@ -120,7 +122,7 @@ static void hostile_bytes(void) {
   }
   changed = malloc(nbytes + 1);
   CHECK(changed != NULL);
-  for (i = 0; i < nbytes; i++) { /* every byte, three ways */
+  for (i = 0; i < nbytes; i++) { /* every byte, in three ways */
     static const unsigned char flips[] = {0x01, 0x80, 0xff};
     size_t f;
     for (f = 0; f < COUNT_OF(flips); f++) {
@@ -143,7 +145,7 @@ static void hostile_bytes(void) {
   CHECK_EQ(check_count_fds(), held_fds);
   CHECK_EQ(check_count_mappings(), mappings);
   OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, NULL, &out,
-                           ERR)); /* and it was good all the time */
+                           ERR)); /* the original was valid all the time */
   check_message(out);
   tenon_message_release(out);
   free(changed);
@@ -168,7 +170,7 @@ static void wrong_fds(void) {
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out,
                        tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   memcpy(wrong, fds, 3 * sizeof(wrong[0]));
-  wrong[3] = fds[0]; /* no token of a lender further up */
+  wrong[3] = fds[0]; /* this is no token of a lender further up */
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out,
                        tenon_descriptor_open(bytes, nbytes, wrong, 4, NULL, &out, ERR));
   for (i = 0; i < 2; i++) {
@@ -189,7 +191,7 @@ static void wrong_fds(void) {
     close(wrong[i]);
   }
   memcpy(wrong, fds, 3 * sizeof(wrong[0]));
-  wrong[2] = pipes[0]; /* the end of a pipe that nobody writes to is no token */
+  wrong[2] = pipes[0]; /* a pipe's read end is no token */
   FAILS_KEEPING(TENON_CORRUPT, out,
                 tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
   wrong[2] = fds[0];
@@ -219,7 +221,7 @@ static void adopting(void) {
   mine[0] = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
   mine[1] = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
   mine[2] = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
-  out = kNothing; /* on failure they stay the caller's */
+  out = kNothing; /* after a failure the fds still belong to the caller */
   FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INVALID_ARGUMENT, out,
                        tenon_descriptor_open(bytes, nbytes - 1, mine, 3, &adopt, &out, ERR));
   CHECK(fcntl(mine[0], F_GETFD) >= 0 && fcntl(mine[1], F_GETFD) >= 0 &&
@@ -270,15 +272,15 @@ static void bytes_only_and_its_end(void) {
   tenon_message_release(out);
   out = kNothing;
   check_signal(sock);
-  check_await(sock); /* the lender let go */
+  check_await(sock); /* the lender has released its memory */
   FAILS_KEEPING(TENON_PEER_GONE, out,
                 tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   check_signal(sock);
-  check_await(sock); /* and uses the numbers for others */
+  check_await(sock); /* the lender has reused the numbers for other fds */
   FAILS_KEEPING(TENON_PEER_GONE, out,
                 tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   check_signal(sock);
-  check_join(child); /* and is gone */
+  check_join(child); /* the lender has ended */
   FAILS_KEEPING(TENON_PEER_GONE, out,
                 tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
   close(sock);

@@ -1,4 +1,4 @@
-/* tenon/dlpack.h: both forms, both ways, and who calls the deleter. */
+/* Tests tenon/dlpack.h: both forms, both directions, and who calls the deleter. */
 #include "check.h"
 
 #include <dlpack/dlpack.h>
@@ -100,13 +100,12 @@ static void in(void) {
   tenon_tensor_release(second);
   CHECK(deleted == 2);
 
-  OK(tenon_tensor_from_dlpack(&managed, &tensor,
-                              ERR)); /* on the thread that made the last release */
+  OK(tenon_tensor_from_dlpack(&managed, &tensor, ERR)); /* on the thread of the last release */
   CHECK(pthread_create(&thread, NULL, release_elsewhere, tensor) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(deleted == 3 && !pthread_equal(deleted_on, pthread_self()));
 
-  managed.deleter = NULL; /* DLPack allows none */
+  managed.deleter = NULL; /* DLPack allows a null deleter */
   OK(tenon_tensor_from_dlpack(&managed, &tensor, ERR));
   tenon_tensor_release(tensor);
   old.deleter = NULL;
@@ -114,8 +113,7 @@ static void in(void) {
   tenon_tensor_release(tensor);
 }
 
-/* What PyTorch makes of a CPU tensor in pinned memory: the host's, for which no driver is needed.
- */
+/* A CPU tensor in pinned memory, as PyTorch describes it. It is host memory and needs no driver. */
 static void pinned_in(void) {
   DLManagedTensorVersioned managed = versioned(), *out = NULL;
   DLManagedTensor old = legacy();

@@ -1,4 +1,4 @@
-/* tenon/dtype.h: names of element types, and the bytes of packed tensors. */
+/* Tests tenon/dtype.h: names of element types, and the bytes of packed tensors. */
 #include "check.h"
 
 static tenon_dtype make(uint8_t code, uint8_t bits, uint16_t lanes) {

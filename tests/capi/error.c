@@ -1,4 +1,4 @@
-/* tenon/error.h: status names, and what can be read from an error. */
+/* Tests tenon/error.h: status names, and what can be read from an error. */
 #include "check.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Rule 9 of tenon.h: what a child of fork may do, and that none of it touches the parent's. */
+/* Tests rule 9 of tenon.h: what a forked child may do, and that nothing it does touches the
+ * parent's memory. */
 #include "check.h"
 
 #include <pthread.h>
@@ -64,7 +65,7 @@ static void both_allocate_at_once(void) {
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
   for (i = 0; i < kCount; i++) kept[i] = check_storage(TENON_MODE_SHARED, 0, kBytes, i);
   for (i = 0; i < kCount; i += 2)
-    tenon_storage_release(kept[i]); /* free blocks between living ones: tempting for both */
+    tenon_storage_release(kept[i]); /* free blocks that both processes could take */
   child = fork_flushed();
   for (round = 0; round < 20; round++) {
     uint64_t seed = child == 0 ? 5000 : 9000;
@@ -115,7 +116,7 @@ static void child_lends_on(void) {
     OK(tenon_share_fd(mine, NULL, &handle, ERR));
     check_send(ends[1], &handle, sizeof(handle), &handle.fd, 1);
     tenon_fd_handle_close(&handle);
-    OK(tenon_share_fd(storage, NULL, &handle, ERR)); /* what it inherited */
+    OK(tenon_share_fd(storage, NULL, &handle, ERR)); /* the child lends inherited memory */
     check_send(ends[1], &handle, sizeof(handle), &handle.fd, 1);
     check_await(ends[1]);
     _exit(0);
@@ -130,7 +131,7 @@ static void child_lends_on(void) {
   CHECK(check_recv(ends[0], &handle, sizeof(handle), &fd, 1) == 1);
   handle.fd = fd;
   OK(tenon_open_fd(&handle, NULL, &opened, ERR));
-  CHECK(tenon_storage_same_memory(opened, storage) == 1); /* known here too */
+  CHECK(tenon_storage_same_memory(opened, storage) == 1); /* the parent knows the memory */
   tenon_storage_release(opened);
   close(fd);
   check_signal(ends[0]);
@@ -172,8 +173,8 @@ static void connections_stay_with_their_maker(void) {
   close(ends[1]);
 }
 
-/* fork at any moment, whatever other threads do in the library: no lock is left taken, no table
- * half changed. */
+/* Forks at any moment while other threads are in the library. No lock stays taken in the child, and
+ * no table is half changed. */
 static int stop;
 static void *busy(void *argument) {
   uint64_t seed = (uint64_t)(uintptr_t)argument, i;

@@ -1,4 +1,4 @@
-/* Opening what this process already holds gives what it already holds. */
+/* Tests that opening memory which this process already holds gives the same storage. */
 #include "check.h"
 
 #include <pthread.h>
@@ -69,7 +69,7 @@ static void same_and_other(void) {
   CHECK(again == read_only);
   tenon_storage_release(again);
 
-  id = tenon_storage_id(first); /* gone and opened again: a new one, over the same bytes */
+  id = tenon_storage_id(first); /* released and opened again: a new id over the same bytes */
   tenon_storage_release(first);
   OK(tenon_open_fd(&handles[0], NULL, &late, ERR));
   CHECK(tenon_storage_id(late) != id);
@@ -149,8 +149,8 @@ static void shared_in_one_message(void) {
   tenon_storage_release(other);
 }
 
-/* Open, look and release from many threads: whoever opens gets a living storage, and while it is
- * held everybody gets that one. */
+/* Many threads open, read and release the same handle. Each gets a live storage, and while it is
+ * held every thread gets that one. */
 static tenon_fd_handle stress_handle;
 static tenon_storage *stress_held;
 
@@ -178,7 +178,7 @@ static void many_openers(void) {
     OK(tenon_share_fd(storage, NULL, &stress_handle, ERR));
     stress_held = round == 0 ? storage : NULL;
     if (round == 1)
-      tenon_storage_release(storage); /* nobody holds it: opens race with last releases */
+      tenon_storage_release(storage); /* not held here, so opens race with last releases */
     for (i = 0; i < COUNT_OF(threads); i++)
       CHECK(pthread_create(&threads[i], NULL, open_and_release, NULL) == 0);
     for (i = 0; i < COUNT_OF(threads); i++) CHECK(pthread_join(threads[i], NULL) == 0);

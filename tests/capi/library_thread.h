@@ -1,5 +1,5 @@
-/* When the library's thread has nothing in hand, for tests that count what their process holds. C
- * and C++. */
+/* Waits until the library's thread is idle, for C and C++ tests that count what their process
+ * holds. */
 #ifndef TENON_TESTS_CAPI_LIBRARY_THREAD_H
 #define TENON_TESTS_CAPI_LIBRARY_THREAD_H
 
@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether it sleeps, or there is none. */
+/* Whether the library's thread sleeps or does not exist. */
 static inline int library_thread_sleeps(void) {
   DIR *dir = opendir("/proc/self/task");
   struct dirent *entry;
   int sleeps = 1;
-  if (dir == NULL) return 1; /* no fd to look with: a test of that limit */
+  if (dir == NULL) return 1; /* no fd is left to look with, in a test of that limit */
   while ((entry = readdir(dir)) != NULL) {
     char path[300], line[256] = "";
     FILE *stat;
@@ -29,8 +29,8 @@ static inline int library_thread_sleeps(void) {
   return sleeps;
 }
 
-/* What it has in hand while others end it lives until it lets go, too. Waits for that, ten seconds
- * at most. */
+/* The library's thread may still hold objects that other threads released. Waits until it is idle,
+ * for ten seconds at most. */
 static inline void library_thread_settle(void) {
   int tries;
   for (tries = 0; tries < 10000 && !library_thread_sleeps(); tries++) usleep(1000);

@@ -1,4 +1,5 @@
-/* Large messages: 10,000 tensors in one call, and more segments than one packet carries fds. */
+/* Tests large messages: 10,000 tensors in one call, and more segments than one packet can carry
+ * fds. */
 #include "check.h"
 
 enum { kTensors = 10000, kTensorBytes = 64, kUserBytes = TENON_MESSAGE_MAX_USER_NBYTES };
@@ -135,7 +136,7 @@ int main(void) {
   CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
   segments = 1000;
   if (limit.rlim_cur < 2 * segments + 200) segments = (size_t)limit.rlim_cur / 2 - 100;
-  CHECK(segments > 253); /* else one packet would do, and the test would show nothing */
+  CHECK(segments > 253); /* fewer would fit into one packet */
   RUN_ONCE(ten_thousand_on_stream);
   RUN_ONCE(ten_thousand_on_seqpacket);
   RUN_ONCE(isolated_on_stream);

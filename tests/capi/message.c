@@ -1,4 +1,4 @@
-/* tenon/message.h: what goes into a message, and what is refused before anything is sent. */
+/* Tests tenon/message.h: the contents of a message, and what is refused before a send. */
 #include "check.h"
 
 static void filling(void) {
@@ -53,7 +53,7 @@ static void views(void) {
   const int64_t sizes[] = {2, 3}, strides[] = {1, 2};
   struct {
     tenon_tensor_view view;
-    unsigned char newer[24]; /* what a later header may add */
+    unsigned char newer[24]; /* fields that a later header may add */
   } larger[2];
   tenon_tensor_view out[3], untouched;
   tenon_tensor_spec spec;
@@ -100,7 +100,7 @@ static void views(void) {
 
   out[2].struct_size = sizeof(out[2]);
   OK(tenon_tensor_get_view(tensors[0], &out[2], ERR));
-  out[0].name = NULL; /* a tensor by itself has none */
+  out[0].name = NULL; /* an unnamed tensor has no name */
   CHECK(memcmp(&out[0], &out[2], sizeof(out[0])) == 0);
 
   memset(larger, 0x5a, sizeof(larger));

@@ -1,4 +1,4 @@
-/* tenon/module.h: modules built, looked at, changed and refused. */
+/* Tests tenon/module.h: modules that are built, read, changed and refused. */
 #include "module_kit.h"
 
 static const char *const kForward =
@@ -22,14 +22,14 @@ static void building(void) {
   OK(tenon_module_add_parameter(module, "bias", NULL, ERR));
   OK(tenon_module_add_buffer(module, "mean", scale, ERR));
   OK(tenon_module_add_attribute(module, "n", "int", number, ERR));
-  OK(tenon_module_add_attribute(module, "label", NULL, text, ERR)); /* the type that it shows */
+  OK(tenon_module_add_attribute(module, "label", NULL, text, ERR)); /* the value decides the type */
   OK(tenon_module_add_constant(module, "size", "int", number, ERR));
   OK(tenon_module_add_submodule(module, "0", child, NULL, ERR));
   OK(tenon_module_add_submodule(module, "again", child, NULL, ERR));
   OK(tenon_module_define(module, kForward, ERR));
   OK(tenon_module_check(module, ERR));
 
-  /* What is there already, of any kind. */
+  /* A name that is taken, by a member of any kind. */
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale",
                tenon_module_add_parameter(module, "scale", scale, ERR));
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale",
@@ -45,7 +45,7 @@ static void building(void) {
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1",
                tenon_module_define(module, "def scale(self) -> int:\n  return 1\n", ERR));
 
-  /* Names and types that are none, and values that do not fit. */
+  /* Invalid names and types, and values that do not fit. */
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "a.b", scale, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "", scale, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "\xc3", scale, ERR));
@@ -261,7 +261,7 @@ static void files(void) {
   OK(tenon_module_set_extra_file(module, "empty", NULL, 0, ERR));
   OK(tenon_module_set_extra_file(module, "labels.txt", "d\0g", 3, ERR));
   OK(tenon_module_extra_files(module, &list, ERR));
-  OK(tenon_module_remove_extra_file(module, "labels.txt", ERR)); /* the list stays what it is */
+  OK(tenon_module_remove_extra_file(module, "labels.txt", ERR)); /* the list does not change */
   FAILS(TENON_NOT_FOUND, tenon_module_remove_extra_file(module, "labels.txt", ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_extra_file(module, "", "x", 1, ERR));
   CHECK_EQ(tenon_file_list_count(list), 2);
@@ -274,7 +274,7 @@ static void files(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_file_list_get(list, 0, NULL, ERR));
   tenon_file_list_release(list);
 
-  /* A tensor is no literal: it stands in the constants, and the code says where. */
+  /* A tensor has no literal: it lies among the constants, and the code refers to it. */
   OK(tenon_module_add_constant(module, "table", "Tensor", tensor, ERR));
   OK(tenon_module_code_files(module, &list, ERR));
   CHECK_EQ(tenon_file_list_count(list), 2);
@@ -307,7 +307,7 @@ static void releases(void) {
   CHECK(tenon_module_retain(module) == module);
   tenon_module_release(module);
   tenon_module_release(module);
-  /* A list, a value, a submodule: each keeps what it needs. */
+  /* A list, a value and a submodule each keep alive what they need. */
   CHECK(strcmp(member_at(list, 1).name, "fc1") == 0 &&
         first_at(member_at(list, 1).module, "bias") == 0);
   CHECK(first_of(weight) == 0 && first_at(fc2, "weight") == 100);

@@ -1,5 +1,5 @@
-/* tenon/module.h: code that is defined and checked, members that are replaced and removed, whole
- * sets of tensors that are loaded. */
+/* Tests tenon/module.h: code that is defined and checked, members that are replaced and removed,
+ * and whole sets of tensors that are loaded. */
 #include "module_kit.h"
 
 static void methods(void) {
@@ -22,7 +22,7 @@ static void methods(void) {
         strstr(member_at(list, 0).source, "torch.add") != NULL);
   tenon_member_list_release(list);
 
-  /* What cannot be parsed: the place, and all or nothing. */
+  /* Code that cannot be parsed: the error has the place, and none of the code is defined. */
   FAILS_SAYING(
       TENON_INVALID_ARGUMENT, "line", "4",
       tenon_module_define(
@@ -40,7 +40,7 @@ static void methods(void) {
         tenon_module_define(module, "def no_self() -> int:\n  return 1\n", ERR));
   FAILS(TENON_NOT_FOUND, tenon_module_find(module, "good", &list, ERR));
 
-  /* What can be, and is wrong all the same. */
+  /* Code that can be parsed but is wrong. */
   OK(tenon_module_define(
       module, "def bad(self, x: Tensor) -> Tensor:\n  y = torch.no_such_operator(x)\n  return y\n",
       ERR));
@@ -136,8 +136,8 @@ static void setting(void) {
   OK(tenon_module_add_submodule(module, "right", right, NULL, ERR));
   OK(tenon_module_add_attribute(module, "n", "Optional[int]", number, ERR));
   OK(tenon_module_add_constant(module, "c", "int", number, ERR));
-  /* Every owner of a shared tensor sees the new one, whatever its shape, and the module that was
-   * taken apart too. */
+  /* Every owner of a shared tensor sees the new one, whatever its shape. So does the module that
+   * was taken out. */
   OK(tenon_module_set(module, "left.weight", other, ERR));
   got = value_at(module, "right.weight");
   same = value_at(left, "weight");
@@ -265,7 +265,7 @@ static void loading(void) {
   names_are(missing, paths, 4);
   tenon_name_list_release(missing);
 
-  /* Nothing of a set that is refused is there, and a check changes nothing. */
+  /* A refused set leaves nothing behind, and a check changes nothing. */
   tenon_value_release(tensors[0]);
   tensors[0] = new_floats(2, shapes[0], 60);
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, paths, tensors, 1, 0, NULL, NULL, ERR));
@@ -281,7 +281,7 @@ static void loading(void) {
   wrong[0] = tensors[0];
   wrong[1] = number;
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, paths, wrong, 2, all, NULL, NULL, ERR));
-  wrong[1] = NULL; /* None, which a Tensor is not */
+  wrong[1] = NULL; /* None is no Tensor */
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "fc1.bias",
                tenon_module_load(module, paths, wrong, 2, all, NULL, NULL, ERR));
   FAILS_SAYING(

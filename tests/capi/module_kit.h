@@ -1,5 +1,5 @@
-/* Values and modules that the tests of module.h and archive.h begin with. What a new_... gives is
- * the caller's to release. */
+/* Values and modules with which the tests of module.h and archive.h begin. The caller releases the
+ * result of each new_... function. */
 #ifndef TENON_TESTS_CAPI_MODULE_KIT_H
 #define TENON_TESTS_CAPI_MODULE_KIT_H
 
@@ -17,7 +17,7 @@ CHECK_UNUSED static tenon_value *new_str(const char *text) {
   return value;
 }
 
-/* float32, contiguous: first, first + 1, … */
+/* Returns contiguous float32 values: first, first + 1, … */
 CHECK_UNUSED static tenon_value *new_floats(int32_t ndim, const int64_t *sizes, float first) {
   tenon_tensor_spec spec;
   tenon_storage *storage = NULL;
@@ -49,7 +49,8 @@ CHECK_UNUSED static tenon_value *new_vector(int64_t n, float first) {
   return new_floats(1, &n, first);
 }
 
-/* Over bytes that nobody is told the address of before the tensor is asked for it. */
+/* Reads the first element of the value's tensor. No earlier call returned the address of its bytes.
+ */
 CHECK_UNUSED static float first_of(const tenon_value *value) {
   tenon_tensor *tensor = NULL;
   float first;
@@ -80,7 +81,7 @@ CHECK_UNUSED static tenon_module *new_linear(int64_t in, int64_t out, float firs
   return module;
 }
 
-/* fc1: 4 -> 8, fc2: 8 -> 3. */
+/* Returns an MLP: fc1: 4 -> 8, fc2: 8 -> 3. */
 CHECK_UNUSED static tenon_module *new_mlp(void) {
   tenon_module *module = new_module("MLP"), *fc1 = new_linear(4, 8, 0),
                *fc2 = new_linear(8, 3, 100);
@@ -103,7 +104,7 @@ CHECK_UNUSED static tenon_member member_at(const tenon_member_list *list, size_t
   return member;
 }
 
-/* The value at a path. */
+/* Returns the value at a path. */
 CHECK_UNUSED static tenon_value *value_at(const tenon_module *module, const char *path) {
   tenon_member_list *list = NULL;
   tenon_value *value;
@@ -136,7 +137,7 @@ struct bytes {
   size_t nbytes;
 };
 
-/* A tenon_write_function for a struct bytes. */
+/* A tenon_write_function that appends to a struct bytes. */
 CHECK_UNUSED static int64_t collect(void *context, const void *data, size_t nbytes) {
   struct bytes *bytes = context;
   bytes->data = realloc(bytes->data, bytes->nbytes + nbytes);

@@ -1,4 +1,5 @@
-/* tenon/object.h: objects made and read, sent to another process and back, and what is refused. */
+/* Tests tenon/object.h: objects that are made, read, sent to another process and back, and refused.
+ */
 #include "object_kit.h"
 
 static tenon_object_node container(int32_t kind, uint32_t count) {
@@ -440,7 +441,7 @@ static void send_object(tenon_connection *connection, const tenon_object *object
   tenon_message_release(message);
 }
 
-/* Another process: it changes an element and the step, and sends everything back in a list. */
+/* The other process: it changes an element and the step, and sends everything back in a list. */
 static void receiver(int sock) {
   tenon_connection *connection = NULL;
   tenon_composite *checked = NULL;
@@ -465,7 +466,7 @@ static void receiver(int sock) {
   tenon_composite_release(checked);
   nodes[0] = container(TENON_OBJECT_LIST, 5);
   nodes[1] = integer(value_of(object, "step").integer + 1);
-  nodes[2] = value_of(object, "name"); /* what was read can be given back */
+  nodes[2] = value_of(object, "name"); /* a node that was read makes the value again */
   nodes[3] = csr;
   nodes[4] = second;
   nodes[5] = container(TENON_OBJECT_TUPLE, 2);
@@ -568,7 +569,7 @@ static void long_receiver(int sock) {
   tenon_connection_release(connection);
 }
 
-/* The pickle does not fit into the user bytes, so it travels in a tensor of its own. */
+/* The pickle is larger than the user bytes can be, so it travels in a tensor of its own. */
 static void long_objects_travel(void) {
   static char texts[kLongKeys][kKeyRoom];
   static tenon_object_node nodes[2 * kLongKeys + 1];
@@ -619,8 +620,8 @@ static void private_memory_stays(void) {
   tenon_storage_release(storage);
 }
 
-/* The options are those of a lend. Nobody can lend memory of the mode SHARED so that the kernel
-   keeps its borrower from writing. */
+/* The options are those of a lend. The kernel cannot keep a borrower from writing memory of the
+ * mode SHARED. */
 static void access_is_that_of_a_lend(void) {
   const tenon_share_options read_only = check_share_options(TENON_ACCESS_READ_ONLY);
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 64, 1);

@@ -1,4 +1,4 @@
-/* tenon/object.h: what a hostile sender may send as an object, and how it is refused. */
+/* Tests tenon/object.h: objects from a hostile sender, and how they are refused. */
 #include "object_kit.h"
 
 /* A message as any sender can write it: the head of an object, a pickle, and the first `n_tensors`
@@ -28,7 +28,7 @@ static tenon_message *message_of(uint32_t version, uint32_t n_storages, const vo
 
 /* A pickle as a literal, and its length. */
 #define PICKLE(literal) (literal), sizeof(literal) - 1
-/* What a pickle begins with: it is of protocol 4. */
+/* Every pickle begins with this. It names protocol 4. */
 #define PROTO "\x80\x04"
 #define FUNCTION(module, name) module name "\x93"
 #define TENON_PICKLE "\x8c\x0ctenon.pickle"

@@ -1,4 +1,4 @@
-/* What the tests of objects share: a node, a node that is read, and a tensor of float32. */
+/* Helpers of the tests of objects: a node, a node that is read, and a tensor of float32. */
 #ifndef TENON_TESTS_CAPI_OBJECT_KIT_H
 #define TENON_TESTS_CAPI_OBJECT_KIT_H
 
@@ -18,7 +18,7 @@ CHECK_UNUSED static tenon_object_node node_at(const tenon_object *object, size_t
   return node;
 }
 
-/* The tensor of n float32 from an element of a storage on. */
+/* Returns a tensor of n float32 that begins at an element of the storage. */
 CHECK_UNUSED static tenon_tensor *floats_at(tenon_storage *storage, uint64_t offset, int64_t n) {
   return part_over(storage, kFloat, offset, 1, &n);
 }

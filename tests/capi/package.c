@@ -361,7 +361,7 @@ static void arena_of_the_options(void) {
   remove_folder();
 }
 
-/* What tenon_package_open and the calls that look at a package refuse. */
+/* Refusals of tenon_package_open and of the calls that read a package. */
 static void looking_refused(void) {
   tenon_package *package = NULL, *untouched = (tenon_package *)PATTERN;
   tenon_module *module = (tenon_module *)PATTERN, *mlp = new_mlp();

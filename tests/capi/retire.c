@@ -1,8 +1,9 @@
-/* A block that was lent is never used again by its lender, and yet a loop of lend, release,
- * allocate has bounded memory. */
+/* Tests that a lender never reuses a block that it lent without a lease, and that a loop of lend,
+ * release and allocate still has bounded memory. */
 #include "check.h"
 
-/* The bound on memory is for a build without sanitizers. They look at each round, and make it slow.
+/* The memory bound holds for a build without sanitizers. Sanitizers check every round and make it
+ * slow.
  */
 enum { kRounds = CHECK_SANITIZED ? 2000 : 10000, kBytes = 64 * 1024, kRecent = 16, kOldest = 4 };
 
@@ -55,7 +56,7 @@ static void receiver(int sock) {
   for (k = 0; k < kRecent; k++) tenon_message_release(recent[k]);
   tenon_connection_release(connection);
   {
-    /* the library's thread may be letting go of one */
+    /* The library's thread may just be releasing a mapping. */
     struct check_held held = check_hold();
     int tries;
     for (tries = 0; held.mappings != 0 && tries < 1000; tries++) {
@@ -104,7 +105,7 @@ static void lend_release_allocate(void) {
   close(sock);
 }
 
-/* The same without a connection: the fd alone makes a block a lent one. */
+/* The same without a connection: a handle by fd alone makes a lent block. */
 static void lent_by_handle(void) {
   enum { kKept = 64 };
   ino_t segments[kKept];
@@ -130,7 +131,7 @@ static void lent_by_handle(void) {
   }
 }
 
-/* What was never lent is used again at once: the loop costs one block. */
+/* A block that was never lent is reused at once, so the loop uses one block. */
 static void never_lent(void) {
   uint64_t i, reserved = 0;
   tenon_stats stats;

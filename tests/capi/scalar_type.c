@@ -1,4 +1,4 @@
-/* tenon/scalar_type.h: PyTorch's element types by number and by name. */
+/* Tests tenon/scalar_type.h: PyTorch's element types by number and by name. */
 #include "check.h"
 
 static void every_type(void) {

@@ -1,4 +1,4 @@
-/* tenon/stats.h: the figures move with what they count. */
+/* Tests tenon/stats.h: the figures change with what they count. */
 #include "check.h"
 
 static tenon_stats now(void) {
@@ -94,8 +94,7 @@ static void bad_input(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_stats_get(&out, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.stats.struct_size = sizeof(larger);
-  larger.tail[0] = larger.tail[31] =
-      1; /* a newer caller's struct: what this library does not know stays as it is */
+  larger.tail[0] = larger.tail[31] = 1; /* a newer caller's struct: unknown fields do not change */
   OK(tenon_stats_get(&larger.stats, ERR));
   CHECK(larger.stats.struct_size == sizeof(larger) && larger.tail[0] == 1 && larger.tail[1] == 0 &&
         larger.tail[31] == 1);

@@ -1,4 +1,4 @@
-/* tenon/storage.h. */
+/* Tests tenon/storage.h. */
 #include "check.h"
 
 static tenon_storage *const kNothing = PATTERN;
@@ -160,7 +160,7 @@ static void reuse_and_zeroing(void) {
   }
 }
 
-/* That a block which was lent is not cleared is a test of tests/arena/access_test.cc. */
+/* tests/arena/access_test.cc tests that a block that was lent is not cleared. */
 static void will_fill(void) {
   static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
                                      TENON_MODE_FROZEN};
@@ -283,7 +283,7 @@ static void identities(void) {
   last = tenon_storage_id(storages[99]);
   for (i = 0; i < COUNT_OF(storages); i++) tenon_storage_release(storages[i]);
   storages[0] = check_storage(TENON_MODE_SHARED, 0, 64, 1);
-  CHECK(tenon_storage_id(storages[0]) > last); /* never given to another one */
+  CHECK(tenon_storage_id(storages[0]) > last); /* ids are never reused */
   OK(tenon_storage_new(NULL, 0, &empty, ERR));
   CHECK(tenon_storage_id(empty) > 0);
   CHECK(tenon_storage_same_memory(empty, empty) == 0);

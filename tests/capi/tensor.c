@@ -1,4 +1,4 @@
-/* tenon/tensor.h: layouts that fit their storage, and every one that does not. */
+/* Tests tenon/tensor.h: layouts that fit their storage, and layouts that do not. */
 #include "check.h"
 
 static tenon_tensor *const kNothing = PATTERN;
@@ -127,7 +127,7 @@ static void views(void) {
   tenon_tensor_release(tensor);
 
   spec = spec_of(TENON_DTYPE_FLOAT, 32, 1, 2, part, part_strides,
-                 7); /* its last element is number 23 */
+                 7); /* the last element has the index 23 */
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
   tenon_tensor_release(tensor);
   spec.offset = 8;
@@ -159,7 +159,7 @@ static void without_elements(void) {
         tenon_tensor_data(tensor) == NULL && tenon_tensor_is_contiguous(tensor) == 1);
   tenon_tensor_release(tensor);
   spec = spec_of(TENON_DTYPE_FLOAT, 64, 1, 3, mixed, strides,
-                 0); /* the 0 makes it empty, whatever else overflows */
+                 0); /* a size of 0 makes it empty, whatever would overflow */
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
   CHECK(tenon_tensor_numel(tensor) == 0);
   tenon_tensor_release(tensor);
@@ -279,7 +279,7 @@ static void bad_specs(void) {
   CHECK(spec.ndim == TENON_TENSOR_MAX_NDIM && spec.sizes[63] == 1);
   tenon_tensor_release(tensor);
 
-  strides[0] = 2; /* packed elements under 8 bits: contiguous only, at a whole byte */
+  strides[0] = 2; /* elements under 8 bits: contiguous, from a whole byte on */
   sizes[0] = 4;
   spec = spec_of(TENON_DTYPE_FLOAT4_E2M1FN, 4, 1, 1, sizes, strides, 0);
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,

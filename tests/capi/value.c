@@ -1,4 +1,4 @@
-/* tenon/value.h: values of every kind made, looked into and refused. */
+/* Tests tenon/value.h: values of every kind that are made, read and refused. */
 #include "check.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static tenon_value *new_none(void) {
   return value;
 }
 
-/* A value that takes the items' references over. */
+/* Returns a value that takes over the references of the items. */
 static tenon_value *new_tuple(tenon_value *const *items, size_t n) {
   tenon_value *value = NULL;
   size_t i;
@@ -286,7 +286,7 @@ static void types(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_type_text(NULL, text, sizeof(text), &nbytes, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_type_text("int", NULL, 1, &nbytes, ERR));
   CHECK_EQ(nbytes, 3);
-  /* Tuples of tuples, twice each: 2^40 of them as a type, and deeper than any. */
+  /* Nested tuples, each with the same tuple twice. The type has 2^40 parts, and is too deep. */
   tuple = new_int(1);
   for (i = 0; i < 40; i++) {
     tenon_value *two[2];

@@ -1,4 +1,4 @@
-/* tenon/version.h: the library that is loaded is the one the header describes. */
+/* Tests tenon/version.h: the loaded library has the version of the header. */
 #include "check.h"
 
 static void versions(void) {

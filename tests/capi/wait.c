@@ -1,4 +1,4 @@
-/* tenon/wait.h, seen through tenon_recv: time-outs, signals and cancels end a wait, and nothing
+/* Tests tenon/wait.h through tenon_recv: time-outs, signals and cancels end a wait, and nothing
  * else does. */
 #include "check.h"
 
@@ -169,7 +169,7 @@ static void signals(void) {
     CHECK(out == kNothing && handled >= 1);
     CHECK(pthread_join(thread, NULL) == 0);
 
-    handled = 0; /* not interruptible: five signals, and still the whole time */
+    handled = 0; /* not interruptible: five signals do not shorten the wait */
     wait.flags = 0;
     wait.timeout_ns = 100 * 1000 * 1000;
     CHECK(pthread_create(&thread, NULL, ring_thread, &self) == 0);

@@ -1,4 +1,4 @@
-/* Ends a process that hangs, and says of each of its threads what it waits for. */
+/* Ends a process that hangs, and prints what each of its threads waits for. */
 #ifndef TENON_TESTS_CAPI_WATCHDOG_H
 #define TENON_TESTS_CAPI_WATCHDOG_H
 
@@ -21,7 +21,7 @@ static inline void watchdog_copy(const char *path) {
   if (n > 0 && text[n - 1] != '\n' && write(2, "\n", 1) < 0) return;
 }
 
-/* A child that hangs, too, would do so for ever. */
+/* A child that hangs, too, would never end. */
 static inline void watchdog_end_children(const char *thread) {
   char text[4096], *at = text, *next;
   ssize_t n;
@@ -39,8 +39,8 @@ static inline void watchdog_end_children(const char *thread) {
   }
 }
 
-/* Nothing here is certain to be safe in a handler, and the process ends anyway: a second alarm ends
- * a look that hangs, too. */
+/* The calls here are not all safe in a signal handler, but the process ends anyway. A second alarm
+ * ends a report that hangs. */
 static inline void watchdog_bark(int signal_number) {
   char text[300];
   DIR *dir;

@@ -1,4 +1,5 @@
-/* tenon/weak.h: what a weak reference knows, and the race of lock against the last release. */
+/* Tests tenon/weak.h: what a weak reference knows, and the race of tenon_weak_lock with the last
+ * release. */
 #include "check.h"
 
 #include <pthread.h>
@@ -30,8 +31,8 @@ static void life(void) {
   tenon_weak_release(weak);
 }
 
-/* A copy is a reference of its own: it outlives the first, knows the storage before and after its
- * end, and is released by itself. */
+/* A copy is a reference of its own. It outlives the first reference, knows the storage before and
+ * after its end, and is released by itself. */
 static void one_more(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 100, 1), *locked;
   tenon_weak *weak = NULL, *copy, *late;
@@ -46,7 +47,7 @@ static void one_more(void) {
   tenon_storage_release(locked);
   tenon_storage_release(storage);
   CHECK(tenon_weak_expired(copy) == 1);
-  late = tenon_weak_retain(copy); /* of an expired one */
+  late = tenon_weak_retain(copy); /* retains an expired reference */
   tenon_weak_release(copy);
   CHECK(tenon_weak_expired(late) == 1 && tenon_weak_lock(late) == NULL &&
         tenon_weak_id(late) == id);
@@ -113,8 +114,8 @@ struct slot {
   tenon_storage *strong;
   tenon_weak *weak;
   uint64_t seed;
-  int alive;   /* wrapped ones: 1 until the deleter ran; a lock that succeeded must see 1. Plain on
-                  purpose: the counts order it, or TSan   tells. */
+  int alive;   /* wrapped ones: 1 until the deleter ran. A successful lock must see 1. It is not
+                  atomic, so that TSan reports counts that do not order it. */
   int deleted; /* how often the deleter ran */
   unsigned char bytes[64];
 };
@@ -191,7 +192,7 @@ static void *race(void *argument) {
   return NULL;
 }
 
-/* TENON_STRESS_ROUNDS: calls of lock or release in all. */
+/* TENON_STRESS_ROUNDS: the total number of calls of lock and release. */
 static void lock_against_last_release(void) {
   const char *text = getenv("TENON_STRESS_ROUNDS");
   long rounds = text != NULL ? strtol(text, NULL, 10) : (CHECK_SANITIZED ? 1200000 : 4000000);
@@ -213,8 +214,8 @@ static void lock_against_last_release(void) {
   CHECK(won > 0 && lost > 0); /* else there was no race */
 }
 
-/* Weak references made, copied, locked and released by all threads at once on one storage that
- * stays. */
+/* All threads make, copy, lock and release weak references at once, on one storage that stays
+ * alive. */
 static tenon_storage *common;
 static void *churn(void *argument) {
   int i;

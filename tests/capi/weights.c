@@ -60,7 +60,7 @@ static void replace_floats(tenon_weights *weights, const char *name, int32_t ndi
   tenon_value_release(value);
 }
 
-/* Both forms have the same weights. */
+/* Both forms hold the same weights. */
 static void replaced_and_written(const char *file) {
   static const char *const names[] = {"weight", "tied", "columns", "shift"};
   static const int64_t matrix[] = {2, 3}, square[] = {2, 2};
@@ -76,7 +76,7 @@ static void replaced_and_written(const char *file) {
   CHECK(element(weights, "weight", 5) == 5.0F && element(weights, "shift", 1) == 0.25F);
   replace_floats(weights, "tied", 2, matrix, 10);
   replace_floats(weights, "columns", 2, square, 100);
-  /* A tensor that was given before keeps its elements. */
+  /* A tensor that was taken out before keeps its elements. */
   CHECK(((const float *)tenon_tensor_data(weight))[5] == 5.0F);
   tenon_tensor_release(weight);
   tenon_tensor_release(tied);
@@ -87,7 +87,7 @@ static void replaced_and_written(const char *file) {
   tenon_weights_release(weights);
   again = open_weights(path);
   CHECK(element(again, "weight", 5) == 15.0F && element(again, "shift", 1) == 0.25F);
-  /* The file has the columns one after the other, and the given tensor had its rows so. */
+  /* The file stores the columns one after the other. The given tensor was stored by rows. */
   CHECK(element(again, "columns", 1) == 102.0F && element(again, "columns", 2) == 101.0F);
   replace_floats(again, "weight", 2, matrix, 20);
   OK(tenon_weights_rewrite(again, path, NULL, ERR));

@@ -1,4 +1,5 @@
-// Modules to archives and back; and callables that fail and throw in the middle.
+// Tests of modules that are exported to archives and imported again, and of callables that fail or
+// throw half-way.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ using Bytes = std::span<const std::byte>;
 
 static_assert(tenon::IsWriter<void (*)(Bytes)> && tenon::IsWriter<long (*)(Bytes)> &&
               tenon::IsWriter<tenon::Result<void> (*)(Bytes)>);
-// A yes or no would be taken for a number of bytes, and an unsigned number has no errno in it.
+// A bool would be taken for a number of bytes, and an unsigned number cannot hold a negative errno.
 static_assert(!tenon::IsWriter<bool (*)(Bytes)> && !tenon::IsWriter<std::size_t (*)(Bytes)> &&
               !tenon::IsWriter<void (*)()>);
 
@@ -47,7 +48,7 @@ std::string bytes_of(const Module& module, const tenon::ExportOptions& options =
   return all;
 }
 
-// The module in these bytes, which it keeps.
+// Imports the module from these bytes. The module keeps the bytes alive.
 Module read_module(std::string bytes, const tenon::ImportOptions& options = {}) {
   const auto kept = std::make_shared<const std::string>(std::move(bytes));
   return tenon::import_module_memory(std::as_bytes(std::span(*kept)), kept, options);
@@ -58,7 +59,7 @@ float last(const Module& module) {
   return weight.view<float>()[999];
 }
 
-// A file of its own in the folder, gone at the end.
+// A file in the folder of the tests. The destructor removes it.
 struct Path : std::string {
   explicit Path(const std::string& leaf) : std::string(kit::Folder::at(leaf)) {}
   Path(const Path&) = delete;
@@ -145,7 +146,7 @@ TEST_F(Archives, WhoKeepsMemoryIsCalledLast) {
   EXPECT_EQ(weight.view<float>()[999], 999.0F);
   weight.close();
   EXPECT_EQ(called, 1);
-  // Of an import that fails it is destroyed, and not called.
+  // A failed import destroys the callable and does not call it.
   const auto alive = std::make_shared<int>();
   const auto holds = [&called, alive] { ++called; };
   EXPECT_EQ(tenon::try_import_module_memory(std::as_bytes(std::span(bytes)).first(bytes.size() / 2),
@@ -177,7 +178,7 @@ TEST_F(Archives, ErrorsOfTheWriter) {
     EXPECT_EQ(failed.error().detail("key"), "value");
     EXPECT_EQ(taken, pieces);
   }
-  // As numbers of the C header.
+  // The writer may return a negative errno, as in the C header.
   EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes) { return -ENOSPC; }).code(),
             tenon::Code::kResourceExhausted);
   EXPECT_EQ(tenon::try_export_module_to(
@@ -209,7 +210,7 @@ TEST_F(Archives, WhatTheWriterThrowsComesOut) {
                   module, [](Bytes) { tenon::raise(tenon::Error(tenon::Code::kTimeout, "late")); });
             }),
             "late");
-  // The module is as it was, and free again.
+  // The module has not changed, and can be changed again.
   module.set("name", "changed");
   EXPECT_EQ(read_module(bytes_of(module)).value("name").as<std::string>(), "changed");
 }
@@ -268,7 +269,7 @@ TEST_F(Archives, AHookThatFails) {
   EXPECT_EQ(tenon::try_export_module(module, path, {.extra_files = {{std::string("a\0b", 3), ""}}})
                 .code(),
             tenon::Code::kInvalidArgument);
-  // What was there still is.
+  // The old file is still there.
   EXPECT_EQ(tenon::import_module(path).extra_files().front().data, "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(kit::Folder::path()),
                           std::filesystem::directory_iterator()),

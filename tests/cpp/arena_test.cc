@@ -1,4 +1,4 @@
-// Arenas: what is born in one, what is refused, and waiting for room.
+// Tests of arenas: storages that are born in one, refusals, and waits for room.
 #include <cstring>
 #include <set>
 
@@ -85,7 +85,7 @@ TEST_F(Arenas, Full) {
       tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = 10ms}});
   ASSERT_EQ(late.code(), tenon::Code::kTimeout);
   EXPECT_EQ(late.error().detail("holders"), "nobody");
-  // No wait helps.
+  // No wait can make room for this.
   EXPECT_EQ(
       tenon::Storage::try_make(kMiB + 1, {.arena = &arena, .wait = {.timeout = kit::kPatience}})
           .code(),
@@ -100,7 +100,7 @@ TEST_F(Arenas, AWaitEndsWhenAnotherThreadFrees) {
   const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = kMiB});
   tenon::Storage keep = tenon::Storage::make(kMiB, {.arena = &arena});
   std::thread other([&] {
-    std::this_thread::sleep_for(50ms);  // into the wait
+    std::this_thread::sleep_for(50ms);  // until the other thread waits
     keep.close();
   });
   const std::vector<std::byte> bytes(kMiB, std::byte{7});

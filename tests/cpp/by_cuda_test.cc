@@ -1,6 +1,6 @@
-// Device memory through the C++ wrapper: whether CUDA can be used is told in both forms, with the
-// reason; lent and opened it is the same memory, and no span shows it. tests/cuda runs this with a
-// driver too, the fake one, and says so.
+// Tests of device memory through the C++ wrapper. Both forms of a call report with a reason whether
+// CUDA can be used. Lent and opened memory is the same memory, and no span shows device memory.
+// tests/cuda also runs these tests with the fake driver, and sets TENON_TEST_HAS_CUDA.
 #include "cuda_kit.h"
 
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ TEST(Cuda, Available) {
   }
 }
 
-// CUDA's driver, as far as a framework that owns device memory needs it.
+// The functions of CUDA's driver that a framework with device memory needs.
 class Driver {
  public:
   Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW)) {
@@ -86,7 +86,7 @@ const Driver& loaded_driver() {
   return it;
 }
 
-// A tensor of another framework, [4, 8] float32, 64 bytes into an allocation.
+// A tensor of another framework: [4, 8] float32, 64 bytes into an allocation.
 constexpr std::uint64_t kOffset = 64;
 struct Foreign {
   DLManagedTensorVersioned managed{};
@@ -202,8 +202,8 @@ TEST(Cuda, WhatIsRefused) {
             tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = -1}).code(),
             tenon::Code::kInvalidArgument);
-  // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end,
-  // and then refused by name.
+  // This segment of fabric handles is longer than the C struct's field for a memory handle. It is
+  // read in full, and then refused by name.
   tenon::CudaHandle segment = handle;
   segment.memory.assign(2 + 24 + 100 * 64, std::byte{0});
   segment.memory[0] = std::byte{2};
@@ -235,7 +235,7 @@ TEST(Cuda, NoSpanShowsIt) {
   std::byte byte{};
   EXPECT_EQ(storage.try_read({&byte, 1}).code(), tenon::Code::kUnsupported);
   EXPECT_EQ(storage.try_write({&byte, 1}).code(), tenon::Code::kUnsupported);
-  // The address itself is there for work of the device.
+  // The address is meant for work on the device.
   EXPECT_EQ(loaded_driver().byte_at(address_of(tensor)), 0x5a);
   storage.close();
   tensor.close();
@@ -291,7 +291,7 @@ TEST(Cuda, ReadOnlyOverAConnection) {
         tenon::Connection::make(ends[0], {.adopt_socket = true, .cuda_let_write = let_write});
     tenon::Connection to = tenon::Connection::make(ends[1], {.adopt_socket = true});
     const tenon::Result<void> done = from.try_send(tenon::Message::of({{"weight", tensor}}));
-    // In one process it is the same storage.
+    // Within one process the received storage is the sent one.
     if (done) EXPECT_EQ(to.recv()["weight"].storage().id(), tensor.storage().id());
     return done.code();
   };
@@ -302,7 +302,7 @@ TEST(Cuda, ReadOnlyOverAConnection) {
   EXPECT_EQ(foreign.freed, 1);
 }
 
-// What goes from process to process.
+// The processes send this to each other.
 struct Packet {
   std::uint32_t transport;
   std::int32_t device;
@@ -313,7 +313,8 @@ struct Packet {
   char counter[256];
 };
 
-// The other process of the next test, which runs this program again: a child of fork has no CUDA.
+// The other process of the next test, which runs this program again. A forked child could not use
+// CUDA.
 TEST(Cuda, DISABLED_Receiver) {
   const int line = std::atoi(std::getenv("TENON_TEST_LINE"));
   Packet packet{};

@@ -1,4 +1,4 @@
-// Lends by name: files and sockets, opened by another process, and what is refused.
+// Tests of lends by name: files and sockets that another process opens, and refusals.
 #include <sys/stat.h>
 
 #include "kit.h"
@@ -20,7 +20,7 @@ TEST_F(ByFilename, AFile) {
   EXPECT_EQ(handle.nbytes, 4096U);
   EXPECT_EQ(handle.manager, "");
   kit::Child borrower([&] {
-    storage.close();  // what it inherited it would be given again
+    storage.close();  // else the identity cache would return the inherited storage
     if (tenon::try_open_filename(handle).code() != tenon::Code::kPermission) return false;
     tenon::Storage opened = tenon::open_filename(handle, {.allow_unsealed = true});
     opened.bytes_mut()[5] = std::byte{42};
@@ -82,7 +82,7 @@ TEST_F(ByFilename, Counts) {
   tenon::Storage received = tenon::open_filename(handle, {.allow_unsealed = true, .decref = true});
   received.close();
   EXPECT_FALSE(exists(handle.name));
-  tenon::filename_decref(handle);  // of a name that is gone: nothing
+  tenon::filename_decref(handle);  // does nothing, because the name is gone
   kit::thrown_by<tenon::NotFound>([&] { tenon::filename_incref(handle); });
 }
 
@@ -119,8 +119,8 @@ TEST_F(ByFilename, BadNames) {
   });
   kit::thrown_by<tenon::InvalidArgument>([&] { tenon::filename_unlink(nul); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::manager_start(nul); });
-  // A manager of this user that another test has started would be given out, whatever program is
-  // asked for.
+  // manager_start would return a manager of this user that another test has started, whatever
+  // program is named.
   ASSERT_EQ(setenv("TENON_MANAGER_FOLDER", (kit::Folder::path() + "/none").c_str(), 1), 0);
   kit::thrown_by<tenon::NotFound>([&] { (void)tenon::manager_start("/no/such/program"); });
   unsetenv("TENON_MANAGER_FOLDER");

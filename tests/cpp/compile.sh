@@ -2,10 +2,10 @@
 # usage: compile.sh --cxx COMPILER [--cxx COMPILER...] --include FOLDER... --dlpack FOLDER
 #        headers|refused
 #
-# headers: each header of the wrapper alone, by the last compiler, which has the standard library's
-# headers precompiled, and all together by each compiler, in C++20 with exceptions and without, and
-# in C++23. std_includes.py says which header lacks an include of the standard library. refused:
-# what must not compile does not, for the reason that it should.
+# headers: compiles each header of the wrapper alone with the last compiler, with precompiled
+# headers of the standard library. Also compiles all headers together with each compiler, in C++20
+# with and without exceptions, and in C++23. std_includes.py reports headers that lack an include of
+# the standard library. refused: checks that wrong code does not compile, and for the right reason.
 set -euo pipefail
 here="$(dirname "$0")"
 
@@ -87,7 +87,7 @@ tenon::Result<tenon::ExportReport> write(const tenon::Module& module) {
   echo "$runs compilations by ${cxx[*]}"
 }
 
-# What the snippets use. tenon/tenon.hpp would take twice as long.
+# The headers that the snippets use. tenon/tenon.hpp would take twice as long.
 snippet_headers='#include <tenon/cpp/connection.hpp>
 #include <tenon/cpp/object.hpp>
 #include <tenon/cpp/descriptor.hpp>
@@ -95,7 +95,7 @@ snippet_headers='#include <tenon/cpp/connection.hpp>
 frame_arguments="tenon::Tensor& tensor, const tenon::Tensor& reader, tenon::Storage& storage,"
 frame_arguments+=" tenon::Message& message, tenon::Connection& connection"
 
-# frame NUMBER: a function with the body on standard input, which the compiler calls snippet_NUMBER.
+# frame NUMBER: prints a function whose body is standard input. Compilers call it snippet_NUMBER.
 frame() {
   printf '%s\n' "void use_$1($frame_arguments);" "void use_$1($frame_arguments) {" \
     '  (void)tensor, (void)reader, (void)storage, (void)message, (void)connection;' \
@@ -103,25 +103,27 @@ frame() {
 }
 
 names=() patterns=() bodies=''
-# refused NAME PATTERN: standard input is the body of a function, which check_refused compiles with
-# all others that were named since the last check. The compiler's words about it must match PATTERN.
+# refused NAME PATTERN: adds a snippet, the body of a function, from standard input. check_refused
+# compiles it with the other snippets since the last check. The compiler's messages about it must
+# match PATTERN.
 refused() {
   bodies+="$(frame "${#names[@]}")"$'\n'
   names+=("$1") patterns+=("$2")
 }
 
-# words_about NUMBER: of the compiler's words on standard input, the ones about that snippet. Notes
-# and lines of source follow their error, whatever file they name.
+# words_about NUMBER: selects the compiler's messages about that snippet from standard input. Notes
+# and source lines follow their error, whatever file they name.
 words_about() {
   awk -v own="^snippet_$1:" '/^(snippet|after)_[0-9]+:/ { inside = $0 ~ own } inside'
 }
 
-# check_refused [FLAG...]: one process of each compiler looks at all of the snippets. Each snippet
-# must have an error of its own, in its own line, for its own reason.
+# check_refused [FLAG...]: compiles all snippets in one process of each compiler. Each snippet must
+# have its own error, in its own line, for its own reason.
 check_refused() {
   local compiler number said about every_word
   for compiler in "${cxx[@]}"; do
-    # Clang stops after 20 errors if it is not told otherwise. Colours would be between the words.
+    # Clang stops after 20 errors unless it gets this flag. Colour codes would stand between the
+    # words.
     every_word=(-fno-diagnostics-color)
     if compile "$compiler" -ferror-limit=0 <<<'' 2>/dev/null; then every_word+=(-ferror-limit=0); fi
     if said=$(compile "$compiler" -std=c++20 "${every_word[@]}" "$@" 2>&1 <<<"$snippet_headers
@@ -149,7 +151,7 @@ $bodies"); then
 
 all_refused() {
   local compiler said checked=0
-  # First that the frame itself compiles: else every refusal below would be worth nothing.
+  # The frame itself must compile. Otherwise the refusals below would prove nothing.
   for compiler in "${cxx[@]}"; do
     compile "$compiler" -std=c++20 <<<"$snippet_headers
 $(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || {
@@ -203,7 +205,7 @@ $(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || {
     <<<'  storage.freeze();'
   check_refused -fno-exceptions
   for compiler in "${cxx[@]}"; do
-    # The header itself says so, before anything of a snippet.
+    # The header itself refuses C++17, before any snippet.
     if said=$(compile "$compiler" -std=c++17 -Wfatal-errors \
       <<<'#include <tenon/tenon.hpp>' 2>&1); then
       echo "C++17: $compiler takes it" >&2

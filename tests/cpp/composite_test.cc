@@ -1,4 +1,4 @@
-// Composites: made, read, sent to a child and checked there.
+// Tests of composites that are made, read, sent to a child and checked there.
 #include <algorithm>
 
 #include "kit.h"
@@ -14,7 +14,7 @@ tenon::Tensor filled(std::vector<T> numbers, tenon::Sizes sizes) {
   return tensor;
 }
 
-// [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]]; `last` is the column of the 3.
+// Returns [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]] if `last`, the column of the 3, is 1.
 tenon::Composite csr(std::int64_t last) {
   tenon::CompositeSpec spec;
   spec.layout = tenon::TensorLayout::kSparseCsr;

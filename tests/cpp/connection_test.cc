@@ -1,4 +1,4 @@
-// Lends over a socket between processes, waits, and what ends them.
+// Tests of lends over a socket between processes, of waits, and of what ends a wait.
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
@@ -120,7 +120,7 @@ TEST_F(Connections, MemoryOfAKilledLenderIsDropped) {
   EXPECT_EQ(poll(&gone, 1, 0), 0);
   kill(lender.pid(), SIGKILL);
   EXPECT_EQ(poll(&gone, 1, 60'000), 1);
-  EXPECT_EQ(before[7], 5.0F);  // whoever has the bytes keeps them
+  EXPECT_EQ(before[7], 5.0F);  // opened memory stays valid
   EXPECT_EQ(weight.view().sizes()[0], 8);
   kit::thrown_by<tenon::PeerGone>([&] { (void)weight.view<float>(); });
   kit::thrown_by<tenon::PeerGone>([&] { (void)weight.view_mut<float>(); });
@@ -139,7 +139,7 @@ TEST_F(Connections, BadSockets) {
   EXPECT_NE(kit::thrown_by<tenon::InvalidArgument>([&] { connection.send(empty); }).find("empty"),
             std::string::npos);
   connection.flush();
-  // Adopted: closed with the connection.
+  // An adopted socket is closed with the connection.
   const int copy = dup(sockets.there);
   tenon::Connection adopted = tenon::Connection::make(copy, {.adopt_socket = true});
   adopted.close();
@@ -191,7 +191,7 @@ TEST_F(Waits, InterruptedByASignal) {
   struct sigaction before{};
   action.sa_handler = on_alarm;
   ASSERT_EQ(sigaction(SIGALRM, &action, &before), 0);
-  // Again and again: one that comes before the wait has begun does not end it.
+  // The alarm repeats, because an alarm before the wait begins does not end the wait.
   const itimerval every{{0, 5000}, {0, 5000}};
   const itimerval none{};
   setitimer(ITIMER_REAL, &every, nullptr);
@@ -242,7 +242,8 @@ TEST_F(Connections, ThePeerOfAPairMadeIt) {
 TEST_F(Connections, AnotherUsersPeer) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   std::optional<kit::Sockets> sockets;
-  // Straight to the kernel, so that one thread alone is another user.
+  // A direct system call changes the user of one thread. The libc function would change all
+  // threads.
   std::thread([&] {
     const gid_t groups[] = {65532, 65533};
     const bool became = syscall(SYS_setgroups, 2, groups) == 0 &&

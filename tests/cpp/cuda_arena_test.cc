@@ -1,6 +1,6 @@
-// Arenas on a device through the C++ wrapper: what is born in one goes over a connection, in the
-// streams that were named, and comes back. tests/cuda runs this with a driver too, the fake one,
-// and says so.
+// Tests of device arenas through the C++ wrapper. Storages of an arena go over a connection in the
+// named streams, and their blocks come back. tests/cuda also runs these tests with the fake driver,
+// and sets TENON_TEST_HAS_CUDA.
 #include "cuda_kit.h"
 
 #include <chrono>
@@ -22,7 +22,7 @@ tenon::Tensor tensor_of(const tenon::Storage& storage) {
                              tenon::kDtypeOf<std::uint8_t>);
 }
 
-// Streams and receivers are waited for, but not for ever.
+// Waits for streams and receivers, for a limited time.
 template <class Function>
 bool soon(Function&& is_so) {
   const auto end = std::chrono::steady_clock::now() + kit::kPatience;
@@ -100,16 +100,16 @@ TEST(CudaArena, WhatIsRefused) {
   close(ends[1]);
 }
 
-// Memory that this process has open of another's, where it is counted: by the driver of
-// tests/fake_cuda.
+// Checks how much of other processes' memory this process has open. Only the fake driver counts
+// that.
 void expect_opened(std::uint64_t expected) {
   if (cuda_kit::on_the_fake())
     EXPECT_EQ(driver<std::uint64_t(unsigned, int)>("fake_cuda_live")(3, getpid()), expected);
 }
 
-// The other process of the next test, which runs this program again: a child of fork has no CUDA.
-// Its copy is given to its stream before the sender's work is let go: nothing but the two streams'
-// names holds it back.
+// The other process of the next test, which runs this program again. A forked child could not use
+// CUDA. Its copy is queued before the sender's work may begin, and only the order between the two
+// named streams holds the copy back.
 TEST(CudaArena, DISABLED_Receiver) {
   const int line = std::atoi(std::getenv("TENON_TEST_LINE"));
   Busy busy;

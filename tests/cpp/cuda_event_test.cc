@@ -1,5 +1,6 @@
-// CUDA events through the C++ wrapper: recorded, asked, waited for, and opened in another process.
-// tests/cuda runs this with a driver too, the fake one, and says so.
+// Tests of CUDA events through the C++ wrapper: they are recorded, queried, waited for, and opened
+// in another process. tests/cuda also runs these tests with the fake driver, and sets
+// TENON_TEST_HAS_CUDA.
 #include "cuda_kit.h"
 
 #include <chrono>
@@ -60,7 +61,8 @@ TEST(CudaEvent, WhatIsRefused) {
   EXPECT_NE(reason.find("the process that made it cannot"), std::string::npos) << reason;
 }
 
-// The other process of the next test, which runs this program again: a child of fork has no CUDA.
+// The other process of the next test, which runs this program again. A forked child could not use
+// CUDA.
 TEST(CudaEvent, DISABLED_OtherProcess) {
   const int line = std::atoi(std::getenv("TENON_TEST_LINE"));
   tenon::CudaEventHandle handle{};

@@ -1,5 +1,5 @@
-// What the tests with a CUDA driver share: the driver, and work of a stream that ends when it is
-// told to.
+// Helpers of the tests with a CUDA driver: the driver's functions, and a stream whose work lasts
+// until a test ends it.
 #pragma once
 
 #include "kit.h"
@@ -17,7 +17,7 @@
 
 namespace cuda_kit {
 
-// A function of CUDA's driver.
+// Returns a function of CUDA's driver.
 template <class Function>
 Function* driver(const char* name) {
   void* found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
@@ -25,26 +25,27 @@ Function* driver(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
-// Of the element with index 0, 0, ….
+// Returns the address of the element with index 0, 0, ….
 inline std::uint64_t address_of(const tenon::Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.view().data());
 }
 
-// Whether that is the one of tests/fake_cuda.
+// Whether the driver is the one of tests/fake_cuda.
 inline bool on_the_fake() {
   return dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live") != nullptr;
 }
 
-// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it
-// is told otherwise; those of a device take their time.
+// How much is still lent or borrowed. Unless a latency is set, a stream of the fake has finished
+// when a call returns. The streams of a real device take their time.
 inline std::uint64_t left() {
   for (int i = 0; i < 5000 && !on_the_fake() && tenon::cuda_collect() != 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return tenon::cuda_collect();
 }
 
-// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for
-// all that is under way: for ever, where that waits for this process. So these are the first.
+// A real driver loads the code of a fill or a copy on the first use. The load can wait for all
+// running work, and would block for ever if that work waits for this process. So this function runs
+// both kinds first.
 inline void load_code() {
   std::uint64_t room = 0;
   EXPECT_EQ(driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&room, 4096), 0);
@@ -57,9 +58,9 @@ inline void load_code() {
   EXPECT_EQ(driver<int(std::uint64_t)>("cuMemFree_v2")(room), 0);
 }
 
-// Zeros in host memory that the driver knows, until the process ends. A copy from a device into any
-// other host memory is over when the call returns: a test whose copies wait for another process
-// would wait for itself.
+// Returns zeros in host memory that the driver knows. They stay until the process ends. A copy from
+// a device to any other host memory blocks until it is done, so a test whose copies wait for
+// another process would deadlock.
 inline unsigned char* new_host_room(std::size_t nbytes) {
   void* room = nullptr;
   EXPECT_EQ(driver<int(void**, std::size_t, unsigned)>("cuMemHostAlloc")(&room, nbytes, 0), 0);
@@ -67,8 +68,7 @@ inline unsigned char* new_host_room(std::size_t nbytes) {
   return static_cast<unsigned char*>(room);
 }
 
-// A stream whose work is under way until it is let go, so that nothing depends on how long anything
-// takes.
+// A stream whose work lasts until let_go(), so that no result depends on timing.
 class Busy {
  public:
   Busy() {

@@ -1,5 +1,5 @@
-// Shared host memory that a device reaches, through the C++ wrapper. tests/cuda runs this with a
-// driver too, the fake one, and says so.
+// Tests of shared host memory that a device reaches, through the C++ wrapper. tests/cuda also runs
+// these tests with the fake driver, and sets TENON_TEST_HAS_CUDA.
 #include "cuda_kit.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// What wrappers/cpp/README.md shows of CUDA, word for word, with a driver: tests/cuda runs this
-// with the fake one, and says so.
+// Compiles and runs the CUDA code of wrappers/cpp/README.md, word for word. tests/cuda also runs it
+// with the fake driver, and sets TENON_TEST_HAS_CUDA.
 #include "cuda_kit.h"
 
 #include <iostream>

@@ -1,5 +1,5 @@
-// Deposits: receivers in other processes, whole messages and messages in pieces, limits, and a
-// lender that ends.
+// Tests of deposits: receivers in other processes, whole messages and messages in pieces, limits,
+// and a lender that ends.
 #include <fcntl.h>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +13,7 @@ using kit::kPatience;
 using namespace std::chrono_literals;
 using Carried = std::vector<std::byte>;
 
-// The depot of this process stays, so it is made before the fds are counted.
+// The depot lives as long as the process, so the fixture makes it before it counts fds.
 class Deposits : public kit::Leaves {
  protected:
   void SetUp() override {
@@ -48,7 +48,7 @@ Carried ticket_of(const tenon::Tensor& tensor) {
 
 bool is_gone(const tenon::WeakStorage& storage) {
   for (int tries = 0; tries < 2000 && !storage.expired(); ++tries) {
-    (void)tenon::lease_holders();  // looks for leases that were given back
+    (void)tenon::lease_holders();  // takes back leases that were given back
     std::this_thread::sleep_for(5ms);
   }
   return storage.expired();
@@ -166,7 +166,7 @@ TEST_F(Deposits, InPieces) {
   kit::Sockets sockets;
   kit::Child receiver([&] {
     const int socket = sockets.keep_there();
-    second.close();  // the identity cache would give the inherited storage
+    second.close();  // else the identity cache would return the inherited storage
     tenon::Storage kept;
     {
       tenon::Fetched fetched = tenon::Fetched::make(head, {}, {.timeout = kPatience});
@@ -227,7 +227,7 @@ TEST_F(Deposits, AWaitForAStoppedLenderEnds) {
   EXPECT_EQ(lender.wait(), 0);
 }
 
-// In a child, because the limits of a process stay.
+// In a child, because limits last as long as the process.
 TEST_F(Deposits, Limits) {
   kit::Child lender([] {
     tenon::set_deposit_limits({.max_unfetched_segments = 1});

@@ -1,4 +1,4 @@
-// DLPack in and out: who calls the deleter, and when.
+// Tests of DLPack in both directions, and of who calls the deleter and when.
 #include <dlpack/dlpack.h>
 
 #include "kit.h"

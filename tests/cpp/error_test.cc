@@ -1,4 +1,5 @@
-// Errors: every code has its class, and nothing of what the C library says is lost.
+// Tests of errors: every code has its class, and the wrapper loses nothing that the C library
+// reports.
 #include <cstring>
 #include <exception>
 #include <set>
@@ -17,7 +18,7 @@ struct FromC {
   std::string cause;
 };
 
-// What the C library itself says of the same call.
+// Returns what the C library itself reports about the same call.
 template <class Call>
 FromC ask_c(Call&& call) {
   tenon_error* error = nullptr;
@@ -84,7 +85,8 @@ TEST_F(Errors, MessageAndEveryDetailAreKept) {
       "path",
       [&] { (void)tenon::open_filename({.name = "/tenon-cpp-no-such-name", .nbytes = 8}); });
 
-  // What the machine has left is in the details, and may change between the two calls: again then.
+  // The details name the free memory of the machine, which can change between the two calls. Then
+  // the test tries again.
   constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 46;
   FromC exhausted;
   std::string again;
@@ -143,7 +145,7 @@ TEST_F(Errors, EveryCodeHasItsClass) {
   }
   EXPECT_EQ(names.size(), static_cast<std::size_t>(TENON_INTERNAL));
   EXPECT_FALSE(names.contains("UNKNOWN"));
-  // A code of a newer library is an Error like any other.
+  // An unknown code of a newer library becomes a plain Error.
   try {
     tenon::raise(tenon::Error(static_cast<tenon::Code>(999), "from the future"));
   } catch (const tenon::Error& error) {
@@ -164,7 +166,7 @@ TEST_F(Errors, CopiesShareAndCrossThreads) {
   ASSERT_TRUE(kept);
   try {
     std::rethrow_exception(kept);
-  } catch (const std::runtime_error& error) {  // also the standard library's own
+  } catch (const std::runtime_error& error) {  // it is also an error of the standard library
     EXPECT_NE(std::string(error.what()).find("tenon-cpp-no-such-name"), std::string::npos);
   }
   tenon::Error copy(tenon::Code::kIo, "first", {},
@@ -200,7 +202,7 @@ TEST_F(Errors, Results) {
   EXPECT_THROW((void)tenon::Storage::try_make(16).error(), tenon::Internal);
   const tenon::Error& kept = tenon::Storage::try_make(16, {.alignment = 3}).error();
   EXPECT_EQ(kept.code(), tenon::Code::kInvalidArgument);
-  // What a caller without an error object is told.
+  // The error of a caller that passed no error object to C.
   EXPECT_STRNE(tenon::Error::take(TENON_RESOURCE_EXHAUSTED, nullptr).what(), "");
   EXPECT_EQ(tenon::Error::take(TENON_CORRUPT, nullptr).code(), tenon::Code::kCorrupt);
 }

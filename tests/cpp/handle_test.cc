@@ -1,4 +1,4 @@
-// Ownership: moves, copies, double close, use after move, and deleters that throw.
+// Tests of ownership: moves, copies, double close, use after move, and deleters that throw.
 #include <stdexcept>
 #include <type_traits>
 
@@ -21,7 +21,7 @@ static_assert(std::is_nothrow_move_constructible_v<tenon::Storage> &&
               std::is_nothrow_move_constructible_v<tenon::Message>);
 static_assert(sizeof(tenon::Storage) == sizeof(void*) && sizeof(tenon::Tensor) == sizeof(void*));
 
-// Not seen through by the compiler's warnings about self-assignment.
+// Hides a self-assignment from the compiler's warnings.
 template <class T>
 T& itself(T& object) {
   return object;
@@ -208,7 +208,7 @@ class Deleters : public kit::Leaves {
 TEST_F(Deleters, CloseGivesTheObjectItself) {
   tenon::Storage storage = throwing(7);
   tenon::Storage copy = storage;
-  storage.close();  // not the last
+  storage.close();  // not the last reference
   try {
     copy.close();
     FAIL() << "nothing was thrown";
@@ -245,7 +245,7 @@ TEST_F(Deleters, OnAnotherThread) {
 }
 
 TEST_F(Deleters, OneThatEndsAnother) {
-  // The inner one's goes to the inner close, the outer one's to the outer.
+  // The inner close gets the inner exception, and the outer close gets the outer one.
   int inner = 0;
   tenon::Storage below = throwing(1);
   tenon::Storage outer = tenon::Storage::wrap({}, [&] {
@@ -263,7 +263,7 @@ TEST_F(Deleters, OneThatEndsAnother) {
     EXPECT_EQ(error.number, 2);
   }
   EXPECT_EQ(inner, 1);
-  // Only the first of two can come out; the other is not lost.
+  // Only one of two exceptions can leave close(). The handler receives the other one.
   tenon::Storage first = tenon::Storage::wrap({}, [&] {
     {
       const tenon::Storage second = throwing(100);
@@ -291,7 +291,7 @@ TEST_F(Deleters, KeeperIsNotCalledOnFailure) {
   bool called = false;
   auto kept = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = kept;
-  // Bytes without an address.
+  // A span without an address.
   const std::span<std::byte> nowhere(static_cast<std::byte*>(nullptr), 8);
   kit::thrown_by<tenon::InvalidArgument>([&] {
     (void)tenon::Storage::wrap(nowhere,

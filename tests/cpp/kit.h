@@ -1,5 +1,5 @@
-// What the tests of the C++ wrapper share: children, folders of their own in shared memory, and
-// what a test may not leave behind.
+// Helpers of all C++ wrapper tests: child processes, a folder of their own in shared memory, and
+// checks for leaks.
 #pragma once
 
 #include <dirent.h>
@@ -25,12 +25,12 @@ namespace kit {
 
 using namespace std::chrono_literals;
 
-// Longer than any machine takes: a wait that lasts that long has failed.
+// No machine needs that long. A wait of that length has failed.
 inline constexpr auto kPatience = 60s;
 inline constexpr std::uint64_t kMiB = 1U << 20;
 
-/// What `function` throws, as the tests compare it; fails the test if it throws nothing or
-/// something else.
+/// Returns the text of the exception that `function` throws. The test fails if `function` throws
+/// nothing, or another type.
 template <class Thrown, class Function>
 std::string thrown_by(Function&& function) {
   try {
@@ -45,8 +45,8 @@ std::string thrown_by(Function&& function) {
   return "";
 }
 
-// A process that runs `function` and whose exit status is 0 if that returned true. It dies with
-// this one.
+// Runs `function` in a child process, whose exit status is 0 if the function returned true. The
+// child dies with this process.
 class Child {
  public:
   explicit Child(const std::function<bool()>& function) {
@@ -72,7 +72,7 @@ class Child {
     }
   }
   pid_t pid() const { return pid_; }
-  // Its status as waitpid gives it; 0: all was well.
+  // Waits for the child and returns its status as from waitpid. 0: success.
   int wait() {
     int status = -1;
     if (waitpid(pid_, &status, 0) != pid_) return -1;
@@ -84,7 +84,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// Two ends of a socket. Each process closes the other's, so that the death of the other is seen.
+// Both ends of a socket. Each process closes the other's end, so that it notices the other's death.
 struct Sockets {
   int here = -1;
   int there = -1;
@@ -110,8 +110,8 @@ struct Sockets {
   }
 };
 
-// A folder in shared memory that is this program's alone, and must be empty at its end. One for all
-// tests: the library's thread keeps a few fds for each folder in which it has met a name.
+// A folder in shared memory for this program alone, which must be empty at the end. All tests use
+// one folder, because the library's thread keeps a few fds for each folder in which it saw a name.
 class Folder : public testing::Environment {
  public:
   static const std::string& path() { return instance().path_; }
@@ -126,7 +126,7 @@ class Folder : public testing::Environment {
     (void)tenon::try_open_filename({.name = "/tenon-cpp-no-such-name", .nbytes = 8});
   }
   void TearDown() override {
-    // The thread may be about to remove what is left.
+    // The library's thread may still be removing the last files.
     int failed = rmdir(path_.c_str());
     for (int tries = 0; failed != 0 && tries < 2000; ++tries) {
       std::this_thread::sleep_for(5ms);
@@ -140,7 +140,7 @@ class Folder : public testing::Environment {
     static auto* folder = static_cast<Folder*>(testing::AddGlobalTestEnvironment(new Folder));
     return *folder;
   }
-  // Registers it before any test runs.
+  // Registers the folder before any test runs.
   inline static const bool kRegistered = (instance(), true);
   std::string path_;
 };
@@ -154,7 +154,7 @@ inline long count_fds() {
   return count;
 }
 
-// Every test of this program leaves as many fds, storages and segments as it found.
+// Fixture that checks for leaks: each test leaves as many fds, storages and segments as it found.
 class Leaves : public testing::Test {
  protected:
   void SetUp() override {
@@ -164,8 +164,8 @@ class Leaves : public testing::Test {
   }
   void TearDown() override {
     tenon::trim();
-    // The library's thread may look at a name just now, through an fd of its own; or it did when
-    // the fds were counted first.
+    // The library's thread may just be examining a name through an fd of its own, now or at the
+    // first count.
     long fds = count_fds();
     for (int tries = 0; tries < 2000 && fds > fds_; ++tries) {
       std::this_thread::sleep_for(5ms);

@@ -1,4 +1,5 @@
-// Leases: what another process holds is not used again, and comes back however that process ends.
+// Tests of leases: memory that another process holds is not reused, and it comes back however that
+// process ends.
 #include <poll.h>
 
 #include "kit.h"
@@ -10,7 +11,7 @@ using kit::kMiB;
 using kit::kPatience;
 using Leases = kit::Leaves;
 
-// Receives one tensor, says so, and drops it when it is told to; or waits for its end.
+// Receives one tensor and says so. Drops the tensor when the lender says so, or dies with it.
 bool borrow(kit::Sockets& sockets) {
   tenon::Connection connection = tenon::Connection::make(sockets.keep_there());
   {
@@ -22,7 +23,8 @@ bool borrow(kit::Sockets& sockets) {
   return true;
 }
 
-// A tensor that fills the arena is lent to the other end, which has it; nothing of it is kept here.
+// Lends a tensor that fills the arena, and waits until the borrower has it. Keeps no reference to
+// it.
 void lend_all(const tenon::Arena& arena, tenon::Connection& connection) {
   const tenon::Tensor tensor =
       tenon::zeros<std::uint8_t>({static_cast<std::int64_t>(kMiB)}, {.arena = &arena});
@@ -79,7 +81,7 @@ TEST_F(Leases, WithAThreadThereIsNothingToPoll) {
   EXPECT_EQ(tenon::try_lease_poll().code(), tenon::Code::kInvalidArgument);
 }
 
-// A child of fork has no thread yet, so it may still choose.
+// A forked child has no library thread yet, so it can still choose to have none.
 TEST_F(Leases, WithoutAThread) {
   kit::Child lender([] {
     tenon::lease_use_no_thread();

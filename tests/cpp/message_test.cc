@@ -1,4 +1,4 @@
-// Messages, descriptors and lends by fd, in one process and by fork.
+// Tests of messages, descriptors and lends by fd, in one process and across fork.
 #include <cstring>
 
 #include "kit.h"
@@ -101,7 +101,7 @@ TEST_F(Descriptors, OpenedInAnotherProcess) {
   tensor.view_mut<float>()[7] = 1.5F;
   const tenon::Message message = tenon::Message::of({{"x", tensor}});
   const tenon::Descriptor descriptor = tenon::Descriptor::make(message);
-  EXPECT_EQ(descriptor.fds().size(), 2U);  // of the segment, and the token of the lease
+  EXPECT_EQ(descriptor.fds().size(), 2U);  // the segment's fd and the lease's token
   const tenon::Descriptor bytes_only = tenon::Descriptor::make(message, {.bytes_only = true});
   EXPECT_EQ(bytes_only.fds().size(), 0U);
   kit::Child child([&] {
@@ -141,7 +141,7 @@ TEST_F(ByFd, ShareAndOpen) {
   EXPECT_GE(handle.segment_nbytes(), handle.offset() + 4096);
   EXPECT_EQ(tenon::open_fd(handle), storage);
   kit::Child child([&] {
-    // As if it had come by any other way: the numbers alone.
+    // Opens by bare numbers, as if the fd had come another way.
     tenon::Storage opened = tenon::open_fd(handle.fd(), handle.nbytes(), handle.offset());
     opened.bytes_mut()[1] = std::byte{42};
     return true;
@@ -149,7 +149,7 @@ TEST_F(ByFd, ShareAndOpen) {
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(storage.bytes()[1], std::byte{42});
 
-  // The rvalue's fd is the library's on success, and the handle's on failure.
+  // open_fd takes the fd of an rvalue on success. On failure the handle keeps it.
   tenon::FdHandle given = tenon::share_fd(storage);
   const tenon::Storage adopted = tenon::open_fd(std::move(given), {.private_cow = true});
   EXPECT_EQ(given.fd(), -1);  // NOLINT(bugprone-use-after-move)

@@ -1,4 +1,4 @@
-// Modules that are built, changed and looked at.
+// Tests of modules that are built, changed and read.
 #include <algorithm>
 #include <unordered_set>
 
@@ -54,7 +54,7 @@ TEST_F(Modules, EveryKindOfMember) {
   module.check();
 
   const std::vector<tenon::Member> members = module.members();
-  EXPECT_EQ(members.size(), 9U);  // `training` is PyTorch's, of every module
+  EXPECT_EQ(members.size(), 9U);  // PyTorch's `training` is in every module
   const std::pair<const char*, MemberKind> known[] = {
       {"weight", MemberKind::kParameter}, {"bias", MemberKind::kParameter},
       {"mean", MemberKind::kBuffer},      {"sizes", MemberKind::kAttribute},
@@ -101,7 +101,7 @@ TEST_F(Modules, WhatIsWrongIsSaidAndChangesNothing) {
       [&] { module.add_attribute("n", std::string("int\0", 4), 1); });
   kit::thrown_by<tenon::InvalidArgument>(
       [&] { module.define(std::string("def f(self):\n  pass\n\0", 21)); });
-  // An object without a value is not None.
+  // An empty Value is not None.
   kit::thrown_by<tenon::InvalidArgument>([&] { module.add_parameter("bias", Value()); });
   kit::thrown_by<tenon::InvalidArgument>([&] { module.set("weight", Value()); });
   const tenon::Result<void> unclosed = module.try_define("def f(self) -> int:\n  return (1\n");

@@ -1,5 +1,5 @@
-// The wrapper without exceptions and without run-time type information, in one program with a file
-// that has both (with_exceptions.cc).
+// Uses the wrapper without exceptions and without run-time type information. The same program
+// contains a file that has both (with_exceptions.cc).
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,13 +14,14 @@
 #error "compiled with exceptions"
 #endif
 
-// What can fail is no conversion here.
+// Without exceptions, a conversion that can fail is not implicit.
 static_assert(std::is_convertible_v<int, tenon::Value> &&
               std::is_convertible_v<std::nullopt_t, tenon::Value>);
 static_assert(!std::is_convertible_v<const char*, tenon::Value> &&
               !std::is_convertible_v<tenon::Tensor, tenon::Value>);
 
-// With exceptions: lends through what this file detached, and gives 0 if what came back is right.
+// Defined in with_exceptions.cc. Adopts the storage that this file detached and uses it with
+// exceptions. Returns 0 if that works.
 int with_exceptions(tenon_storage* storage);
 
 namespace {
@@ -86,7 +87,7 @@ void errors() {
   CHECK(tenon::Tensor().storage().nbytes() == 0);
 }
 
-// To use a value that is not there ends the process, with the reason.
+// Using the value of a failed Result ends the process, with the reason.
 void no_value() {
   int ends[2];
   CHECK(pipe(ends) == 0);
@@ -117,7 +118,7 @@ void deleter() {
   CHECK(called == 1);
 }
 
-// An object in a message and back. To make one cannot fail, so every plain type converts.
+// Sends an object in a message and back. Making one cannot fail, so every plain type converts.
 void objects() {
   const tenon::Result<tenon::Tensor> weight = tenon::try_zeros<float>({2});
   CHECK(weight);
@@ -132,7 +133,8 @@ void objects() {
   CHECK(tenon::Object("\xff").try_to_message().error().detail("index") == "0");
 }
 
-// A module that is built, written by a callable, which may end it by an error, and read again.
+// Builds a module, writes it through a callable, lets the callable fail, and reads the module
+// again.
 void modules() {
   tenon::Result<tenon::Module> module = tenon::Module::try_make("Net");
   CHECK(module);

@@ -1,4 +1,5 @@
-// Objects: plain data with tensors in it is made, read, sent to a child and back, and refused.
+// Tests of objects, plain data with tensors in it: they are made, read, sent to a child and back,
+// and refused.
 #include <algorithm>
 #include <array>
 #include <complex>
@@ -25,7 +26,7 @@ tenon::Composite meta() {
   return tenon::Composite::make(spec);
 }
 
-// The object as a receiver of its message sees it.
+// Returns the object as a receiver of its message gets it.
 Object through_a_message(const Object& object) { return Object::from(object.to_message()); }
 
 TEST_F(Objects, EveryKindComesBack) {
@@ -154,7 +155,8 @@ TEST_F(Objects, TheCLibraryRefusesWhatIsWrong) {
   kit::thrown_by<tenon::InvalidArgument>([] { (void)Object::from(tenon::Message()); });
 }
 
-// Nobody can lend shared memory so that the kernel keeps its borrower from writing.
+// The kernel cannot keep a borrower from writing shared memory, so a read-only lend of it is
+// refused.
 TEST_F(Objects, AccessIsThatOfALend) {
   kit::Sockets sockets;
   tenon::Connection connection = tenon::Connection::make(sockets.here);

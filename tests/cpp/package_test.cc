@@ -1,4 +1,4 @@
-// Packages with several modules: written, read, changed, and written again over a base.
+// Tests of packages with several modules: written, read, changed, and written again over a base.
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -67,7 +67,7 @@ Strings entries_of(const Package& package) {
   return names;
 }
 
-// A file of its own in the folder, which the destructor removes.
+// A file in the folder of the tests. The destructor removes it.
 struct PackagePath : std::string {
   explicit PackagePath(const std::string& leaf) : std::string(kit::Folder::at(leaf)) {}
   PackagePath(const PackagePath&) = delete;
@@ -75,7 +75,7 @@ struct PackagePath : std::string {
   ~PackagePath() { unlink(c_str()); }
 };
 
-// Two modules that share their weight, and a text file.
+// Writes two modules that share their weight, and a text file.
 tenon::ExportReport write_pair(const std::string& path, const tenon::PackageOptions& options = {}) {
   const tenon::Tensor weight = counting_from(0);
   const Module encoder = weighted_net("nets.encoder.Encoder", weight, "mul");

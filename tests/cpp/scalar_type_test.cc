@@ -1,4 +1,4 @@
-// PyTorch's element types: their names, and DLPack's beside them.
+// Tests of PyTorch's element types: their names, and the DLPack types that match them.
 #include "kit.h"
 
 namespace {

@@ -1,4 +1,6 @@
-"""Lends the weights of a real model to the borrower in C++, as tools/demo.py does to its borrowers.
+"""Lends the weights of a real model to the borrower in C++, as tools/demo.py does for its
+borrowers.
+
 usage: share_weights.py PROGRAM
 """
 

@@ -1,16 +1,16 @@
-"""Says which headers of the C++ wrapper use a name of the standard library without its header.
+"""Reports headers of the C++ wrapper that use a standard library name without including its header.
 
 usage: std_includes.py FOLDER
 
-compile.sh precompiles the standard library's headers for all of the wrapper's headers, so that
-compiler cannot miss one.
+compile.sh precompiles the standard library's headers for all of the wrapper's headers, so the
+compiler there cannot notice a missing include.
 """
 
 import re
 import sys
 from pathlib import Path
 
-# Each header with the names that the wrapper takes from it.
+# Maps each header of the standard library to the names that the wrapper uses from it.
 NAMES = {
     "algorithm": (
         "all_of any_of copy copy_n equal fill find find_if for_each max min none_of reverse sort"
@@ -56,13 +56,13 @@ NAMES = {
     "vector": "erase_if vector",
 }
 HEADER_OF = {name: header for header, names in NAMES.items() for name in names.split()}
-# The standard says of these functions that each header of a container or of a view has them.
+# The standard says that every container's or view's header provides these functions.
 OF_EVERY_RANGE = {"begin", "data", "end", "size"}
 RANGES = {"array", "initializer_list", "iterator", "map", "span", "string", "string_view", "vector"}
 
 
 def code_of(text: str) -> str:
-    """The text without its comments and its texts in quotes."""
+    """Returns the text without comments and string literals."""
     return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', " ", text, flags=re.DOTALL)
 
 

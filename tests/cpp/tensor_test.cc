@@ -1,4 +1,4 @@
-// Storages, tensors and typed views; and every way to ask for a view that cannot be had.
+// Tests of storages, tensors and typed views, and of every kind of view that is refused.
 #include <array>
 #include <complex>
 #include <cstring>
@@ -26,8 +26,8 @@ static_assert(tenon::kDtypeOf<long long> == tenon::kDtypeOf<long> &&
               tenon::kDtypeOf<unsigned char> == tenon::Dtype(TENON_DTYPE_UINT, 8));
 static_assert(tenon::kDtypeOf<std::complex<double>> == tenon::Dtype(TENON_DTYPE_COMPLEX, 128));
 static_assert(tenon::IsElement<my::half> && tenon::IsElement<tenon::Bool>);
-// A byte of a peer's bool tensor need not be 0 or 1, and what a char or a pointer means is nobody's
-// business.
+// bool is not an element type, because a peer's byte need not be 0 or 1. char and pointers are not,
+// because their meaning is unknown.
 static_assert(!tenon::IsElement<bool> && !tenon::IsElement<char> && !tenon::IsElement<void*> &&
               !tenon::IsElement<const float>);
 static_assert(!tenon::IsElement<std::string> && !tenon::IsElement<long double>);
@@ -121,7 +121,7 @@ TEST_F(Tensors, WrongElementType) {
             "the tensor is of float32, not of int32");
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tensor.view<double>(); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tensor.view_mut<std::uint32_t>(); });
-  // Vectors of lanes are not their lanes.
+  // A vector of lanes cannot be viewed as its lanes.
   const tenon::Tensor lanes = tenon::Tensor::make({4}, tenon::Dtype(TENON_DTYPE_FLOAT, 32, 2));
   EXPECT_EQ(kit::thrown_by<tenon::InvalidArgument>([&] { (void)lanes.view<float>(); }),
             "the tensor is of float32x2, not of float32");
@@ -192,7 +192,7 @@ TEST_F(Tensors, BadSizes) {
   const std::vector<std::int64_t> many(65, 1);
   kit::thrown_by<tenon::InvalidArgument>(
       [&] { (void)tenon::Tensor::over(storage, many, tenon::kDtypeOf<float>); });
-  // An overflow of sizes without elements is none.
+  // The product of the sizes may overflow if the tensor has no elements.
   EXPECT_EQ(tenon::zeros<float>({std::int64_t{1} << 62, 4, 0}).numel(), 0U);
 }
 

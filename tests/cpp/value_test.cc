@@ -1,4 +1,4 @@
-// Values of every kind, in and out.
+// Tests of values of every kind, into a module and out of it.
 #include <array>
 #include <complex>
 #include <map>
@@ -13,7 +13,7 @@ using tenon::Value;
 using tenon::ValueKind;
 
 static_assert(sizeof(Value) == sizeof(void*) && std::is_nothrow_move_constructible_v<Value>);
-// What fits, and nothing that would be cut, rounded or guessed.
+// Only types whose every value fits convert. Nothing is cut, rounded or guessed.
 static_assert(std::is_convertible_v<int, Value> && std::is_convertible_v<std::int64_t, Value> &&
               std::is_convertible_v<std::uint32_t, Value>);
 static_assert(!std::is_convertible_v<std::uint64_t, Value> &&
@@ -96,7 +96,7 @@ TEST_F(Values, AnotherKindIsAnError) {
     EXPECT_EQ(code, tenon::Code::kInvalidArgument);
   }
   EXPECT_EQ(Value(255).as<std::uint8_t>(), 255);
-  // What cannot become a value throws where it is handed over.
+  // A value that cannot be converted throws at the call that takes it.
   kit::thrown_by<tenon::InvalidArgument>([] { (void)Value::tuple({1, "\xff"}); });
 }
 
@@ -191,7 +191,7 @@ TEST_F(Values, Types) {
   EXPECT_EQ(tenon::try_type_text("List[").error().detail("column"), "6");
   std::string several = "Tuple[int";
   for (int i = 1; i < 200; ++i) several += ", int";
-  // Longer than the room that is tried first.
+  // This text is longer than the buffer that is tried first.
   EXPECT_EQ(tenon::type_text(several + "]"), several + "]");
   Value(1).check("Optional[int]");
   const tenon::Result<void> unfit = Value(1).try_check("float");

@@ -1,4 +1,4 @@
-// Weak references, and the race between lock and the last release.
+// Tests of weak references, and of the race between lock and the last release.
 #include <atomic>
 
 #include "kit.h"

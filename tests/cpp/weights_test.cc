@@ -1,4 +1,4 @@
-// Weights of torch.export's programs: read, replaced and written again.
+// Tests of the weights of torch.export programs: they are read, replaced and written again.
 #include <filesystem>
 #include <string>
 #include <type_traits>

@@ -1,5 +1,5 @@
-// The half of no_exceptions.cc that throws: the same inline functions, compiled otherwise, in the
-// same program.
+// The half of no_exceptions.cc that throws. It uses the same inline functions, compiled with
+// exceptions, in the same program.
 #include <tenon/tenon.hpp>
 
 #ifdef TENON_NO_EXCEPTIONS

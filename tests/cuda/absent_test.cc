@@ -1,4 +1,4 @@
-// A build that found no header of CUDA's driver.
+// Tests a build that found no header of CUDA's driver.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Modules whose tensors are a device's: written into archives and read from them.
+// Tests modules whose tensors lie on a device: exports to archives and imports from archives.
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -61,7 +61,7 @@ std::vector<std::byte> bytes_of(const Storage& storage) {
   return bytes;
 }
 
-// Small numbers, and others from one piece to the next.
+// Small numbers that differ from one piece to the next.
 std::vector<std::byte> some_floats(uint64_t numel) {
   std::vector<std::byte> bytes(numel * sizeof(float));
   for (uint64_t i = 0; i < numel; ++i) {
@@ -84,8 +84,9 @@ StorageValueRef floats_at(const Place& place, uint64_t numel) {
   return must(StorageValue::whole(value::ScalarType::kFloat, place(some_floats(numel))));
 }
 
-// Parameters, buffers, attributes, constants of the code; two over one storage, a view of a part,
-// none at all; and records of all lengths at which something else is done.
+// A module with parameters, buffers, attributes and constants of the code. Two of its tensors share
+// a storage, one views a part of a storage, and one has no elements. Its records have all the
+// lengths at which the code takes another path.
 Ref<Module> net(const Place& place) {
   const Ref<Module> module = must(Module::create("Net"));
   const StorageValueRef w = floats_at(place, 4);
@@ -109,7 +110,7 @@ Ref<Module> net(const Place& place) {
   return module;
 }
 
-// Nothing of an export or an import is left, and no rule was broken.
+// Expects that an export or an import left no object, and that no rule was broken.
 void expect_clean() {
   for (const int kind : {FAKE_CUDA_HOST_ALLOCATION, FAKE_CUDA_HOST_REGISTRATION, FAKE_CUDA_STREAM,
                          FAKE_CUDA_EVENT}) {
@@ -159,7 +160,7 @@ TEST(CudaArchive, TheSameBytesAsOfTheHost) {
 
 TEST(CudaArchive, TheDeviceIsKeptIfAsked) {
   in_child({"FAKE_CUDA_DEVICES=gpu=512,gpu=512"}, [] {
-    const int32_t last = on_the_fake() ? 1 : 0;  // one device is what every real machine has
+    const int32_t last = on_the_fake() ? 1 : 0;  // a real machine may have one device only
     const std::string name_of_last = "cuda:" + std::to_string(last);
     const std::vector<std::byte> of_host = exported(*net(on_host));
     int next = 0;
@@ -170,7 +171,7 @@ TEST(CudaArchive, TheDeviceIsKeptIfAsked) {
     EXPECT_NE(pickle.find(name_of_last), std::string::npos);
     EXPECT_EQ(pickle.find("cpu"), std::string::npos);
     expect_clean();
-    // Without a word they come to the host, and that is said.
+    // Without an option the tensors come to the host, and the report says so.
     for (const Tensors tensors : {Tensors::kMap, Tensors::kFill}) {
       const Ref<Module> back = must(imported(of_all, with_tensors(tensors)));
       EXPECT_EQ(storage_of(*back, "w")->device(), storage::kCpu);
@@ -180,7 +181,7 @@ TEST(CudaArchive, TheDeviceIsKeptIfAsked) {
                 std::string::npos);
     }
     EXPECT_TRUE(must(imported(of_host))->package().report.warnings.empty());
-    // All to the one that is named, wherever they were.
+    // All tensors go to the named device, wherever they were before.
     const Ref<Module> there = must(imported(of_all, to_device(last)));
     EXPECT_EQ(storage_of(*there, "w")->device(), (storage::Device{storage::kCuda, last}));
     EXPECT_EQ(must(there->find("w")).value->as_tensor()->device(), name_of_last);
@@ -200,7 +201,8 @@ uint64_t anonymous_kib() {
   return 0;
 }
 
-// What the fake pins is this process's anonymous memory, and its device's memory is a file.
+// Measures this process's anonymous memory during an export. The fake driver pins anonymous memory,
+// and keeps device memory in a file, so device memory does not count.
 struct Peak {
   uint64_t before = anonymous_kib();
   uint64_t most = 0;
@@ -232,7 +234,7 @@ TEST(CudaArchive, TheHostNeverHasTheWhole) {
       ok(export_module(*module, &sink, {}, nullptr));
       return peak;
     };
-    if (!on_the_fake()) peak_of_an_export();  // in which a driver takes memory for itself
+    if (!on_the_fake()) peak_of_an_export();  // the driver allocates its own memory in this run
     const Peak peak = peak_of_an_export();
     EXPECT_GT(peak.nbytes, 256 * kMiB);
     EXPECT_GT(peak.most, 0U);
@@ -241,7 +243,7 @@ TEST(CudaArchive, TheHostNeverHasTheWhole) {
   });
 }
 
-// The work is not done when the export begins, which has to wait for it.
+// The work on the stream is unfinished when the export begins. The export must wait for it.
 TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
   in_child({}, [] {
     use_device();
@@ -273,8 +275,8 @@ TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
   });
 }
 
-// When each copy takes its time, too: no piece is filled again before it was copied, and all are
-// when the import returns.
+// Also runs with slow copies: no piece of the buffer is refilled before its copy is done, and all
+// copies are done when the import returns.
 TEST(CudaArchive, ImportedIntoOneAllocation) {
   const auto body = [] {
     use_device();
@@ -296,11 +298,11 @@ TEST(CudaArchive, ImportedIntoOneAllocation) {
       EXPECT_EQ(module->package().report.mapped_tensors, 0U);
       EXPECT_EQ(module->package().report.filled_tensors, 7U);
       EXPECT_TRUE(exported(*module) == bytes);
-      // As any memory of cudaMalloc it can be lent.
+      // Imported memory can be lent, like any memory of cudaMalloc.
       EXPECT_FALSE(cuda_test::share(storage_of(*module, "big")).memory.empty());
       EXPECT_EQ(storage_of(*module, "w")->read(0, nullptr, 0).code(), Code::kUnsupported);
     }
-    // The handle that nobody opened keeps it, and so one tensor keeps them all.
+    // The handle that was not opened keeps the allocation. So one tensor keeps the memory of all.
     EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, 0);
   };
   in_child({}, body);
@@ -325,7 +327,7 @@ TEST(CudaArchive, AMapPutsTheTensorsOfEachDevice) {
     struct {
       const char* map;
       Tensors tensors;
-      std::array<int32_t, 3> places;  // of first, second and host
+      std::array<int32_t, 3> places;  // places of `first`, `second` and `host`
       size_t warnings;
     } const cases[] = {
         {"", Tensors::kMap, {-1, -1, -1}, 1},
@@ -371,7 +373,7 @@ TEST(CudaArchive, TheLastTensorGivesTheMemoryBack) {
   });
 }
 
-// An archive in which each storage is compressed and has its bytes the other way round.
+// Returns an archive in which every storage is compressed and has the other byte order.
 std::vector<std::byte> packed_and_big(const std::vector<std::byte>& bytes) {
   archive::MemorySink sink;
   auto writer = must(archive::ZipWriter::create(&sink));
@@ -400,8 +402,8 @@ TEST(CudaArchive, BytesTheOtherWayRoundAndCompressed) {
   });
 }
 
-// Fails one call after the other, until nothing does. The calls of a function that is asked for a
-// favour can fail.
+// Makes the first, the second, … call of one driver function fail, until an attempt succeeds.
+// Returns that number. An attempt also succeeds without calls that only make it faster.
 template <typename Attempt>
 int fail_each(const char* function, const Attempt& attempt) {
   for (int nth = 1;; ++nth) {
@@ -444,7 +446,7 @@ TEST(CudaArchive, AFailedExportLeavesTheOldFile) {
       ok(export_module(*must(Module::create("Old")), path, archive::Durability::kNone, {},
                        nullptr));
     }
-    // Pinned memory only makes it quicker.
+    // Pinned memory only makes the export faster. The export succeeds without it.
     EXPECT_EQ(
         fail_each(
             "cuMemHostAlloc",
@@ -459,7 +461,7 @@ TEST(CudaArchive, AFailedImportLeavesNothing) {
   in_child({}, [] {
     use_device();
     const std::vector<std::byte> bytes = exported(*net(on_host));
-    // A device that is full is asked once more, after what is kept has been given back.
+    // When the device is full, the import gives kept memory back and tries once more.
     LEDGER(fake_cuda_fail)("cuMemAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY);
     refused(imported(bytes, to_device()), Code::kResourceExhausted,
             {"CUDA_ERROR_OUT_OF_MEMORY", "release memory of the device"});
@@ -487,7 +489,8 @@ TEST(CudaArchive, ARefusedImportLeavesNothing) {
     std::vector<std::byte> bytes = exported(*net(on_host));
     refused(imported(bytes, to_device(999)), Code::kInvalidArgument, {"no CUDA device 999"});
     refused(imported(bytes, to_device(-1)), Code::kInvalidArgument, {"no CUDA device -1"});
-    // A byte of the first long storage: each record's checksum is made as it is copied.
+    // Changes a byte of the first long storage. The checksum of a record is computed while the
+    // record is copied.
     const auto reader = must(archive::ZipReader::open(archive::MemorySource::create(bytes)));
     const uint64_t offset = reader->find("data/1")->data_offset + kPiece;
     bytes[offset] ^= std::byte{1};
@@ -506,7 +509,7 @@ TEST(CudaArchive, AChildOfForkIsTold) {
                 refused(export_module(*module, &sink, {}, nullptr), Code::kUnsupported,
                         {"child of fork"});
                 refused(imported(before, to_device()), Code::kUnsupported, {"child of fork"});
-                // Without a device it does all that it did.
+                // After the failure a module on the host can still be exported.
                 EXPECT_TRUE(exported(*must(imported(before))) == before);
               })),
               0);
@@ -538,7 +541,7 @@ TEST(CudaArchive, AStorageIsWhereItsBytesAre) {
   });
 }
 
-// The host waits once for each piece, and not for each tensor.
+// The host waits once for each piece, and not once for each tensor.
 TEST(CudaArchive, ManySmallTensorsAreWaitedForTogether) {
   in_child({}, [] {
     const auto many = [](const Place& place) {
@@ -565,7 +568,7 @@ TEST(CudaArchive, ManySmallTensorsAreWaitedForTogether) {
   });
 }
 
-// Of two devices by turns, with empty ones between, and the copies take their time.
+// The tensors lie on two devices by turns, with empty tensors between them, and copies are slow.
 TEST(CudaArchive, SmallTensorsKeepTheirOrder) {
   in_child({"FAKE_CUDA_DEVICES=gpu=512,gpu=512", "FAKE_CUDA_LATENCY=stream=500"}, [] {
     const auto some = [](const Place& place) {
@@ -578,7 +581,7 @@ TEST(CudaArchive, SmallTensorsKeepTheirOrder) {
       return module;
     };
     use_device();
-    const int devices = on_the_fake() ? 2 : 1;  // one is what every real machine has
+    const int devices = on_the_fake() ? 2 : 1;  // a real machine may have one device only
     const std::vector<std::byte> of_host = exported(*some(on_host));
     int next = 0;
     const Ref<Module> module =
@@ -588,7 +591,7 @@ TEST(CudaArchive, SmallTensorsKeepTheirOrder) {
   });
 }
 
-// archive_torch_test.py runs what is written here in PyTorch.
+// archive_torch_test.py opens these archives in PyTorch.
 TEST(CudaArchive, WritesForPyTorch) {
   const char* const folder = std::getenv("TENON_TEST_ARCHIVES");
   if (folder == nullptr) GTEST_SKIP() << "TENON_TEST_ARCHIVES is not set";

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Archives of modules on a device (cuda_archive wrote them, on the fake driver) compute in PyTorch
-what those of the host's do.
+"""Runs archives of modules on a device in PyTorch, and compares them with archives of modules on
+the host. The program cuda_archive writes the archives on the fake driver.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -17,8 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module"))
 import kit
 
-# The one with the device's name is refused by a PyTorch without CUDA, but where it is told another
-# place.
+# A PyTorch without CUDA refuses the archive with the device's name, unless `map_location` names
+# another place.
 PROGRAM = """
 import sys
 import torch
@@ -61,7 +61,8 @@ def main() -> int:
             check=True,
         )
         assert len(os.listdir(folder)) == 4
-        # The fake driver is none for a PyTorch that looks for CUDA.
+        # PyTorch would find the fake driver when it looks for CUDA, and the fake driver cannot
+        # serve it.
         clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
         for name, python in kit.TORCHES.items():
             command = [python, "-B", "-W", "ignore", "-c", PROGRAM, folder]

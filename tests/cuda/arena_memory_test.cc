@@ -1,5 +1,5 @@
-// The memory of an arena of a device: how much is taken, by which way it goes, and what a child of
-// fork is told.
+// Tests the memory of an arena on a device: how much the arena takes, how the memory travels, and
+// which answers a forked child gets.
 #include <atomic>
 #include <thread>
 
@@ -16,8 +16,8 @@ Result<Ref<CudaArena>> try_arena(uint64_t nbytes, CudaTransport transport = Cuda
   return CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
 }
 
-// A device gives whole pieces, and a cudaMalloc of less shares its 2 MiB with its neighbours, whom
-// a receiver of its handle would reach.
+// The arena allocates whole pieces. A smaller cudaMalloc shares its 2 MiB with its neighbours, and
+// a receiver of its handle would reach them.
 TEST(CudaArenaMemory, AllThatIsTakenCanBeUsed) {
   in_child({}, [] {
     use_device();
@@ -46,7 +46,7 @@ TEST(CudaArenaMemory, AllThatIsTakenCanBeUsed) {
   });
 }
 
-// The driver may call memory IPC-capable and refuse its handle all the same.
+// The driver may say that memory is IPC-capable and refuse its handle all the same.
 TEST(CudaArenaMemory, GoesByFdWhereIpcHandlesAreRefused) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   in_child({"FAKE_CUDA_FAIL=cuIpcGetMemHandle:1+=801"}, [] {
@@ -61,7 +61,7 @@ TEST(CudaArenaMemory, GoesByFdWhereIpcHandlesAreRefused) {
     }
     expect_nothing_left();
   });
-  // Whatever else goes wrong is said, and not gone around.
+  // The arena reports every other failure, and does not try another transport.
   in_child({"FAKE_CUDA_FAIL=cuIpcGetMemHandle:1=700"}, [] {
     const Status failed = try_arena(kBlock).status();
     EXPECT_EQ(failed.code(), Code::kIo) << failed.message();
@@ -85,7 +85,7 @@ TEST(CudaArenaMemory, WithoutAFabricIsUnsupported) {
   refused({"FAKE_CUDA_FABRIC=1", "FAKE_CUDA_FAIL=cuMemCreate:1=800"});
 }
 
-// fork comes while other threads ask, so a child can have a lock that nobody will give back.
+// A fork while other threads query the arena may leave the child a lock that no thread will unlock.
 TEST(CudaArenaMemory, AChildOfForkMayAskWhatItHolds) {
   in_child({}, [] {
     use_device();
@@ -102,8 +102,8 @@ TEST(CudaArenaMemory, AChildOfForkMayAskWhatItHolds) {
         while (!over.load(std::memory_order_relaxed)) (void)arena->stats();
       });
     }
-    // A thread that begins takes memory, and a sanitizer's allocator is of no use in a child while
-    // another thread is in it.
+    // A starting thread allocates memory, and a sanitizer's allocator does not work in a child that
+    // was forked while another thread was in the allocator.
     while (begun < 2) std::this_thread::yield();
     for (int i = 0; i < 100 && !::testing::Test::HasFailure(); ++i) {
       const pid_t child = start([&] {

@@ -1,4 +1,4 @@
-// Arenas of device memory: one handle for many storages, and blocks that come back.
+// Tests arenas of device memory: one handle serves many storages, and blocks come back.
 #include <thread>
 
 #include "connected_kit.h"
@@ -46,7 +46,7 @@ TEST(CudaArena, BlocksAreAlignedAndComeBack) {
       EXPECT_EQ(arena->stats().peak_nbytes, peak);
       EXPECT_EQ(arena->stats().largest_free_nbytes, uint64_t{2} << 20);
       EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, getpid());
-      // What is no power of two, nor a class of sizes, fits in whole.
+      // A size that is neither a power of two nor a size class can be used in full.
       const Ref<CudaArena> odd = arena_of(uint64_t{34} << 20);
       {
         const Ref<Storage> all = allocate(*odd, uint64_t{34} << 20);
@@ -61,8 +61,8 @@ TEST(CudaArena, BlocksAreAlignedAndComeBack) {
   });
 }
 
-// Whatever is allocated and given back in whichever order, no two storages overlap and all of it is
-// there again.
+// In whatever order storages are allocated and given back, no two overlap, and at the end all
+// memory is free again.
 TEST(CudaArena, NoTwoOverlap) {
   in_child({}, [] {
     const Ref<CudaArena> arena = arena_of(2 << 20);
@@ -99,8 +99,8 @@ TEST(CudaArena, NoTwoOverlap) {
   });
 }
 
-// 20,000 tensors of 64 MiB: one handle, one open, one event; and a second message needs none of the
-// first two.
+// Lends 20,000 tensors of 64 MiB in total with one handle, one open and one event. A second message
+// needs neither a new handle nor a new open.
 void many_tensors(CudaTransport transport) {
   static constexpr uint64_t kMany = 20'000;
   in_two_connected(
@@ -150,7 +150,7 @@ void many_tensors(CudaTransport transport) {
 TEST(CudaArena, ManyTensorsByOneIpcHandle) { many_tensors(CudaTransport::kIpc); }
 TEST(CudaArena, ManyTensorsByOneFd) { many_tensors(CudaTransport::kFd); }
 
-// PyTorch's way: each handle has its counter, all lead to one allocation.
+// In PyTorch's protocol each handle has its own counter, and all handles lead to one allocation.
 TEST(CudaArena, LentByHandlesToo) {
   in_two(
       {},
@@ -204,7 +204,8 @@ TEST(CudaArena, WhatFitsIsFound) {
   });
 }
 
-// Memory that other processes lent and that is only kept for their next handle is let go of first.
+// When the device is full, the library first closes other processes' memory that it keeps open only
+// for the next handle.
 TEST(CudaArena, IsTriedOnceMoreWhenTheDeviceIsFull) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   in_child({}, [] {
@@ -265,7 +266,7 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
       });
 }
 
-// Somebody who waits gets what a killed borrower had.
+// A caller that waits for space gets the memory of a borrower that was killed.
 TEST(CudaArena, AKilledBorrowerMakesRoom) {
   in_two_connected(
       [](Line& line, Connection& connection) {
@@ -286,7 +287,7 @@ TEST(CudaArena, AKilledBorrowerMakesRoom) {
       });
 }
 
-// A block is nobody's before the stream in which it was used has passed.
+// A block stays occupied until the stream that used it has passed.
 TEST(CudaArena, AStreamKeepsABlock) {
   in_child({}, [] {
     use_device();
@@ -306,8 +307,8 @@ TEST(CudaArena, AStreamKeepsABlock) {
   });
 }
 
-// The driver frees memory when the device has finished its work. That work may wait for the message
-// that is being sent.
+// The driver frees memory only when the device has finished its work. That work may wait for the
+// message that is being sent.
 TEST(CudaArena, ASendDoesNotWaitUntilTheMemoryOfAnEndedArenaIsFree) {
   in_child({}, [] {
     alarm(kSeconds);
@@ -319,8 +320,8 @@ TEST(CudaArena, ASendDoesNotWaitUntilTheMemoryOfAnEndedArenaIsFree) {
       const Ref<CudaArena> arena = arena_of(2 << 20);
       send(*here, {allocate(*arena, 256)});
     }
-    // Now only the lease of a message that nobody read keeps the arena, and the send is the first
-    // to find the lease ended.
+    // Now only the lease of an unread message keeps the arena, and the send is the first call to
+    // notice that the lease has ended.
     Socket ends;
     const auto [here, there] = ends.connect_both();
     const CUstream stream = new_stream();
@@ -360,7 +361,7 @@ TEST(CudaArena, WhatCannotBeIsRefused) {
   });
 }
 
-// A child of fork has its parent's, and takes nothing of it and gives nothing back.
+// A forked child has its parent's arena. It allocates nothing from it and gives nothing back.
 TEST(CudaArena, AChildOfForkLeavesItAlone) {
   in_child({}, [] {
     Ref<CudaArena> arena = arena_of(2 << 20);

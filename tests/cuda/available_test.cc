@@ -1,4 +1,4 @@
-// tenon_cuda_available, of the library as a user has it.
+// Tests tenon_cuda_available in the shared library, as users load it.
 #include <gtest/gtest.h>
 #include <tenon/tenon.h>
 
@@ -40,13 +40,13 @@ TEST(Available, Yes) {
 
 TEST(Available, No) {
   in_child({"CUDA_VISIBLE_DEVICES="}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
-  if (!cuda_test::on_the_fake()) return;  // of one version, and with its devices
+  if (!cuda_test::on_the_fake()) return;  // the rest is for the fake's devices
   in_child({"FAKE_CUDA_WORLD"}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
   in_child({"FAKE_CUDA_DRIVER=11030"}, [] { expect_unsupported("11.4 or newer", nullptr); });
 }
 
-// What passes is asked for again: the daemons that were not ready, a device that was another
-// process's, memory that was short.
+// A refusal that can pass is checked again on the next call: daemons that were not ready, a device
+// that another process used, or memory that ran short.
 TEST(Available, AfterARefusalThatPasses) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   const auto passes = [](const std::string& where, const char* error) {
@@ -61,7 +61,8 @@ TEST(Available, AfterARefusalThatPasses) {
     passes("cuInit:1", error);
     passes("cuDeviceGetCount:1", error);
   }
-  // What does not pass is kept, though the fake would not say it again.
+  // A lasting refusal is remembered: the second call reports it, though the fake would not fail
+  // again.
   in_child({"FAKE_CUDA_FAIL=cuInit:1=803"},
            [] { expect_unsupported("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "803"); });
   in_child({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=100"},

@@ -1,4 +1,5 @@
-// Two processes with a connection between them, over which device memory goes under leases.
+// Helpers for tests in which two processes have a connection between them and lend device memory
+// over it under leases.
 #pragma once
 
 #include <csignal>
@@ -14,17 +15,17 @@ using channel::Connection;
 using channel::ConnectionOptions;
 using tensor::Message;
 
-// Given to alarm(): a process that hangs is ended, and its test fails.
+// Seconds for alarm(): it ends a process that hangs, so that its test fails.
 inline constexpr unsigned kSeconds = 20;
 
-// A socket whose ends two processes have, one each: to be made before the second of them.
+// A socket pair for two processes, one end each. Make it before the fork of the second process.
 class Socket {
  public:
   Socket() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_.data()), 0); }
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   ~Socket() { drop(); }
-  // This process has no part in it.
+  // Closes this process's copies of both ends.
   void drop() {
     for (int& end : ends_) {
       if (end >= 0) close(std::exchange(end, -1));
@@ -33,7 +34,7 @@ class Socket {
   Connection::Owned connect(int side, const ConnectionOptions& options = {}) {
     return adopt(take(side), options);
   }
-  // For who writes to it by hand.
+  // Returns one end as a bare fd, for a test that writes raw bytes to it, and closes the other end.
   int take(int side) {
     const int mine = std::exchange(ends_[side], -1);
     drop();
@@ -42,7 +43,7 @@ class Socket {
   std::array<int, 2> take_both() {
     return {std::exchange(ends_[0], -1), std::exchange(ends_[1], -1)};
   }
-  // Both ends are this process's.
+  // Connects both ends inside this process.
   std::pair<Connection::Owned, Connection::Owned> connect_both() {
     return {adopt(std::exchange(ends_[0], -1), {}), adopt(std::exchange(ends_[1], -1), {})};
   }
@@ -57,7 +58,7 @@ class Socket {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// All bytes of each as one tensor.
+// Returns a message with one tensor for each storage, which covers all its bytes.
 inline Result<std::unique_ptr<Message>> message_of(const std::vector<Ref<Storage>>& storages,
                                                    memory::Access access = memory::Access::kAuto) {
   auto message = std::make_unique<Message>();
@@ -92,14 +93,14 @@ inline std::vector<Ref<Storage>> receive(Connection& connection) {
   return storages.is_ok() ? std::move(storages).value() : std::vector<Ref<Storage>>();
 }
 
-// Sender and receiver, as in_two().
+// Runs a sender and a receiver, each in its own process, as in_two() does.
 inline void in_two_connected(const std::function<void(Line&, Connection&)>& sender,
                              const std::function<void(Line&, Connection&)>& receiver,
                              const ConnectionOptions& of_sender = {},
                              const ConnectionOptions& of_receiver = {},
                              const std::vector<std::string>& environment = {}) {
-  // Made by the sender's process and not by the test's, whose copies of the ends would keep
-  // messages that nobody reads.
+  // The sender's process makes the socket, and not the test's process. Copies of the ends in the
+  // test's process would keep messages alive that nobody reads.
   in_child(environment, [&] {
     Line line;
     Socket ends;

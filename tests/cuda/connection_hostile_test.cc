@@ -1,6 +1,6 @@
-// A peer that says what no library would about device memory, on a real socket: the typed error,
-// nothing left open, the lease given back at once, and a connection that goes on, or is of no more
-// use, as the error says.
+// Tests a peer that sends malformed device memory over a real socket. The receiver must return the
+// typed error, leave nothing open and give the lease back at once. The connection then goes on, or
+// stays broken, as the error demands.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -31,7 +31,7 @@ constexpr uint16_t kLeased = 3;
 constexpr uint16_t kDevices = 6;
 constexpr uint16_t kLargeDevices = 7;
 
-// What the leases keep here: nothing, but they are counted.
+// The object that the leases keep. It holds nothing, and counts the leases that end.
 class Counting final : public memory::Leased {
  public:
   uint64_t leased_nbytes() const noexcept override { return kNbytes; }
@@ -39,13 +39,14 @@ class Counting final : public memory::Leased {
     ++ended;
     release();
   }
-  std::atomic<int> ended{0};  // by the library's thread too
+  std::atomic<int> ended{0};  // the library's thread counts here, too
 
  private:
   void dispose() noexcept override {}
 };
 
-// One tensor of device memory under a lease, as a library would send it, to be spoilt.
+// A frame with one tensor of device memory under a lease, as the library would send it. Each case
+// then spoils a part of it.
 struct Frame {
   explicit Frame(const CudaExport& exported) {
     leases.slots = {0};
@@ -66,13 +67,13 @@ struct Frame {
   uint16_t kind = kDevices;
   LeaseBlock leases;
   DeviceBlock devices;
-  std::function<void(Bytes*)> spoil_block;  // of the device block's bytes
+  std::function<void(Bytes*)> spoil_block;  // changes the bytes of the device block
   DescriptorContent content;
   bool without_descriptor = false;
-  std::vector<int> fds;  // behind the token's
+  std::vector<int> fds;  // sent after the token's fds
 };
 
-// A connection's other end, whose every word is made by hand.
+// The other end of a connection. It builds every byte by hand.
 class Peer {
  public:
   explicit Peer(int socket) : socket_(socket), frames_(socket, channel::SocketType::kSeqpacket) {
@@ -140,7 +141,8 @@ template <typename T>
 auto put_at(size_t at, T value) {
   return [at, value](Bytes* block) { std::memcpy(block->data() + at, &value, sizeof value); };
 }
-// Of PyTorch's protocol: memory that is fetched from the process that is named, here any.
+// Returns a segment in PyTorch's form, whose memory the receiver fetches from the process that the
+// handle names. That process does not matter here.
 Bytes segment_of_torch() {
   Bytes handle(1 + 24 + 4);
   handle[0] = std::byte{'e'};
@@ -150,7 +152,7 @@ Bytes segment_of_torch() {
   handle[17] = std::byte{1};
   return handle;
 }
-// Of this library's own: one page of 2 MiB, whose fd comes with it.
+// Returns a handle in Tenon's own form: one page of 2 MiB, whose fd travels with it.
 Bytes handle_of_a_page() {
   CudaRoute route;
   route.transport = CudaTransport::kFd;
@@ -164,7 +166,7 @@ const Case kCases[] = {
     {"nothing is wrong", kGoesOnWell, [](Frame*) {}},
     {"nothing is wrong, in a memfd", kGoesOnWell, [](Frame* f) { f->kind = kLargeDevices; }},
 
-    // The device block.
+    // These cases spoil the device block.
     {"a block that is cut short", Code::kCorrupt,
      [](Frame* f) { f->spoil_block = [](Bytes* b) { b->resize(b->size() - 8); }; }},
     {"a block that is cut short, in a memfd", Code::kCorrupt,
@@ -199,7 +201,7 @@ const Case kCases[] = {
     {"more fds than any handle has", Code::kCorrupt,
      [](Frame* f) { f->devices.segments[0].n_fds = UINT32_MAX; }},
 
-    // The descriptor.
+    // These cases spoil the descriptor.
     {"no lease for the storage", Code::kCorrupt,
      [](Frame* f) { f->leases.slots.push_back(channel::kNoLease); }},
     {"a device segment that is not there", Code::kCorrupt,
@@ -216,7 +218,7 @@ const Case kCases[] = {
        f->content.dims = {0, 1};
      }},
 
-    // What the block says of devices and memory.
+    // These cases spoil what the block says about devices and memory.
     {"a device that is not here", Code::kNotFound,
      [](Frame* f) { f->devices.devices[0].uuid.fill(std::byte{0x5a}); }},
     {"an event that is none", Code::kInvalidArgument,
@@ -314,7 +316,7 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
       peer.send(std::move(bad));
       line.say('1');
       line.expect('r');
-      // The connection stands, whatever it is worth.
+      // The connection stays open, even if it is broken.
       EXPECT_TRUE(soon([&] { return peer.given_back() == 1; }));
       peer.send(Frame(*exported));
       line.say('2');
@@ -329,14 +331,14 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
   });
 }
 
-// What the victim itself has lent, the peer knows the way to one piece of, and asks for another: by
-// an address that it guessed.
+// The victim has lent two pieces of memory to an honest borrower, and the peer knows the way to one
+// of them. The peer asks for the other by an address that it guessed.
 TEST(CudaConnectionHostile, WhatOthersWereLentDoesNotComeHome) {
   in_child({}, [] {
     use_device();
     std::array<Memory, 2> both{Memory(2 * kNbytes), Memory(2 * kNbytes)};
     if (both[1].pointer < both[0].pointer) std::swap(both[0], both[1]);
-    auto& [told, other] = both;  // an offset leads upwards
+    auto& [told, other] = both;  // so that the offset from `told` to `other` is positive
     Socket honest;
     auto [lender, borrower] = honest.connect_both();
     const Ref<Storage> storage = wrap(&told);

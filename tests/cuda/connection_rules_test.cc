@@ -1,5 +1,5 @@
-// What holds of every connection holds where device memory travels, too: callbacks may call it, and
-// limits count what they name.
+// Tests that the rules of every connection also hold for device memory: callbacks may call the
+// connection, and each limit counts only its own kind of object.
 #include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNoNamespace = 77;
 
-// A storage whose owner does something with the connection when he gets it back.
+// A storage whose owner's function uses the connection when the storage comes back.
 struct Owned {
   Memory memory{kNbytes};
   std::function<void()> then;
@@ -58,11 +58,11 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
         use_device();
         std::vector<Ref<Storage>> kept = receive(connection);
         EXPECT_EQ(kept.size(), 1U);
-        line.expect('g');  // until then the call that sent it could find it given back
+        line.expect('g');  // before, the send of this message could already find it given back
         kept.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         line.say('r');
-        // The owner's message has nothing in it.
+        // One of the messages is empty: the owner's function sent it.
         EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         line.expect('d');
@@ -96,7 +96,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
         use_device();
         std::vector<Ref<Storage>> kept = receive(connection);
         EXPECT_EQ(kept.size(), 1U);
-        line.expect('g');  // until then the call that sent it could find it given back
+        line.expect('g');  // before, the send of this message could already find it given back
         kept.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         Memory memory(kNbytes);
@@ -108,7 +108,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
       });
 }
 
-// A process that sends one message over each of its connections gets back what it lent, too.
+// A process that sends only one message over each of its connections also gets back what it lent.
 TEST(CudaConnectionRules, TheFirstMessageOfAConnectionLooksToo) {
   in_child({}, [] {
     alarm(kSeconds);
@@ -131,7 +131,7 @@ TEST(CudaConnectionRules, TheFirstMessageOfAConnectionLooksToo) {
   });
 }
 
-// The fds that lead to pieces of device memory are no segments, and neither are the tokens.
+// The fds of pieces of device memory do not count as segments, and neither do the tokens.
 TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
   ConnectionOptions one_segment;
   one_segment.limits.max_segments = 1;
@@ -164,7 +164,7 @@ TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
       {}, one_segment);
 }
 
-// Neither may it trace its sender, nor does it know it: what comes with a message is enough.
+// The receiver may not trace its sender and does not know its pid. The message alone must suffice.
 TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
   if (geteuid() != 0) GTEST_SKIP() << "only root makes a PID namespace";
   in_child({}, [] {
@@ -175,7 +175,8 @@ TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
     const pid_t other = start([&] {
       if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) std::_Exit(kNoNamespace);
       const pid_t inner = start([&] {
-        // As in a container: a driver reads /proc/self, which has to be of this namespace.
+        // A container does this, too: a driver reads /proc/self, and /proc must show this
+        // namespace.
         if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
             mount("proc", "/proc", "proc", 0, nullptr) != 0)
           std::_Exit(kNoNamespace);

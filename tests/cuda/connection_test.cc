@@ -1,4 +1,5 @@
-// Device memory in messages of a connection: by the driver's handles, under leases.
+// Tests device memory in messages of a connection: it travels by the driver's handles, under
+// leases.
 #include <fstream>
 #include <iterator>
 
@@ -45,7 +46,7 @@ TEST(CudaConnection, ATensorTravels) {
         EXPECT_FALSE(storages[0]->is_read_only());
         line.say('o');
         line.expect('r');
-        // After the sender's stream.
+        // The read is ordered after the sender's stream.
         EXPECT_EQ(byte_at(pointer_of(storages[0]) + kNbytes - 1, stream), 7);
         storages.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
@@ -54,16 +55,15 @@ TEST(CudaConnection, ATensorTravels) {
       });
 }
 
-// Whether this process has a counter's file. By its mappings: others have such files in /dev/shm,
-// too, and the names are random.
+// Whether this process has a counter file. It looks at its own mappings, because other processes
+// have counter files in /dev/shm too, and the names are random.
 bool has_counters() {
   std::ifstream maps("/proc/self/maps");
   const std::string all{std::istreambuf_iterator<char>(maps), {}};
   return all.find("/dev/shm/tenon-cuda-") != std::string::npos;
 }
 
-// One handle, one open and one event, however many tensors lie in an allocation; and no counter's
-// file.
+// One handle, one open and one event serve all tensors of an allocation. No counter file is made.
 TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
   static constexpr uint64_t kMany = 2000;
   in_two_connected(
@@ -141,7 +141,8 @@ TEST(CudaConnection, AMessageThatNobodyReadsGivesBack) {
       [](Line& line, Connection&) { line.expect('k'); });
 }
 
-// A to B to C. B is killed, and C reads on; A gets the memory back when C has let go.
+// A lends to B and B lends on to C. B is killed and C goes on reading. A gets the memory back when
+// C has released it.
 TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
   in_child({}, [] {
     Line up;
@@ -194,7 +195,8 @@ TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
   });
 }
 
-// A to B and back to A, which knows its own: the same storage, that no lease of its own keeps.
+// A lends to B, and B sends the memory back to A. A recognises it: it is the same storage, and A
+// takes no lease on it.
 TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
   in_two_connected(
       [](Line& line, Connection& connection) {
@@ -207,7 +209,7 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
         ASSERT_EQ(back.size(), 1U);
         EXPECT_EQ(back[0].get(), storage.get());
         EXPECT_COUNT(0U, fake_cuda_calls, "cuMemImportFromShareableHandle", getpid());
-        line.expect('d');  // B has let go, though A has not
+        line.expect('d');  // B has released it, though A has not
         EXPECT_TRUE(soon([&] {
           (void)collect_cuda();
           return storage->strong_count() == 2;
@@ -219,8 +221,8 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
       [](Line& line, Connection& connection) {
         use_device();
         send(connection, receive(connection));
-        line.expect('h');  // until then B's event is wanted
-        // What A took back keeps nothing here.
+        line.expect('h');  // until then A's open needs B's event
+        // The storage that came home to A keeps nothing alive in B.
         EXPECT_TRUE(soon([] {
           (void)collect_cuda();
           return !on_the_fake() || LEDGER(fake_cuda_live)(FAKE_CUDA_MAPPING, getpid()) == 0;
@@ -229,7 +231,7 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
       });
 }
 
-// All of a pool's memory comes with one fd: it is told apart all the same.
+// One fd leads to all memory of a pool. The storages in it are told apart all the same.
 TEST(CudaConnection, TwoOfAPoolComeHomeAsWhatTheyAre) {
   in_two_connected(
       [](Line& line, Connection& connection) {
@@ -296,7 +298,7 @@ TEST(CudaConnection, ReadOnlyIsAskedFor) {
         use_device();
         Mapped memory({1});
         fill(memory.base(), 5, kPage);
-        // A read-only storage is not lent to who could write it.
+        // A read-only storage is not lent where its receiver could write it.
         EXPECT_EQ(try_send(connection, {memory.wrap(0, 512, true)}).code(), Code::kPermission);
         Memory plain(kNbytes);
         EXPECT_EQ(try_send(connection, {wrap(&plain)}, memory::Access::kReadOnly).code(),
@@ -336,7 +338,7 @@ TEST(CudaConnection, WhoLetsWriteLendsReadOnlyStorages) {
       [](Line& line, Connection& connection) {
         use_device();
         std::vector<Ref<Storage>> storages = receive(connection);
-        EXPECT_FALSE(storages[0]->is_read_only());  // nothing keeps it so
+        EXPECT_FALSE(storages[0]->is_read_only());  // nothing makes it read-only
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 6);
         storages.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
@@ -345,7 +347,7 @@ TEST(CudaConnection, WhoLetsWriteLendsReadOnlyStorages) {
       let_write);
 }
 
-// What a receiver cannot open so it gives back, and the connection goes on.
+// A receiver gives back memory that it cannot open, and the connection goes on.
 TEST(CudaConnection, WhatIsNotOpenedIsGivenBack) {
   NEEDS_OF_A_REAL_DEVICE(keeps_read_only, "it does not keep a mapping read-only");
   ConnectionOptions read_only;
@@ -365,7 +367,7 @@ TEST(CudaConnection, WhatIsNotOpenedIsGivenBack) {
       [](Line& line, Connection& connection) {
         use_device();
         const Result<std::vector<Ref<Storage>>> refused = try_receive(connection);
-        EXPECT_EQ(refused.status().code(), Code::kUnsupported);  // an IPC handle has no read-only
+        EXPECT_EQ(refused.status().code(), Code::kUnsupported);  // an IPC handle is never read-only
         std::vector<Ref<Storage>> storages = receive(connection);
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 8);
         storages.clear();
@@ -375,8 +377,8 @@ TEST(CudaConnection, WhatIsNotOpenedIsGivenBack) {
       {}, read_only);
 }
 
-// The host's, a device's, and empty ones of both, in one message, twice; the second time the host's
-// segment is known.
+// One message carries host memory, device memory, and empty storages of both, and is sent twice.
+// The second time the receiver knows the host's segment.
 TEST(CudaConnection, AllKindsInOneMessage) {
   in_two_connected(
       [](Line& line, Connection& connection) {
@@ -427,7 +429,7 @@ TEST(CudaConnection, AllKindsInOneMessage) {
       });
 }
 
-// Work of the receiver's that is still under way keeps the memory, though its storage has gone.
+// Unfinished work in the receiver's stream keeps the memory after its storage was released.
 TEST(CudaConnection, TheReceiversStreamPassesFirst) {
   in_two_connected(
       [](Line& line, Connection& connection) {

@@ -1,4 +1,4 @@
-// What a Status says beside its message.
+// A helper that reads a detail of a Status, for tests of the driver's errors.
 #pragma once
 
 #include <string>

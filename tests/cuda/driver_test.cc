@@ -1,4 +1,4 @@
-// The driver is found, started once, or refused for a reason that stays.
+// Tests that the driver is found and started once, or refused for a lasting reason.
 #include "cuda/driver.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ using cuda_test::in_child;
 using cuda_test::on_the_fake;
 using cuda_test::says;
 
-// As the driver itself tells it, by whichever form it has.
+// Returns the function's address as the driver itself reports it, by whichever form of
+// cuGetProcAddress the driver has.
 void* ask(const char* name, int version) {
   void* found = nullptr;
   void* const library = cuda_test::library();
@@ -39,7 +40,7 @@ void* ask(const char* name, int version) {
 
 TEST(Driver, HasEveryFunctionAtItsVersion) {
   in_child({}, [] {
-    EXPECT_EQ(cuda_test::library(), nullptr);  // nothing is opened before it is wanted
+    EXPECT_EQ(cuda_test::library(), nullptr);  // the driver is loaded on first use
     const Result<const Driver*> result = driver();
     ASSERT_TRUE(result.is_ok()) << result.status().message();
     const Driver* cu = Result<const Driver*>(result).value();
@@ -57,7 +58,7 @@ TEST(Driver, HasEveryFunctionAtItsVersion) {
     EXPECT_TRUE(available().is_ok());
     CUcontext context = nullptr;
     EXPECT_EQ(cu->cuCtxGetCurrent(&context), CUDA_SUCCESS);
-    EXPECT_EQ(context, nullptr);  // none was made
+    EXPECT_EQ(context, nullptr);  // driver() makes no context
     EXPECT_COUNT(0U, fake_cuda_live, 0, 0);
     EXPECT_COUNT(1U, fake_cuda_calls, "cuInit", getpid());
     EXPECT_COUNT(0U, fake_cuda_faults, 0);
@@ -76,7 +77,7 @@ TEST(Driver, IsStartedOnceByManyThreads) {
   });
 }
 
-// Twice, since what the driver said is kept: the fake would not say it again.
+// Asks twice: the refusal must be remembered, because the fake would not fail a second time.
 void expect_refused(const std::vector<std::string>& environment,
                     const std::vector<std::string>& parts, const std::string& error) {
   in_child(environment, [&] {
@@ -106,8 +107,7 @@ TEST(Driver, ItsOwnRefusalIsKept) {
                  {"cuDeviceGetCount: CUDA_ERROR_UNKNOWN"}, "999");
 }
 
-// Each of those who wait for the first one's answer asks for itself then.
-// It is there, and there was no fd to load it with.
+// The driver is present, but the process had no fd left to load it with.
 TEST(Driver, OneThatCouldNotBeLoadedIsAskedForAgain) {
   in_child({}, [] {
     rlimit before{};
@@ -122,6 +122,7 @@ TEST(Driver, OneThatCouldNotBeLoadedIsAskedForAgain) {
   });
 }
 
+// The threads that wait for the first thread's answer must each try again when it is a refusal.
 TEST(Driver, ManyThreadsAskAgainAfterARefusalThatPasses) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   in_child({"FAKE_CUDA_FAIL=cuInit:1=802", "FAKE_CUDA_LATENCY=cuDeviceGetCount=50000"}, [] {
@@ -136,7 +137,7 @@ TEST(Driver, ManyThreadsAskAgainAfterARefusalThatPasses) {
   });
 }
 
-// MPS: a server that starts again, one that has no room for another client.
+// An MPS server restarts, or has no room for another client. Both can pass.
 TEST(Driver, WhatMpsRefusesForNowIsAskedAgain) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   const auto passes = [](const char* error, const char* name) {

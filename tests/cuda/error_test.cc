@@ -1,4 +1,4 @@
-// What a failed call of the driver becomes.
+// Tests how a failed call of the driver becomes a Status.
 #include "cuda/error.h"
 
 #include <gtest/gtest.h>

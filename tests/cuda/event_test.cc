@@ -1,5 +1,5 @@
-// Events as objects, through the C API: they order work of two processes, and the host asks and
-// waits for them.
+// Tests events as objects, through the C API: they order the work of two processes, and the host
+// queries them and waits for them.
 #include <pthread.h>
 #include <signal.h>
 #include <tenon/tenon.h>
@@ -67,8 +67,8 @@ CancelPointer new_cancel() {
 
 uint64_t events_here() { return COUNT(fake_cuda_live, FAKE_CUDA_EVENT, getpid()); }
 
-// The receiver's copy is given to its stream before the sender's fill is let go: nothing but the
-// event holds it back.
+// The receiver's copy is queued before the sender's fill may begin. Only the event holds the copy
+// back.
 TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
   in_two(
       {},
@@ -118,7 +118,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         EXPECT_EQ(room[0], 5);
         OK(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr));
         EXPECT_TRUE(is_complete(event));
-        // The driver would burn a processor in it.
+        // cuEventSynchronize would spin on a processor.
         EXPECT_COUNT(0U, fake_cuda_calls, "cuEventSynchronize", getpid());
         event = nullptr;
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, getpid());
@@ -129,7 +129,8 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
       });
 }
 
-// Both mean the same mark: here the one that opened it records it, and its maker waits on the host.
+// Both objects stand for the same event. The process that opened it records it, and its maker waits
+// on the host.
 TEST(CudaEvent, WhoOpenedItCanRecordIt) {
   in_two(
       {},
@@ -156,7 +157,7 @@ TEST(CudaEvent, WhoOpenedItCanRecordIt) {
         line.expect('g');
         gate.open();
         line.expect('d');
-        // Only its maker can lend it.
+        // Only the maker of an event can lend it.
         IpcBytes handle{};
         handle.fill(7);
         EXPECT_EQ(tenon_cuda_event_ipc_handle(event.get(), handle.data(), nullptr),
@@ -192,7 +193,7 @@ TEST(CudaEvent, TheHostAsksAndWaits) {
     tenon_cancel_reset(cancel.get());
     EXPECT_EQ(synchronize(event, 0, cancel.get()), TENON_WOULD_BLOCK);
 
-    // It goes on in one that no cancel ends, and in one that only the time would.
+    // Other waits on the event continue: one that has no cancel, and one with a long timeout.
     std::thread waits(
         [&] { EXPECT_EQ(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr), TENON_OK); });
     std::thread looks([&] {
@@ -206,7 +207,7 @@ TEST(CudaEvent, TheHostAsksAndWaits) {
     looks.join();
     EXPECT_TRUE(is_complete(event));
     EXPECT_EQ(synchronize(event, 0), TENON_OK);
-    // A cancel wins over an event that is complete, as everywhere.
+    // A triggered cancel wins over a complete event, as in all waits.
     tenon_cancel_trigger(cancel.get());
     EXPECT_EQ(synchronize(event, -1, cancel.get()), TENON_CANCELLED);
     event = nullptr;
@@ -229,7 +230,7 @@ TEST(CudaEvent, ASignalEndsAWaitThatAllowsIt) {
     OK(tenon_cuda_event_record(event.get(), stream, nullptr));
     std::atomic<bool> over{false};
     const pthread_t here = pthread_self();
-    // Again and again: a signal between two looks interrupts nothing.
+    // Signals that arrive between two polls do not end the wait.
     std::thread signals([&] {
       while (!over) {
         pthread_kill(here, SIGUSR1);
@@ -247,7 +248,7 @@ TEST(CudaEvent, ASignalEndsAWaitThatAllowsIt) {
   });
 }
 
-// A wait looks at the mark that was recorded last when it was asked for.
+// A wait is for the mark that was the latest at the time of the call.
 TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
   in_child({}, [] {
     use_device();
@@ -258,7 +259,7 @@ TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
     Gate later;
     Memory memory(kNbytes);
     EventPointer event = new_event();
-    OK(tenon_cuda_event_wait(event.get(), waiting, nullptr));  // of none
+    OK(tenon_cuda_event_wait(event.get(), waiting, nullptr));  // no mark was recorded yet
     gate.stand_in(first);
     OK(tenon_cuda_event_record(event.get(), first, nullptr));
     OK(tenon_cuda_event_wait(event.get(), waiting, nullptr));
@@ -270,7 +271,7 @@ TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
     CU(cuStreamSynchronize(waiting));
     EXPECT_EQ(byte_at(memory.pointer, waiting), 3);
     EXPECT_FALSE(is_complete(event));
-    // Released before it is complete: what waits goes on waiting.
+    // The event is released before its mark is complete. The stream goes on waiting.
     OK(tenon_cuda_event_wait(event.get(), waiting, nullptr));
     event = nullptr;
     EXPECT_EQ(driver().cuStreamQuery(waiting), CUDA_ERROR_NOT_READY);
@@ -306,7 +307,7 @@ TEST(CudaEvent, ARecordIsOfTheEventsDevice) {
     EventPointer event = new_event();
     expect_another_context(event, of_other_device);
     OK(tenon_cuda_event_wait(event.get(), of_other_device, nullptr));
-    // The default stream is that of the event's device, whatever is current.
+    // The default stream is the one of the event's device, whatever context is current.
     OK(tenon_cuda_event_record(event.get(), nullptr, nullptr));
     OK(tenon_cuda_event_record(event.get(), CU_STREAM_PER_THREAD, nullptr));
     OK(tenon_cuda_event_wait(event.get(), nullptr, nullptr));
@@ -320,7 +321,7 @@ TEST(CudaEvent, ARecordIsOfTheEventsDevice) {
   });
 }
 
-// A second context of the event's own device.
+// Uses a second context of the event's own device.
 TEST(CudaEvent, ARecordIsOfTheEventsContext) {
   in_child({}, [] {
     use_device();
@@ -347,8 +348,7 @@ TEST(CudaEvent, HandlesThatLeadNowhere) {
     IpcBytes handle = handle_of(event);
     auto* untouched = reinterpret_cast<tenon_cuda_event*>(&handle);
     tenon_error* error = nullptr;
-    // cuda.h names no error for either case, so of a real driver none is expected but that there is
-    // one.
+    // cuda.h names no error for either case, so the test asks a real driver for any error at all.
     const auto is_refused = [](tenon_status got) {
       EXPECT_NE(got, TENON_OK);
       if (on_the_fake()) EXPECT_EQ(got, TENON_INVALID_ARGUMENT);

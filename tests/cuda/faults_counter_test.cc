@@ -1,4 +1,4 @@
-// The counter's file of a lend that somebody may not open, and whose name somebody else has.
+// Tests the counter file of a lend when a process may not open the file, or when its name is taken.
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -18,12 +18,12 @@
 
 namespace {
 
-std::atomic<int> g_draws_told{0};  // how many of the next random numbers are that one
+std::atomic<int> g_draws_told{0};  // how many of the next random nonces are `g_told`
 tenon::os::Nonce g_told;
 
 }  // namespace
 
-// In place of glibc's: who gives a file a random name is told which.
+// Replaces glibc's getrandom. It lets a test choose the random name of the next file.
 extern "C" ssize_t getrandom(void* buffer, size_t nbytes, unsigned flags) {
   if (nbytes == sizeof g_told && g_draws_told > 0 && g_draws_told-- > 0) {
     std::memcpy(buffer, &g_told, sizeof g_told);
@@ -37,7 +37,7 @@ namespace {
 
 // ---- a counter's file that may not be opened
 
-// As for whoever is not root: root opens what its mode forbids.
+// Gives up the capabilities of root, so that file modes apply: root could open the file regardless.
 void obey_modes() {
   __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
@@ -57,8 +57,8 @@ void expect_not_released(const CudaHandle& handle) {
   tenon_error_release(error);
 }
 
-// It is opened all the same; the counter is tried again at the end, and if that fails its sender
-// has to wait.
+// The memory is opened although its counter cannot be. The receiver tries the counter again at
+// release. If that fails too, the sender has to wait.
 TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
   in_two(
       {},
@@ -78,7 +78,7 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         ASSERT_EQ(chmod(path.c_str(), 0600), 0);
         line.say('m');
         line.expect('s');
-        EXPECT_EQ(collect_cuda(), 1U);  // for the first
+        EXPECT_EQ(collect_cuda(), 1U);  // for the first handle
         EXPECT_EQ(memory.freed, 0);
         line.say('l');
         line.expect('d');
@@ -101,7 +101,7 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         line.expect('m');
         storage = nullptr;
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
-        // It was, at the second try.
+        // The counter was already released, at the second try.
         EXPECT_EQ(release_cuda_counter(second.counter, second.slot).code(), Code::kCorrupt);
         line.say('s');
         line.expect('l');
@@ -113,8 +113,8 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
 TEST(CudaFaultsCounter, ACounterOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
   in_child({}, [] {
-    // Before there is a thread: a sanitizer's allocator is of no use in a child while another
-    // thread is in it.
+    // The fork must come before the first thread starts: a sanitizer's allocator does not work in a
+    // child that was forked while another thread was in the allocator.
     Line line;
     const pid_t other = start([&] {
       line.become(1);
@@ -155,10 +155,11 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-const std::string kVictims(80064, 7);  // as long as a counter's file
+const std::string kVictims(80064, 7);  // as long as a counter file
 
 enum class Squatter { kFile, kSmallFile, kLink, kDanglingLink, kFolder, kPipe };
-// Open from its birth: a file that nobody has and that is called like a half-made one is swept.
+// The file stays open from its creation. A sweep would remove a file that no process holds and that
+// has the name of a half-made one.
 os::Fd make_file(const std::string& path, const std::string& bytes) {
   os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   EXPECT_EQ(write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
@@ -180,7 +181,8 @@ void expect_untouched(Squatter kind, const std::string& path, const std::string&
   EXPECT_EQ(is_there(target), kind == Squatter::kLink);
 }
 
-// At the name itself, and at the one that it has until it is whole.
+// The taken name is the counter file's own name, or the temporary name that the file has until it
+// is complete.
 TEST(CudaFaultsCounter, ACountersNameIsTaken) {
   const World place;
   const std::string target = place.path() + "/target";
@@ -188,7 +190,7 @@ TEST(CudaFaultsCounter, ACountersNameIsTaken) {
     use_device();
     Memory memory(kNbytes);
     Ref<Storage> storage = wrap(&memory);
-    const CudaHandle warm = share(storage);  // what is drawn once has been
+    const CudaHandle warm = share(storage);  // makes the draws that happen once
     for (const char* const prefix : {"tenon-cuda-", ".tenon-new-"}) {
       for (const Squatter kind : {Squatter::kFile, Squatter::kSmallFile, Squatter::kLink,
                                   Squatter::kDanglingLink, Squatter::kFolder, Squatter::kPipe}) {
@@ -214,15 +216,15 @@ TEST(CudaFaultsCounter, ACountersNameIsTaken) {
       }
     }
     EXPECT_TRUE(release_cuda_counter(warm.counter, warm.slot).is_ok());
-    storage = nullptr;  // what was refused keeps nothing
+    storage = nullptr;  // a refused lend keeps nothing alive
     EXPECT_EQ(left(), 0U);
     EXPECT_EQ(memory.freed, 1);
     expect_nothing_left();
   });
 }
 
-// A counter's file itself has it: one that lives is let be, and one whose maker was killed makes
-// room.
+// Another counter file has the name. A live file is left alone. The file of a killed maker is
+// removed.
 TEST(CudaFaultsCounter, ACountersNameIsAnotherCounters) {
   in_child({}, [] {
     const auto create = [] {
@@ -239,7 +241,7 @@ TEST(CudaFaultsCounter, ACountersNameIsAnotherCounters) {
     });
     EXPECT_EQ(wait_for(dead), -SIGKILL);
     Result<CudaCounter> ours = create();
-    // Somebody else may be looking at it.
+    // Another process may be examining the name at this moment.
     EXPECT_TRUE(soon([&] { return ours.is_ok() || (ours = create()).is_ok(); }))
         << ours.status().message();
     ASSERT_TRUE(ours.is_ok());

@@ -1,5 +1,5 @@
-// Lends that go wrong half way: the device is lost and the connection is not; the storage has
-// ended, and somebody remembers it.
+// Tests lends that fail half way: the device is lost and the connection works on, or the storage
+// has ended and a weak reference still points to it.
 #include <dlpack/dlpack.h>
 #include <tenon/tenon.h>
 
@@ -30,8 +30,8 @@ void expect_lost(const Status& status, const Loss& loss) {
   EXPECT_EQ(status.detail("cuda_error_name"), loss.name) << status.message();
 }
 
-// From then on, or (CUDA_SUCCESS) no more. What only gives back does what it should: the fake would
-// take it for open.
+// Makes calls of the driver fail with `result` from now on, or work again with CUDA_SUCCESS. Calls
+// that only give back keep working, because the fake would report their objects as still open.
 void lose_device(CUresult result) {
   for (const char* function :
        {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuStreamWaitEvent",
@@ -75,14 +75,14 @@ void sender_loses(const Loss& loss) {
         send(connection, {lent});
         line.expect('o');
         lose_device(loss.result);
-        expect_lost(try_send(connection, {lent}), loss);  // exported before: then it is the mark
+        expect_lost(try_send(connection, {lent}), loss);  // exported before, so the mark fails
         expect_lost(try_send(connection, {never_lent}), loss);
-        // Of which the host's part is not known over there.
+        // The receiver does not know the host's segment yet.
         expect_lost(try_send(connection, {host, lent}), loss);
         send(connection, {host});
         send(connection, {host});
         expect_host(connection, 'a');
-        EXPECT_EQ(lent->strong_count(), 2U);  // the one lease that stands
+        EXPECT_EQ(lent->strong_count(), 2U);  // one lease still stands
         lent = nullptr;
         EXPECT_EQ(first.freed, 0);
         line.say('r');
@@ -118,7 +118,8 @@ void receiver_loses(const Loss& loss) {
       [&](Line& line, Connection& connection) {
         use_device();
         const Ref<Storage> host = host_of('h');
-        // One of its calls fails, once: what came gives its lease back, whatever came beside it.
+        // One of the driver's calls fails once. The whole message gives its leases back, whatever
+        // else was in it.
         for (const char* function : kOpening) {
           SCOPED_TRACE(function);
           Memory memory(kNbytes);
@@ -132,7 +133,7 @@ void receiver_loses(const Loss& loss) {
         send(connection, {host, wrap(&second)});
         EXPECT_TRUE(is_back(second));
         EXPECT_EQ(first.freed, 0);
-        send(connection, {host});  // by the number of its segment, which came with what was refused
+        send(connection, {host});  // by its segment's number, which came in the refused message
         expect_host(connection, 'a');
         line.say('r');
         EXPECT_TRUE(is_back(first));
@@ -154,7 +155,7 @@ void receiver_loses(const Loss& loss) {
         expect_host(connection, 'h');
         send(connection, {host_of('a')});
         line.expect('r');
-        storages.clear();  // nothing runs on a device that is lost
+        storages.clear();  // nothing runs on a lost device
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
         line.say('d');
@@ -172,7 +173,7 @@ TEST(CudaFaultsLend, TheReceiversDeviceIsLost) {
 
 // ---- weak references
 
-// A framework's tensor in device memory, and its storage here.
+// A tensor of another framework in device memory, with its Tenon storage.
 class ForeignStorage {
  public:
   explicit ForeignStorage(Memory* memory) {
@@ -211,7 +212,7 @@ void expect_dead(tenon_weak* weak, uint64_t id) {
   EXPECT_EQ(tenon_weak_lock(weak), nullptr);
   EXPECT_EQ(tenon_weak_id(weak), id);
 }
-// One that was upgraded is the storage's last reference.
+// The reference from the upgrade is the storage's last one.
 void expect_kept_by_upgrade(tenon_weak* weak, tenon_storage* storage) {
   const uint64_t id = tenon_storage_id(storage);
   const void* const data = tenon_storage_data(storage);
@@ -244,7 +245,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
         line.send_as(handles[1]);
         line.expect('o');
         expect_kept_by_upgrade(weak, foreign.storage);
-        // The memory is still lent; what comes home of it is another storage.
+        // The memory is still lent. When it comes home it becomes a new storage.
         EXPECT_EQ(tenon_cuda_collect(), 1U);
         EXPECT_EQ(memory.freed, 0);
         tenon_storage* back = nullptr;
@@ -257,7 +258,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
         line.say('r');
         line.expect('d');
         EXPECT_TRUE(soon([] { return tenon_cuda_collect() == 0; }));
-        EXPECT_EQ(memory.freed, 1);  // a weak reference keeps none
+        EXPECT_EQ(memory.freed, 1);  // a weak reference keeps no memory alive
         expect_dead(weak, id);
         tenon_weak_release(weak);
       },
@@ -285,7 +286,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
       });
 }
 
-// A race with the last release has one winner.
+// An upgrade races with the last release, and one of them wins.
 TEST(CudaFaultsLend, AnUpgradeGetsAWholeStorageOrNone) {
   in_child({}, [] {
     use_device();

@@ -1,5 +1,5 @@
-// What the driver refuses is told by its code, its number and its name, wherever it happens; and it
-// leaves nothing.
+// Tests that every refusal of the driver is reported with its code, number and name, and that it
+// leaves nothing behind.
 #include <tenon/tenon.h>
 
 #include <filesystem>
@@ -40,8 +40,8 @@ struct Error {
   Code code;
   const char* name;
 };
-// One of each code that a caller can do something about. The first is that of a process that lacks
-// the permission.
+// One error for each code that a caller can react to. The driver gives the first to a process that
+// lacks a permission.
 constexpr Error kErrors[] = {
     {CUDA_ERROR_NOT_PERMITTED, Code::kPermission, "CUDA_ERROR_NOT_PERMITTED"},
     {CUDA_ERROR_OUT_OF_MEMORY, Code::kResourceExhausted, "CUDA_ERROR_OUT_OF_MEMORY"},
@@ -58,7 +58,7 @@ void expect_told(const Told& told, const Error& error) {
   EXPECT_EQ(told.name, error.name) << told.message;
 }
 
-// All that this process has of the driver's, by kind, and its fds.
+// Counts the driver's objects that this process has, by kind, and its fds.
 std::vector<uint64_t> held() {
   std::vector<uint64_t> counts;
   for (int32_t kind = 1; kind < FAKE_CUDA_KINDS; ++kind)
@@ -69,11 +69,12 @@ std::vector<uint64_t> held() {
 }
 
 using Call = std::function<Told()>;
-// What is tried once more when the device is full fails if it is full then, too.
+// kTwoIfFull: the library tries this call once more when the device is full. The test then lets
+// both tries fail.
 enum class Tries : uint8_t { kOne, kTwoIfFull };
 
-// The driver answers with each error once. The first time there may be more afterwards, for good:
-// the library's thread, for one.
+// Lets the driver answer with each error once. The counts are compared from the second error on,
+// because the first call may start things that stay, such as the library's thread.
 void refuse(const char* function, const Call& call, Tries tries = Tries::kOne) {
   std::vector<uint64_t> before;
   for (const Error& error : kErrors) {
@@ -111,14 +112,14 @@ void lend_and_open(const Way& way) {
         const auto share_it = [&] { return told(share_cuda(storage, nullptr, {}).status()); };
         refuse_each(way.lend, share_it);
         refuse_each({"cuCtxGetCurrent", "cuEventRecord"}, share_it);
-        // Without an event the stream is waited for.
+        // Without an event the lend waits for the stream.
         fail_driver("cuEventCreate", 0, CUDA_ERROR_NOT_PERMITTED);
         refuse("cuStreamSynchronize", share_it);
         fail_driver("cuEventCreate", 0, CUDA_SUCCESS);
         line.send(share(storage));
         line.expect('o');
         storage = nullptr;
-        EXPECT_EQ(collect_cuda(), 1U);  // of all that was tried one is lent
+        EXPECT_EQ(collect_cuda(), 1U);  // one lend succeeded
         EXPECT_EQ(memory.back, 0);
         line.say('r');
         line.expect('d');
@@ -133,7 +134,7 @@ void lend_and_open(const Way& way) {
         refuse_each({"cuCtxGetCurrent", "cuPointerGetAttributes", "cuIpcOpenEventHandle",
                      "cuStreamWaitEvent"},
                     open_it);
-        Ref<Storage> storage = open(handle);  // the same one
+        Ref<Storage> storage = open(handle);  // the handle is still good
         EXPECT_EQ(byte_at(pointer_of(storage) + kPage - 1), 7);
         line.say('o');
         line.expect('r');
@@ -240,14 +241,14 @@ TEST(CudaFaults, OfEvents) {
         EXPECT_EQ(made, nullptr);
         EXPECT_EQ(complete, 7);
         EXPECT_EQ(handle, IpcBytes{});
-        EXPECT_EQ(open_sent(nullptr), TENON_OK);  // the same handle
+        EXPECT_EQ(open_sent(nullptr), TENON_OK);  // the handle is still good
         tenon_cuda_event_release(made);
         tenon_cuda_event_release(event);
         line.say('d');
       });
 }
 
-// What is lent in a stream, ordered after the one that used it.
+// order_stream, and a share in another stream than the one that used the storage.
 TEST(CudaFaults, OfStreams) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   in_child({}, [] {
@@ -284,7 +285,7 @@ TEST(CudaFaults, OfPinnedMemory) {
                                             "cuMemHostGetDevicePointer"};
       if (mode == TENON_MODE_FROZEN) {
         ASSERT_EQ(tenon_storage_freeze(storage, nullptr), TENON_OK);
-        // Whether it can be kept from writing.
+        // The library first asks whether the device can map memory read-only.
         functions.insert(functions.begin(), {"cuDeviceGet", "cuDeviceGetAttribute"});
       }
       void* address = nullptr;
@@ -304,7 +305,7 @@ TEST(CudaFaults, OfPinnedMemory) {
 
 // ---- freed by its owner
 
-// Which driver's words they are is the driver's affair; that there are some is ours.
+// Checks that the error tells the driver's words. Which words depends on the driver.
 void expect_no_memory(const Status& status) {
   const Told got = told(status);
   EXPECT_TRUE(got.code == Code::kInvalidArgument || got.code == Code::kUnsupported ||

@@ -1,5 +1,5 @@
-// Work of a stream that ends when it is told to, so that nothing depends on how long anything
-// takes.
+// Work in a stream that ends when a test opens its gate. Tests use it so that no result depends on
+// timing.
 #pragma once
 
 #include "share_kit.h"

@@ -1,5 +1,5 @@
-// When device memory goes back to its owner, and when it does not: by whichever thread, whatever
-// the driver answers.
+// Tests when device memory goes back to its owner and when it does not, on whichever thread and for
+// every answer of the driver.
 #include <unistd.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 namespace cuda_test {
 namespace {
 
-// As a stream that takes its time, ended by its gate.
+// A stream whose work lasts until its gate opens.
 struct Work {
   Work() { EXPECT_EQ(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS); }
   ~Work() { EXPECT_EQ(driver().cuStreamDestroy(stream), CUDA_SUCCESS); }
@@ -31,8 +31,8 @@ void in_one_process(const std::vector<std::string>& environment,
   });
 }
 
-// An owner's function may let go of other device memory, or look for what has come back: however
-// much waits, it goes one after the other.
+// An owner's function may release other device memory, or collect memory that has come back. The
+// releases run one after the other and do not nest, however many are pending.
 void many_that_end_others(bool look_too) {
   in_one_process({}, [look_too] {
     struct Pair {
@@ -40,9 +40,9 @@ void many_that_end_others(bool look_too) {
       bool look;
       int* ended;
     };
-    // Each storage that goes makes an event and records it. Behind a gate that is closed a real
-    // driver makes the caller wait at some number of them: an H100 (driver 580) did at 200, for
-    // ever, as the caller has the gate to open.
+    // Each released storage makes an event and records it. Behind a closed gate a real driver
+    // blocks the caller at some number of events: an H100 (driver 580) did at 200. The caller would
+    // block for ever, because it has to open the gate itself.
     const int many = on_the_fake() ? 20'000 : 8;
     Work work;
     Memory memory(kNbytes);
@@ -75,7 +75,7 @@ void many_that_end_others(bool look_too) {
 TEST(CudaGiveBack, ManyThatLetGoOfOthers) { many_that_end_others(false); }
 TEST(CudaGiveBack, ManyThatLookForOthers) { many_that_end_others(true); }
 
-// An answer that is none is no answer that the stream has passed.
+// An error from the driver does not mean that the stream has passed.
 TEST(CudaGiveBack, NotWhenTheDriverDoesNotSay) {
   NEEDS_THE_FAKE("it cannot be made to fail");
   for (const CUresult code : {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_UNKNOWN}) {
@@ -101,7 +101,7 @@ TEST(CudaGiveBack, NotWhenTheDriverDoesNotSay) {
   }
 }
 
-// No event is left: then the stream is waited for.
+// The driver has no event left, so the release waits for the stream.
 TEST(CudaGiveBack, AfterTheStreamWhereThereIsNoEvent) {
   NEEDS_THE_FAKE("it cannot be made to fail");
   in_one_process({}, [&] {
@@ -124,7 +124,7 @@ TEST(CudaGiveBack, AfterTheStreamWhereThereIsNoEvent) {
   });
 }
 
-// A stream that is lost has nothing under way.
+// A stream of a lost device has no work left.
 TEST(CudaGiveBack, WhenTheDeviceIsLost) {
   NEEDS_THE_FAKE("it cannot be made to fail");
   for (const char* function : {"cuEventQuery", "cuEventRecord"}) {
@@ -146,7 +146,7 @@ TEST(CudaGiveBack, WhenTheDeviceIsLost) {
   }
 }
 
-// A thread's default stream is its own, and whoever releases the storage has another one.
+// Each thread has its own per-thread default stream, and another thread releases the storage.
 TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
   in_one_process({}, [] {
     Memory memory(kNbytes);
@@ -168,7 +168,7 @@ TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
   });
 }
 
-// Likewise the default stream of a context, which need not be current when the storage is released.
+// The default stream of a context also counts. That context need not be current at the release.
 TEST(CudaGiveBack, AfterTheDefaultStreamOfTheContextThatWasCurrent) {
   in_one_process({}, [] {
     const auto create = reinterpret_cast<PFN_cuCtxCreate_v3020>(dlsym(library(), "cuCtxCreate_v2"));
@@ -194,8 +194,8 @@ TEST(CudaGiveBack, AfterTheDefaultStreamOfTheContextThatWasCurrent) {
   });
 }
 
-// Two threads open what is one storage here, each in a stream of its own. Which of them comes
-// second is up to them, and so tried often.
+// Two threads open the same storage, each in its own stream. Which of them is second depends on
+// timing, so the test repeats often.
 TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
   constexpr int kRounds = 200;
   in_two(
@@ -221,8 +221,8 @@ TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
           Ref<Storage> opened[2];
           std::atomic<int> ready{0};
           std::array<std::thread, 2> threads;
-          // A real driver runs the gates of all streams in one thread, in the order of their
-          // launch: so the gate that is opened first must be launched first.
+          // A real driver runs the gates of all streams in one thread, in launch order. So the gate
+          // that opens first must be launched first.
           works[i % 2].begin();
           works[1 - i % 2].begin();
           for (int n = 0; n < 2; ++n) {
@@ -247,7 +247,7 @@ TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
       });
 }
 
-// A receiver that keeps what it was sent holds nobody else's event: 1,000 are all there are.
+// A receiver that keeps its handle occupies no other event. A process has 1,000 events in all.
 TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
   constexpr int kRounds = 1500;
   in_two(
@@ -286,7 +286,7 @@ TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
       });
 }
 
-// What another stream is given comes after those in which the storage is used.
+// Work that is queued in another stream is ordered after the streams that use the storage.
 TEST(CudaGiveBack, AnotherStreamIsOrdered) {
   in_one_process({}, [] {
     Memory memory(kNbytes);
@@ -322,8 +322,8 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
   });
 }
 
-// A thread may be in the middle of saying so when another forks: the child, which has no such
-// thread, does not wait for it.
+// A thread may be inside record_stream while another thread forks. The child does not have that
+// thread, and must not wait for its lock.
 TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
   in_one_process({}, [] {
     Memory memory(kNbytes);
@@ -344,8 +344,8 @@ TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
   });
 }
 
-// Its storage went while a handle of it was under way: it comes back as it was, and can be lent
-// anew.
+// The storage was released while a handle of it was in flight. When the handle is opened, the
+// memory comes back with the same properties and can be lent again.
 TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
   in_two(
       {},

@@ -1,13 +1,13 @@
-// A kernel on memory that another process lent, in a stream of the borrower's: text in PTX, which a
-// driver compiles for whatever device it has.
+// Tests a kernel that runs on memory that another process lent, in a stream of the borrower. The
+// kernel is PTX text, which a driver compiles for its own device.
 #include "connected_kit.h"
 #include "share/cuda_arena.h"
 
 namespace cuda_test {
 namespace {
 
-// Adds 1 to each of `count` words. Of PTX 6.0 and compute capability 5.0, which every driver
-// from 11.4 on reads.
+// A kernel that adds 1 to each of `count` words. It needs PTX 6.0 and compute capability 5.0, which
+// every driver from 11.4 on accepts.
 constexpr char kPtx[] = R"(
 .version 6.0
 .target sm_50
@@ -38,7 +38,7 @@ over:
 }
 )";
 
-// No multiple of a block's threads: the last ones have nothing to do.
+// Not a multiple of a block's threads, so the last threads have nothing to do.
 constexpr uint32_t kWords = 1000;
 constexpr uint64_t kWordsNbytes = 4096;
 
@@ -78,7 +78,8 @@ class AddOne {
   CUfunction function_ = nullptr;
 };
 
-// Words of `before` bytes to which `times` was added, and behind them those bytes alone.
+// Expects `kWords` words that began as the byte `before` and to which `times` was added, and only
+// `before` bytes behind them.
 void expect_words(CUdeviceptr pointer, unsigned char before, uint32_t times, CUstream stream) {
   std::vector<uint32_t> words(kWordsNbytes / sizeof(uint32_t));
   EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(words.data()), pointer, kWordsNbytes,
@@ -91,7 +92,7 @@ void expect_words(CUdeviceptr pointer, unsigned char before, uint32_t times, CUs
             static_cast<int64_t>(words.size() - kWords));
 }
 
-// The lender's fill takes its time; nothing but the handle's event holds the kernel back.
+// The lender's fill is slow. Only the handle's event holds the kernel back.
 TEST(CudaKernel, OnMemoryThatWasLent) {
   in_two(
       {},
@@ -128,8 +129,8 @@ TEST(CudaKernel, OnMemoryThatWasLent) {
       });
 }
 
-// A block of an arena that is mapped, to and fro: each side's stream comes after the other's
-// kernel.
+// A block of a mapped arena goes to the borrower and back. Each side's stream comes after the other
+// side's kernel.
 TEST(CudaKernel, OnAMappedBlockOverAConnection) {
   in_two_connected(
       [](Line& line, Connection& connection) {

@@ -1,6 +1,6 @@
-// What the tests of CUDA share: a case runs in a child of its own, since a process starts the
-// driver once, with an empty world of the fake. On a real driver (tests/gpu) the same cases run,
-// but for what only the fake can be told to do or asked about.
+// The base of all CUDA tests. Each case runs in a child of its own with an empty world of the fake,
+// because a process starts the driver only once. The same cases run on a real driver (tests/gpu),
+// except those that need the fake's settings or its ledger.
 #pragma once
 
 #include <dlfcn.h>
@@ -49,8 +49,8 @@ inline int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Whether the driver that a process here finds is the one of tests/fake_cuda. A child looks: some
-// tests ask whether this process has opened it.
+// Whether the driver that the tests find is the one of tests/fake_cuda. A child opens the library
+// to find out, because some tests check whether this process has opened it.
 inline bool on_the_fake() {
   static const bool fake = [] {
     const pid_t child = fork();
@@ -65,33 +65,35 @@ inline bool on_the_fake() {
 #define NEEDS_THE_FAKE(why) \
   if (!::cuda_test::on_the_fake()) GTEST_SKIP() << "not on a real driver: " << (why)
 
-// nullptr: this process has not opened it.
+// The loaded driver, or null if this process has not opened it.
 inline void* library() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD); }
 
-// Forks; the child's failures are the test's.
+// Forks and runs `body` in the child. The child's exit status tells whether a check failed.
 inline pid_t start(const std::function<void()>& body) {
   std::fflush(nullptr);
   const bool is_inherited = library() != nullptr;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  library_thread_settle();  // a sanitizer's allocator is of no use in a child while another thread
-                            // is in it
+  // A sanitizer's allocator does not work in a child that was forked while another thread was in
+  // the allocator.
+  library_thread_settle();
 #endif
   const pid_t child = fork();
   if (child != 0) return child;
   body();
   std::fflush(nullptr);
   const int status = ::testing::Test::HasFailure() ? 1 : 0;
-  // What a real driver does at the exit of a child of fork of the process that started it nobody
-  // promises.
+  // A child may end badly on a real driver that its parent started: the driver promises nothing for
+  // its exit. So the child skips the exit handlers.
   if (is_inherited && !on_the_fake()) std::_Exit(status);
   std::exit(status);
 }
 
-// In a child with a world, and with these variables; "NAME" alone takes one away.
+// Runs `body` in a child with a world of its own and these variables. An entry "NAME" without a
+// value unsets the variable.
 inline void in_child(const std::vector<std::string>& environment,
                      const std::function<void()>& body) {
   const World world;
-  (void)on_the_fake();  // to be known before there are children
+  (void)on_the_fake();  // determined before there are children
   const pid_t child = start([&] {
     setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
     for (const std::string& entry : environment) {
@@ -114,13 +116,13 @@ Function* ledger(Function*, const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 #define LEDGER(function) ::cuda_test::ledger(static_cast<decltype(&function)>(nullptr), #function)
-// What only the fake counts: EXPECT_COUNT(expected, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0). COUNT
-// is 0 on a real driver.
+// Checks a count of the fake's ledger, and does nothing on a real driver: EXPECT_COUNT(expected,
+// fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0). COUNT is 0 on a real driver.
 #define COUNT(function, ...) (::cuda_test::on_the_fake() ? LEDGER(function)(__VA_ARGS__) : 0U)
 #define EXPECT_COUNT(expected, function, ...) \
   if (::cuda_test::on_the_fake()) EXPECT_EQ(LEDGER(function)(__VA_ARGS__), expected)
 
-// What a driver's devices have is asked in a child, since this process has not started it.
+// Asks in a child what a driver's devices can do, because this process must not start the driver.
 inline bool child_finds(const std::function<bool()>& what) {
   const World world;
   const pid_t child = fork();
@@ -130,12 +132,13 @@ inline bool child_finds(const std::function<bool()>& what) {
   }
   return wait_for(child) == 0;
 }
-// For what a real device may lack, and the fake has unless it is told otherwise.
+// Skips a test on a real device that lacks a feature. The fake has every feature unless it is told
+// otherwise.
 #define NEEDS_OF_A_REAL_DEVICE(found, why)                             \
   if (!::cuda_test::on_the_fake() && !::cuda_test::child_finds(found)) \
   GTEST_SKIP() << "not on this device: " << (why)
 
-// How much longer than usual to be patient: compute-sanitizer takes its time.
+// A factor for timeouts. A run under compute-sanitizer sets it, because it is slow.
 inline int patience() {
   const char* const times = std::getenv("TENON_TEST_PATIENCE");
   return times != nullptr ? std::max(std::atoi(times), 1) : 1;

@@ -1,4 +1,4 @@
-// Device memory of a lender that died, in a borrower whose connection drops it.
+// Tests device memory of a lender that died, in a borrower whose connection drops it.
 #include <poll.h>
 
 #include "connected_kit.h"
@@ -24,7 +24,7 @@ void wait_until_gone(Connection& connection) {
   EXPECT_EQ(poll(&polled, 1, 30'000), 1);
 }
 
-// Lends one storage and is killed when it is told to.
+// Lends one storage, and is killed when the borrower asks for it.
 void lend_and_die(Line& line, Connection& connection) {
   use_device();
   Memory memory(kNbytes);

@@ -1,6 +1,6 @@
-// The program's malloc fails when it is told to, as in tests/fault, but not in the driver: what
-// that does without memory is its own affair. For one source of a program, and not under
-// sanitizers, as fault/failing_malloc.h.
+// Helpers for tests in which the program's malloc fails on demand, as in tests/fault. malloc never
+// fails inside the driver, because the driver's behaviour without memory is not Tenon's. Include
+// this header in one source of a program, and not under sanitizers, as fault/failing_malloc.h.
 #pragma once
 
 #include "connected_kit.h"
@@ -15,8 +15,8 @@
 
 namespace {
 
-// Blocks that this thread made, and not in the driver, whoever gives them back: each knows by a
-// head whether it is one of them.
+// Counts the live blocks that a thread with `t_counts` allocated outside the driver. The head of
+// each block says whether the block is counted, so that any thread may free it.
 thread_local bool t_counts = false;
 std::atomic<long> g_counted{0};
 struct alignas(std::max_align_t) Head {
@@ -53,7 +53,7 @@ void operator delete(void* block, const std::nothrow_t& /*tag*/) noexcept { give
 namespace cuda_test {
 namespace {
 
-// ---- the driver is spared
+// ---- no failures inside the driver
 
 template <typename Body>
 auto uncounted(const Body& body) {
@@ -83,7 +83,7 @@ void spare(cuda::Driver* cu) {
 
 // ---- what is done without memory
 
-// For who ends in std::terminate, which says nothing of it.
+// The current step, for the handler of std::terminate, which is not told where the program was.
 struct Doing {
   std::string what;
   long allowed = -1;
@@ -97,8 +97,8 @@ Doing g_doing;
   std::abort();
 }
 
-// The process of a test, once it is alone: the driver is started, and what lives as long as the
-// process is there.
+// Starts the driver and everything else that lives as long as the process. Call it in the process
+// of a test, before allocations are limited.
 inline void begin() {
   auto* const cu = const_cast<cuda::Driver*>(&driver());
 #define FUNCTION(name, version, part) spare<&cuda::Driver::name>(cu);
@@ -110,7 +110,7 @@ inline void begin() {
   t_counts = true;
 }
 
-// Whether it wanted more than that many.
+// Runs `body` with `allowed` allocations. Returns whether it wanted more.
 template <typename Body>
 bool with_allocations(long allowed, const char* what, const Body& body) {
   g_doing = {what, allowed};
@@ -121,8 +121,8 @@ bool with_allocations(long allowed, const char* what, const Body& body) {
   return t_refused;
 }
 
-// What has no error to give: a round is called with 0, 1, 2, … allocations for as long as it says
-// that it wanted more.
+// For steps without an error. Calls `round` with 0, 1, 2, … allocations, until it returns that it
+// wanted no more.
 template <typename Round>
 void until_enough(const char* what, const Round& round) {
   long allowed = 0;
@@ -130,7 +130,8 @@ void until_enough(const char* what, const Round& round) {
   std::printf("  %s: %ld times without memory\n", what, allowed);
 }
 
-// What has: `after` is told whether it went well, and where.
+// For steps with an error. `after` is told whether the step succeeded, and at which allocation it
+// failed.
 template <typename Step, typename After>
 void fail_at_every_allocation(const char* what, const Step& step, const After& after) {
   until_enough(what, [&](long allowed) {
@@ -150,9 +151,9 @@ void fail_at_every_allocation(const char* what, const Step& step, const After& a
 
 // ---- what could leak
 
-// Twice to fill what lives as long as the process; then a pass leaves nothing behind. What the
-// library's thread has in hand comes back later, and some tables forget what has ended now and
-// then: of a few passes one leaves no block, or there is one that each of them leaves.
+// Checks that repeated passes leak nothing. The first two passes fill what lives as long as the
+// process. The library's thread frees some blocks late, and some tables drop ended entries only now
+// and then. So of the remaining passes one must leave no block: a leak would leave one in each.
 constexpr int kPasses = 5;
 class Passes {
  public:
@@ -176,7 +177,7 @@ class Passes {
   fault::Held held_;
 };
 
-// In a process with a world of its own.
+// Runs `body` in a process with a world of its own.
 inline void in_one(const std::function<void()>& body,
                    const std::vector<std::string>& environment = {}) {
   in_child(environment, [&] {
@@ -186,7 +187,7 @@ inline void in_one(const std::function<void()>& body,
     EXPECT_EQ(fault::g_failures, 0);
   });
 }
-// Likewise of a body that is the same each time.
+// Runs the same `body` several times in such a process, and checks that it leaks nothing.
 inline void in_one_without_leaks(const std::function<void()>& body) {
   in_one([&] {
     Passes passes;
@@ -197,7 +198,7 @@ inline void in_one_without_leaks(const std::function<void()>& body) {
   });
 }
 
-// What this process has opened of others'.
+// The number of other processes' objects that this process has open.
 inline uint64_t opened_here() {
   uint64_t count = 0;
   for (const fake_cuda_kind kind :
@@ -217,7 +218,7 @@ inline CUdeviceptr pointer_of(const tenon_storage* storage) {
   return reinterpret_cast<uintptr_t>(tenon_storage_data(storage));
 }
 
-// As the file says it to everybody; -1: there is no such file.
+// Reads the counter from its file, as any process can; -1: there is no such file.
 inline int64_t counter_of(const tenon_cuda_handle& handle) {
   const os::Fd file(
       ::open((std::string("/dev/shm") + handle.counter).c_str(), O_RDONLY | O_CLOEXEC));

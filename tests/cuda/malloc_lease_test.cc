@@ -1,4 +1,4 @@
-// Memory that fails at every allocation in turn: device memory in messages of a connection, under
+// Lets every allocation fail in turn while device memory travels in messages of a connection, under
 // leases.
 #include "malloc_kit.h"
 
@@ -28,14 +28,15 @@ uint64_t blocks_used(const tenon_cuda_arena* arena) {
 bool blocks_come_back(const tenon_cuda_arena* arena) {
   return soon([&] { return tenon_cuda_collect() == 0 && blocks_used(arena) == 0; });
 }
-// Without memory, what has come back is looked for all the same, or the next time.
+// Collects what has come back. Without memory the collect succeeds, or a later one does the work.
 void look(long allowed) {
   with_allocations(allowed, "tenon_cuda_collect", [] { (void)tenon_cuda_collect(); });
 }
 
-// So many blocks of an arena in each message: one may have its lease when memory ends at another.
+// The blocks of an arena in each message. With two, one may have its lease when memory ends at the
+// other.
 constexpr uint64_t kBlocks = 2;
-// With that byte everywhere. The caller's reference to the first storage is for who asks for it.
+// Returns a message of blocks filled with `byte`. `out` receives a reference to the first storage.
 tenon_message* blocks_of(tenon_cuda_arena* arena, unsigned char byte,
                          tenon_storage** out = nullptr) {
   std::vector<tenon_storage*> storages(kBlocks);
@@ -58,8 +59,8 @@ bool shows(const tenon_message* message, unsigned char byte) {
   return good;
 }
 
-// The message is there already. Called again it gives it, and `stubborn` means: with one allocation
-// more each time.
+// Receives the message that has already arrived. After a failure the call is repeated, without a
+// limit, or, if `stubborn`, with one allocation more each time.
 tenon_message* receive_at(tenon_connection* connection, long allowed, bool stubborn,
                           bool* refused) {
   const tenon_wait now = fault::wait_ns(0);
@@ -85,7 +86,7 @@ tenon_message* receive_at(tenon_connection* connection, long allowed, bool stubb
 
 // ---- receiving
 
-// Blocks for each message that is asked for.
+// Lends blocks in a message each time the receiver asks for one.
 void lend_blocks(Line& line, Connection& connection, tenon_cuda_transport transport) {
   begin();
   tenon_cuda_arena* arena = new_cuda_arena(transport);
@@ -161,8 +162,8 @@ TEST(CudaMallocLease, ReceivesOneMessageThatFailsAtEach) {
   receive_at_every_allocation(TENON_CUDA_IPC, true);
 }
 
-// The bytes are here already, so the message's own lease goes back at once, and the first one's
-// stays.
+// The receiver already has the memory. The new message's lease goes back at once, and the first
+// message's lease stays.
 TEST(CudaMallocLease, ReceivesWhatItHas) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_two_connected(
@@ -213,8 +214,8 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
 
 // ---- sending
 
-// `again`: the same message once there is memory. Else it is dropped, with which nothing is lent,
-// and another one goes.
+// After a failure, `again` sends the same message once there is memory. Otherwise the message is
+// dropped, which must end its lends, and another message is sent.
 void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
   in_two_connected(
       [transport, again](Line& line, Connection& connection) {
@@ -292,7 +293,7 @@ TEST(CudaMallocLease, SendsAnother) {
 
 // ---- in one process
 
-// Memory that comes home is the storage itself, kept by its lease until it is here.
+// Memory that comes home is the storage itself. The lease keeps it until then.
 TEST(CudaMallocLease, ReceivesItsOwn) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   for (const tenon_cuda_transport transport : {TENON_CUDA_IPC, TENON_CUDA_FD}) {
@@ -330,7 +331,7 @@ TEST(CudaMallocLease, ReceivesItsOwn) {
   }
 }
 
-// Whoever was to read them is gone, and so is memory.
+// The reader of the messages is gone, and memory fails at their end.
 TEST(CudaMallocLease, MessagesThatNobodyReads) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_one([] {
@@ -348,7 +349,7 @@ TEST(CudaMallocLease, MessagesThatNobodyReads) {
           tenon_message_release(message);
         }
         CHECK_EQ(blocks_used(arena), 3 * kBlocks);
-        // One of them failed half-way.
+        // Lets a receive fail half-way at one of the messages.
         tenon_message* got = nullptr;
         const tenon_wait now = fault::wait_ns(0);
         bool refused = with_allocations(allowed, "tenon_recv",

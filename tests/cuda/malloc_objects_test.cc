@@ -1,4 +1,4 @@
-// Memory that fails at every allocation in turn: the start of the driver, arenas on a device,
+// Lets every allocation fail in turn during the start of the driver, with arenas on a device,
 // events as objects, and pinned memory.
 #include <dlpack/dlpack.h>
 
@@ -8,11 +8,12 @@
 namespace cuda_test {
 namespace {
 
-// Want of memory passes, so the next call gets another answer.
+// A lack of memory passes, so the next call tries again.
 TEST(CudaMallocObjects, TheDriverIsStartedOnceThereIsMemory) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_child({}, [] {
-    // So many that the driver is not loaded with them, whose own they would be then.
+    // These few allocations fail before the driver is loaded. With more, the driver's own
+    // allocations would fail.
     for (long allowed = 0; allowed < 3; ++allowed) {
       tenon_error* error = nullptr;
       tenon_status status = TENON_OK;
@@ -22,7 +23,7 @@ TEST(CudaMallocObjects, TheDriverIsStartedOnceThereIsMemory) {
       CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED,
                    std::to_string(allowed) + " allocations: " + outcome.text());
     }
-    // Somebody else has started it: Tenon's own part is left.
+    // The test starts the driver itself, so that only Tenon's own part fails.
     void* const found = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     REQUIRE(found != nullptr);
     REQUIRE(reinterpret_cast<PFN_cuInit_v2000>(dlsym(found, "cuInit"))(0) == CUDA_SUCCESS);
@@ -130,7 +131,7 @@ void arena_at_every_allocation(tenon_cuda_transport transport) {
               where);
         });
   }
-  // A full one, without memory to say so.
+  // The arena is full, and there is no memory for the error.
   tenon_storage* all = nullptr;
   REQUIRE_OK(tenon_cuda_arena_allocate(arena, kPage, nullptr, &all, err));
   for (const int64_t timeout : {int64_t{0}, int64_t{100'000}}) {
@@ -147,8 +148,8 @@ void arena_at_every_allocation(tenon_cuda_transport transport) {
     });
   }
   tenon_storage_release(all);
-  // Blocks that come back in any order, with no memory to remember where they were. Once all are
-  // there the arena is whole again.
+  // Blocks come back in any order, without memory to record where they were. When all have come
+  // back the arena is whole again.
   for (long allowed = 0; allowed < 4; ++allowed) {
     std::vector<tenon_storage*> blocks(100);
     for (tenon_storage*& each : blocks)
@@ -182,8 +183,8 @@ uint64_t events_and_imports_here() {
          LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, getpid());
 }
 
-// Each call that an event has, and each with an error of the driver's for whose words there is no
-// memory.
+// Calls every function of an event. Each also gets an error of the driver while there is no memory
+// for its text.
 void use_at_every_allocation(tenon_cuda_event* event, CUstream stream, bool has_handle) {
   IpcBytes handle{};
   int complete = 0;

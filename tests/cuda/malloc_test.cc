@@ -1,5 +1,5 @@
-// Memory that fails at every allocation in turn: device memory is lent by handles, opened, and
-// given back.
+// Lets every allocation fail in turn while device memory is lent by handles, opened, and given
+// back.
 #include "malloc_kit.h"
 
 #if !FAULT_ASAN && !FAULT_TSAN
@@ -12,7 +12,8 @@ constexpr CudaTransport kWays[] = {CudaTransport::kIpc, CudaTransport::kFd, Cuda
 
 // ---- lending
 
-// On failure nothing is lent; else one message is on its way. False: nothing was refused.
+// On failure nothing is lent. On success one message is in flight. Returns false if no allocation
+// was refused.
 bool share_with(const Ref<Storage>& storage, long allowed, tenon_cuda_handle* out) {
   tenon_cuda_handle handle = no_handle();
   tenon_error* error = nullptr;
@@ -30,7 +31,7 @@ bool share_with(const Ref<Storage>& storage, long allowed, tenon_cuda_handle* ou
 }
 bool is_shared(const tenon_cuda_handle& handle) { return handle.nbytes != 0; }
 
-// Of memory that was never lent, with the first counter of a file.
+// Lends memory that was never lent, with the first counter of a new file.
 TEST(CudaMalloc, SharesForTheFirstTime) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   for (const CudaTransport way : kWays) {
@@ -79,7 +80,7 @@ TEST(CudaMalloc, SharesAgain) {
         });
         passes.end_of_one();
       }
-      CHECK(LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, getpid()) <= 2);  // they come back
+      CHECK(LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, getpid()) <= 2);  // events are reused
       storage = nullptr;
       CHECK_EQ(tenon_cuda_collect(), 0);
       CHECK_EQ(memory.back, 1);
@@ -87,8 +88,8 @@ TEST(CudaMalloc, SharesAgain) {
   }
 }
 
-// No event is lost with a call of the driver that fails where no memory is left to say so. There
-// are 1,000, and the last are wanted here.
+// A failing call of the driver must not lose an event when there is no memory for the error. A
+// process has 1,000 events, and the last ones are needed here.
 TEST(CudaMalloc, EventsAreNotLost) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   for (const char* function : {"cuEventCreate", "cuIpcGetEventHandle", "cuEventRecord"}) {
@@ -126,8 +127,8 @@ TEST(CudaMalloc, EventsAreNotLost) {
 
 // ---- what cannot fail
 
-// A storage ends and is collected without memory, while it is lent and a stream that uses it has
-// not passed.
+// A storage ends and is collected without memory, while it is still lent and a stream that uses it
+// has not passed.
 TEST(CudaMalloc, StoragesEnd) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_one([] {
@@ -174,7 +175,7 @@ TEST(CudaMalloc, StoragesEnd) {
   });
 }
 
-// The first events that this process has are used again; so are many at once.
+// The first events of this process are reused. So are many events at once.
 TEST(CudaMalloc, MessagesEnd) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   for (const long allowed : {0, 1, 2, 3}) {
@@ -185,7 +186,7 @@ TEST(CudaMalloc, MessagesEnd) {
         std::vector<tenon_cuda_handle> handles;
         for (int i = 0; i < count; ++i) handles.push_back(share_it(storage));
         for (const tenon_cuda_handle& each : handles) let_go(each);
-        const Ref<Storage> other = memory.wrap();  // whose share looks at what waits
+        const Ref<Storage> other = memory.wrap();  // sharing it checks what is pending
         tenon_cuda_handle handle = no_handle();
         with_allocations(allowed, "tenon_share_cuda", [&] {
           (void)tenon_share_cuda(as_c(storage), nullptr, nullptr, &handle, nullptr);
@@ -211,7 +212,7 @@ TEST(CudaMalloc, MessagesEnd) {
 
 // ---- opening
 
-// New memory for each handle that is asked for, which nothing keeps but the handle.
+// Lends new memory for each handle that the other side asks for. Only the handle keeps the memory.
 void lend_by(Line& line, CudaTransport way) {
   begin();
   unsigned char byte = 0;
@@ -247,10 +248,11 @@ tenon_cuda_handle as_c_handle(const CudaHandle& from) {
   return handle;
 }
 
-// On failure nothing is open, and the handle is as good as before. False: nothing was refused.
+// On failure nothing is open, and the handle can still be opened. Returns false if no allocation
+// was refused.
 bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
   line.say('n');
-  // A line remembers which fds came.
+  // The CudaHandle is not counted, because `line` keeps the fds that came with it.
   std::unique_ptr<CudaHandle> came =
       uncounted([&] { return std::make_unique<CudaHandle>(line.receive()); });
   const auto byte = line.receive_as<unsigned char>();
@@ -272,7 +274,7 @@ bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
                where + ": the counter is " + std::to_string(counter_of(handle)));
   if (storage == nullptr) {
     CHECK_SAYING(tenon_cuda_collect() == 0, where);
-    // The library's thread has some for a moment, now or before.
+    // The library's thread may have a few fds for a moment.
     CHECK_SAYING(soon([&] { return fault::count_fds() <= fds; }), where);
     CHECK_SAYING(opened_here() == open_before,
                  where + ": open is " + std::to_string(opened_here()));
@@ -328,7 +330,7 @@ TEST(CudaMalloc, OpensWhereTheDeviceHasNoEventsToSend) {
   open_at_every_allocation(CudaTransport::kFd, TENON_CUDA_READ_ONLY, {"FAKE_CUDA_IPC=0"});
 }
 
-// Further handles of what is open already.
+// Opens further handles of memory that is already open.
 TEST(CudaMalloc, OpensAgain) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_two(
@@ -366,7 +368,7 @@ TEST(CudaMalloc, OpensAgain) {
                 CHECK_SAYING(storage == (opened ? kept : nullptr), where);
                 CHECK_SAYING(counter_of(handle) == (opened ? 0 : 1),
                              where + ": the counter is " + std::to_string(counter_of(handle)));
-                // The same handle, or another one.
+                // Opens the same handle again after the failure.
                 if (!opened && CHECK_OK(tenon_open_cuda(&handle, nullptr, nullptr, &storage, err)))
                   CHECK_EQ(counter_of(handle), 0);
                 tenon_storage_release(std::exchange(storage, nullptr));
@@ -382,7 +384,7 @@ TEST(CudaMalloc, OpensAgain) {
       });
 }
 
-// In the process that sent it, whose storage is there or has gone.
+// Opens handles in the process that sent them, while the storage exists and after it was released.
 TEST(CudaMalloc, OpensItsOwn) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_one([] {

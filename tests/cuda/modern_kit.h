@@ -1,4 +1,5 @@
-// Memory that is no cudaMalloc's: mapped piece by piece, and of pools.
+// Helpers for tests of device memory that is not from cudaMalloc: memory mapped piece by piece, and
+// memory of pools.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@ namespace cuda_test {
 constexpr uint64_t kPage = uint64_t{2} << 20;
 constexpr auto kByFd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-// Pieces of so many pages each, at neighbouring addresses of a larger reservation, as a framework's
-// expandable segment has them.
+// Pieces of the given numbers of pages, mapped at neighbouring addresses of a larger reservation,
+// as in a framework's expandable segment.
 class Mapped {
  public:
   explicit Mapped(const std::vector<uint64_t>& pages, CUmemAllocationHandleType type = kByFd) {
@@ -55,7 +56,7 @@ class Mapped {
     EXPECT_TRUE(storage.is_ok()) << storage.status().message();
     return storage.is_ok() ? std::move(storage).value() : Ref<Storage>();
   }
-  int gone = 0;  // storages that nobody uses any more
+  int gone = 0;  // storages that were released
 
  private:
   CUdeviceptr base_ = 0;
@@ -63,7 +64,7 @@ class Mapped {
   std::vector<CUmemGenericAllocationHandle> pieces_;
 };
 
-// By trying: no attribute says either.
+// Whether the device enforces read-only mappings. No attribute says so, and the test tries it.
 inline bool keeps_read_only() {
   use_device();
   const Mapped memory({1});
@@ -78,7 +79,7 @@ inline bool has_fabric() {
   constexpr auto kSupported = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
   if (driver().cuDeviceGetAttribute(&supported, kSupported, 0) != CUDA_SUCCESS || supported == 0)
     return false;
-  // A device that has it may not be allowed to use it.
+  // A process may lack the permission to use fabric handles on a device that has them.
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -103,7 +104,7 @@ inline CUdeviceptr allocate_from(CUmemoryPool pool, uint64_t nbytes) {
   return pointer;
 }
 
-// Memory that travels by that way, and how often its owner got it back.
+// Memory that travels by the given transport, with a count of how often its owner got it back.
 class Lendable {
  public:
   explicit Lendable(CudaTransport way, uint64_t nbytes = kNbytes, unsigned char byte = 7)
@@ -135,7 +136,7 @@ class Lendable {
   }
   Ref<Storage> wrap() { return try_wrap().value(); }
   int back = 0;
-  // By its owner, before its time.
+  // Frees the memory early, as its owner might.
   void free() {
     const CUdeviceptr base = std::exchange(base_, 0);
     if (base == 0) return;

@@ -1,4 +1,4 @@
-// A machine without CUDA's driver.
+// Tests a machine without CUDA's driver.
 #include <gtest/gtest.h>
 
 #include "cuda/available.h"
@@ -20,7 +20,7 @@ TEST(NoDriver, SaysSoEveryTime) {
         << status.message();
     EXPECT_EQ(tenon::cuda::available().message(), status.message());
   }
-  // Nothing was started, so there is nothing that a child could not use: it is told the same.
+  // No driver was started, so a forked child loses nothing and gets the same answer.
   const std::string here = tenon::cuda::available().message();
   const pid_t child =
       cuda_test::start([&] { EXPECT_EQ(tenon::cuda::available().message(), here); });

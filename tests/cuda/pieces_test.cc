@@ -1,4 +1,4 @@
-// What the driver says of memory that cannot be lent stays in the error.
+// Tests that the driver's reason why memory cannot be lent stays in the error.
 #include "cuda/memory.h"
 #include "cuda/pool.h"
 #include "cuda/vmm.h"

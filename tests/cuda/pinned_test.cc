@@ -1,5 +1,5 @@
-// Shared host memory that devices reach, through the C API: what one process's device writes the
-// other one's reads.
+// Tests shared host memory that devices reach, through the C API. What one process's device writes
+// there, another process's device reads.
 #include <tenon/tenon.h>
 
 #include <atomic>
@@ -70,7 +70,7 @@ uint64_t reserved_here() {
   return stats.bytes_reserved;
 }
 
-// Null: it failed.
+// Returns the address for the device, or null on failure.
 void* pin(const StoragePointer& storage, int32_t device = 0) {
   void* address = nullptr;
   tenon_error* error = nullptr;
@@ -100,7 +100,7 @@ CUdeviceptr as_pointer(const void* address) { return reinterpret_cast<uintptr_t>
 int first_byte(const StoragePointer& storage) {
   return *static_cast<const unsigned char*>(tenon_storage_data(storage.get()));
 }
-// In a stream of its own, beside the host.
+// Copies in a new stream, beside the host.
 void copy(CUdeviceptr to, CUdeviceptr from) {
   CUstream stream = nullptr;
   CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -114,7 +114,7 @@ void expect_registered(uint64_t calls, uint64_t live, pid_t pid = getpid()) {
   EXPECT_COUNT(live, fake_cuda_live, FAKE_CUDA_HOST_REGISTRATION, pid);
 }
 
-// A connection between two processes, whose sockets are there before they are.
+// A connection between two processes. The sockets are made before the fork of the processes.
 class Ends {
  public:
   Ends() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends_.data()), 0); }
@@ -150,7 +150,7 @@ class Ends {
     return StoragePointer(
         tenon_storage_retain(tenon_tensor_storage(tenon_message_tensor(message, 0))));
   }
-  // A segment may stay with the connection over which it came.
+  // The connection may keep a segment that came over it. This ends the connection.
   void end() { connection_ = nullptr; }
 
  private:
@@ -163,8 +163,8 @@ class Ends {
   std::unique_ptr<tenon_connection, ReleasePinned> connection_;
 };
 
-// The sender's device fills what the receiver's reads, and the other way round: no process's own
-// device is the other's.
+// The sender's device fills memory that the receiver's device reads, and the reverse. Each process
+// uses its own context of a device.
 void both_ways(const std::vector<std::string>& environment,
                const std::vector<std::string>& of_receiver = {}) {
   Ends ends;
@@ -234,7 +234,8 @@ void expect_no_way_to_lend(std::vector<std::string> environment) {
   });
 }
 
-// Each of two instances is a device of its own, and none of their memory can be lent.
+// Each of the two MIG instances is a device of its own, and memory of neither can be lent by legacy
+// IPC.
 TEST(CudaPinned, WhereThereIsMig) {
   NEEDS_THE_FAKE("it has no MIG unless told so");
   expect_no_way_to_lend({"FAKE_CUDA_DEVICES=mig=64,mig=64"});
@@ -288,7 +289,7 @@ TEST(CudaPinned, ADeviceThatCannotBeKeptFromWriting) {
   NEEDS_THE_FAKE("its device is told what it lacks");
   in_child({"FAKE_CUDA_READ_ONLY=0"}, [] {
     StoragePointer storage = new_isolated(TENON_MODE_FROZEN);
-    // The kernel would not seal what a device may hold.
+    // The kernel refuses to seal memory while a device may have it mapped for writing.
     EXPECT_NE(error_message_of(refused(storage.get(), TENON_PERMISSION)).find("not frozen yet"),
               std::string::npos);
     OK(tenon_storage_freeze(storage.get(), nullptr));
@@ -319,7 +320,7 @@ TEST(CudaPinned, OnceForAllStoragesOfASegment) {
     for (std::thread& thread : threads) thread.join();
     expect_registered(1, 1);
     EXPECT_EQ(reserved_here(), kSegmentNbytes);
-    // Born there later.
+    // A storage that is born later in the pinned segment is pinned, too.
     StoragePointer third = new_storage({});
     EXPECT_EQ(tenon_storage_is_pinned(third.get()), 1);
     EXPECT_EQ(reserved_here(), kSegmentNbytes);
@@ -382,8 +383,8 @@ TEST(CudaPinned, ABorrowerMakesNoneOfALendersArena) {
       });
 }
 
-// The library's thread finds that nobody has a lease any more, and ends the arena; but it does not
-// wait for what the device has to do.
+// The library's thread notices the end of the last lease and ends the arena. It does not wait for
+// the device's work.
 TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
   NEEDS_THE_FAKE("whether the driver waits there is the driver's affair");
   Ends ends;
@@ -476,7 +477,7 @@ TEST(CudaPinned, AFailedDriverCallLeavesNothing) {
     EXPECT_EQ(detail_of(error, "cuda_error_name"), "CUDA_ERROR_OUT_OF_MEMORY");
     EXPECT_EQ(tenon_storage_is_pinned(storage.get()), 0);
     expect_registered(1, 0);
-    // What was registered stays so, as the segment's.
+    // The registration stays, because it belongs to the segment.
     LEDGER(fake_cuda_fail)("cuMemHostGetDevicePointer", 1, CUDA_ERROR_ECC_UNCORRECTABLE);
     (void)refused(storage.get(), TENON_IO);
     expect_registered(2, 1);
@@ -484,7 +485,7 @@ TEST(CudaPinned, AFailedDriverCallLeavesNothing) {
     expect_registered(2, 1);
     storage = nullptr;
     expect_registered(2, 0);
-    // Somebody else's registration of a part of it.
+    // Other code has registered a part of the memory.
     storage = new_isolated();
     void* data = nullptr;
     OK(tenon_storage_data_mut(storage.get(), &data, nullptr));
@@ -492,7 +493,7 @@ TEST(CudaPinned, AFailedDriverCallLeavesNothing) {
     EXPECT_EQ(detail_of(refused(storage.get(), TENON_INVALID_ARGUMENT), "cuda_error_name"),
               "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
     CU(cuMemHostUnregister(data));
-    // A context that is gone.
+    // The context is already destroyed.
     EXPECT_NE(pin(storage), nullptr);
     LEDGER(fake_cuda_fail)("cuMemHostUnregister", 1, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     storage = nullptr;

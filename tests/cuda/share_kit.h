@@ -1,4 +1,5 @@
-// Two processes that lend device memory to each other: what they send, and device memory to send.
+// Helpers for tests in which two processes lend device memory to each other: the line between the
+// processes, and device memory to send.
 #pragma once
 
 #include <sys/socket.h>
@@ -37,13 +38,13 @@ inline const cuda::Driver& driver() {
 }
 #define CU(call) ASSERT_EQ(::cuda_test::driver().call, CUDA_SUCCESS)
 
-// The primary context of a device, current in this thread.
+// Makes the primary context of a device current in this thread.
 inline void use_device(int ordinal = 0) {
   const CUcontext context = cuda::primary_context(driver(), ordinal).value();
   EXPECT_EQ(driver().cuCtxPushCurrent(context), CUDA_SUCCESS);
 }
 
-// Processes send each other an event as these bytes.
+// The bytes of an event's IPC handle, as processes send it to each other.
 using IpcBytes = std::array<uint8_t, 64>;
 
 inline CUstream new_stream() {
@@ -58,7 +59,7 @@ inline void fail_driver(const char* function, uint64_t nth, CUresult result) {
   LEDGER(fake_cuda_fail)(function, nth, result);
 }
 
-// As cudaMalloc and cudaFree, with a count of what was freed.
+// Memory as from cudaMalloc, with a count of how often it was freed.
 struct Memory {
   explicit Memory(uint64_t size) : nbytes(size) {
     EXPECT_EQ(driver().cuMemAlloc(&pointer, size), CUDA_SUCCESS);
@@ -88,8 +89,9 @@ inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes,
                  CUstream stream = nullptr) {
   EXPECT_EQ(driver().cuMemsetD8Async(pointer, byte, nbytes, stream), CUDA_SUCCESS);
 }
-// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for
-// all that is under way: for ever, where that waits for this process. So these are the first.
+// A real driver loads the code of a fill or a copy on the first use. The load can wait for all
+// running work, and would block for ever if that work waits for this process. So this function runs
+// both kinds first.
 inline void load_code() {
   static const bool once = [] {
     constexpr uint64_t kRoom = 4096;
@@ -104,8 +106,8 @@ inline void load_code() {
   }();
   (void)once;
 }
-// Work that takes its time on every driver: what the stream is given after it waits for a function
-// of the host.
+// Makes the stream slow on every driver: work that is queued later waits for a function of the
+// host.
 inline void take_time(CUstream stream = nullptr) {
   load_code();
   const auto launch =
@@ -113,8 +115,8 @@ inline void take_time(CUstream stream = nullptr) {
   ASSERT_NE(launch, nullptr);
   ASSERT_EQ(launch(stream, [](void*) { usleep(200000); }, nullptr), CUDA_SUCCESS);
 }
-// Host memory that the driver knows. A copy from a device into any other host memory is over when
-// the call returns: a test that copies behind a closed gate would wait for itself.
+// Host memory that the driver knows. A copy from a device to any other host memory blocks until it
+// is done, so a test that copies behind a closed gate would deadlock.
 class HostRoom {
  public:
   explicit HostRoom(size_t nbytes) {
@@ -135,7 +137,7 @@ class HostRoom {
 inline CUdeviceptr pointer_of(const Ref<Storage>& storage) {
   return reinterpret_cast<uintptr_t>(storage->data());
 }
-// After all that was given to the stream.
+// Reads a byte after all work that is queued in the stream.
 inline int byte_at(CUdeviceptr pointer, CUstream stream = nullptr) {
   unsigned char byte = 0;
   EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&byte), pointer, 1, stream),
@@ -144,7 +146,7 @@ inline int byte_at(CUdeviceptr pointer, CUstream stream = nullptr) {
   return byte;
 }
 
-// A socket between two processes of a test.
+// A socket between two processes of a test. It carries signals, values and handles with their fds.
 class Line {
  public:
   Line() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends_.data()), 0); }
@@ -153,7 +155,7 @@ class Line {
   ~Line() {
     if (ends_[side_] >= 0) close(ends_[side_]);
   }
-  // Which of the two ends is this process's: to be said by both, once there are two.
+  // Chooses this process's end. Both processes call it after the fork.
   void become(int side) {
     side_ = side;
     close(std::exchange(ends_[1 - side], -1));
@@ -219,11 +221,11 @@ class Line {
     handle.fds = numbers;
     return handle;
   }
-  // Of the handles that came, which are no good any more.
+  // Closes the fds of all received handles. Those handles cannot be opened afterwards.
   void close_fds() { fds_.clear(); }
 
  private:
-  // Nothing that follows would mean anything.
+  // Ends the process, because later checks would mean nothing.
   [[noreturn]] static void end(const char* what) {
     std::fprintf(stderr, "pid %d: the other side %s\n", getpid(), what);
     std::_Exit(2);
@@ -261,7 +263,7 @@ inline Ref<Storage> open(const CudaHandle& handle, CUstream stream = nullptr) {
   return storage.is_ok() ? std::move(storage).value() : Ref<Storage>();
 }
 
-// Waits for what comes by itself, but not for ever.
+// Waits until `condition` holds, for a limited time.
 template <typename Condition>
 bool soon(const Condition& condition) {
   for (int i = 0; i < 5000 * patience(); ++i) {
@@ -271,14 +273,14 @@ bool soon(const Condition& condition) {
   return false;
 }
 
-// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it
-// is told otherwise; those of a device take their time.
+// How much is still lent or borrowed. Unless a latency is set, a stream of the fake has finished
+// when a call returns. The streams of a real device take their time.
 inline uint64_t left() {
   if (!on_the_fake()) (void)soon([] { return collect_cuda() == 0; });
   return collect_cuda();
 }
 
-// Nothing is left, and no rule was broken.
+// Expects that nothing is left and that no rule was broken.
 inline void expect_nothing_left() {
   EXPECT_EQ(left(), 0U);
   for (const fake_cuda_kind kind :
@@ -289,7 +291,8 @@ inline void expect_nothing_left() {
   EXPECT_COUNT(0U, fake_cuda_faults, 0);
 }
 
-// Sender and receiver, each a process of one world. The receiver may have variables of its own.
+// Runs a sender and a receiver, each in a process of one world. The receiver may have extra
+// variables.
 inline void in_two(const std::vector<std::string>& environment,
                    const std::function<void(Line&)>& sender,
                    const std::function<void(Line&)>& receiver,
@@ -310,7 +313,7 @@ inline void in_two(const std::vector<std::string>& environment,
 
 constexpr uint64_t kNbytes = 4096;
 
-// The lender keeps the memory until the borrower says that it has let go.
+// Lends one storage, and keeps it until the borrower says that it has released it.
 inline void lend_one(Line& line) {
   use_device();
   Memory memory(kNbytes);

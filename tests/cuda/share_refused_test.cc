@@ -1,4 +1,5 @@
-// Device memory that is not lent or opened, and why; and what a failure leaves, which is nothing.
+// Tests device memory that is not lent or not opened, the reason given, and that a failure leaves
+// nothing behind.
 #include "share_kit.h"
 
 namespace cuda_test {
@@ -75,8 +76,8 @@ TEST(CudaShareRefused, HandlesThatAreNotGood) {
     };
     EXPECT_NE(code([](CudaHandle* it) { it->memory.pop_back(); }), Code::kOk);
     EXPECT_EQ(code([](CudaHandle* it) { it->memory.clear(); }), Code::kInvalidArgument);
-    // What is opened there is at least the allocation; and which of a handle's bytes count is not
-    // documented.
+    // A real driver opens at least the whole allocation, and does not document which bytes of a
+    // handle count. So the claim must be far too large there.
     EXPECT_EQ(code([](CudaHandle* it) { it->nbytes += on_the_fake() ? 1 : uint64_t{1} << 40; }),
               Code::kInvalidArgument);
     if (on_the_fake()) {
@@ -106,7 +107,7 @@ TEST(CudaShareRefused, AChildOfForkIsTold) {
     const pid_t child = start([&] {
       EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kUnsupported);
       EXPECT_EQ(share_cuda(storage, nullptr, {}).status().code(), Code::kUnsupported);
-      storage = nullptr;  // its parent's, who has it still
+      storage = nullptr;  // this reference belongs to the parent, which still has one
       EXPECT_EQ(left(), 0U);
     });
     EXPECT_EQ(wait_for(child), 0);

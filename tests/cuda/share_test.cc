@@ -1,4 +1,4 @@
-// Device memory lent between processes.
+// Tests device memory that one process lends to another.
 #include "gate.h"
 
 namespace cuda_test {
@@ -19,8 +19,8 @@ TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
   });
 }
 
-// Nothing but the event orders the two: the lender's work is done when the borrower's stream has
-// its own, and nobody waits on the host.
+// Only the event orders the two processes. The lender's work is still running when the borrower's
+// work is queued, and no host waits.
 TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
   in_two(
       {},
@@ -64,8 +64,8 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
       });
 }
 
-// The lender may write again only when the borrower's work has passed, though the borrower's
-// storage went long before.
+// The lender gets the memory back only when the borrower's work has finished, though the borrower
+// released its storage long before.
 TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
   in_two(
       {},
@@ -94,7 +94,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
         Memory copy(kNbytes);
         CU(cuStreamSynchronize(named));
         EXPECT_TRUE(record_stream(*storage, other).is_ok());
-        // To close the memory while its copies are still to come waits for them, and so for the
+        // Closing the memory while its copies are still queued would wait for them, and so for the
         // gate.
         alarm(200);
         Gate gate;
@@ -116,7 +116,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
       });
 }
 
-// PyTorch's senders lend the same memory over and over.
+// PyTorch's senders lend the same memory many times.
 TEST(CudaShare, WhatIsKeptOpenIsNotOpenedAgain) {
   in_two(
       {},
@@ -198,7 +198,7 @@ TEST(CudaShare, TheSameBytesAreOneStorage) {
         line.send(share(storage));
         line.send(share(storage));
         line.expect('2');
-        // The second message was given back at once, the first stands.
+        // The second message's counter went back at once. The first message still stands.
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);
         line.say('k');
@@ -242,7 +242,7 @@ TEST(CudaShare, InItsOwnProcessAHandleIsTheMemoryItself) {
   });
 }
 
-// CUDA_VISIBLE_DEVICES numbers the devices anew.
+// CUDA_VISIBLE_DEVICES can give the same device different numbers.
 TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
   NEEDS_THE_FAKE("it wants two devices");
   in_two({"FAKE_CUDA_DEVICES=gpu=64,gpu=64"}, lend_one,
@@ -263,7 +263,7 @@ TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
          {"CUDA_VISIBLE_DEVICES=1,0"});
 }
 
-// Machines are updated one process at a time: containers have drivers of their own.
+// Two processes of one machine can have different drivers, because each container has its own.
 TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
   NEEDS_THE_FAKE("it is of one version");
   const std::string newest = "FAKE_CUDA_DRIVER=" + std::to_string(expected_version());
@@ -284,8 +284,7 @@ TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
   }
 }
 
-// Who hands a handle on can change what it says of the device, and PyTorch's tuple has a number
-// only.
+// A forwarder of a handle can change the device in it, and PyTorch's tuple has only a number.
 TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
   NEEDS_THE_FAKE("it wants two devices");
   in_two(
@@ -314,7 +313,7 @@ TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
         EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kInvalidArgument);
         EXPECT_EQ(open_cuda(good, nullptr, {.device = 0}).status().code(), Code::kInvalidArgument);
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
-        handle.device = 1;  // without the UUID it is the number that says it
+        handle.device = 1;  // without a UUID the number decides
         Ref<Storage> storage = open(handle);
         ASSERT_TRUE(storage);
         EXPECT_EQ(storage->device().id, 1);
@@ -344,11 +343,11 @@ TEST(CudaShare, WithoutAnEventTheLenderWaitsForItsStream) {
         line.send(first);
         line.send(second);
         line.expect('d');
-        // The first one's event is used again.
+        // The first handle's event is reused.
         EXPECT_TRUE(share(storage).has_event);
         storage = nullptr;
         line.say('k');
-        EXPECT_EQ(collect_cuda(), 1U);  // a handle that nobody opens
+        EXPECT_EQ(collect_cuda(), 1U);  // no process opens this handle
         EXPECT_EQ(memory.freed, 0);
         CU(cuMemFree(memory.pointer));
         std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
@@ -384,8 +383,8 @@ TEST(CudaShare, AnEmptyStorageHasNoHandle) {
       });
 }
 
-// What the driver is asked, exactly: a share and an open of memory that both know, in the default
-// stream.
+// Counts the exact calls of the driver for a share and an open of memory that both sides already
+// know, in the default stream.
 TEST(CudaShare, CallsOfTheDriver) {
   NEEDS_THE_FAKE("its calls are not counted");
   constexpr int kTimes = 100;
@@ -406,8 +405,8 @@ TEST(CudaShare, CallsOfTheDriver) {
           std::vector<CudaHandle> handles;
           for (uint64_t i = 2; i < kTimes; ++i) handles.push_back(share(storages[i]));
           const uint64_t after = LEDGER(fake_cuda_all_calls)(getpid());
-          // The current context twice and the event's record; at first the event is made, which
-          // takes its context once more, and its handle is asked for.
+          // A share asks for the current context twice and records an event. In the first round it
+          // also makes the event, which asks for the context once more, and asks for its handle.
           EXPECT_EQ(after - before, (kTimes - 2) * (round == 0 ? 6U : 3U));
           for (const CudaHandle& handle : handles) line.send(handle);
           line.expect('d');
@@ -429,7 +428,8 @@ TEST(CudaShare, CallsOfTheDriver) {
           const uint64_t before = LEDGER(fake_cuda_all_calls)(getpid());
           for (const CudaHandle& handle : handles) storages.push_back(open(handle));
           const uint64_t after = LEDGER(fake_cuda_all_calls)(getpid());
-          // The current context twice, and the event: opened, waited for, let go.
+          // An open asks for the current context twice, and opens, waits for and destroys the
+          // event.
           EXPECT_EQ(after - before, (kTimes - 2) * 5U);
           storages.resize(2);
           EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));

@@ -1,4 +1,5 @@
-// How the table is filled, by name and version, and what a gap in it means.
+// Tests how the table of the driver's functions is filled, by name and version, and what a missing
+// entry means.
 #include "cuda/table.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ const std::vector<Wanted>& all() {
   return list;
 }
 
-// Any address serves: nothing is called.
+// Any address serves, because no function is called.
 class Recorder final : public FunctionSource {
  public:
   void* find(const char* name, int version) const override {
@@ -85,7 +86,7 @@ TEST(Table, WhatIsNewerThanTheDriverIsNotAskedFor) {
   constexpr int kVersion = 11010;
   const Recorder source;
   Driver driver = empty(kVersion);
-  EXPECT_FALSE(fill(&driver, source).is_ok());  // cuDeviceGetUuid in its second form is newer
+  EXPECT_FALSE(fill(&driver, source).is_ok());  // the second form of cuDeviceGetUuid is newer
   for (const auto& [name, version] : source.asked) EXPECT_LE(version, kVersion) << name;
   EXPECT_EQ(driver.cuMemPoolCreate, nullptr);
   EXPECT_FALSE(driver.has(Part::kPools).is_ok());

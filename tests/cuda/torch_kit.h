@@ -1,4 +1,5 @@
-// What PyTorch keeps beside device memory that it sends.
+// Helpers for tests that play PyTorch: the counter file that PyTorch makes for device memory that
+// it sends.
 #pragma once
 
 #include <fcntl.h>
@@ -16,14 +17,14 @@ namespace cuda_test {
 
 constexpr size_t kFileNbytes = 80064;
 
-// PyTorch's counter file, as it makes and maps one; its RefcountedMapAllocator counts who has it
-// open.
+// PyTorch's counter file, made and mapped as PyTorch does it. PyTorch's RefcountedMapAllocator
+// counts the processes that have the file open.
 class TorchFile {
  public:
-  // A new one.
+  // Makes a new file.
   TorchFile() : TorchFile("/torch_" + std::to_string(getpid()) + "_1000_0", O_CREAT | O_EXCL) {}
   explicit TorchFile(const std::string& name, int more = 0) : name_(name) {
-    // Open until it is mapped: a file that nobody holds is removed by whoever sees it.
+    // The fd stays open until the file is mapped. A sweep removes a file that no process holds.
     const int fd = shm_open(name.c_str(), O_RDWR | more, 0600);
     EXPECT_GE(fd, 0) << name;
     if (more != 0) EXPECT_EQ(ftruncate(fd, kFileNbytes), 0);
@@ -43,7 +44,7 @@ class TorchFile {
     munmap(base_, kFileNbytes);
   }
   const std::string& name() const { return name_; }
-  // Not atomic: a plain read and a plain write, in every version.
+  // PyTorch does not use atomics here: every version reads and writes plainly.
   volatile int64_t& counter(uint64_t slot) {
     return *reinterpret_cast<volatile int64_t*>(base_ + 64 + 8 * slot);
   }

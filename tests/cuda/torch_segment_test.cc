@@ -1,5 +1,5 @@
-// PyTorch's expandable segments: memory whose pieces its receiver fetches as fds out of the process
-// that made them.
+// Tests PyTorch's expandable segments: memory whose pieces the receiver fetches as fds from the
+// process that made them.
 #include <fcntl.h>
 #include <sys/prctl.h>
 
@@ -19,12 +19,12 @@ void append(std::vector<std::byte>* bytes, const Value& value) {
   bytes->insert(bytes->end(), raw, raw + sizeof value);
 }
 
-// The producer: pieces of one page each, and their fds, which stay open as long as the pieces are
-// there.
+// The producer: pieces of one page each, and their fds, which stay open as long as the pieces
+// exist.
 struct Segment {
   explicit Segment(uint64_t pages) : memory(std::vector<uint64_t>(pages, 1)) {
-    // Where Yama keeps processes from all but their children (ptrace_scope=1): its receiver is
-    // none.
+    // Under Yama with ptrace_scope=1 a process may trace only its descendants, and the receiver is
+    // not this process's parent. This permits it.
     (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     for (const CUmemGenericAllocationHandle piece : memory.pieces()) {
       int fd = -1;
@@ -32,7 +32,7 @@ struct Segment {
       fds.emplace_back(fd);
     }
   }
-  // As PyTorch's ShareHeader lies in memory, with what was in the gap.
+  // Writes the handle as PyTorch's ShareHeader lies in memory, with arbitrary bytes in its gap.
   CudaHandle share(const std::string& prefix, size_t first, size_t count, TorchFile* file,
                    uint64_t slot) const {
     CudaHandle handle;
@@ -80,7 +80,7 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
           EXPECT_EQ(storage->nbytes(), 2 * kPage - kSegmentOffset);
           EXPECT_EQ(byte_at(pointer_of(storage)), 1);
           EXPECT_EQ(byte_at(pointer_of(storage) + storage->nbytes() - 1), 2);
-          // A part of it, of which no message tells more than the first did.
+          // A handle of a part of the segment. It carries no more than the first message did.
           CudaHandle part = line.receive();
           part.nbytes = 16;
           part.slot = 6;
@@ -98,7 +98,8 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
   }
 }
 
-// The same numbers later, of other fds: what is mapped is not taken for it.
+// The same fd numbers later belong to other fds. The receiver must not take the mapped memory for
+// them.
 TEST(CudaTorchSegment, NumbersThatAreUsedAgainAreOthers) {
   in_two(
       {},
@@ -151,11 +152,11 @@ TEST(CudaTorchSegment, WhatCannotBeFetchedIsToldApart) {
           std::memcpy(bad.memory.data() + at, &value, sizeof value);
           return open_cuda(bad, nullptr, {}).status().code();
         };
-        // Behind the two bytes of the form: the pid, the page's size, the fd.
+        // After the two bytes of the form come the pid, the page's size and the fd.
         EXPECT_EQ(code(2, 0x3fffffff), Code::kPeerGone);
         EXPECT_EQ(code(26, 9999), Code::kNotFound);
         EXPECT_EQ(code(10, 4096), Code::kInvalidArgument);
-        // One who may not trace the producer, as in most containers.
+        // The opener may not trace the producer, as in most containers.
         if (getuid() == 0) {
           EXPECT_EQ(wait_for(start([&] {
                       ASSERT_EQ(setresgid(65534, 65534, 65534), 0);
@@ -171,8 +172,8 @@ TEST(CudaTorchSegment, WhatCannotBeFetchedIsToldApart) {
       });
 }
 
-// More pieces than a message carries fds: it is opened here, and not lent on to whom it would never
-// reach.
+// The memory has more pieces than a message can carry fds. It is opened here but not lent on,
+// because the message could never reach a receiver.
 TEST(CudaTorchSegment, OneOfTooManyPiecesIsNotLentOn) {
   in_child({}, [] {
     use_device();

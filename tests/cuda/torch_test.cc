@@ -1,5 +1,5 @@
-// Tenon through its C API on one side, and on the other what PyTorch does, call by call and byte by
-// byte (docs/format/cuda.md): PyTorch itself cannot run on the fake driver.
+// Tests Tenon's C API against PyTorch's side of the protocol, played call by call and byte by byte
+// (docs/format/cuda.md). PyTorch itself cannot run on the fake driver.
 #include <tenon/tenon.h>
 
 #include <dlpack/dlpack.h>
@@ -14,7 +14,7 @@ constexpr uint64_t kTensorOffset = 1024;
 
 #define OK(call) ASSERT_EQ(call, TENON_OK)
 
-// The tuple of _share_cuda_.
+// The tuple that PyTorch's _share_cuda_ returns.
 struct Tuple {
   int32_t device;
   uint32_t memory_nbytes;
@@ -38,7 +38,7 @@ std::vector<uint8_t> memory_handle(CUdeviceptr base, const std::string& prefix) 
   return bytes;
 }
 
-// PyTorch sends, of every version's form; Tenon opens, reads and lets go.
+// PyTorch sends, in every version's form. Tenon opens, reads and releases.
 void torch_sends(const std::string& prefix) {
   in_child({}, [&] {
     Line line;
@@ -153,7 +153,7 @@ struct ForeignTensor {
   }
 };
 
-// Tenon sends memory of whatever framework, PyTorch opens and lets go.
+// Tenon sends another framework's memory. PyTorch opens and releases it.
 void torch_receives(tenon_cuda_form form, const std::string& prefix) {
   in_child({}, [&] {
     Line line;
@@ -184,8 +184,8 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
         TorchFile file(tuple.counter);
         file.counter(tuple.slot) = file.counter(tuple.slot) - 1;
       }
-      EXPECT_TRUE(exists(tuple.counter));  // its sender has it
-      CU(cuEventDestroy(event));           // 2.6 forgets to
+      EXPECT_TRUE(exists(tuple.counter));  // the sender still has the file
+      CU(cuEventDestroy(event));           // PyTorch 2.6 forgets this
       line.say('d');
     });
     line.become(0);
@@ -244,7 +244,7 @@ TEST(CudaTorch, ReceivesFormE) {
                  "c");
 }
 
-// _release_ipc_counter_cuda: a message that is not opened.
+// _release_ipc_counter_cuda gives back a message that was not opened.
 TEST(CudaTorch, AMessageCanBeGivenBackUnopened) {
   in_child({}, [] {
     use_device();
@@ -299,8 +299,8 @@ TEST(CudaTorch, ItIsNoMemoryOfTheCpu) {
     EXPECT_EQ(tenon_share_filename(storage, nullptr, nullptr, &name, nullptr), TENON_UNSUPPORTED);
     char byte = 0;
     EXPECT_EQ(tenon_storage_read(storage, 0, &byte, 1, nullptr), TENON_UNSUPPORTED);
-    // The tensor can be a value, which is written to archives through the host. A build without
-    // modules has no values.
+    // The tensor can be a value, and an export writes it to an archive through the host. A build
+    // without modules has no values.
     tenon_value* value = nullptr;
     EXPECT_EQ(tenon_value_new_tensor(tensor, &value, nullptr),
               CUDA_TEST_HAS_MODULES ? TENON_OK : TENON_UNSUPPORTED);

@@ -1,5 +1,5 @@
-// The ways by which memory travels that PyTorch's handle cannot lead to: pieces by fd and by the
-// fabric, and pools.
+// Tests the transports of memory that PyTorch's handle cannot lead to: pieces by fd and by fabric
+// handle, and pools.
 #include <fcntl.h>
 
 #include "modern_kit.h"
@@ -7,7 +7,7 @@
 namespace cuda_test {
 namespace {
 
-// The receiver's part of most cases: sees the bytes, tells, lets go.
+// The receiver's part in most cases: checks the bytes, tells the sender, and releases the memory.
 void read_and_let_go(Line& line, const CudaHandle& handle, uint64_t nbytes, int first, int last) {
   Ref<Storage> storage = open(handle);
   line.close_fds();
@@ -47,7 +47,7 @@ TEST(CudaTransport, PiecesTravelAsFds) {
       [](Line& line) {
         use_device();
         Mapped memory({1, 3, 1, 2});
-        // From the midst of the second piece to the midst of the third.
+        // From the middle of the second piece to the middle of the third.
         const uint64_t from = 2 * kPage + 512;
         const uint64_t nbytes = 2 * kPage + 100;
         fill(memory.base(), 1, memory.nbytes());
@@ -61,7 +61,7 @@ TEST(CudaTransport, PiecesTravelAsFds) {
       [](Line& line) { read_and_let_go(line, 2 * kPage + 100, 1, 2); });
 }
 
-// One export and one import for all that lies in the same pieces, and the same bytes are the same
+// Storages in the same pieces need one export and one import, and the same bytes give the same
 // storage.
 TEST(CudaTransport, PiecesAreOpenedOnce) {
   static constexpr int kMany = 100;
@@ -97,7 +97,7 @@ TEST(CudaTransport, PiecesAreOpenedOnce) {
       });
 }
 
-// Who was told of a handle can repeat what names its memory, with another file behind it.
+// A process that knows a handle can send its memory's name with another file behind it.
 TEST(CudaTransport, ANameDoesNotStandForAnotherFile) {
   in_two(
       {},
@@ -133,8 +133,8 @@ TEST(CudaTransport, ANameDoesNotStandForAnotherFile) {
       });
 }
 
-// A lends to B and B to C. B lets go of its own storage, and C still reads; A gets the memory back
-// when C has let go.
+// A lends to B and B lends on to C. B releases its own storage, and C still reads. A gets the
+// memory back when C has released it.
 TEST(CudaTransport, WhatCameByFdIsLentOn) {
   in_child({}, [] {
     Line up;
@@ -177,7 +177,8 @@ TEST(CudaTransport, WhatCameByFdIsLentOn) {
   });
 }
 
-// The device keeps who opens it so, and his own work alone.
+// The device enforces read-only access on the process that opens the memory so, and only on its
+// work.
 TEST(CudaTransport, ReadOnlyIsReadOnly) {
   NEEDS_OF_A_REAL_DEVICE(keeps_read_only, "it does not keep a mapping read-only");
   const auto receiver = [](bool asked) {
@@ -227,7 +228,7 @@ TEST(CudaTransport, ReadOnlyThatCannotBeIsNotOpened) {
         EXPECT_EQ(open_cuda(handle, nullptr, {.read_only = true}).status().code(),
                   Code::kUnsupported);
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_MAPPING, getpid());
-        // It is as good as before.
+        // The handle can still be opened.
         Ref<Storage> storage = open(handle);
         line.close_fds();
         EXPECT_EQ(byte_at(pointer_of(storage)), 6);
@@ -308,7 +309,8 @@ TEST(CudaTransport, APieceTravelsByTheFabric) {
       [](Line& line) { read_and_let_go(line, kPage, 9, 9); });
 }
 
-// Nothing falls back in silence: what was asked for, or an error that says what the driver knows.
+// No transport silently replaces another: the lend uses the one that was asked for, or returns an
+// error with the driver's reason.
 TEST(CudaTransport, TheWayThatWasAskedForOrNone) {
   in_child({}, [] {
     use_device();
@@ -341,7 +343,7 @@ TEST(CudaTransport, TheWayThatWasAskedForOrNone) {
   });
 }
 
-// More fds than a message has room for, and pieces of too many sizes.
+// The memory has more pieces than a message can carry fds, or pieces of too many sizes.
 TEST(CudaTransport, PiecesThatAreTooMany) {
   in_child({}, [] {
     use_device();
@@ -392,8 +394,8 @@ TEST(CudaTransport, HandlesThatAreNotGood) {
         EXPECT_EQ(code([](CudaHandle* bad) { bad->memory[1] = std::byte{2}; }),
                   Code::kIncompatible);
         EXPECT_EQ(code([](CudaHandle* bad) { bad->memory[2] = std::byte{9}; }), Code::kCorrupt);
-        // A piece that is said to have twice its size. The driver refuses it, as INVALID_VALUE or,
-        // as seen on an H100, as NOT_SUPPORTED.
+        // The handle claims twice the piece's size. The driver refuses it with INVALID_VALUE or, as
+        // seen on an H100, with NOT_SUPPORTED.
         const Code of_twice = code([](CudaHandle* bad) { bad->memory[26] = std::byte{0x40}; });
         EXPECT_TRUE(of_twice == Code::kInvalidArgument ||
                     (!on_the_fake() && of_twice == Code::kUnsupported));

@@ -8,14 +8,15 @@
 namespace fake_cuda {
 namespace {
 
-// The library without cuGetProcAddress_v2 is the driver of CUDA 11.
+// The library without cuGetProcAddress_v2 plays a driver of CUDA 11.
 #ifndef FAKE_CUDA_NEWEST_DRIVER
 #define FAKE_CUDA_NEWEST_DRIVER 13000
 #endif
 
 std::string variable(const char* name, const char* unset = "") {
 #ifdef FAKE_CUDA_HIDDEN
-  // Where it is it has to be told; no more of it is any real driver's.
+  // The hidden driver reads only FAKE_CUDA_WORLD, because it has to know the world. A real driver
+  // reads none of these variables.
   if (std::strcmp(name, "FAKE_CUDA_WORLD") != 0) return unset;
 #endif
   const char* value = std::getenv(name);
@@ -50,7 +51,8 @@ std::array<unsigned char, 16> uuid_from(uint64_t seed) {
   return uuid;
 }
 
-// FAKE_CUDA_DEVICES=gpu=1024,gpu=512,mig=128: megabytes. Neighbouring MIG instances are of one GPU.
+// FAKE_CUDA_DEVICES=gpu=1024,gpu=512,mig=128: sizes in megabytes. Neighbouring MIG instances belong
+// to one GPU.
 std::vector<Device> read_machine() {
   const std::string text = variable("FAKE_CUDA_DEVICES", "gpu=1024");
   std::vector<Device> machine;
@@ -75,8 +77,8 @@ std::vector<Device> read_machine() {
   return machine;
 }
 
-// As the real one reads it: indices or UUIDs (a prefix will do), and whatever follows an entry that
-// is not there is not visible either.
+// Reads CUDA_VISIBLE_DEVICES as the real driver does: indices or UUIDs, or prefixes of UUIDs. An
+// entry that names no device hides all entries after it.
 std::vector<uint32_t> read_visible(const std::vector<Device>& machine) {
   std::vector<uint32_t> visible;
   const char* value = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -95,15 +97,15 @@ std::vector<uint32_t> read_visible(const std::vector<Device>& machine) {
       visible.push_back(found->physical);
     }
   }
-  // A process sees one MIG instance, and no other device beside it.
+  // A process that sees a MIG instance sees no other device.
   for (const uint32_t physical : visible) {
     if (machine[physical].mig) return {physical};
   }
   return visible;
 }
 
-// FAKE_CUDA_FAIL=cuMemAlloc:2=2,cuIpcOpenMemHandle:1+=801: function, nth call (with + each from
-// there), code.
+// FAKE_CUDA_FAIL=cuMemAlloc:2=2,cuIpcOpenMemHandle:1+=801: the function, the number of the call
+// (with + also every later call), and the error code.
 std::vector<Failure> read_failures() {
   const std::string text = variable("FAKE_CUDA_FAIL");
   std::vector<Failure> failures;
@@ -122,8 +124,8 @@ std::vector<Failure> read_failures() {
   return failures;
 }
 
-// FAKE_CUDA_LATENCY=stream=2000,cuIpcOpenMemHandle=1330: microseconds, of each operation on a
-// stream and of each call.
+// FAKE_CUDA_LATENCY=stream=2000,cuIpcOpenMemHandle=1330: microseconds for each operation in a
+// stream, and for each call of a function.
 void read_latencies(Config& config) {
   const std::string text = variable("FAKE_CUDA_LATENCY");
   for (const std::string& part : split(text, ',')) {
@@ -159,7 +161,7 @@ Config read() {
   config.failures = read_failures();
   read_latencies(config);
 #ifdef FAKE_CUDA_HIDDEN
-  config.stream_latency_us = 20;  // on no device has work passed when its call returns
+  config.stream_latency_us = 20;  // on a real device work is not done when its call returns
 #endif
   return config;
 }

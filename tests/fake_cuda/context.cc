@@ -1,4 +1,4 @@
-// Contexts, and which of them is current on a thread.
+// Contexts, and the current context of each thread.
 
 #include "process.h"
 #include "stream.h"
@@ -24,7 +24,8 @@ Context* make_context(int ordinal, bool primary, unsigned flags) {
   return context;
 }
 
-// Under the mutex of the process. What was allocated there goes with it, in the driver as here.
+// The caller holds Process::mutex. Memory that was allocated in the context ends with it, as in the
+// driver.
 void end_context(Context& context, std::vector<Range>& gone) {
   Process& here = process();
   here.contexts.erase(&context);
@@ -218,7 +219,7 @@ FAKE_CUDA_EXPORT CUresult cuCtxGetCurrent(CUcontext* out) {
   return CUDA_SUCCESS;
 }
 
-// What versions of CUDA 13 say by a handle, where NULL is the current one.
+// Finds the context of a handle for functions of CUDA 13, where NULL means the current context.
 static CUresult named_or_current(CUcontext handle, Context** context) {
   if (handle == nullptr) return need_context(context);
   *context = find_context(handle);

@@ -1,4 +1,4 @@
-// Copies and fills, in the order of streams.
+// Copies and fills, in stream order.
 #include <cstring>
 
 #include "memory.h"
@@ -36,8 +36,8 @@ namespace {
 
 enum class Side { device, host, either };
 
-// A host address that the driver does not know is pageable memory of the caller's, good where a
-// host pointer is.
+// A host address that the driver does not know is pageable memory of the caller. It is accepted
+// wherever a host pointer is.
 CUresult find_place(CUdeviceptr pointer, size_t size, Side side, bool write, Place* place) {
   const CUresult result = resolve(pointer, size, write, place);
   if (result != CUDA_ERROR_NOT_FOUND) return result;
@@ -80,8 +80,8 @@ CUresult copy(bool per_thread, CUstream handle, const Copy& what, bool wait) {
     check_not_freed(from);
     std::memmove(to.bytes, from.bytes, size);
   });
-  // A copy from a device into memory that the driver does not know is over when the call returns,
-  // also an asynchronous one: the driver's documentation says so, and an H100 waited there.
+  // A copy from a device into memory that the driver does not know blocks until it is done, even an
+  // asynchronous copy. The driver's documentation says so, and an H100 did it.
   const bool is_into_pageable = to.backing == nullptr && from.backing != nullptr;
   if (wait || is_into_pageable) stream->wait(number);
   return CUDA_SUCCESS;

@@ -1,5 +1,5 @@
-// cuda.h as the fake needs it: it defines functions by their symbols, of several versions, where
-// the header's macros know only the newest.
+// Includes cuda.h for the fake. The fake defines the symbols of several versions of a function. The
+// macros of the header know only the newest.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,5 @@
-// The devices that this process sees. Ordinals are its own, and differ from those of others; UUIDs
-// do not.
+// The devices that this process sees. The same device can have another ordinal in another process,
+// and has the same UUID in all.
 #include <cstdio>
 #include <cstring>
 
@@ -9,8 +9,8 @@ using namespace fake_cuda;
 
 namespace {
 
-// "If the device is in MIG mode, returns its MIG UUID" is what version 2 adds; the first one names
-// the GPU.
+// "If the device is in MIG mode, returns its MIG UUID" is new in version 2 of the function. Version
+// 1 returns the UUID of the GPU.
 CUresult get_uuid(CUuuid* uuid, CUdevice device, bool of_instance) {
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -26,7 +26,8 @@ std::string bus_id(const Device& device) {
   return text;
 }
 
-// Since which driver an attribute is known; what is older than 11.3 is always.
+// Returns the driver version that introduced an attribute. Attributes older than 11.3 are always
+// known.
 int known_since(CUdevice_attribute attribute) {
   if (attribute == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) return 12030;
   if (attribute == CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED) return 12000;

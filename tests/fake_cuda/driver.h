@@ -1,5 +1,5 @@
-// The driver as the rule test asks for it: opened by name, each function at the version of its
-// type, the real one or the fake.
+// The driver that the rule tests call, real or fake. It is opened by name, and each function has
+// the version of its type.
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -36,7 +36,7 @@ class Driver {
     return found;
   }
 
-  // false: there is no driver here.
+  // Returns false if there is no driver.
   bool open() {
     library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return false;

@@ -1,4 +1,5 @@
-// Names of errors. The words of the strings are the fake's own: nobody may rely on the driver's.
+// Names and texts of errors. The texts are the fake's own, because no program may rely on the
+// driver's.
 #include "process.h"
 
 using namespace fake_cuda;

@@ -1,5 +1,5 @@
-// Events: a number of records that were asked for and a number that came true, in the shared world,
-// so that they order work of processes.
+// Events. An event has two counters in the shared world: how many records were requested, and how
+// many are complete. So an event can order the work of several processes.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ void come_true(Object& object, uint64_t number) {
   syscall(SYS_futex, &object.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Who recorded may be killed before it came true; whoever waits finds that out.
+// The process that recorded may be killed before its record completes. The waiter notices that.
 void wait_for(Object& object, uint64_t number) {
   while (object.completed < number) {
     const uint32_t seen = object.wake;
@@ -196,8 +196,8 @@ FAKE_CUDA_EXPORT CUresult cuEventDestroy_v2(CUevent handle) {
     World::Lock lock(world());
     if (event->shared().references > 0) event->shared().freed = 1;
   }
-  // "An event may be destroyed before it is complete": work that is queued keeps it until then. Who
-  // saw that it is complete sees it go.
+  // "An event may be destroyed before it is complete": queued work keeps it until then. A caller
+  // that saw the event complete also sees it freed.
   Stream::settle();
   return CUDA_SUCCESS;
 }

@@ -9,10 +9,10 @@ namespace fake_cuda {
 struct Event {
   Context* context = nullptr;
   unsigned flags = 0;
-  uint32_t object = kNoObject;  // that of its maker, an import's too
+  uint32_t object = kNoObject;  // the maker's object, for an import too
   uint32_t import = kNoObject;
   std::atomic<bool> recorded{false};
-  bool gone = false;  // never came to be: nothing to give back
+  bool gone = false;  // never created, so there is nothing to release
 
   Event() = default;
   Event(const Event&) = delete;

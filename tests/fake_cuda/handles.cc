@@ -1,5 +1,5 @@
-// How an object is named in other processes: 64 bytes that cannot be guessed, and fds that keep it
-// alive.
+// The ways to name an object in other processes: 64 bytes that cannot be guessed, and fds that keep
+// the object alive.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -29,8 +29,8 @@ struct Token {
 
 }  // namespace
 
-// Bytes 8 to 63 are random; bytes 0 to 7 are the index under a mask that follows from them and from
-// the world's key.
+// Bytes 8 to 63 are random. Bytes 0 to 7 are the index under a mask, which depends on those random
+// bytes and on the world's key.
 void World::name(uint32_t index, void* bytes64) {
   Object& object = at(index);
   if (object.secret_index == 0) {
@@ -66,11 +66,11 @@ bool World::make_memory(uint32_t index) {
   return made;
 }
 
-// The lock belongs to the open file, and so to every duplicate of the fd wherever it is, a message
-// that nobody has read included.
+// The lock belongs to the open file. So every duplicate of the fd holds it, including one in a
+// message that nobody has read.
 int World::export_fd(uint32_t index) {
   Object& object = at(index);
-  // First, so that the file of one who is killed here is found.
+  // This comes first, so that the file is found if the process is killed here.
   object.exported = 1;
   const int fd = ::open(path("export", object.id).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return -1;

@@ -1,4 +1,5 @@
-// Host memory that a device may use: allocated by the driver, or the caller's own and registered.
+// Host memory that devices may use: allocated by the driver, or the caller's own memory,
+// registered.
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -42,7 +43,7 @@ uint32_t make_object(int32_t kind, const Context& context, const void* address, 
   return object;
 }
 
-// The caller's memory is seen where it is.
+// The fake uses the caller's memory at its own address.
 std::shared_ptr<Backing> not_owned(void* host, size_t size) {
   auto backing = std::make_shared<Backing>();
   backing->hidden = static_cast<unsigned char*>(host);

@@ -1,4 +1,4 @@
-// The old way to share: a handle of 64 bytes for memory of cuMemAlloc, and one for an event.
+// Legacy IPC: a handle of 64 bytes for memory of cuMemAlloc, and a handle for an event.
 #include <cstring>
 
 #include "event.h"
@@ -17,7 +17,7 @@ bool other_context_has_one(const Context& context, uint32_t exporter, uint32_t e
         range.context->ordinal != context.ordinal)
       continue;
     const Object& allocation = world().at(world().at(range.object).target);
-    // Once its exporter is dead, memory is of nobody.
+    // Memory whose exporter is dead belongs to no process.
     if (allocation.process == exporter && allocation.device == exporter_device) return true;
   }
   return false;
@@ -40,7 +40,8 @@ CUresult find_allocation(const CUipcMemHandle& handle, uint32_t* allocation) {
   if (*allocation == kNoObject || all.at(*allocation).kind != FAKE_CUDA_ALLOCATION)
     return CUDA_ERROR_INVALID_VALUE;
   const Object& object = all.at(*allocation);
-  // What its exporter freed is kept for those who still have it, not for new ones.
+  // Memory that its exporter freed stays for the processes that have it open. It cannot be opened
+  // again.
   if (object.freed != 0 || object.process == kNobody) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
@@ -59,8 +60,8 @@ FAKE_CUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr poi
   // by cuMemMap, or received.
   if (range == nullptr || range->kind != RangeKind::allocated) return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
-  // "Takes a pointer to the base of an existing device memory allocation". Drivers take any pointer
-  // into it and give the handle of the base.
+  // "Takes a pointer to the base of an existing device memory allocation". Real drivers take any
+  // pointer into the allocation and return the handle of its base.
   if (pointer != range->base)
     world().fault(FAKE_CUDA_INTERIOR_POINTER_EXPORTED, current_function(),
                   std::to_string(pointer - range->base));
@@ -88,9 +89,9 @@ static CUresult open_memory(CUdeviceptr* out, CUipcMemHandle handle, unsigned in
     if (const CUresult result = find_allocation(handle, &allocation); result != CUDA_SUCCESS)
       return result;
     const Object& object = world().at(allocation);
-    // "exported from another process": its own process gets "invalid device context".
+    // "exported from another process": the exporter itself gets "invalid device context".
     if (object.process == world().self) return CUDA_ERROR_INVALID_CONTEXT;
-    // The memory is on a device that this process does not see, so nothing can be mapped.
+    // This process does not see the memory's device, so it cannot map the memory.
     if (ordinal_of(object.device) < 0) return CUDA_ERROR_MAP_FAILED;
     if (const Range* known = already_open(*context, allocation, object.id); known != nullptr) {
       ++world().at(known->object).count;

@@ -35,7 +35,7 @@ int32_t pid_of(World& all, const Object& object) {
   return object.process == kNobody ? 0 : all.file().processes[object.process].pid.load();
 }
 
-// Of dead processes nothing is live, so what they held goes first.
+// Dead processes have no live objects, so what they held is released first.
 template <typename Do>
 void each(int32_t kind, int32_t pid, Do what) {
   World* all = World::get();

@@ -1,8 +1,8 @@
-/* What the processes of a fake_cuda world hold, called and did wrong. The functions are exported by
- * the fake libcuda.so.1, so a test that opens it by name finds them with dlsym; where they are
- * missing, the driver is a real one. They need FAKE_CUDA_WORLD and no cuInit, count as no process
- * of the world, and first take back what died. A pid of 0 means all processes, the ended ones
- * included. */
+/* The ledger of a fake_cuda world: the objects, calls and faults of its processes. Tests open the
+ * fake libcuda.so.1 by name and find these functions with dlsym. If they are missing, the driver is
+ * a real one. The functions need FAKE_CUDA_WORLD but no cuInit, and their caller does not become a
+ * process of the world. Each first releases what dead processes held. A pid of 0 means all
+ * processes, including ended ones. */
 #ifndef FAKE_CUDA_LEDGER_H
 #define FAKE_CUDA_LEDGER_H
 
@@ -17,8 +17,8 @@ enum fake_cuda_kind {
   FAKE_CUDA_NOTHING = 0,
   FAKE_CUDA_CONTEXT,
   FAKE_CUDA_ALLOCATION,  /* device memory of cuMemAlloc, cuMemCreate or a pool; size in bytes */
-  FAKE_CUDA_IPC_OPEN,    /* memory opened by a legacy handle; its count is that of the opens */
-  FAKE_CUDA_VMM_HANDLE,  /* of cuMemCreate, import or retain; its count is that of the references */
+  FAKE_CUDA_IPC_OPEN,    /* memory opened by a legacy handle; `count` counts the opens */
+  FAKE_CUDA_VMM_HANDLE,  /* of cuMemCreate, import or retain; `count` counts references */
   FAKE_CUDA_RESERVATION, /* of cuMemAddressReserve */
   FAKE_CUDA_MAPPING,     /* of cuMemMap */
   FAKE_CUDA_POOL,        /* created here; the default pools are not counted */
@@ -37,62 +37,62 @@ enum fake_cuda_rule {
   FAKE_CUDA_USED_AFTER_FREE,      /* an importer touched memory that its exporter had freed */
   FAKE_CUDA_POOL_FREED_BEFORE_IMPORTERS,
   FAKE_CUDA_EVENT_USED_AFTER_DESTROY,  /* by an importer, after the exporter's cuEventDestroy */
-  FAKE_CUDA_INTERIOR_POINTER_EXPORTED, /* the driver takes it, cuda.h asks for the base */
+  FAKE_CUDA_INTERIOR_POINTER_EXPORTED, /* a real driver accepts it, cuda.h demands the base */
   FAKE_CUDA_READ_ONLY_WRITTEN,
   FAKE_CUDA_USED_AFTER_FORK,
-  FAKE_CUDA_FREED_TWICE,   /* a free, close or release of what is not (any more) */
-  FAKE_CUDA_STRAY_POINTER, /* a copy that leaves its allocation, or begins in none */
+  FAKE_CUDA_FREED_TWICE,   /* a free, close or release of something that is not open */
+  FAKE_CUDA_STRAY_POINTER, /* a copy that leaves its allocation, or starts in none */
   FAKE_CUDA_HOST_FREED_WHILE_REGISTERED,
   FAKE_CUDA_RULES
 };
 
 typedef struct fake_cuda_fault {
-  uint64_t number; /* from 0, in the order of their happening */
+  uint64_t number; /* from 0, in the order in which faults happened */
   int32_t rule;
   int32_t pid;
-  char function[40]; /* in which it was noticed; a stream's own thread has none */
+  char function[40]; /* the function that noticed; empty for a stream's thread */
   char text[120];
 } fake_cuda_fault;
 
 typedef struct fake_cuda_object {
   int32_t kind;
-  int32_t pid;     /* 0: of no living process, kept by others' opens or by a handle under way */
+  int32_t pid;     /* 0: no living process; opens or a handle in flight keep it */
   uint32_t device; /* physical: the same number in every process */
   uint32_t reserved;
-  uint64_t id;     /* never used again in this world */
-  uint64_t target; /* id of what it opens or maps, or 0 */
+  uint64_t id;     /* never reused in this world */
+  uint64_t target; /* id of the object that it opens or maps, or 0 */
   uint64_t size;
   uint64_t count;
-  uint64_t address; /* in that process */
+  uint64_t address; /* in the process of `pid` */
 } fake_cuda_object;
 
-/* Calls of the function of that name, all its versions together. */
+/* Counts the calls of the function of that name, all its versions together. */
 uint64_t fake_cuda_calls(const char* function, int32_t pid);
-/* Calls of all functions but cuGetProcAddress, cuGetErrorName, cuGetErrorString and
+/* Counts the calls of all functions except cuGetProcAddress, cuGetErrorName, cuGetErrorString and
  * cuDriverGetVersion. */
 uint64_t fake_cuda_all_calls(int32_t pid);
 
-/* Objects of a kind that are there now; kind 0: of all kinds. */
+/* Counts the live objects of a kind; kind 0: of all kinds. */
 uint64_t fake_cuda_live(int32_t kind, int32_t pid);
-/* Up to `capacity` of them, in no order; returns how many there are. */
+/* Writes up to `capacity` live objects to `out`, in no order, and returns how many there are. */
 uint64_t fake_cuda_objects(int32_t kind, int32_t pid, fake_cuda_object* out, uint64_t capacity);
-/* Memory taken on a device, by all processes. */
+/* The bytes that are allocated on a device, by all processes. */
 uint64_t fake_cuda_bytes(uint32_t device);
-/* Objects that processes held when they ended: on their own (killed = 0), or killed before they
- * could (killed = 1). */
+/* Counts the objects that processes still held when they ended: by themselves (killed = 0), or
+ * killed (killed = 1). */
 uint64_t fake_cuda_left(int32_t kind, int32_t killed);
 uint64_t fake_cuda_processes(void);
 
-/* Faults so far, of a rule or (0) of all; and the last 1,024 of them by number. 0: that one is not
- * there (any more). */
+/* fake_cuda_faults counts the faults of a rule, or of all rules (0). fake_cuda_get_fault reads one
+ * of the last 1,024 faults by its number, and returns 0 if that fault is not kept. */
 uint64_t fake_cuda_faults(int32_t rule);
 int fake_cuda_get_fault(uint64_t number, fake_cuda_fault* out);
 
-/* In this process, in addition to FAKE_CUDA_FAIL: the nth call from now of that function fails with
- * `code`; 0 as nth: every one; 0 as code: none any more. */
+/* Adds to FAKE_CUDA_FAIL in this process: the nth call of the function from now on fails with
+ * `code`. 0 as nth: every call. 0 as code: no call fails any more. */
 void fake_cuda_fail(const char* function, uint64_t nth, int32_t code);
 
-/* Counts of calls, faults and of what was left become 0. What is live stays. */
+/* Sets the counts of calls, faults and leftovers to 0. Live objects stay. */
 void fake_cuda_reset(void);
 
 #ifdef __cplusplus

@@ -11,7 +11,8 @@
 namespace fake_cuda {
 namespace {
 
-// What is freed while others have it open is no memory of anyone's: whoever reads on gets this.
+// Memory that is freed while another process has it open is filled with this byte. A process that
+// reads on sees it.
 constexpr int kPoison = 0xdb;
 
 }  // namespace
@@ -129,8 +130,8 @@ FAKE_CUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* out, size_t size, unsig
     return result;
   const std::lock_guard<std::mutex> guard(process().mutex);
   const Range& range = process().ranges[*out];
-  // The one kind of device memory that the host may touch: the hidden view moves to where all see
-  // it.
+  // Managed memory is the only device memory that the host may touch. The fake's hidden view moves
+  // to the visible address.
   void* seen = reinterpret_cast<void*>(range.base);
   const size_t whole = (size + 4095) / 4096 * 4096;
   if (mremap(range.backing->hidden, 0, whole, MREMAP_MAYMOVE | MREMAP_FIXED, seen) == MAP_FAILED)
@@ -150,7 +151,7 @@ FAKE_CUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (range.context != nullptr) {
-    // "this API may perform implicit synchronization", and does.
+    // "this API may perform implicit synchronization", and the fake does.
     synchronise(*range.context);
     // cuIpcOpenMemHandle: "Calling cuMemFree on an exported memory region before calling
     // cuIpcCloseMemHandle in the importing context will result in undefined behavior."

@@ -12,21 +12,21 @@ struct Wanted {
   uint32_t pool_object = kNoObject;
 };
 
-// The object of new memory on that device, with its file: CUDA_ERROR_OUT_OF_MEMORY when the device
-// is full even after the dead gave back theirs.
+// Makes the object and the file of new memory on that device. Returns CUDA_ERROR_OUT_OF_MEMORY if
+// the device is full even after the memory of dead processes was released.
 CUresult make_allocation(uint32_t physical, const Wanted& wanted, uint32_t* object);
 CUresult allocate(Context* context, const Wanted& wanted, CUmemoryPool pool, CUdeviceptr* out);
 
-// Under Process::mutex: puts a mapped allocation, own or imported, into the address space. 0: there
-// is no room.
+// Puts a mapped allocation, own or imported, into the address space. The caller holds
+// Process::mutex. Returns 0 if there is no room.
 CUdeviceptr place_range(Range range, const std::shared_ptr<Backing>& backing, size_t size);
-// Takes out the range that begins there, if its kind is among those; the caller gives back object
-// and addresses with drop_range.
+// Removes the range that begins at `base`, if its kind is one of `kinds`. The caller releases the
+// object and the addresses with drop_range.
 bool take_range(CUdeviceptr base, std::initializer_list<RangeKind> kinds, Range* out);
 void drop_range(const Range& range, int32_t rule_if_open);
 
-// Bytes of device memory, or of host memory that the driver knows. CUDA_ERROR_NOT_FOUND: any other
-// host address.
+// Finds bytes of device memory, or of host memory that the driver knows. CUDA_ERROR_NOT_FOUND: any
+// other host address.
 CUresult resolve(CUdeviceptr pointer, size_t size, bool write, Place* place);
 
 }  // namespace fake_cuda

@@ -1,6 +1,5 @@
-// Kernels: a module loads, so that its code can be tested for what it does when nothing can be
-// launched; but for one, of a name that only tests/cuda/kernel_test.cc gives, whose work is done
-// here.
+// Kernels. A module loads but has no kernel that can be launched, so that tests can check that
+// case. One kernel is played here: its name is used only by tests/cuda/kernel_test.cc.
 #include <cstring>
 
 #include "memory.h"
@@ -10,7 +9,7 @@ using namespace fake_cuda;
 
 namespace {
 
-// No handle is looked into.
+// Only the addresses of these matter.
 char module_handle;
 char function_handle;
 char add_one_handle;
@@ -23,7 +22,7 @@ CUresult load(CUmodule* out, const void* image) {
   return CUDA_SUCCESS;
 }
 
-// tenon_test_add_one(uint32_t* to, uint32_t count)
+// Plays tenon_test_add_one(uint32_t* to, uint32_t count).
 CUresult launch_kernel(bool per_thread, CUfunction function, CUstream handle, void** parameters,
                        uint64_t threads) {
   if (function != reinterpret_cast<CUfunction>(&add_one_handle)) return CUDA_ERROR_NOT_SUPPORTED;

@@ -1,5 +1,5 @@
-// A test of more than one process: the others are this program, started afresh with exec, with a
-// socket to the one that started them.
+// Helpers for rule tests with more than one process. Each other process is this program, started
+// again with exec, with a socket to the process that started it.
 #pragma once
 
 #include <sys/socket.h>
@@ -49,8 +49,8 @@ void check_equal(const One& one, const Other& other, const char* what, const cha
 #define EQUAL(one, other) \
   ::rules::check_equal((one), (other), #one " == " #other, __FILE__, __LINE__)
 #define OK(call) EQUAL(call, CUDA_SUCCESS)
-// cuda.h ties no error to the case: the fake has the one that is named, of a real driver any will
-// do.
+// cuda.h names no error for this case. The fake must return `of_the_fake`. A real driver may return
+// any error.
 inline void check_refused(CUresult result, CUresult of_the_fake, const char* what, const char* file,
                           int line) {
   if (cu.fake || result == CUDA_SUCCESS) check_equal(result, of_the_fake, what, file, line);
@@ -58,10 +58,10 @@ inline void check_refused(CUresult result, CUresult of_the_fake, const char* wha
 #define REFUSED(call, of_the_fake) \
   ::rules::check_refused((call), (of_the_fake), #call, __FILE__, __LINE__)
 
-// Why this machine cannot be asked; a test says so and returns.
+// The reason why this machine cannot run the test. The test sets it and returns.
 inline std::string lacking;
 
-// Messages keep their bounds; an fd travels beside the bytes.
+// A socket that keeps the bounds of messages. An fd can travel with the bytes.
 class Channel {
  public:
   explicit Channel(int fd) : fd_(fd) {}
@@ -75,7 +75,7 @@ class Channel {
   Value receive(int* fd = nullptr) {
     Value value{};
     int none = -1;
-    // The other side is gone: nothing that follows would mean anything.
+    // The other process is gone, so later checks would mean nothing.
     if (!packets::take_packet(fd_, &value, sizeof value, fd != nullptr ? fd : &none)) {
       std::fprintf(stderr, "pid %d: no message came\n", getpid());
       _exit(3);
@@ -90,7 +90,7 @@ class Channel {
 using Function = void (*)(Channel&);
 struct Test {
   Function run;
-  // What a real driver cannot be told makes a test one of the fake.
+  // Settings for the fake. A real driver cannot have them, so the test is `fake_only`.
   std::vector<std::string> environment;
   bool fake_only;
 };
@@ -167,7 +167,7 @@ class Peer : public Channel {
   pid_t pid_ = 0;
 };
 
-// Most tests begin like this.
+// The usual start of a test: cuInit and a current context.
 struct Started {
   CUdevice device = 0;
   CUcontext context = nullptr;

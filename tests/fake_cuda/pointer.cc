@@ -1,4 +1,4 @@
-// What the driver knows about an address: how memory can travel is asked here.
+// What the driver knows about an address. Tenon asks this to learn how memory can travel.
 
 #include <cstring>
 
@@ -47,7 +47,8 @@ CUresult of_range(void* data, CUpointer_attribute attribute, CUdeviceptr pointer
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(data, range.size);
     case CU_POINTER_ATTRIBUTE_MAPPED: return give(data, 1U);
     // "a bitmask of the allowed handle types for an allocation that may be passed to
-    // cuMemExportToShareableHandle": a pool's memory has its pool's, though that call refuses it.
+    // cuMemExportToShareableHandle": memory of a pool reports the types of its pool, although that
+    // call refuses it.
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return give(data, uint64_t{types_of_pool(range.pool)});
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
@@ -83,7 +84,7 @@ CUresult of_mapping(void* data, CUpointer_attribute attribute, CUdeviceptr point
   }
 }
 
-// CUDA_ERROR_NOT_FOUND: the driver knows nothing there.
+// Returns CUDA_ERROR_NOT_FOUND if the driver knows nothing at that address.
 CUresult pointer_attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE && config().driver < 11030)
     return CUDA_ERROR_INVALID_VALUE;
@@ -128,8 +129,8 @@ FAKE_CUDA_EXPORT CUresult cuPointerGetAttributes(unsigned int count,
   const std::lock_guard<std::mutex> guard(process().mutex);
   for (unsigned i = 0; i < count; ++i) {
     // "this function will not return an error when the ptr encountered is not a valid CUDA pointer.
-    // Instead, the attributes are assigned default NULL values and CUDA_SUCCESS is returned." A
-    // device ordinal has a NULL of its own.
+    // Instead, the attributes are assigned default NULL values and CUDA_SUCCESS is returned." The
+    // NULL value of a device ordinal is another one.
     if (pointer_attribute_of(data[i], attributes[i], pointer) == CUDA_SUCCESS) continue;
     std::memset(data[i], 0, size_of(attributes[i]));
     if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)

@@ -1,5 +1,5 @@
-// Memory pools and allocation in stream order. Each allocation has memory of its own; what a pool
-// would keep back is not played.
+// Memory pools and allocation in stream order. Each allocation has its own memory. The fake does
+// not play that a pool keeps freed memory.
 #include "pool.h"
 
 #include <unistd.h>
@@ -16,8 +16,8 @@ namespace {
 struct Pool {
   bool by_default = false;
   bool imported = false;
-  uint32_t object = kNoObject;  // ours: the pool, or its import
-  uint32_t origin = kNoObject;  // the pool, wherever it was made
+  uint32_t object = kNoObject;  // of this process: the pool, or its import
+  uint32_t origin = kNoObject;  // the original pool, whoever made it
   uint32_t physical = 0;
   unsigned handle_types = 0;
   uint64_t max_size = 0;
@@ -30,7 +30,7 @@ struct Pool {
   CUmemoryPool handle() { return reinterpret_cast<CUmemoryPool>(this); }
 };
 
-// All under Process::mutex.
+// The caller holds Process::mutex for all of these tables.
 std::unordered_map<const void*, Pool*>& pool_handles() {
   static auto* const once = new std::unordered_map<const void*, Pool*>;
   return *once;
@@ -127,7 +127,8 @@ CUresult free_async(bool per_thread, CUdeviceptr pointer, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-// The fabric needs what the machine has to have; any other type but one fd is none of a pool.
+// Checks a handle type: fabric handles need the machine's permission, and apart from one fd no
+// other type works for a pool.
 CUresult check_type(unsigned type) {
   if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_SUCCESS;
   if (type == CU_MEM_HANDLE_TYPE_FABRIC && config().driver >= 12030)
@@ -311,7 +312,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAcc
     if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(map[i].location.id))
       return CUDA_ERROR_INVALID_VALUE;
     const bool own = device_of(map[i].location.id).physical == pool->physical;
-    // A pool's own device always may.
+    // The pool's own device always has access.
     if (own && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
     if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) return CUDA_ERROR_NOT_SUPPORTED;
     pool->access[map[i].location.id] = map[i].flags;

@@ -4,10 +4,10 @@
 
 namespace fake_cuda {
 
-// Memory that a pool gave or that came from one: it has no context.
+// Drops memory that was allocated from a pool or imported from one. Such memory has no context.
 void drop_pool_range(const Range& range);
 
-// Under Process::mutex.
+// The caller holds Process::mutex.
 unsigned types_of_pool(CUmemoryPool pool);
 
 }  // namespace fake_cuda

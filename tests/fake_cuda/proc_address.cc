@@ -1,4 +1,4 @@
-// Which function a name means at a version. A driver knows no symbol that is newer than itself.
+// Finds the function of a name at a version. A driver has no symbol that is newer than itself.
 #include "proc_address.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ const Entry kEntries[] = {
 
 void* address_of(const char* symbol) {
   Dl_info self = {};
-  // By this library's own name: a program may have a real driver loaded as well.
+  // Opens this library by its own path, because the program may have a real driver loaded as well.
   static void* const library = dladdr(reinterpret_cast<void*>(&look_up), &self) != 0
                                    ? dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD)
                                    : nullptr;
@@ -48,7 +48,7 @@ CUresult look_up(const char* symbol, void** out, int version, cuuint64_t flags, 
     if (*found == Found::no_such_name) *found = Found::version_too_old;
     if (entry.version > version) continue;
     if (entry.stream == DefaultStream::PerThread && flags != kPerThread) continue;
-    // Where a version has both, the per-thread one follows in the table and was asked for.
+    // If a version has both forms, the per-thread form follows in the table. Here it was asked for.
     if (best == nullptr || entry.version >= best->version) best = &entry;
   }
   if (best == nullptr) return CUDA_SUCCESS;
@@ -61,7 +61,7 @@ CUresult look_up(const char* symbol, void** out, int version, cuuint64_t flags, 
 
 using namespace fake_cuda;
 
-// The form of CUDA 11: what is not found is an error.
+// The form of CUDA 11, where a name that is not found is an error.
 FAKE_CUDA_EXPORT CUresult cuGetProcAddress(const char* symbol, void** out, int version,
                                            cuuint64_t flags) {
   if (const CUresult entered = enter(Function::cuGetProcAddress, false); entered != CUDA_SUCCESS)

@@ -1,5 +1,5 @@
-// Not in the library that plays a driver of CUDA 11, whose users have to make do with the first
-// form.
+// The second form of cuGetProcAddress. The library that plays a driver of CUDA 11 does not have it,
+// so its users must use the first form.
 #include "proc_address.h"
 
 using namespace fake_cuda;

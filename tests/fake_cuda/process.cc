@@ -99,7 +99,7 @@ CUresult enter(Function function, bool needs_init) {
   if (!needs_init) return CUDA_SUCCESS;
   if (now == State::forked) record_fault(FAKE_CUDA_USED_AFTER_FORK, name_now);
   // CUDA_ERROR_NOT_INITIALIZED: "the CUDA driver has not been initialized with ::cuInit() or that
-  // initialization has failed"; a child of fork gets it for ever.
+  // initialization has failed". A forked child always gets it.
   return now == State::initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
@@ -137,11 +137,11 @@ Range* Process::find(CUdeviceptr pointer) {
 
 CUdeviceptr Process::reserve(size_t size, size_t alignment) {
   if (arena_ == 0) {
-    // Private and PROT_NONE: a host that follows a device pointer faults, as it does with a real
-    // one.
+    // The mapping is private and PROT_NONE. So a host that follows a device pointer faults, as with
+    // a real driver.
 #ifdef __SANITIZE_THREAD__
     constexpr uintptr_t kSame =
-        0x7e9000000000;  // ThreadSanitizer lets a program have only some ranges
+        0x7e9000000000;  // ThreadSanitizer restricts a program's address ranges
 #else
     constexpr uintptr_t kSame = 0x300000000000;
 #endif
@@ -154,7 +154,8 @@ CUdeviceptr Process::reserve(size_t size, size_t alignment) {
     next_ = arena_;
   }
   size = round_up(size, kPage);
-  // A page between neighbours, so that running over the end of one is not running into the next.
+  // A page lies between neighbours, so that an access past the end of one range does not reach the
+  // next.
   const auto [first, last] = free_.equal_range(size);
   for (auto it = first; it != last; ++it) {
     if (it->second % alignment != 0) continue;

@@ -1,9 +1,9 @@
-// What one process has: contexts, address space and the tables behind its handles. Nothing of it is
-// ever torn down, as streams' threads may run until the end; the world is told at exit, and learns
-// of a kill by itself.
+// The state of one process: its contexts, its address space, and the tables behind its handles.
+// Nothing here is ever destroyed, because the threads of streams may run until the process ends. At
+// exit the process leaves the world. The world notices a killed process by itself.
 //
-// Order of locks: Process::mutex, that of the streams, the world's. No stream is waited for under
-// any.
+// Lock order: Process::mutex, the mutex of the streams, the world's lock. No thread waits for a
+// stream while it holds any of them.
 #pragma once
 
 #include <atomic>
@@ -31,19 +31,19 @@ struct Context {
   unsigned retained = 0;
   uint32_t object = kNoObject;
   std::shared_ptr<Stream> legacy;
-  std::vector<std::weak_ptr<Stream>> streams;  // under the mutex of the streams
+  std::vector<std::weak_ptr<Stream>> streams;  // guarded by the mutex of the streams
 
   CUcontext handle() { return reinterpret_cast<CUcontext>(this); }
 };
 
-// The fake's own view of memory: nobody else knows its address. Queued work keeps it.
+// The fake's own mapping of memory, at an address that no user knows. Queued work keeps it alive.
 struct Backing {
   unsigned char* hidden = nullptr;
   size_t size = 0;
   uint32_t object = kNoObject;  // the allocation
   uint64_t id = 0;
   bool imported = false;
-  bool owned = true;  // to unmap
+  bool owned = true;  // whether the destructor unmaps it
 
   Backing() = default;
   Backing(const Backing&) = delete;
@@ -66,7 +66,7 @@ struct Range {
   CUdeviceptr base = 0;
   size_t size = 0;
   RangeKind kind = RangeKind::allocated;
-  uint32_t object = kNoObject;  // of this process: the allocation, or the open of it
+  uint32_t object = kNoObject;  // this process's object: the allocation, or its open
   uint32_t physical = 0;
   Context* context = nullptr;
   uint64_t buffer_id = 0;
@@ -75,7 +75,7 @@ struct Range {
   std::shared_ptr<Backing> backing;
 };
 
-// A piece of memory as work on it sees it.
+// A range of memory for queued work.
 struct Place {
   unsigned char* bytes = nullptr;
   std::shared_ptr<Backing> backing;
@@ -88,7 +88,7 @@ class Process {
   std::vector<Context*> primaries;  // by ordinal
   std::unordered_map<const void*, Context*> contexts;
   std::map<CUdeviceptr, Range> ranges;
-  // Destroyed contexts and pools: kept, so that a stale handle is never that of a new one.
+  // Destroyed contexts and pools. They are kept, so that a stale handle never equals a new one.
   std::vector<const void*> ended;
   uint64_t next_buffer = 1;
 
@@ -98,7 +98,8 @@ class Process {
   bool in_arena(CUdeviceptr pointer) const {
     return pointer >= arena_ && pointer < arena_ + kArena;
   }
-  // With FAKE_CUDA_MAPPED the host sees the memory there, else it faults.
+  // With FAKE_CUDA_MAPPED the host can access the memory at this address. Without it the host
+  // faults.
   void show(CUdeviceptr base, const Backing& backing, size_t size);
 
  private:
@@ -109,20 +110,20 @@ class Process {
 };
 
 Process& process();
-World& world();  // only after cuInit
+World& world();  // call it only after cuInit
 
-// What every function begins with: the call is counted, may be told to fail or to take its time,
-// and needs cuInit.
+// Every function begins with this. It counts the call, lets it fail or sleeps if the settings say
+// so, and checks that cuInit was called.
 CUresult enter(Function function, bool needs_init = true);
 const char* current_function();
 void fail_from_now(const char* function, uint64_t nth, int code);
 
-// The context that is current on this thread; nullptr is none.
+// The current context of this thread, or null.
 Context* current();
 CUresult need_context(Context** context);
 Context* find_context(CUcontext handle);
 
-// `fault` for the caller who does not hold the world's lock.
+// Calls `fault` for a caller that does not hold the world's lock.
 void record_fault(int32_t rule, const std::string& text);
 
 #define FAKE_CUDA_ENTER(symbol)                                                   \

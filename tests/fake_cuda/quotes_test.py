@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Whether cuda.h says what the comments of this folder quote it with: quotes_test.py CUDA_H
+"""Checks that cuda.h contains what the comments of this folder quote: quotes_test.py CUDA_H
 [FILE...]
 
-A quotation is what stands between double quotes in a comment, of four words or more; "[...]" stands
-for what was left out. Of the header the stars and marks of Doxygen do not count. 1: something
-stands there that the header does not say. 77: it is of another major version.
+A quotation is a text of four or more words between double quotes in a comment. "[...]" stands for
+an omitted part. The stars and marks of Doxygen in the header do not count. Exit status 1: the
+header lacks a quotation. 77: the header is of another major version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ QUOTED_MAJOR = 13
 
 
 def plain(text: str) -> str:
-    """As it reads: without marks, on one line."""
+    """Returns the text without marks, on one line."""
     text = re.sub(r"\\(?:p|ref|b|e|c|a)\s+|::|\(\)|\\[{}]|[#%]", " ", text)
     text = re.sub(r"\s+", " ", text)
     return re.sub(r" (?=[.,;:)])", "", text).strip()
@@ -30,7 +30,9 @@ def of_header(text: str) -> str:
 
 
 def comments(text: str) -> list[tuple[int, str]]:
-    """Line and text of each run of lines that are comments, and of each comment behind code."""
+    """Returns the line and the text of each block of comment lines, and of each comment behind
+    code.
+    """
     found: list[tuple[int, str]] = []
     number_before = 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -56,7 +58,7 @@ def quotations(text: str) -> list[tuple[int, str]]:
 
 def is_said(quoted: str, header: str) -> bool:
     parts = (re.escape(plain(part).rstrip(".,;: ")) for part in quoted.split(GAP))
-    # What was left out is a sentence or two.
+    # An omitted part is at most a sentence or two long.
     return re.search(".{0,400}?".join(parts), header) is not None
 
 
@@ -79,7 +81,7 @@ def main() -> int:
             f'{name}:{line}: cuda.h does not say "{quoted}"'
             for line, quoted in missing(text, header)
         ]
-    # That it can fail: the same folder's words, one of them another.
+    # Checks that the test can fail: a true quotation, and the same one with a wrong word.
     planted = (
         'int x;  // of one line\n// "cuMemMap can only create mappings on VA range reservations\n//'
         ' that are not currently %s."\n'

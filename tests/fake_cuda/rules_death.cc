@@ -1,4 +1,5 @@
-// What is left of a process: of one that forked, that ended, that was killed at any instruction.
+// Rules about what a process leaves behind: one that forked, one that ended, and one that was
+// killed at any instruction.
 #include <dirent.h>
 #include <fcntl.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr size_t kSizeAtDeath = size_t{2} << 20;
 
-// Files of the world that are some object's.
+// Counts the files in the world that belong to objects.
 size_t files() {
   size_t count = 0;
   DIR* folder = opendir(std::getenv("FAKE_CUDA_WORLD"));
@@ -35,13 +36,13 @@ TEST(fork_after_init) {
     const bool refused = cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
                          cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED &&
                          cu.cuMemFree(pointer) == CUDA_ERROR_NOT_INITIALIZED;
-    // What a real driver's exit handlers do here nobody promises.
+    // A real driver promises nothing for its exit handlers in a forked child.
     cu.fake ? exit(refused ? 0 : 1) : _exit(refused ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  // The parent has what it had, though the child ran its exit handlers.
+  // The parent still has its objects, although the child ran its exit handlers.
   OK(cu.cuMemsetD8(pointer, 1, kSizeAtDeath));
   OK(cu.cuMemFree(pointer));
   if (!cu.fake) return;
@@ -115,7 +116,8 @@ FAKE_TEST(killed_exporter, "") {
   CUdeviceptr pointer = 0;
   OK(cu.cuIpcOpenMemHandle(&pointer, sent.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
   peer.kill();
-  // Its memory stays with who has it open, and is given to nobody else.
+  // The memory of the dead exporter stays with the process that has it open, and cannot be opened
+  // again.
   EQUAL(first_byte(pointer), 7);
   EQUAL(cu.fake_cuda_bytes(0), kSizeAtDeath);
   Peer late("opens_nothing");
@@ -126,8 +128,8 @@ FAKE_TEST(killed_exporter, "") {
   EQUAL(cu.fake_cuda_faults(0), 0U);
 }
 
-// One that is killed while it starts lets the world's mutex go before its files: its slot looks
-// free, and its lock on it stands a little longer.
+// When a starting process is killed, the kernel releases the world's mutex before its files. For a
+// moment its slot looks free while its lock on the slot still stands.
 FAKE_TEST(killed_while_it_starts, "") {
   const std::string alive = std::string(std::getenv("FAKE_CUDA_WORLD")) + "/alive";
   int ready[2] = {-1, -1};
@@ -151,7 +153,7 @@ FAKE_TEST(killed_while_it_starts, "") {
   EQUAL(cu.fake_cuda_processes(), 1U);
 }
 
-// Does all that leaves something behind, over and over.
+// Repeats every operation that leaves something behind.
 PEER(works_until_killed) {
   const Started started;
   const Sent sent = parent.receive<Sent>();

@@ -1,4 +1,5 @@
-// Rules of the old handles, which are of one process and not for itself.
+// Rules of legacy IPC handles: each is a handle of one process, and that process cannot open it
+// itself.
 #include <sys/mman.h>
 
 #include "peer.h"
@@ -26,7 +27,7 @@ SentMemory share(CUdeviceptr pointer) {
   return sent;
 }
 
-// Memory that is there for as long as that peer runs.
+// Shares memory that exists as long as the peer runs.
 void share_with(const char* role) {
   const CUdeviceptr pointer = make(7);
   {
@@ -44,8 +45,8 @@ TEST(exporter_cannot_open) {
   const SentMemory sent = share(pointer);
   CUdeviceptr opened = 0;
   REFUSED(cu.cuIpcOpenMemHandle(&opened, sent.handle, kLazy), CUDA_ERROR_INVALID_CONTEXT);
-  // One allocation has one handle, and the next at the same address another: "will return a unique
-  // handle for the new memory".
+  // One allocation has one handle. A later allocation at the same address has another: "will return
+  // a unique handle for the new memory".
   const SentMemory again = share(pointer);
   CHECK(std::memcmp(&sent, &again, sizeof sent) == 0);
   OK(cu.cuMemFree(pointer));
@@ -76,7 +77,7 @@ PEER(opens) {
   OK(cu.cuIpcCloseMemHandle(two));
   CHECK(cu.cuIpcCloseMemHandle(one) != CUDA_SUCCESS);
   if (cu.fake) EQUAL(cu.fake_cuda_live(FAKE_CUDA_IPC_OPEN, getpid()), 0U);
-  // A received pointer is no allocation of this process.
+  // A received pointer is not an allocation of this process.
   OK(cu.cuIpcOpenMemHandle(&one, sent.handle, kLazy));
   CHECK(cu.cuMemFree(one) != CUDA_SUCCESS);
   OK(cu.cuIpcCloseMemHandle(one));
@@ -105,7 +106,7 @@ PEER(second_context) {
   OK(cu.cuCtxDestroy(second));
   OK(cu.cuCtxSetCurrent(started.context));
   OK(cu.cuIpcCloseMemHandle(one));
-  // Without a context there is no closing either.
+  // Without a context closing fails, too.
   OK(cu.cuIpcOpenMemHandle(&one, sent.handle, kLazy));
   OK(cu.cuCtxSetCurrent(nullptr));
   REFUSED(cu.cuIpcCloseMemHandle(one), CUDA_ERROR_INVALID_CONTEXT);
@@ -260,7 +261,7 @@ PEER(same_address) {
   OK(cu.cuMemFree(own));
 }
 
-// An address says nothing about whose memory it is.
+// An address does not tell whose memory it is.
 FAKE_TEST(addresses_are_of_a_process, "FAKE_CUDA_SAME_ADDRESSES=1") {
   const Started started;
   const CUdeviceptr pointer = make(7);

@@ -1,4 +1,4 @@
-// Rules of memory that travels as an fd: cuMemCreate's and that of pools.
+// Rules of memory that travels as an fd: memory of cuMemCreate and of pools.
 #include <fcntl.h>
 
 #include "peer.h"
@@ -50,7 +50,8 @@ CUmemoryPool make_pool(CUmemAllocationHandleType type) {
 
 }  // namespace
 
-// A real device's fault ends the context, and so all that its process would look at afterwards.
+// A peer does this, because a fault on a real device ends the context, and no later check in the
+// process could work.
 PEER(writes_without_access) {
   const Started started;
   CUmemAllocationProp prop = properties(0);
@@ -85,7 +86,7 @@ TEST(vmm) {
   OK(cu.cuMemSetAccess(pointer, kSize, &desc, 1));
   OK(cu.cuMemsetD8(pointer, 1, kSize));
   EQUAL(first_byte(pointer + kSize - 1), 1);
-  // The old way is not for this memory, and the driver says so before one tries.
+  // This memory has no legacy handle, and an attribute says so beforehand.
   CUipcMemHandle old{};
   EQUAL(cu.cuIpcGetMemHandle(&old, pointer), CUDA_ERROR_INVALID_VALUE);
   unsigned capable = 1;
@@ -123,7 +124,7 @@ PEER(imports) {
   }
   OK(cu.cuMemRelease(handle));
   unmap(pointer);
-  // What an fd is of that no driver gave?
+  // An fd that no driver made.
   const int other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
   CHECK(cu.cuMemImportFromShareableHandle(&handle, as_handle(other), kFd) != CUDA_SUCCESS);
   close(other);
@@ -146,7 +147,8 @@ TEST(vmm_by_fd) {
           CUDA_ERROR_INVALID_VALUE);
   OK(cu.cuMemExportToShareableHandle(&fd, handle, kFd, 0));
   Peer peer("imports");
-  // Everything here goes before the message is read: the fd keeps the memory.
+  // The exporter closes and frees everything before the peer reads the message. The fd in the
+  // message keeps the memory.
   peer.send(0, fd);
   close(fd);
   OK(cu.cuMemRelease(handle));
@@ -307,7 +309,7 @@ TEST(pool_without_handle_type) {
   CHECK(cu.cuMemPoolExportToShareableHandle(&fd, pool, kFd, 0) != CUDA_SUCCESS);
   OK(cu.cuMemFree(pointer));
   OK(cu.cuMemPoolDestroy(pool));
-  // A default pool is of this kind, and "cannot be destroyed".
+  // A default pool has no handle type, and "cannot be destroyed".
   OK(cu.cuDeviceGetDefaultMemPool(&pool, started.device));
   CHECK(cu.cuMemPoolExportToShareableHandle(&fd, pool, kFd, 0) != CUDA_SUCCESS);
   CHECK(cu.cuMemPoolDestroy(pool) != CUDA_SUCCESS);

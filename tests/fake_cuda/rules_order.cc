@@ -1,4 +1,4 @@
-// Rules of streams and events: what is in order, what is not, and what an event of another process
+// Rules of streams and events: what is ordered, what is not, and what an event of another process
 // orders.
 #include <ctime>
 
@@ -18,8 +18,8 @@ void pause_ms(long ms) {
   nanosleep(&time, nullptr);
 }
 
-// A stream's work that ends when the test sets `gate`, so that nothing depends on how long anything
-// takes. A test is a process of its own.
+// Work in a stream that ends when the test sets `gate`, so that no result depends on timing. Each
+// test is a process of its own.
 std::atomic<int> gate{0};
 void stand_at_the_gate(CUstream stream) {
   const auto wait = [](void*) {
@@ -69,13 +69,14 @@ FAKE_TEST(work_is_late, "FAKE_CUDA_LATENCY=stream=100000") {
   OK(cu.cuEventRecord(end, writer));
   EQUAL(cu.cuEventQuery(end), CUDA_ERROR_NOT_READY);
   EQUAL(cu.cuStreamQuery(writer), CUDA_ERROR_NOT_READY);
-  // Who does not wait sees what was there.
+  // A stream that does not wait sees the old byte.
   unsigned char early = 0;
   OK(cu.cuMemcpyDtoHAsync(&early, pointer, 1, reader));
   OK(cu.cuStreamSynchronize(reader));
   EQUAL(early, 1);
   void* late = nullptr;
-  // A copy into other memory waits on the host, and the gate opens after it.
+  // A copy into memory that the driver does not know would block the host, and the gate opens only
+  // later.
   OK(cu.cuMemHostAlloc(&late, 1, 0));
   OK(cu.cuStreamWaitEvent(reader, end, 0));
   OK(cu.cuMemcpyDtoHAsync(late, pointer, 1, reader));
@@ -200,7 +201,8 @@ PEER(waits) {
   CUstream stream = nullptr;
   void* late = nullptr;
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  // A copy into other memory may wait on the host, and the gate opens after it.
+  // A copy into memory that the driver does not know may block the host, and the gate opens only
+  // later.
   OK(cu.cuMemHostAlloc(&late, 1, 0));
   EQUAL(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
   OK(cu.cuStreamWaitEvent(stream, event, 0));
@@ -210,7 +212,7 @@ PEER(waits) {
   OK(cu.cuStreamSynchronize(stream));
   EQUAL(*static_cast<unsigned char*>(late), 2);
   OK(cu.cuEventQuery(event));
-  // And the other way: what is recorded here, its maker sees.
+  // The reverse: this process records the event, and its maker waits.
   OK(cu.cuMemsetD8Async(pointer, 3, 1, stream));
   OK(cu.cuEventRecord(event, stream));
   parent.send(2);
@@ -265,7 +267,7 @@ PEER(records_for_ever) {
   parent.receive<int>();
 }
 
-// On hardware too the wait must end; what the driver says then is to be seen there.
+// The wait must end on hardware, too. What a real driver returns then is not known.
 FAKE_TEST(dead_recorder_is_not_waited_for, "") {
   const Started started;
   Peer peer("records_for_ever");

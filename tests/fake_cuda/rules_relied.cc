@@ -1,6 +1,6 @@
-// Rules that Tenon relies on without a question of its own: what the driver says of each kind of
-// memory, one call for several mappings, an event that goes before its wait has passed, and what is
-// refused.
+// Rules that Tenon relies on without checking them: what the driver says about each kind of memory,
+// one call for several mappings, an event that is destroyed before a wait for it has passed, and
+// refusals.
 #include <atomic>
 #include <ctime>
 
@@ -10,7 +10,7 @@ using namespace rules;
 
 namespace {
 
-// What impl/cuda/memory.cc asks, in one call as there.
+// The questions of impl/cuda/memory.cc, in one call as there.
 struct Answers {
   CUmemorytype type{};
   CUcontext context = nullptr;
@@ -42,13 +42,13 @@ Answers ask(CUdeviceptr pointer) {
                   &said.managed,      &said.ipc,
                   &said.handle_types, static_cast<void*>(&said.pool)};
   OK(cu.cuPointerGetAttributes(10, attributes, into, pointer));
-  // "Returns in *data a boolean": cuda.h does not say how wide.
+  // "Returns in *data a boolean": cuda.h does not name its width.
   said.managed &= 0xffU;
   said.ipc &= 0xffU;
   return said;
 }
 
-// Of any memory of the first device.
+// Checks what holds for all memory of the first device.
 void check_device_memory(const Answers& said, CUdeviceptr pointer) {
   EQUAL(said.type, CU_MEMORYTYPE_DEVICE);
   EQUAL(said.device, 0);
@@ -67,7 +67,7 @@ CUmemGenericAllocationHandle make_piece(size_t size) {
   return handle;
 }
 
-// Two pieces side by side, and room behind them.
+// Two pieces side by side, with unmapped addresses behind them.
 struct TwoPieces {
   CUdeviceptr base = 0;
   CUmemGenericAllocationHandle pieces[2] = {make_piece(kSize), make_piece(2 * kSize)};
@@ -120,7 +120,7 @@ TEST(asked_of_allocated_memory) {
   CHECK(said.pool == nullptr);
   CHECK(said.id != ask(other).id);
   EQUAL(said.id, ask(pointer).id);
-  // Where the device has the old handles at all.
+  // A device may have no legacy handles at all.
   Sent sent;
   const CUresult has_handle = cu.cuIpcGetMemHandle(&sent.memory, pointer);
   EQUAL(said.ipc, has_handle == CUDA_SUCCESS ? 1U : 0U);
@@ -144,7 +144,7 @@ TEST(asked_of_mapped_memory) {
     EQUAL(said.ipc, 0U);
     EQUAL(said.handle_types, static_cast<unsigned long long>(kFd));
     CHECK(said.pool == nullptr);
-    // The piece in which it lies, whatever is reserved around it.
+    // The answer is the piece that contains the pointer, and not the reservation.
     CUdeviceptr base = 0;
     size_t size = 0;
     OK(cu.cuMemGetAddressRange(&base, &size, pointer));
@@ -186,7 +186,7 @@ TEST(asked_of_managed_and_host_memory) {
   OK(cu.cuMemFreeHost(pinned));
 }
 
-// Access is given and taken for all of them at once.
+// Access is set and removed for all mappings at once.
 TEST(several_mappings_at_once) {
   const Started started;
   {
@@ -208,7 +208,8 @@ PEER(lets_go_of_the_event) {
   OK(cu.cuIpcOpenEventHandle(&event, sent.event));
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   void* late = nullptr;
-  // A copy into other memory may wait on the host, and the gate opens after it.
+  // A copy into memory that the driver does not know may block the host, and the gate opens only
+  // later.
   OK(cu.cuMemHostAlloc(&late, 1, 0));
   OK(cu.cuStreamWaitEvent(stream, event, 0));
   OK(cu.cuEventDestroy(event));
@@ -222,8 +223,8 @@ PEER(lets_go_of_the_event) {
   OK(cu.cuIpcCloseMemHandle(pointer));
 }
 
-// "An event may be destroyed before it is complete": an imported one, too, and what waits for it
-// goes on waiting.
+// "An event may be destroyed before it is complete": this holds for an imported event, too, and the
+// stream goes on waiting.
 TEST(imported_event_goes_before_its_wait) {
   const Started started;
   CUdeviceptr pointer = 0;
@@ -283,7 +284,7 @@ PEER(has_no_context) {
   REFUSED(cu.cuIpcOpenMemHandle(&pointer, sent.memory, kLazy), CUDA_ERROR_INVALID_CONTEXT);
   REFUSED(cu.cuIpcOpenEventHandle(&event, sent.event), CUDA_ERROR_INVALID_CONTEXT);
   const Started started;
-  // All that was wrong was the context; and a handle that no driver gave is none.
+  // Only the context was missing before. A handle that no driver made is still refused.
   OK(cu.cuIpcOpenMemHandle(&pointer, sent.memory, kLazy));
   OK(cu.cuIpcOpenEventHandle(&event, sent.event));
   OK(cu.cuEventDestroy(event));

@@ -1,6 +1,6 @@
-// The driver's rules, each in a process of its own with a world of its own: on the fake
-// libcuda.so.1, or on a real driver, where those tests are left out that tell the fake what to be.
-// Run without arguments; `rules_test NAME...` runs some.
+// Runs the rules of the driver, each in a process of its own with a world of its own. The driver is
+// the fake libcuda.so.1 or a real one. On a real driver the tests that need the fake's settings are
+// left out. Run it without arguments, or run some tests with `rules_test NAME...`.
 #include <ftw.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ TEST(versions) {
   CHECK(cu.ask("cuMemAllocAsync", 11010) == nullptr);
   CHECK(cu.ask("cuMemAllocAsync", 11020) != nullptr);
   CHECK((cu.ask("cuStreamGetId", std::min(cu.version, 12000)) != nullptr) == (cu.version >= 12000));
-  // The first version of the UUID's function is another function than the second.
+  // The two versions of the function for the UUID are different functions.
   CHECK(cu.version < 11040 || cu.ask("cuDeviceGetUuid", 11040) != cu.ask("cuDeviceGetUuid", 9020));
   // "If a per-thread version is not found, the API will return the legacy version of the driver
   // function."
@@ -50,7 +50,7 @@ TEST(nothing_before_init) {
   OK(cu.cuInit(0));
   OK(cu.cuDeviceGetCount(&count));
   CHECK(count >= 1);
-  // And nothing of a device before there is a context.
+  // Nothing of a device works before there is a context.
   CUdeviceptr pointer = 0;
   EQUAL(cu.cuMemAlloc(&pointer, 4096), CUDA_ERROR_INVALID_CONTEXT);
 }
@@ -83,7 +83,8 @@ TEST(memory) {
   OK(cu.cuPointerGetAttribute(&next, CU_POINTER_ATTRIBUTE_BUFFER_ID, pointer));
   CHECK(next != id);
   OK(cu.cuMemFree(pointer));
-  // A host address is an error to ask about alone, and "default NULL values" among several.
+  // A query of a host address alone is an error. Among several attributes it gives "default NULL
+  // values".
   int local = 0;
   const auto host = reinterpret_cast<CUdeviceptr>(&local);
   EQUAL(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host),
@@ -205,7 +206,7 @@ int run(const std::string& name, const Test& test) {
   waitpid(child, &status, 0);
   nftw(world, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
   const bool passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) return 0;  // it has said why
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) return 0;  // it has printed why
   std::printf("%s %s\n", passed ? "ok  " : "FAIL", name.c_str());
   std::fflush(stdout);
   return passed ? 0 : 1;

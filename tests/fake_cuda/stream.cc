@@ -9,7 +9,7 @@
 namespace fake_cuda {
 namespace {
 
-// One for all streams of the process, as most waiting is for each other.
+// One mutex guards all streams of the process, because most waits are for another stream.
 std::mutex& mutex() {
   static std::mutex* const once = new std::mutex;
   return *once;
@@ -23,7 +23,7 @@ std::unordered_map<const void*, std::shared_ptr<Stream>>& stream_handles() {
   return *once;
 }
 
-// The per-thread default stream of each context that this thread used.
+// The per-thread default stream of each context that this thread has used.
 thread_local std::unordered_map<uint64_t, std::shared_ptr<Stream>> per_thread_streams;
 
 }  // namespace
@@ -71,7 +71,8 @@ CUresult find_stream(CUstream handle, bool per_thread, std::shared_ptr<Stream>* 
   return CUDA_SUCCESS;
 }
 
-// Under the mutex. The legacy stream waits for all that is in blocking streams, and they for it.
+// The caller holds the mutex. The legacy stream waits for all work in blocking streams, and they
+// wait for its work.
 Stream::After Stream::what_is_before() {
   After after;
   if (role == Role::legacy) {
@@ -199,8 +200,8 @@ CUresult synchronise_stream(bool per_thread, CUstream handle) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
     return result;
-  // An operation of its own, so that waiting for the legacy stream is waiting for what blocks it
-  // too.
+  // For the legacy stream this submits an operation, so that the wait also covers the work in
+  // blocking streams.
   stream->wait(stream->role == Stream::Role::legacy ? stream->submit([] {}) : stream->submitted());
   return CUDA_SUCCESS;
 }
@@ -221,7 +222,7 @@ CUresult get_context(bool per_thread, CUstream handle, CUcontext* out) {
   return CUDA_SUCCESS;
 }
 
-// There are no green contexts here.
+// The fake has no green contexts.
 CUresult get_contexts(bool per_thread, CUstream handle, CUcontext* out, CUgreenCtx* green) {
   if (green != nullptr) *green = nullptr;
   return get_context(per_thread, handle, out);
@@ -271,7 +272,7 @@ FAKE_CUDA_EXPORT CUresult cuStreamCreateWithPriority(CUstream* out, unsigned int
 
 FAKE_CUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
   FAKE_CUDA_ENTER(cuStreamDestroy_v2)
-  // A default stream is nobody's to destroy.
+  // A default stream cannot be destroyed.
   if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
     return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Stream> stream;

@@ -1,5 +1,5 @@
-// Streams: work in order on a thread of each, which starts with the first work that cannot be done
-// at once.
+// Streams. A stream does its work in order, on a thread that starts with the first work that cannot
+// be done at once.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   enum class Role { legacy, per_thread, created };
 
-  // Whether the work may be done by the calling thread when nothing is before it: not what may
-  // block, nor a caller's function. at_its_end: part of the stream's coming so far, for nobody may
-  // see one of the two without the other.
+  // at_once: the calling thread may do the work if nothing is before it. queued: the work may block
+  // or is a caller's function, so the stream's thread does it. at_its_end: the work and the
+  // completion of its number become visible together.
   enum class When { at_once, queued, at_its_end };
   uint64_t submit(std::function<void()> run, When when = When::at_once);
 
   uint64_t submitted();
   bool done(uint64_t number);
   void wait(uint64_t number);
-  // Until what comes to its end at this moment has let go of what it held.
+  // Waits until the work that is just completing has released what it held.
   static void settle();
-  // No more work comes; the thread ends when what there is has been done.
+  // Ends the stream: no more work comes, and the thread ends after the queued work.
   void close();
 
   Context* context = nullptr;
@@ -60,11 +60,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
 };
 
 std::shared_ptr<Stream> make_stream(Context& context, Stream::Role role, unsigned flags);
-// `per_thread`: what a handle of 0 means to this symbol.
+// `per_thread`: the meaning of a null handle for this symbol.
 CUresult find_stream(CUstream handle, bool per_thread, std::shared_ptr<Stream>* out);
 void synchronise(Context& context);
 
-// A function that takes a stream has two symbols, for which a handle of 0 is not the same stream.
+// A function that takes a stream has two symbols, which take a null handle for different streams.
 #define FAKE_CUDA_BOTH(symbol, suffix, parameters, implementation, ...) \
   FAKE_CUDA_EXPORT CUresult symbol parameters {                         \
     FAKE_CUDA_ENTER(symbol)                                             \

@@ -1,5 +1,5 @@
-// Memory, addresses and access as three things: cuMemCreate, cuMemAddressReserve, cuMemMap and
-// cuMemSetAccess.
+// Memory, addresses and access are separate things here: cuMemCreate, cuMemAddressReserve, cuMemMap
+// and cuMemSetAccess.
 #include "vmm.h"
 
 #include <fcntl.h>
@@ -319,8 +319,8 @@ FAKE_CUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr base, size_t size) {
   auto* reservation = find_reservation(base, size);
   if (reservation == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   auto& mappings = reservation->second.mappings;
-  // "cuMemUnmap cannot unmap a sub-range of an address range mapped by cuMemCreate / cuMemMap":
-  // whole mappings, one after the other.
+  // "cuMemUnmap cannot unmap a sub-range of an address range mapped by cuMemCreate / cuMemMap": the
+  // range must consist of whole, adjacent mappings.
   CUdeviceptr end = base;
   for (auto it = mappings.find(base); it != mappings.end() && it->first == end && end < base + size;
        ++it)

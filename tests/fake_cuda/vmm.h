@@ -5,22 +5,22 @@
 namespace fake_cuda {
 
 struct Memory {
-  uint32_t object = kNoObject;  // the handle, in the ledger
+  uint32_t object = kNoObject;  // the object of the handle in the ledger
   uint32_t allocation = kNoObject;
   size_t size = 0;
   uint32_t physical = 0;
-  unsigned references = 0;  // by cuMemCreate, import and retain
+  unsigned references = 0;  // from cuMemCreate, import and retain
   unsigned mappings = 0;
 };
 
-// All under Process::mutex. A handle's value is never used again.
+// The caller holds Process::mutex for all of these. A handle's value is never reused.
 std::map<CUmemGenericAllocationHandle, Memory>& memories();
-// Under the world's lock too.
+// The caller also holds the world's lock.
 CUmemGenericAllocationHandle new_handle(uint32_t allocation);
-// Whether memory may be asked for that can be exported like this.
+// Checks whether memory may be created with these handle types.
 CUresult check_handle_types(unsigned types);
 
-// What cuPointerGetAttribute has to say about an address within a reservation.
+// What cuPointerGetAttribute reports about an address within a reservation.
 struct MappedAt {
   CUdeviceptr reserved = 0;
   size_t reserved_size = 0;
@@ -32,10 +32,10 @@ struct MappedAt {
   uint64_t buffer_id = 0;
 };
 
-// Both under Process::mutex.
+// The caller holds Process::mutex for both.
 bool find_mapping(CUdeviceptr pointer, MappedAt* out);
-// CUDA_ERROR_ILLEGAL_ADDRESS: mapped, but not to be written; CUDA_ERROR_INVALID_VALUE: not mapped,
-// or no access given.
+// Returns CUDA_ERROR_ILLEGAL_ADDRESS if the memory is mapped but must not be written, and
+// CUDA_ERROR_INVALID_VALUE if it is not mapped or has no access.
 CUresult resolve_mapping(CUdeviceptr pointer, size_t size, bool write, Place* place);
 
 }  // namespace fake_cuda

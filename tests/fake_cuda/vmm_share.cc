@@ -1,4 +1,5 @@
-// Handles of VMM memory, and how they travel: as an fd, or as the 64 bytes of a fabric handle.
+// Handles of VMM memory, and their two ways to travel: as an fd, or as the 64 bytes of a fabric
+// handle.
 #include <cstring>
 
 #include "vmm.h"
@@ -50,7 +51,8 @@ FAKE_CUDA_EXPORT CUresult cuMemExportToShareableHandle(void* out,
     return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
   const uint32_t allocation = found->second.allocation;
-  // CUmemAllocationProp::requestedHandleTypes: what was not requested at creation is not given.
+  // CUmemAllocationProp::requestedHandleTypes: only types that were requested at creation are
+  // exported.
   if ((world().at(allocation).handle_types & static_cast<unsigned>(type)) == 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {

@@ -23,7 +23,7 @@ constexpr int kYields = 100;
 constexpr useconds_t kPauseUs = 50;
 constexpr uint64_t kMagic = 0x66616b6563756461U + sizeof(WorldFile);
 
-// The byte of `alive` that a process has locked as long as it lives.
+// The byte of `alive` that a process keeps locked while it lives.
 struct flock byte_of(uint32_t slot, short type) {
   struct flock byte = {};
   byte.l_type = type;
@@ -61,7 +61,8 @@ bool World::open(const std::string& folder) {
   const int fd = ::open((folder + "/world").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   alive_ = ::open((folder + "/alive").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0 || alive_ < 0) return false;
-  // One that was killed while it made the file has left no magic; the next one makes it.
+  // A process that was killed while it made the file left no magic. The next process makes the
+  // file.
   flock(fd, LOCK_EX);
   if (ftruncate(fd, sizeof(WorldFile)) != 0) return false;
   void* mapped = mmap(nullptr, sizeof(WorldFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -87,8 +88,8 @@ void World::initialise() {
   file_->magic = kMagic;
 }
 
-// Nobody sleeps in the mutex: of its sleepers the kernel wakes one when the owner dies, and if that
-// one is killed before it has the mutex the others sleep for ever.
+// No process sleeps in the mutex. When the owner dies, the kernel wakes one sleeper. If that
+// sleeper is killed before it has the mutex, the others sleep for ever.
 void World::lock() {
   int result = 0;
   for (int tries = 0; (result = pthread_mutex_trylock(&file_->mutex)) == EBUSY; ++tries) {
@@ -203,7 +204,7 @@ void World::reclaim() {
   for (uint32_t slot = 0; slot < kProcesses; ++slot) {
     if (file_->processes[slot].alive != 0 && !alive(slot)) leave(slot, true);
   }
-  // Fds under way to nobody have no other end.
+  // Exported fds in messages that nobody received leave no other trace.
   const uint32_t used = file_->objects_used;
   for (uint32_t i = 1; i < used; ++i) {
     if (at(i).kind != FAKE_CUDA_NOTHING && at(i).exported != 0) destroy_if_unused(i);
@@ -211,8 +212,8 @@ void World::reclaim() {
 }
 
 uint32_t World::join(int32_t pid) {
-  // One that is being killed between its lock and its slot lets the mutex go before its files: a
-  // slot may look free whose byte is still locked.
+  // When a process is killed between taking its lock and its slot, the kernel releases the mutex
+  // before its files. So a slot may look free while its byte is still locked.
   const auto take = [this](uint32_t slot) {
     const struct flock mine = byte_of(slot, F_WRLCK);
     return fcntl(alive_, F_SETLK, &mine) == 0;
@@ -238,7 +239,7 @@ void World::leave(uint32_t slot, bool killed) {
   for (uint32_t i = 1; i < used; ++i) {
     Object& object = at(i);
     if (object.kind == FAKE_CUDA_NOTHING) continue;
-    // Work of the dead is done for: nobody waits for it any longer.
+    // The unfinished work of a dead process counts as complete, so that no process waits for it.
     if (object.recorder == slot && object.completed < object.recorded)
       object.completed.store(object.recorded);
     if (object.process == slot) {

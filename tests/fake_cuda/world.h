@@ -1,11 +1,11 @@
-// What the processes of one fake share: a file in the folder FAKE_CUDA_WORLD, mapped by each of
-// them, under one robust mutex.
+// The state that all processes of a world share: a file in the folder FAKE_CUDA_WORLD, which each
+// of them maps, under one robust mutex.
 //
-// A process may be killed at any instruction. So an object is made by writing its kind last and
-// taken away by clearing its kind first, and all else that the world knows about objects (free
-// list, references, memory in use) is worked out anew by who finds the mutex abandoned. What a dead
-// process held is taken back by whoever next asks for it: its lock on a byte of `alive` says
-// whether it lives.
+// A process may be killed at any instruction. So an object is created by writing its kind last, and
+// removed by clearing its kind first. All other state about objects (free list, references, memory
+// in use) is computed again by the process that finds the mutex abandoned. The next process that
+// needs what a dead process held takes it back. The lock on a byte of `alive` says whether a
+// process lives.
 #pragma once
 
 #include <pthread.h>
@@ -37,30 +37,30 @@ constexpr size_t kDevices = 16;
 enum class Source : uint32_t { legacy = 1, managed, vmm, pool };
 
 struct Object {
-  std::atomic<uint32_t> kind;  // of ledger.h; 0: free
-  uint32_t process;            // slot, or kNobody
+  std::atomic<uint32_t> kind;  // as in ledger.h; 0: free
+  uint32_t process;            // its slot, or kNobody
   uint32_t device;             // physical
   uint32_t source;             // of an allocation
-  uint32_t handle_types;       // that it may be exported as
-  uint32_t references;         // of an allocation, pool or event: objects that target it
+  uint32_t handle_types;       // the types that it may be exported as
+  uint32_t references;         // allocations, pools, events: the objects that target it
   uint32_t target;
   uint32_t next_free;
-  std::atomic<uint32_t> freed;  // its owner gave it up, others still have it
-  uint32_t exported;            // there may be fds of it
+  std::atomic<uint32_t> freed;  // its owner released it, and others still have it
+  uint32_t exported;            // there may be exported fds of it
   uint64_t id;
   uint64_t target_id;
   uint64_t size;
   uint64_t count;
   uint64_t address;
   uint64_t context;
-  uint64_t secret_index;  // of a memory handle; makes `secret` findable
-  // Of an event: how often a record was asked for, and how far they came.
+  uint64_t secret_index;  // of a memory handle: the index that finds `secret`
+  // Of an event: the number of records that were requested, and of those that are complete.
   std::atomic<uint64_t> recorded;
   std::atomic<uint64_t> completed;
   std::atomic<uint64_t> completed_ns;
   std::atomic<uint32_t> wake;      // futex of `completed`
-  std::atomic<uint32_t> recorder;  // slot of who recorded last
-  unsigned char secret[64];        // the bytes by which other processes name it
+  std::atomic<uint32_t> recorder;  // slot of the last process that recorded
+  unsigned char secret[64];        // the bytes that name the object in other processes
 };
 
 struct ProcessSlot {
@@ -71,11 +71,11 @@ struct ProcessSlot {
 
 struct WorldFile {
   uint64_t magic;
-  uint64_t key[2];  // scrambles the index that is in a handle's bytes
+  uint64_t key[2];  // scrambles the index in the bytes of a handle
   pthread_mutex_t mutex;
   uint64_t next_id;
   uint32_t first_free;
-  std::atomic<uint32_t> objects_used;  // none beyond was ever in use
+  std::atomic<uint32_t> objects_used;  // objects from here on were never in use
   uint64_t bytes[kDevices];
   uint64_t left[2][FAKE_CUDA_KINDS];
   std::atomic<uint64_t> calls_of_ended[kFunctions];
@@ -88,7 +88,7 @@ struct WorldFile {
 
 class World {
  public:
-  // nullptr: there is no folder FAKE_CUDA_WORLD.
+  // Returns null if the folder FAKE_CUDA_WORLD does not exist.
   static World* get();
 
   class Lock {
@@ -102,12 +102,12 @@ class World {
     World& world_;
   };
 
-  // Everything below wants the lock held, but for what says otherwise.
+  // The caller of the functions below holds the lock, unless a comment says otherwise.
   uint32_t create(int32_t kind, uint32_t device, uint64_t size, uint32_t target = kNoObject);
-  // The object is not this process's any more; it goes when nobody refers to it. Nothing happens
-  // when it was not (a late thread at exit).
+  // Gives up this process's ownership of the object. The object goes when no object refers to it.
+  // Does nothing if this process does not own the object (a late thread at exit).
   void release(uint32_t index);
-  // It never had an owner but who refers to it.
+  // Removes the owner of the object, whoever it is. The object goes when no object refers to it.
   void disown(uint32_t index);
   void reclaim();
   bool alive(uint32_t slot);  // needs no lock
@@ -115,20 +115,21 @@ class World {
   void leave(uint32_t slot, bool killed);
   void fault(int32_t rule, const char* function, const std::string& text);
 
-  // The 64 bytes that name an object in other processes: random, and found again in one step.
+  // The 64 random bytes that name an object in other processes. They lead back to it in one step.
   void name(uint32_t index, void* bytes64);
   uint32_t find(const void* bytes64);
 
-  // The file of an allocation's memory, or of an export's token.
+  // The path of the file of an allocation's memory, or of an export's token.
   std::string path(const char* what, uint64_t id) const;
   bool make_memory(uint32_t index);
   int export_fd(uint32_t index);
-  // kNoObject: that fd was not exported by anyone in this world.
+  // Returns kNoObject if the fd was not exported in this world.
   uint32_t find_fd(int fd);
 
   Object& at(uint32_t index) { return file_->objects[index]; }
   WorldFile& file() { return *file_; }
-  // Of this process; kNobody until it joined, and when it has left, which late threads see.
+  // The slot of this process; kNobody before it joins and after it leaves. Late threads may see the
+  // latter.
   std::atomic<uint32_t> self{kNobody};
 
  private:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Time of lending and opening device memory: Tenon against PyTorch, and against the driver's bare
-calls. A table in Markdown.
+"""Measures the time of lending and opening device memory: Tenon against PyTorch, and against bare
+calls of the driver. Prints a table in Markdown.
 
     bench.py [--raw] [--quick]
 
@@ -32,7 +32,7 @@ def median(times: list[float]) -> float:
 
 
 def tensors_of(side: Any, memory: str, count: int) -> list[Any]:
-    """Of 1 KiB, in one allocation: raw memory too, as PyTorch's allocator does it by itself."""
+    """Returns tensors of 1 KiB in one allocation, also of raw memory, like PyTorch's allocator."""
     if memory == "torch":
         return [side.make(bytes(KIB)) for _ in range(count)]
     whole = side.make(bytes(KIB * count))
@@ -40,11 +40,11 @@ def tensors_of(side: Any, memory: str, count: int) -> list[Any]:
 
 
 def known(name: str, memory: str, count: int) -> tuple[float, float]:
-    """Share and open of tensors of memory that both know."""
+    """Measures shares and opens of tensors whose memory both sides already know."""
     side, borrower = new_side(name, memory), Borrower(name, memory)
     tensors = tensors_of(side, memory, count)
     messages: list[Any] = []
-    # Once before, so that handles and mappings are there.
+    # One lend first, so that handles and mappings exist.
     borrower.ask("hold", [side.lend(tensors[0])])
     shares = timed(tensors, lambda tensor: messages.append(side.lend(tensor)))
     opened = borrower.ask("times", messages)
@@ -54,8 +54,8 @@ def known(name: str, memory: str, count: int) -> tuple[float, float]:
 
 
 def bare_share(count: int) -> float:
-    """What a share asks of the driver where nothing is remembered: the memory's handle, and a
-    record of an event that is there.
+    """Measures the driver's calls of a share without a cache: the memory's handle, and a record of
+    an existing event.
     """
     side = new_side("tenon", "raw")
     tensor = side.make(bytes(KIB))
@@ -76,7 +76,9 @@ def bare_share(count: int) -> float:
 
 
 def new_allocation(memory: str, rounds: int) -> tuple[float, float]:
-    """Open and give back an allocation that nobody has open: Tenon, and the driver's calls."""
+    """Measures opening and closing an allocation that the borrower does not have open: Tenon, and
+    bare calls of the driver.
+    """
     side, borrower = new_side("tenon", memory), Borrower("tenon", memory)
     ours, theirs = [], []
     for _ in range(rounds):
@@ -92,7 +94,7 @@ def new_allocation(memory: str, rounds: int) -> tuple[float, float]:
 
 
 def round_trip(name: str, memory: str, count: int) -> float:
-    """A tensor of 1 KiB through a pipe, until its consumer has it and says so."""
+    """Measures a tensor of 1 KiB through a pipe, until its consumer confirms that it has it."""
     side, borrower = new_side(name, memory), Borrower(name, memory)
     if name == "torch":
         import torch.multiprocessing  # noqa: F401  (teaches pickling about tensors)
@@ -112,8 +114,8 @@ def round_trip(name: str, memory: str, count: int) -> float:
 
 
 def takes(line: socket.socket, memory: str) -> None:
-    """The other end of a connection: takes what comes, says so and lets go, until an empty message
-    comes.
+    """Runs the other end of a connection: confirms and releases each message, until an empty one
+    arrives.
     """
     new_side("tenon", memory)
     with tenon.Connection(line.detach(), adopt=True) as connection:
@@ -123,7 +125,9 @@ def takes(line: socket.socket, memory: str) -> None:
 
 
 def over_a_connection(memory: str, things: list[Any], tensor_of: Callable[[Any], Any]) -> float:
-    """A tensor of 1 KiB in a message under a lease, until its receiver says that it is there."""
+    """Measures the round trip of a 1 KiB tensor in a message under a lease, until the receiver
+    confirms it.
+    """
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     receiver = SPAWN.Process(target=takes, args=(there, memory), daemon=True)
     receiver.start()
@@ -143,7 +147,7 @@ def over_a_connection(memory: str, things: list[Any], tensor_of: Callable[[Any],
 
 
 def connected(memory: str, count: int) -> tuple[float, float]:
-    """Tensors that are there, and blocks that are taken out of an arena for each message."""
+    """Measures existing tensors, and blocks that an arena allocates for each message."""
     side = new_side("tenon", memory)
     tensors = tensors_of(side, memory, count)
     there = over_a_connection(memory, tensors, lambda tensor: tensor)
@@ -164,7 +168,7 @@ def gets(queue: Any, answers: Any) -> None:
 
 
 def torch_queue(count: int) -> float:
-    """As users of PyTorch send a tensor: by its own queue."""
+    """Measures PyTorch's own queue, as users of PyTorch send a tensor."""
     import torch.multiprocessing
 
     context = torch.multiprocessing.get_context("spawn")
@@ -242,8 +246,8 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except Exception:
-        # Tensors of an exception's frames would outlive what their deleters need of the
-        # interpreter.
+        # Tensors in an exception's frames would outlive the interpreter state that their deleters
+        # need.
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

@@ -1,10 +1,10 @@
-"""The cases of torch_suite.py. Each is a function of the lender, who is this process, and of what
-starts a borrower, another process.
+"""The cases of torch_suite.py. Each case is a function that runs in the lender's process and can
+start borrowers, which are other processes.
 
-What they look at is what the tests of PyTorch's multiprocessing look at for CUDA: simple, memory
-allocation, deadlock, send many, mixed types, events as importer and exporter, empty, small tensors;
-and views, the forms of the memory handle and CuPy beside that. The last ones are of Tenon's Python
-package: multiprocessing, PyTorch's streams, bits and element types, __cuda_array_interface__,
+The cases cover what the CUDA tests of PyTorch's multiprocessing cover: simple use, memory
+allocation, deadlock, sending many, mixed types, events as importer and exporter, empty and small
+tensors. They add views, the forms of the memory handle and CuPy. The last cases test Tenon's Python
+package: multiprocessing, PyTorch's streams, bits and element types, __cuda_array_interface__ and
 pinned memory.
 """
 
@@ -39,9 +39,11 @@ Start = Callable[[], Any]
 
 
 class Case:
-    """lend: this process's side; start(): a new borrower; count: how many to send of many."""
+    """lend: this process's side. start(): starts a new borrower. count: how many tensors the long
+    case sends.
+    """
 
-    keeps = False  # whether memory stays lent at the end, to one who is gone
+    keeps = False  # whether memory stays lent to a borrower that has ended
 
     def __init__(self, lend: Any, start: Start, memory: str, borrow: str, count: int) -> None:
         self.lend, self.start, self.memory, self.borrow, self.count = (
@@ -61,7 +63,7 @@ class Case:
 
 
 def simple(case: Case) -> None:
-    """Three tensors; what the borrower writes is seen here."""
+    """Sends three tensors. The lender sees what the borrower writes."""
     borrower = case.start()
     tensors = [case.lend.make(bytes([n]) * 5000) for n in (1, 2, 3)]
     for n, tensor in enumerate(tensors, 1):
@@ -76,7 +78,7 @@ def simple(case: Case) -> None:
 
 
 def allocation(case: Case) -> None:
-    """Memory that the lender has let go stays the borrower's, and is free when he has let go."""
+    """Memory that the lender released is freed only when the borrower releases it, too."""
     borrower = case.start()
     warm = case.lend.make(DATA)
     assert borrower.ask("open", "warm", case.lend.lend(warm)) == DATA
@@ -95,8 +97,8 @@ def allocation(case: Case) -> None:
 
 
 def deadlock(case: Case) -> None:
-    """Nobody waits for ever: not for a consumer that ended with tensors open and messages unread,
-    and not at a full queue.
+    """Checks that no process waits for ever: neither for a consumer that ended with open tensors
+    and unread messages, nor at a full queue.
     """
     case.keeps = True
     borrower = case.start()
@@ -117,7 +119,7 @@ def deadlock(case: Case) -> None:
             name: case.lend.make(bytes([n, m]) * 300)
             for m, name in enumerate(("weight", "bias", "scale"))
         }
-        # A state is kept until its successor is on its way, no longer.
+        # Keeps each state only until the next one is in the queue.
         sent = {name: case.lend.lend(tensor) for name, tensor in state.items()}
         queue.put((n, sent), timeout=PATIENCE_S)
     queue.put(None, timeout=PATIENCE_S)
@@ -136,8 +138,8 @@ def act(queue: Any, name: str, memory: str) -> None:
 
 
 def send_many(case: Case) -> None:
-    """Many small tensors one after the other, each with its number; counter files are used up and
-    renewed.
+    """Sends many small tensors one after the other, each with its number. Counter files fill up and
+    new ones are made.
     """
     borrower = case.start()
     batch = 500
@@ -156,7 +158,7 @@ def send_many(case: Case) -> None:
 
 
 def many_tensors(case: Case, contents: list[bytes]) -> list[Any]:
-    """Raw memory in one allocation, as PyTorch's allocator does it by itself."""
+    """Returns tensors in one allocation. Raw memory is cut up as PyTorch's allocator does."""
     if case.memory == "torch":
         return [case.lend.make(content) for content in contents]
     whole = case.lend.make(b"".join(content.ljust(512, b"\0") for content in contents))
@@ -167,7 +169,7 @@ def many_tensors(case: Case, contents: list[bytes]) -> list[Any]:
 
 
 def mixed_types(case: Case) -> None:
-    """Of every type, and one on the CPU between them."""
+    """Sends tensors of every type, with one on the CPU between them."""
     borrower = case.start()
     bits = bytes(n % 2 for n in range(240))
     for name in list(ITEMSIZES) * 3:
@@ -184,15 +186,15 @@ def mixed_types(case: Case) -> None:
 
 
 def event_exporter(case: Case) -> None:
-    """An event of the lender's orders the borrower's stream: nothing else does, for the memory was
-    lent before the work.
+    """An event of the lender orders the borrower's stream. Only the event can do it, because the
+    memory was lent before the work began.
     """
     borrower = case.start()
     tensor = case.lend.make(bytes(4096))
     assert borrower.ask("open", 1, case.lend.lend(tensor)) == bytes(4096)
     event = case.lend.event()
     borrower.ask("event", bytes(event.ipc_handle()))
-    case.lend.fill(tensor, 0)  # a kernel's first launch can wait for all that is under way
+    case.lend.fill(tensor, 0)  # a kernel's first launch can wait for all running work
     take_time()
     case.lend.fill(tensor, 7)
     event.record()
@@ -215,7 +217,7 @@ def event_importer(case: Case) -> None:
     assert case.lend.read(tensor, Message((), None, "uint8", (4096,), (1,), 0)) == b"\t" * 4096
     event.synchronize()
     assert event.query()
-    del event  # its maker has to keep it until all others have let go
+    del event  # its maker keeps it until all others have released it
     assert borrower.ask("close", 1)
     borrower.end()
 
@@ -231,8 +233,8 @@ def empty(case: Case) -> None:
 
 
 def small_tensors(case: Case) -> None:
-    """A thousand in one block of the allocator: one memory handle, one open, the places apart as
-    they are here.
+    """Sends a thousand tensors in one block of the allocator. They need one memory handle and one
+    open, and keep their distances in memory.
     """
     borrower = case.start()
     contents = [bytes([n % 256, n // 256]) * 8 for n in range(1000)]
@@ -254,7 +256,9 @@ def small_tensors(case: Case) -> None:
 
 
 def views(case: Case) -> None:
-    """Parts, steps and transposed ones: the storage travels, and how the tensor lies in it."""
+    """Sends slices, strided and transposed tensors: the storage travels, with the tensor's layout
+    in it.
+    """
     borrower = case.start()
     halves = view_as(case.lend, case.lend.make(DATA), "float16", (50, 40))
     shown = [DATA[row * 80 : row * 80 + 80] for row in range(50)]
@@ -283,13 +287,15 @@ def views(case: Case) -> None:
     for name in wanted:
         assert borrower.ask("close", name)
     borrower.end()
-    # Under compute-sanitizer PyTorch 2.11 never gives back memory that one of its kernels read. It
-    # does the same when PyTorch is the lender.
+    # Under compute-sanitizer PyTorch 2.11 never gives back memory that one of its kernels read. The
+    # same happens when PyTorch is the lender.
     case.keeps = UNDER_SANITIZER and case.borrow == "torch"
 
 
 def forms(case: Case) -> None:
-    """The forms of the memory handle that the borrower's PyTorch reads; Tenon reads all."""
+    """Sends every form of the memory handle that the borrower's PyTorch reads. Tenon reads all
+    forms.
+    """
     if case.lend.name != "tenon":
         raise Skip("PyTorch writes one form only")
     letters = "ABCDE"
@@ -318,7 +324,7 @@ def forms(case: Case) -> None:
 
 
 def ends_first(case: Case) -> None:
-    """The borrower keeps what it has open when its lender is gone."""
+    """The borrower can still release what it has open after its lender has ended."""
     line, there = SPAWN.Pipe()
     lender = SPAWN.Process(
         target=lend_and_end, args=(there, case.lend.name, case.memory), daemon=True
@@ -331,7 +337,7 @@ def ends_first(case: Case) -> None:
     line.send("end")
     lender.join(PATIENCE_S)
     assert lender.exitcode == 0
-    # What is read then is not promised by the driver; only that letting go works.
+    # The driver does not promise what a read gives now. The release must work.
     assert borrower.ask("close", 1)
     borrower.end()
 
@@ -344,7 +350,7 @@ def lend_and_end(line: Any, name: str, memory: str) -> None:
 
 
 def cupy(case: Case) -> None:
-    """CuPy's memory lent by Tenon, and what Tenon opened as CuPy's."""
+    """Lends CuPy's memory by Tenon, and uses memory that Tenon opened as CuPy's."""
     if case.memory != "torch" or case.lend.name != "tenon":
         raise Skip("for Tenon as the lender, beside PyTorch")
     try:
@@ -361,7 +367,9 @@ def cupy(case: Case) -> None:
 
 
 def cupy_borrows(case: Case) -> None:
-    """What another process lends is CuPy's array, by both of its ways, without a copy."""
+    """Memory that another process lends becomes a CuPy array, by both of CuPy's ways, without a
+    copy.
+    """
     if case.lend.name != "tenon" or case.borrow != "tenon":
         raise Skip("for Tenon on both sides")
     try:
@@ -393,7 +401,7 @@ def cupy_borrows(case: Case) -> None:
 
 
 def only_in_torch(case: Case) -> Any:
-    """PyTorch, for a case of Tenon and PyTorch in one process."""
+    """Returns PyTorch, for a case with Tenon and PyTorch in one process."""
     if case.memory != "torch" or case.lend.name != "tenon" or case.borrow != "tenon":
         raise Skip("for Tenon on both sides, beside PyTorch")
     import torch
@@ -402,7 +410,7 @@ def only_in_torch(case: Case) -> Any:
 
 
 def multiprocessing(case: Case) -> None:
-    """Tensors in multiprocessing's pipe, among those of the host, are the memory that is here."""
+    """Tensors in multiprocessing's pipe, between tensors of the host, are the same memory here."""
     if case.lend.name != "tenon" or case.borrow != "tenon":
         raise Skip("for Tenon on both sides")
     borrower = case.start()
@@ -417,8 +425,8 @@ def multiprocessing(case: Case) -> None:
 
 
 def side_streams(case: Case) -> None:
-    """What PyTorch's current stream was given comes first, whichever it is; nothing but the names
-    of the streams orders the work.
+    """Work in PyTorch's current stream comes first, whichever stream that is. Only the streams
+    named in the calls order the work.
     """
     torch = only_in_torch(case)
     from tenon.torch import from_torch, to_torch
@@ -428,7 +436,7 @@ def side_streams(case: Case) -> None:
     nbytes = 1 << 20
     source = torch.zeros(nbytes, dtype=torch.uint8, device="cuda")
     with torch.cuda.stream(other):
-        source.clone().fill_(0)  # a kernel's first launch can wait for all that is under way
+        source.clone().fill_(0)  # a kernel's first launch can wait for all running work
     torch.cuda.synchronize()
 
     def sent(tensor: Any, stream: Any) -> Message:
@@ -442,7 +450,7 @@ def side_streams(case: Case) -> None:
             tensor.offset,
         )
 
-    # Lent in the stream in which PyTorch has written.
+    # Lends in the stream in which PyTorch has written.
     with torch.cuda.stream(side):
         take_time(side.cuda_stream)
         source.fill_(7)
@@ -450,7 +458,7 @@ def side_streams(case: Case) -> None:
         message = sent(from_torch(source), side)
     assert borrower.ask("open", 1, message) == b"\7" * nbytes
     assert borrower.ask("close", 1)
-    # Taken for another stream, which PyTorch makes wait.
+    # Takes the tensor for another stream. PyTorch makes that stream wait.
     with torch.cuda.stream(side):
         take_time(side.cuda_stream)
         source.fill_(8)
@@ -459,7 +467,8 @@ def side_streams(case: Case) -> None:
         seen = to_torch(taken).clone()
     other.synchronize()
     assert seen.cpu().eq(8).all()
-    # Tenon's memory, written by PyTorch in a side stream, which goes on when all here have let go.
+    # PyTorch writes Tenon's memory in a side stream. The stream is still at work when this process
+    # has released everything.
     with tenon.CudaArena(nbytes) as arena:
         mine = tenon.Tensor.over(arena.allocate(nbytes), nbytes, "uint8")
         with torch.cuda.stream(side):
@@ -485,7 +494,9 @@ def side_streams(case: Case) -> None:
 
 
 def bits_and_types(case: Case) -> None:
-    """What DLPack, or this PyTorch's, has not: the conjugate and the negative bit, bool, float8."""
+    """Sends what DLPack, or this PyTorch's DLPack, lacks: the conjugate and negative bits, bool,
+    float8.
+    """
     torch = only_in_torch(case)
     from tenon.torch import from_torch, to_torch
 
@@ -526,7 +537,7 @@ def bits_and_types(case: Case) -> None:
 
 
 def interface(case: Case) -> None:
-    """PyTorch takes a tensor by __cuda_array_interface__ as it lies, and keeps it."""
+    """PyTorch takes a tensor by __cuda_array_interface__ with its layout, and keeps it alive."""
     torch = only_in_torch(case)
     before = case.lend.allocated()
     whole = case.lend.make(DATA)
@@ -553,13 +564,13 @@ def interface(case: Case) -> None:
 
 
 def pinned(case: Case) -> None:
-    """Shared host memory that was pinned is PyTorch's pinned memory too, and copies to it run
-    beside the host.
+    """PyTorch recognises pinned shared memory as pinned memory, and copies to it run in parallel
+    with the host.
     """
     torch = only_in_torch(case)
     from tenon.torch import to_torch
 
-    torch.cuda.init()  # before that no memory is pinned to PyTorch 2.11
+    torch.cuda.init()  # before this, PyTorch 2.11 reports no memory as pinned
     nbytes = 1 << 20
     storage = tenon.Storage.new(nbytes, isolated=True)
     host = to_torch(tenon.Tensor.over(storage, nbytes, "uint8"))
@@ -622,7 +633,7 @@ CASES = {
 
 
 def nothing_left(case: Case) -> None:
-    """What the fake's ledger says when all is over: no open is left, and no rule was broken."""
+    """Checks the fake's ledger at the end: no open is left, and no rule was broken."""
     assert case.keeps or case.lend.settle(), "memory is still lent when all is over"
     if ON_THE_FAKE:
         for kind in (3, 12):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/pack.sh BUILD FILE [DIR]
 #
-# Called by run.sh --pack: FILE becomes a .tar.gz of what run.sh runs, out of BUILD, without
-# symbols; DIR: Python packages to be added.
+# run.sh --pack calls this program. It packs the files of BUILD that run.sh needs into FILE, a
+# .tar.gz, without symbols. DIR holds Python packages to add.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -25,8 +25,8 @@ mkdir -p "$top/tests/gpu" "$top/wrappers/python/tests" "$top/$archive" "$to/gpu"
 cp -r "$build/gpu/python" "$build/gpu/python_more" "$to/gpu/"
 
 if [[ -n "$with" ]]; then cp -r "$with"/. "$to/gpu/python_more/"; fi
-# What cffi's modules import, for each Python that may be there: a Python takes the one whose name
-# has its version.
+# Packs the C module that cffi's modules import, for each Python version that may be on the target.
+# A Python loads the file whose name has its version.
 python="${TENON_PYTHON:-$root/build/venv/bin/python3}" machine="$(uname -m)" have=() lack=() said=""
 cffi="$("$python" -c 'import cffi; print(cffi.__version__)')"
 for version in 3.11 3.12 3.13 3.14; do
@@ -50,7 +50,7 @@ cp "$root/$archive/net.pt" "$top/$archive/"
 cp "$root"/wrappers/python/tests/{cuda_kit,dlpack_kit}.py \
   "$root"/wrappers/python/tests/cuda_*programs.py "$top/wrappers/python/tests/"
 
-# Libraries keep the names that a loader looks for.
+# The libraries keep the names that a loader looks for.
 strip --strip-debug -o "$to/libtenon.so.1" "$(readlink -f "$build/libtenon.so.1")"
 missing=()
 for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-{13,hidden}/libcuda.so.1 \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/package.sh BUILD PYTHON FOLDER
 #
-# Makes FOLDER/tenon, the Python package as files for any Python from 3.11 on, around BUILD's
-# libtenon.so; and FOLDER/../python_more with what the tests import beside it, as PYTHON has it,
-# which needs cffi. 77: what is needed for that is not here.
+# Makes FOLDER/tenon, the Python package as plain files for any Python from 3.11 on, with BUILD's
+# libtenon.so. Also makes FOLDER/../python_more with the other packages that the tests import, taken
+# from PYTHON, which needs cffi. Exit status 77: something that is needed for this is missing.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -17,7 +17,7 @@ skip() {
 }
 
 [[ -f "$library" ]] || skip "there is no $build/libtenon.so.1"
-# Tests run side by side, and the first one makes it.
+# Tests run in parallel, and the first one makes the package.
 mkdir -p "$build/gpu"
 exec 9>"$build/gpu/lock"
 flock 9

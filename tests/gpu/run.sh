@@ -3,18 +3,18 @@
 #        [STEP...]
 #        tests/gpu/run.sh [--build DIR] --pack FILE [--with DIR]
 #
-# Tests Tenon on a machine with an NVIDIA GPU and its driver; docs/guides/cuda.md. Nothing is
-# installed and nothing is fetched. --build: where Tenon is built, build/dev unless told. --fake: on
-# the driver of tests/fake_cuda, to see that the suite works; it says nothing of CUDA. --hidden: on
-# the one of them that the suite takes for a real driver. --quick: fewer rounds. --strict: a step
-# for which a program of the build or a Python is missing has failed. --out: the logs stay there,
-# and the table is added to its results.md. --pack: makes an archive (.tar.gz, at most 64 MB) to be
-# carried to such a machine and unpacked, which has this program in tests/gpu; --with adds Python
-# packages that lie in DIR.
+# Tests Tenon on a machine with an NVIDIA GPU and its driver; see docs/guides/cuda.md. It installs
+# and fetches nothing. --build: where Tenon is built, build/dev by default. --fake: runs on the
+# driver of tests/fake_cuda, to show that the suite works; this proves nothing about CUDA. --hidden:
+# runs on the fake driver that the suite takes for a real one. --quick: fewer rounds. --strict: a
+# step fails if a program of the build or a Python for it is missing. --out: keeps the logs there,
+# and adds the table to results.md in that folder. --pack: makes an archive (.tar.gz, at most 64 MB)
+# to carry to such a machine and unpack; this program is in its tests/gpu. --with: adds the Python
+# packages in DIR.
 #
-# One GPU is used, the first unless CUDA_VISIBLE_DEVICES names another. TENON_TORCH, python3 and
-# usual places are searched for a Python with PyTorch, COMPUTE_SANITIZER, PATH and /usr/local/cuda
-# for compute-sanitizer. 1: something failed. 77: nothing could be run.
+# The suite uses one GPU, the first unless CUDA_VISIBLE_DEVICES names another. It searches
+# TENON_TORCH, python3 and usual places for a Python with PyTorch, and COMPUTE_SANITIZER, PATH and
+# /usr/local/cuda for compute-sanitizer. Exit status 1: something failed. 77: nothing could run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -55,7 +55,7 @@ done
 build="$(cd "$build" && pwd)"
 if [[ -n "$pack" ]]; then exec "$here/pack.sh" "$build" "$pack" "$with"; fi
 
-# ---- what is here
+# ---- what this machine has
 
 label="" work="$out"
 if [[ -n "$fake" ]]; then label="FAKE "; fi
@@ -70,7 +70,7 @@ driver_path="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 if [[ -n "$fake" ]]; then
   driver_path="$build/tests/fake_cuda/driver-$fake:$driver_path"
 else
-  # What is tested is one GPU, and some tests name a second one that is not there.
+  # The suite tests one GPU. Some tests name a second one, which must be absent.
   export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}"
 fi
 export LD_LIBRARY_PATH="$driver_path"
@@ -80,7 +80,7 @@ if [[ -n "$quick" ]]; then
   export RULES_KILLS=10
 fi
 
-# The package as it was packed, or made here of the build; else the wheel that a Python has already.
+# The Python package: the packed one, or one made from the build, or else an installed wheel.
 package="$build/gpu/python"
 if [[ ! -f "$root/packed" ]]; then
   if ! told="$("$here/package.sh" "$build" \
@@ -90,8 +90,8 @@ if [[ ! -f "$root/packed" ]]; then
   fi
 fi
 
-# find_python MODULES [CHECK]: sets `found` and `found_path`, the PYTHONPATH with which it has them
-# all; `lacks` if there is none.
+# find_python MODULES [CHECK]: finds a Python that has all modules and passes the check. Sets
+# `found`, and `found_path`, the PYTHONPATH that it needs. Sets `lacks` if there is none.
 find_python() {
   local modules="$1" check="${2:-pass}" python path said
   found="" found_path="" lacks=""
@@ -101,13 +101,13 @@ find_python() {
     "$(command -v python3.14 || true)" "$(command -v python3.13 || true)" \
     "$(command -v python3.12 || true)" "$(command -v python3.11 || true)"; do
     [[ -n "$python" && -x "$python" ]] || continue
-    # What this Python has itself goes first: what was packed is of one version of it.
+    # The Python's own modules come before the packed ones, which fit one version of Python.
     for path in ${package:+"$package"} "" ${package:+"$package:$package/../python_more"}; do
       if said="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules; $check" 2>&1)"; then
         found="$python" found_path="$path"
         return 0
       fi
-      # The modules are there, and another path makes no difference to the check.
+      # The modules are present, so another path would not change the check.
       if [[ "$said" == *AssertionError* ]]; then break; fi
     done
     if [[ "$lacks" != *"$python says"* ]]; then lacks+="; $python says $(tail -n 1 <<<"$said")"; fi
@@ -144,7 +144,7 @@ is_wanted() {
 
 count() { grep -cE "$1" "$2" || true; }
 
-# step NAME TITLE COMMAND...: 0 passed, 77 skipped, all else failed.
+# step NAME TITLE COMMAND...: runs a step. Exit status 0: passed. 77: skipped. Any other: failed.
 step() {
   local name="$1" title="$2" log rc=0 from ok bad left note=""
   shift 2
@@ -159,7 +159,7 @@ step() {
   ok="$(count '^(\[       OK \]|ok  |passed |test result: ok)' "$log")"
   bad="$(count '^(\[  FAILED  \] .*ms\)|FAIL )|^FAILED ' "$log")"
   left="$(count '^(\[  SKIPPED \] .*ms\)|skip +[a-z]|skipped [a-z])' "$log")"
-  # Why something was left out is the reader's business, and so is where something went wrong.
+  # Prints why tests were left out and, below, where something failed.
   grep -E 'not on a real driver|^skip |^skipped' "$log" | sort | uniq -c |
     sed 's/^ *1 /   /' || true
   case "$rc" in
@@ -193,13 +193,13 @@ fail_step() {
   record "$1" FAILED 0 0 0 0 "$3"
 }
 
-# lack_step NAME TITLE WHY: what it needs should have been there.
+# lack_step NAME TITLE WHY: reports a step whose needs should have been present.
 lack_step() {
   if [[ -n "$strict" ]]; then fail_step "$@"; else skip_step "$@"; fi
 }
 
-# find_torch: as find_python, one whose PyTorch has CUDA; `torch_lacks_tenon` if there is such a
-# PyTorch, but Tenon beside none.
+# find_torch: as find_python, for a Python whose PyTorch has CUDA. Sets `torch_lacks_tenon` if such
+# a PyTorch exists, but none has Tenon beside it.
 torch_searched="" torch_found="" torch_found_path="" torch_lacks="" torch_lacks_tenon=""
 find_torch() {
   local check="assert torch.cuda.is_available(), 'its PyTorch has no CUDA here'"
@@ -218,7 +218,7 @@ find_torch() {
   [[ -n "$found" ]]
 }
 
-# lack_torch NAME TITLE: what has PyTorch has to have Tenon too.
+# lack_torch NAME TITLE: reports a step for which no Python has both PyTorch and Tenon.
 lack_torch() {
   if [[ -n "$torch_lacks_tenon" ]]; then
     fail_step "$@" "$torch_lacks_tenon"
@@ -227,7 +227,7 @@ lack_torch() {
   fi
 }
 
-# program NAME TITLE FILE ARGUMENT...: a program of the build, if it is there.
+# program NAME TITLE FILE ARGUMENT...: runs a program of the build as a step, if it exists.
 program() {
   local name="$1" title="$2" file="$3"
   shift 3
@@ -240,7 +240,7 @@ program() {
 
 limit=600
 date="$(date -u '+%Y-%m-%d %H:%M UTC')"
-# answer PROGRAM ARGUMENT...: what it prints, with a world of the fake's.
+# answer PROGRAM ARGUMENT...: returns the program's output, in a new world of the fake.
 answer() {
   export FAKE_CUDA_WORLD="$work/world"
   mkdir -p "$FAKE_CUDA_WORLD"
@@ -323,7 +323,7 @@ for wrapper in rust go; do
   fi
 done
 
-# A step that nobody wants looks for no Python: each that is tried takes a second.
+# Looks for a Python only if the step is wanted, because each try takes a second.
 if ! is_wanted python; then
   :
 elif find_python "tenon, pytest, numpy"; then
@@ -377,7 +377,7 @@ elif [[ -z "$sanitizer" ]]; then
   skip_step sanitizer "compute-sanitizer" \
     "there is none in PATH, /usr/local/cuda nor COMPUTE_SANITIZER"
 else
-  # Errors of the API are wanted in these tests; those of memory are not.
+  # These tests cause errors of the API on purpose, but no errors of memory.
   check=("$sanitizer" --tool memcheck --report-api-errors no --target-processes all
     --error-exitcode 9)
   export TENON_TEST_PATIENCE=20

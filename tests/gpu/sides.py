@@ -1,8 +1,8 @@
-"""Who lends and who opens in the cases of torch_suite.py: Tenon or PyTorch, each a process of its
-own; and memory of PyTorch or the driver.
+"""The lenders and borrowers of torch_suite.py: Tenon or PyTorch, each in a process of its own, with
+memory of PyTorch or of the driver.
 
-What travels between the two is PyTorch's tuple of eight and how the tensor lies in the storage.
-"raw" memory is the driver's own by ctypes: it works where PyTorch does not, as on the driver of
+A message between them is PyTorch's tuple of eight, and the tensor's layout in the storage. "raw"
+memory comes from the driver by ctypes. It works where PyTorch does not, as on the driver of
 tests/fake_cuda.
 """
 
@@ -43,7 +43,7 @@ PATIENCE_S = 60 * PATIENCE
 
 
 class Skip(Exception):
-    """The case cannot be tried here; says why."""
+    """Raised with the reason why the case cannot run here."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Message:
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    offset: int  # in elements, as strides
+    offset: int  # in elements, like strides
 
 
 ITEMSIZES = {
@@ -73,7 +73,7 @@ def packed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def gathered(message: Message, storage: bytes) -> bytes:
-    """The tensor's elements in their order, out of its storage's bytes."""
+    """Returns the tensor's elements in order, from the bytes of its storage."""
     size = ITEMSIZES[message.dtype]
     if message.strides == packed(message.shape):
         count = math.prod(message.shape)
@@ -86,7 +86,9 @@ def gathered(message: Message, storage: bytes) -> bytes:
 
 
 class Tenon:
-    """Tenon lends and opens; memory: "raw" or "torch", whose it is that is lent."""
+    """A side that lends and opens with Tenon. memory: "raw" or "torch", the origin of the memory it
+    lends.
+    """
 
     name = "tenon"
 
@@ -161,7 +163,7 @@ class Tenon:
 
 
 class Torch:
-    """PyTorch lends and opens, by what its own pickling uses."""
+    """A side that lends and opens with PyTorch, by the functions of its own pickling."""
 
     name = "torch"
 
@@ -198,7 +200,7 @@ class Torch:
 
     def borrow(self, message: Message) -> Any:
         torch = self.torch
-        if message.items[1] is None:  # as PyTorch's own pickling has it
+        if message.items[1] is None:  # PyTorch's own pickling does this
             return torch.empty(message.shape, dtype=getattr(torch, message.dtype), device="cuda")
         storage = torch.UntypedStorage._new_shared_cuda(*message.items)
         empty = torch.empty(0, dtype=getattr(torch, message.dtype), device="cuda")
@@ -261,7 +263,7 @@ def view_as(side: Any, tensor: Any, dtype: str, shape: tuple[int, ...]) -> Any:
 
 
 def serve(line: Any, name: str, memory: str) -> None:
-    """Opens what it is told to, and tells what is in it."""
+    """Runs the other process: opens what the orders name, and answers with its contents."""
     side = new_side(name, memory)
     held: dict[Any, tuple[Any, Message]] = {}
     events: list[Any] = []
@@ -308,7 +310,7 @@ def serve(line: Any, name: str, memory: str) -> None:
             elif word == "fill late":
                 side.fill(
                     held[rest[0]][0], 0
-                )  # a kernel's first launch can wait for all that is under way
+                )  # a kernel's first launch can wait for all running work
                 take_time()
                 side.fill(held[rest[0]][0], rest[1])
                 events[-1].record()
@@ -343,7 +345,7 @@ def serve(line: Any, name: str, memory: str) -> None:
 
 
 def timed(things: Any, call: Any) -> list[float]:
-    """Microseconds of each call."""
+    """Returns the duration of each call in microseconds."""
     times = []
     for thing in things:
         before = time.perf_counter()
@@ -353,7 +355,7 @@ def timed(things: Any, call: Any) -> list[float]:
 
 
 def open_and_close(handle: bytes) -> None:
-    """As a program without a library does it."""
+    """Opens and closes memory by bare calls of the driver."""
     pointer = ctypes.c_uint64()
     check(
         cuda.cuIpcOpenMemHandle_v2(
@@ -368,7 +370,7 @@ class IpcHandle(ctypes.Structure):
 
 
 def opens() -> int:
-    """Opens of the driver by this process, where they are counted."""
+    """Counts this process's opens by the driver. A real driver counts none: the result is 0."""
     return int(cuda.fake_cuda_calls(b"cuIpcOpenMemHandle", os.getpid())) if ON_THE_FAKE else 0
 
 
@@ -402,7 +404,7 @@ class Borrower:
 
 
 def soon(condition: Any, what: str) -> None:
-    """Memory comes back by itself, but not for ever."""
+    """Waits for a limited time until `condition` holds."""
     for _ in range(5000 * PATIENCE):
         if condition():
             return

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Tenon and PyTorch lend device memory to each other, both ways; without PyTorch, Tenon to Tenon.
+"""Tests that Tenon and PyTorch lend device memory to each other, both ways. Without PyTorch it
+tests Tenon with Tenon.
 
     torch_suite.py [--raw] [--quick] [--list] [CASE ...]
 
-Each case runs for each pair of lender and borrower, in a process of its own with a limit of time;
-the borrower is another one. --raw takes memory of the driver itself, without PyTorch: on a machine
-that lacks it, or on the driver of tests/fake_cuda. --quick sends 2,000 tensors where else 100,000
-are sent. A line for each: passed, FAILED or skipped, and why; 1: something failed, 77: nothing
-could be run.
+Each case runs for each pair of lender and borrower, in a process of its own with a time limit. The
+borrower is another process. --raw takes memory from the driver itself, for a machine without
+PyTorch, or for the driver of tests/fake_cuda. --quick sends 2,000 tensors instead of 100,000. It
+prints one line for each case: passed, FAILED or skipped, and why. Exit status 1: something failed.
+77: nothing could run.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ import traceback
 from pathlib import Path
 
 SKIPPED = 77
-# compute-sanitizer takes its time.
+# A run under compute-sanitizer is slow.
 LIMIT_S = 240 * max(int(os.environ.get("TENON_TEST_PATIENCE", "1")), 1)
 MANY, QUICK = 100_000, 2_000
 PAIRS = (("tenon", "tenon"), ("torch", "tenon"), ("tenon", "torch"))
 
 
 def torch_lacks() -> str:
-    """Why PyTorch cannot be used here; "": it can."""
+    """Returns why PyTorch cannot be used here, or "" if it can."""
     try:
         import torch
     except ImportError as error:
@@ -41,7 +42,7 @@ def torch_lacks() -> str:
 
 
 def run_one(name: str, lend: str, borrow: str, memory: str, count: int) -> int:
-    """In this process; the exit status."""
+    """Runs a case in this process and returns the exit status."""
     from cases import CASES, Case, nothing_left
     from sides import Borrower, Skip, new_side
 
@@ -64,7 +65,7 @@ def last_line(text: str) -> str:
 
 
 def run_apart(name: str, lend: str, borrow: str, memory: str, quick: bool) -> tuple[str, str]:
-    """A case in a process of its own: its outcome and why."""
+    """Runs a case in a process of its own and returns its outcome with the reason."""
     command = [
         sys.executable,
         "-B",
@@ -76,7 +77,7 @@ def run_apart(name: str, lend: str, borrow: str, memory: str, quick: bool) -> tu
         memory,
         *(["--quick"] if quick else []),
     ]
-    # A group of its own: what a case that hangs has started ends with it.
+    # The case has a process group of its own, so that everything it started can be killed with it.
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -89,7 +90,7 @@ def run_apart(name: str, lend: str, borrow: str, memory: str, quick: bool) -> tu
             "FAILED",
             f"not over after {LIMIT_S * (1 if quick else 5)} s; its last word: {last_line(output)}",
         )
-    # A borrower whose lender failed may be left.
+    # A borrower may be left if its lender failed.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.returncode == 0:

@@ -49,7 +49,7 @@ def work(items: Any, has_torch: bool, read: Any, measured: Any, results: Any) ->
 
 
 def measure_memory(kind: str, count: int, workers: int, has_torch: bool) -> None:
-    """Print the PSS of all, the packed bytes, and the seconds that packing took."""
+    """Prints the PSS of all processes, the packed bytes, and the seconds that packing took."""
     if has_torch:
         import torch  # noqa: F401
     context = multiprocessing.get_context("forkserver")
@@ -119,7 +119,7 @@ def compare_memory(options: argparse.Namespace) -> None:
 
 
 def least(run: Any, count: int) -> float:
-    # Other processes on the machine take time of the clock, and none of this process's.
+    # CPU time is not affected by other processes on the machine, unlike wall time.
     return min(timeit.repeat(run, timer=time.process_time, number=1, repeat=15)) / count * 1e6
 
 

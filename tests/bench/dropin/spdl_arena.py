@@ -85,7 +85,7 @@ def arena(way: str, nbytes: int, units: int) -> Any:
 
 
 def on_cpu(pid: int) -> float:
-    """Seconds for which the threads of a process were on a CPU."""
+    """Returns the seconds for which the threads of a process were on a CPU."""
     nanoseconds = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         nanoseconds += int((task / "schedstat").read_text(encoding="ascii").split()[0])
@@ -93,7 +93,7 @@ def on_cpu(pid: int) -> float:
 
 
 def time_iteration(iterable: Any, reads: bool) -> tuple[float, float]:
-    """Microseconds for one item: on the clock, and on a CPU in both processes."""
+    """Returns microseconds for one item: wall time, and CPU time of both processes."""
     worker = iterable._interface.process.pid
     items = iter(iterable)
     next(items)

@@ -121,7 +121,8 @@ static double receive_all(void) {
 */
 import "C"
 
-// The same work in C, through the header. Nothing of Go's is in between: each loop is one call.
+// beginC and nsEachC do the same work in C, through the header. Each loop is one call, so that Go
+// adds nothing to it.
 func beginC(first, second int)         { C.begin(C.int(first), C.int(second)) }
 func nsEachC(which, calls int) float64 { return float64(C.ns_each(C.int(which), C.int(calls))) }
 func connectC(fd int)                  { C.put(C.int(fd)) }

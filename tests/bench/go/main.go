@@ -1,10 +1,11 @@
-// What the Go wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and
-// viewed, in Go and in C.
+// Command bench measures what the Go wrapper adds to its C calls. It also receives and views 300
+// tensors of 4 KiB, in Go and in C.
 //
 // A sample is the mean over many calls of one kind, made in turn through the wrapper and by a loop
-// in C, errors looked at in both. The 300 tensors come from another process in one message each
-// time, in a segment that is known; timed is from the call that receives it, when it lies in the
-// socket, until the first element of each tensor was read. Rows as tests/bench/bench.h prints them.
+// in C. Both check errors. Another process sends the 300 tensors in one message each time, in a
+// known segment. The time runs from the call that receives the message, which is already in the
+// socket, until the first element of each tensor was read. Rows are printed as tests/bench/bench.h
+// prints them.
 // usage: bench [--smoke]
 package main
 
@@ -48,7 +49,7 @@ func row(measure, unit string, wanted goal, ours, theirs []float64) {
 	}))
 }
 
-// interleave takes samples in turn; the first rounds only warm up.
+// interleave takes samples in turn. The first rounds only warm up.
 func interleave(rounds int, ours, theirs func() float64) (a, b []float64) {
 	warmUp := rounds/10 + 1
 	for round := range rounds + warmUp {
@@ -112,8 +113,8 @@ func calls(rounds, each int) {
 	}
 }
 
-// lend is the other process: it sends the message once for each byte that comes, to the one or the
-// other.
+// lend is the other process. For each byte that arrives it sends the message, to the connection
+// that the byte names.
 func lend() {
 	connections := [2]*tenon.Connection{
 		must(tenon.NewConnection(3, nil)),
@@ -165,7 +166,7 @@ func many(rounds int) {
 	connectC(theirs)
 	sent := func(to byte) {
 		must(turns.Write([]byte{to}))
-		must(answers.Read(make([]byte, 1))) // it lies in the socket
+		must(answers.Read(make([]byte, 1))) // the message is in the socket
 	}
 	mine, others := interleave(
 		rounds,

@@ -1,11 +1,11 @@
-//! What the Rust wrapper adds to the C calls that it makes; and 300 x 4 KiB tensors received and
-//! viewed, in Rust and by the C calls.
+//! Measures what the Rust wrapper adds to its C calls. It also receives and views 300 tensors of 4
+//! KiB, in Rust and by the C calls.
 //!
 //! A sample is the mean over many calls of one kind, made in turn through the wrapper and through
-//! the C header, errors looked at in both. The 300 tensors come from another process in one message
-//! each time, in a segment that is known; timed is from the call that receives it, when it lies in
-//! the socket, until the first byte of each tensor was read. Rows as tests/bench/bench.h prints
-//! them.
+//! the C header. Both check errors. Another process sends the 300 tensors in one message each time,
+//! in a known segment. The time runs from the call that receives the message, which is already in
+//! the socket, until the first byte of each tensor was read. Rows are printed as
+//! tests/bench/bench.h prints them.
 //! usage: wrapper_rust [--smoke]
 
 use std::hint::black_box;
@@ -63,7 +63,7 @@ fn compare(
     row(measure, "ns", "{\"of\": \"ours-theirs\", \"at_most\": 100}", &our_samples, &their_samples);
 }
 
-/// A call of C's, with its error looked at.
+/// Makes a C call and checks its error.
 fn ok(call: impl FnOnce(*mut *mut sys::tenon_error) -> sys::tenon_status) {
     let mut error = null_mut();
     assert_eq!(call(&mut error), 0);
@@ -191,7 +191,7 @@ fn calls(rounds: usize, each: u32) {
     );
 }
 
-/// The other process: sends the message once for each byte that comes.
+/// The other process: it sends the message once for each byte that arrives.
 fn lend() {
     let connection = Connection::new(stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
     let mut turns = UnixStream::from(stdout().as_fd().try_clone_to_owned().unwrap());
@@ -245,7 +245,7 @@ fn many(rounds: usize) {
     let warm_up = rounds / 10 + 1;
     let mut timed = |receive: fn(&Connection)| {
         turns.write_all(&[0]).unwrap();
-        // It answers when the message lies in the socket.
+        // The other process answers when the message is in the socket.
         turns.read_exact(&mut [0]).unwrap();
         let begin = Instant::now();
         receive(&connection);

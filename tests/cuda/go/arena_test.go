@@ -32,7 +32,7 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// filled is a tensor over a new storage, whose bytes the stream fills.
+// filled returns a tensor over a new storage, whose bytes the stream fills.
 func filled(t *testing.T, arena *tenon.CUDAArena, value byte, stream uintptr) *tenon.Tensor {
 	t.Helper()
 	storage := must(arena.Allocate(patient(t), 1000))
@@ -127,7 +127,7 @@ func TestReadOnlyOverAConnection(t *testing.T) {
 		} else if err != nil {
 			t.Error(err)
 		} else {
-			// In one process it is the same storage.
+			// Within one process the received storage is the sent one.
 			received := must(to.Recv(patient(t)))
 			back := must(received.Tensor(0))
 			home := must(back.Storage())
@@ -148,8 +148,8 @@ func TestReadOnlyOverAConnection(t *testing.T) {
 	waiting(t, foreign, 0, 1)
 }
 
-// The other process of the next test. Its copies are given to its stream before the sender's work
-// is let go: nothing but the names of the two streams holds them back.
+// TestReceiver is the other process of the next test. It queues its copies before the sender's work
+// may begin. Only the order between the two named streams holds the copies back.
 func TestReceiver(t *testing.T) {
 	if os.Getenv("TENON_TEST_RECEIVER") == "" {
 		t.Skip("a part of another test")

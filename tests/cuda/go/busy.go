@@ -58,15 +58,14 @@ static void end(struct busy* busy) {
 */
 import "C"
 
-// Busy is a stream whose work is under way until it is let go, so that nothing depends on how long
-// anything takes.
+// Busy is a stream whose work lasts until LetGo, so that no test depends on timing.
 type Busy struct{ it *C.struct_busy }
 
-// NewBusy makes one.
+// NewBusy makes a busy stream.
 func NewBusy() Busy { return Busy{C.begin()} }
 
-// Stream is the CUstream.
+// Stream returns the CUstream.
 func (b Busy) Stream() uintptr { return uintptr(b.it.stream) }
 
-// LetGo ends the work and the stream.
+// LetGo ends the work and destroys the stream.
 func (b Busy) LetGo() { C.end(b.it) }

@@ -26,8 +26,7 @@ static int copy_filled(uintptr_t to, unsigned char byte, size_t nbytes) {
 */
 import "C"
 
-// CopyFilled lets the device fill memory of its own with that byte, and copy it to pinned memory of
-// the host.
+// CopyFilled fills memory on the device with that byte, and copies it to pinned memory of the host.
 func CopyFilled(to uintptr, value byte, nbytes int) bool {
 	return C.copy_filled(C.uintptr_t(to), C.uchar(value), C.size_t(nbytes)) != 0
 }

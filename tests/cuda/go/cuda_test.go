@@ -17,7 +17,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// tensorOn gives device memory as a tensor and a storage, if there is a driver.
+// tensorOn returns device memory as a tensor and as a storage, if there is a driver.
 func tensorOn(t *testing.T) (Foreign, *tenon.Tensor, *tenon.Storage) {
 	t.Helper()
 	needsDriver(t)
@@ -74,7 +74,7 @@ func TestLentAndOpenedInOneProcessItIsTheSameStorage(t *testing.T) {
 	if opened.ID() != storage.ID() {
 		t.Error("another storage")
 	}
-	// That of the calling thread, which is no address.
+	// 2 is the calling thread's default stream, and no address.
 	if err := opened.OrderStream(2); err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +153,8 @@ func TestWhatIsRefused(t *testing.T) {
 		_, err = tenon.OpenCUDA(handle, 0, &tenon.OpenCUDAOptions{Device: &device})
 		expect(t, "device", err, tenon.ErrInvalidArgument)
 	}
-	// A segment of fabric handles, longer than C's room for a memory handle: it is read to its end,
-	// and then refused by name.
+	// This segment of fabric handles is longer than the C struct's field for a memory handle. It is
+	// read in full, and then refused by name.
 	segment := handle
 	segment.Memory = make([]byte, 2+24+100*64)
 	segment.Memory[0], segment.Memory[1], segment.Memory[2] = 2, 'e', 1

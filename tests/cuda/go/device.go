@@ -63,7 +63,7 @@ import "C"
 
 import "libtenon/tenon"
 
-// AddressOf is where the tensor's storage begins on the device.
+// AddressOf returns the address on the device at which the tensor's storage begins.
 func AddressOf(tensor *tenon.Tensor) (uintptr, error) {
 	managed, err := tensor.ToDLPack()
 	if err != nil {
@@ -73,27 +73,29 @@ func AddressOf(tensor *tenon.Tensor) (uintptr, error) {
 	return uintptr(C.data_of((*C.struct_head)(managed))), nil
 }
 
-// OnTheFake says whether the driver is the one of tests/fake_cuda. Its streams have passed when a
-// call returns, unless it is told otherwise; those of a device take their time.
+// OnTheFake reports whether the driver is the one of tests/fake_cuda. Unless a latency is set, a
+// stream of the fake has finished when a call returns. The streams of a real device take their
+// time.
 func OnTheFake() bool { return C.on_the_fake() != 0 }
 
 // NewStream makes a stream that lasts until the process ends.
 func NewStream() uintptr { return uintptr(C.new_stream()) }
 
-// Fill gives the stream work: bytes at an address of the device.
+// Fill queues work in the stream: it fills bytes at an address of the device.
 func Fill(address uintptr, value byte, nbytes int, stream uintptr) bool {
 	return C.fill(C.uint64_t(address), C.int(value), C.size_t(nbytes), C.uintptr_t(stream)) == 0
 }
 
-// Copy gives the stream work: a byte from the device, to be looked at after Synchronize.
+// Copy queues work in the stream: it copies a byte from the device. Call the result after
+// Synchronize.
 func Copy(address, stream uintptr) func() byte {
 	room := C.copy(C.uint64_t(address), C.uintptr_t(stream))
 	return func() byte { return byte(*room) }
 }
 
-// Synchronize waits until all work of the stream has passed.
+// Synchronize waits until all work of the stream is done.
 func Synchronize(stream uintptr) bool { return C.synchronize(C.uintptr_t(stream)) == 0 }
 
-// IsOpened says whether this process has memory of another open so often; where a driver does not
-// count that, it is taken for true.
+// IsOpened reports whether this process has memory of another process open that many times. On a
+// driver that does not count opens it returns true.
 func IsOpened(times uint64) bool { return C.is_opened(C.uint64_t(times)) != 0 }

@@ -88,7 +88,7 @@ func TestWhatEventsRefuse(t *testing.T) {
 	}
 }
 
-// The other process of the next test.
+// TestOtherProcess is the other process of the next test.
 func TestOtherProcess(t *testing.T) {
 	text := os.Getenv("TENON_TEST_EVENT")
 	if text == "" {

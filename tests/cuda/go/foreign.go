@@ -1,5 +1,5 @@
-// Package cuda is device memory of another framework, which its tests lend through the Go wrapper.
-// In C, since Go's tests cannot use cgo.
+// Package cuda provides device memory of another framework, which Go's tests lend through the
+// wrapper. It is written in C, in a package of its own, because Go's test files cannot use cgo.
 package cuda
 
 /*
@@ -75,21 +75,21 @@ import "C"
 
 import "unsafe"
 
-// Foreign is a tensor of another framework, [4, 8] float32 and 64 bytes into its allocation, for
-// FromDLPack.
+// Foreign is a tensor of another framework for FromDLPack: [4, 8] float32, 64 bytes into its
+// allocation.
 type Foreign struct{ c *C.struct_foreign }
 
-// NewForeign makes one, with all bytes 0x5a. Its head, not its memory, is never freed.
+// NewForeign makes a Foreign with all bytes 0x5a. Its struct is never freed, but its memory is.
 func NewForeign() Foreign { return Foreign{C.make(0)} }
 
-// NewReadOnlyForeign makes one that DLPack's flags say is read-only.
+// NewReadOnlyForeign makes a Foreign whose DLPack flags say that it is read-only.
 func NewReadOnlyForeign() Foreign { return Foreign{C.make(1)} }
 
-// Managed is its DLManagedTensorVersioned.
+// Managed returns the DLManagedTensorVersioned of the tensor.
 func (f Foreign) Managed() unsafe.Pointer { return unsafe.Pointer(&f.c.managed) }
 
-// Freed is how often its memory was.
+// Freed returns how many times the tensor's memory was freed.
 func (f Foreign) Freed() int { return int(f.c.freed) }
 
-// First is its first byte, as the device has it; -1 if the driver fails.
+// First returns the tensor's first byte as read from the device, or -1 if the driver fails.
 func (f Foreign) First() int { return int(C.byte_at(f.c)) }

@@ -1,5 +1,5 @@
-// What all processes of the storm of device memory write to and the driver reads, dead writers'
-// words included.
+// The memory that all processes of the storm of device memory write and the driver of the storm
+// reads. Words of dead writers stay there.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 namespace storm::device {
 
 inline constexpr uint32_t kPeers = 6;
-inline constexpr uint32_t kMessages = 4096;  // of a peer in a round
+inline constexpr uint32_t kMessages = 4096;  // of one peer in one round
 
 enum class Op : uint32_t {
   kNothing,
@@ -42,11 +42,11 @@ inline const char* name_of_op(uint32_t op) {
 
 struct Board : Findings {
   std::array<Slot, kPeers> slots;
-  // Who ever had a message, by its sender and its number: a bit for each peer, set before it is
-  // handed over.
+  // The peers that ever had a message, by its sender and its number. A peer's bit is set before the
+  // message is handed over to it.
   std::array<std::array<std::atomic<uint32_t>, kMessages>, kPeers> custody{};
 
-  // Of all processes, dead ones too.
+  // Sums over all processes, including dead ones.
   std::atomic<uint64_t> wrapped{0};
   std::atomic<uint64_t> freed{0};
   std::atomic<uint64_t> shared{0};

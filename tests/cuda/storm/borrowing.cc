@@ -1,4 +1,4 @@
-// What a peer of the storm does with memory that it is sent.
+// What a peer of the storm does with memory that another peer sends it (class Peer).
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ constexpr size_t kMostHeld = 12;
 
 CUstream Peer::some_stream() { return streams_[random_.below(streams_.size())]; }
 
-// False: nothing came.
+// Returns false if no message came.
 bool Peer::receive(Link* link, bool may_open) {
   Message message{};
   std::vector<int> none;
@@ -31,7 +31,8 @@ bool Peer::receive(Link* link, bool may_open) {
   return true;
 }
 
-// True also when its sender is dead, with its file or without.
+// Gives the message back. It also succeeds when the sender is dead, whether its file still exists
+// or not.
 void Peer::give_back_unopened(const Message& message) {
   const fault::Outcome back = call(Op::kUnopened, [&](tenon_error** err) {
     return tenon_release_cuda_counter(message.handle.counter, message.handle.slot, err);
@@ -59,8 +60,8 @@ void Peer::open(const Message& message) {
     return tenon_open_cuda(&handle, held.stream, nullptr, &held.storage, err);
   });
   if (!opened.ok()) {
-    // The driver forgets what a dead process exported, its memory and its events, and says so of
-    // whoever comes too late.
+    // The driver forgets the memory and the events that a dead process exported. An opener that
+    // comes too late gets an error.
     if (!is_dead(message.sender)) fail("tenon_open_cuda, and its sender lives", opened);
     board_->sender_gone.fetch_add(1, std::memory_order_relaxed);
     give_back_unopened(message);
@@ -82,8 +83,8 @@ void Peer::open(const Message& message) {
   if (random_.chance(80)) check(&held_.back());
 }
 
-// The one excuse: a sender that was killed before its stream had written the bytes. Then nobody
-// ever saw them, and the driver takes the event of the dead for passed.
+// Wrong bytes have one excuse: the sender was killed before its stream had written them. Then no
+// process ever saw the right bytes, and the driver treats the event of a dead process as complete.
 bool Peer::is_right(const unsigned char* bytes, Held* held) {
   const uint64_t at = find_wrong(bytes, held->stamp);
   if (at == kAllRight) {
@@ -115,8 +116,8 @@ void Peer::check(Held* held) {
   enter(Op::kUse);
   CUstream stream = held->stream;
   if (random_.chance(30)) {
-    // Another stream has not waited for the sender's, and is not known to use the storage until it
-    // is said.
+    // Another stream has not waited for the sender's stream. The library also does not know that it
+    // uses the storage until record_stream is called.
     must(driver().cuStreamSynchronize(held->stream), "cuStreamSynchronize");
     stream = some_stream();
     const fault::Outcome recorded = fault::call(
@@ -131,7 +132,7 @@ void Peer::check(Held* held) {
   (void)is_right(bytes.data(), held);
 }
 
-// Half of them while a copy of theirs is under way.
+// Releases a held storage, half of the time while a copy of it is running.
 void Peer::let_go(size_t index) {
   Held held = held_[index];
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));

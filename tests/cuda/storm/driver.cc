@@ -57,7 +57,7 @@ void Storm::tell_all(char what) {
   crew_.tell_all(&order, sizeof order);
 }
 
-// Each of these is done by all before anybody begins the next.
+// All peers finish each step before the next step begins.
 void Storm::settle() {
   tell_all('S');
   crew_.await_all('L', kPatienceNs, "stopped sending");
@@ -74,7 +74,7 @@ void Storm::settle() {
   crew_.look_for_wrong_bytes();
 }
 
-// By a process that was never here before, as the driver of the storm must not start the fake's.
+// A new process does this, because the driver of the storm must not start the fake driver.
 void Storm::look_at_what_is_left() {
   const int64_t begin = now_ns();
   std::fflush(nullptr);

@@ -1,5 +1,5 @@
-// The driver of the storm of device memory: it starts the peers of a round, strikes, lets the
-// survivors end, and has it looked at what is left.
+// The driver of the storm of device memory. It starts the peers of a round, kills some, lets the
+// survivors end, and has a new process check what is left.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace storm::device {
 
 class Storm {
  public:
-  // `world`: the folder of the fake's devices. `alone`: nobody else has names in this /dev/shm.
+  // `world`: the folder of the fake's devices. `alone`: no other process has names in this
+  // /dev/shm.
   Storm(uint64_t seed, Board* board, std::string world, bool alone, Break broken)
       : seed_(seed),
         board_(board),
@@ -25,7 +26,7 @@ class Storm {
         crew_(board->slots, board, name_of_op) {}
 
   void run_round(uint64_t number);
-  // Of peers, and of children whose parent was killed before them.
+  // Counts killed peers, and killed children whose parent was killed before them.
   uint64_t kills() const { return crew_.kills(); }
   void print() const;
   void print_where() const;
@@ -46,7 +47,7 @@ class Storm {
   Break broken_;
   Plan plan_;
   uint64_t born_ = 0;
-  std::set<int32_t> pids_;  // of all that ever were peers
+  std::set<int32_t> pids_;  // of all processes that ever were peers
   Crew crew_;
   int64_t slowest_back_ns_ = 0;
   int64_t slowest_left_ns_ = 0;

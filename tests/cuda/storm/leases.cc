@@ -1,13 +1,14 @@
-// Device memory under leases while its borrowers and its lender are killed at any instruction.
+// Kills borrowers and lenders of leased device memory at random instructions.
 //
-// Three processes in a ring: the first lends blocks of an arena or of a pool to the second, the
-// second lends on to the third, the third sends some back home. Each says with a block what must
-// lie in it, and whoever has one looks again and again. One, two or all of them are killed at a
-// random moment; what lives lets go, and then the lender has to have all blocks back within a
-// second, and the device when all have gone.
+// Three processes form a ring. The first lends blocks of an arena or of a pool to the second, the
+// second lends them on to the third, and the third sends some back home. The message of each block
+// says what must lie in it, and every process that has the block checks it again and again. One,
+// two or all three are killed at a random moment. The survivors then release everything. The lender
+// must get all blocks back within seconds, and when all processes have ended the device must get
+// its memory back.
 //
-// By hand: cuda_lease_storm KILLS [SEED]; with --break the second process uses blocks that it has
-// given back, which must be seen.
+// By hand: cuda_lease_storm KILLS [SEED]. With --break the second process uses blocks that it has
+// given back, and the storm must notice.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -39,7 +40,7 @@ struct Random {
   }
 };
 
-// What all of them share.
+// The memory that all three processes share.
 struct LeaseBoard {
   std::atomic<uint64_t> lent{0};
   std::atomic<uint64_t> lent_on{0};
@@ -57,7 +58,8 @@ struct Round {
   bool break_it;
 };
 
-// The stamp of a block: its first eight bytes, and its last, are the number that its message says.
+// A block and its stamp. The first and the last eight bytes of the block must equal the number that
+// its message says.
 struct Held {
   Ref<Storage> storage;
   uint64_t stamp = 0;
@@ -80,7 +82,7 @@ uint64_t stamp_at(CUdeviceptr pointer) {
   return stamp;
 }
 
-// Where the lender has its blocks from: an arena, or a pool that is asked for each.
+// The source of the lender's blocks: an arena, or a pool that allocates each block.
 class Blocks {
  public:
   explicit Blocks(CudaTransport transport) {
@@ -98,7 +100,7 @@ class Blocks {
   }
   uint64_t most_nbytes() const { return (arena_ ? arena_->stats().capacity_nbytes : kArena) / 6; }
   uint64_t used() const { return arena_ ? arena_->stats().used_nbytes : in_pool_; }
-  // Null: there is no room.
+  // Returns null if there is no room.
   Ref<Storage> allocate(uint64_t nbytes, int64_t timeout_ns) {
     if (arena_) {
       Result<Ref<Storage>> made = arena_->allocate(nbytes, {.timeout_ns = timeout_ns});
@@ -139,7 +141,7 @@ class LeasePeer {
     round_.board->checked.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // False: the next one is gone.
+  // Returns false if the next process is gone.
   bool send(const Held& held) {
     Result<std::unique_ptr<Message>> message = message_of({held.storage});
     if (!message.is_ok()) end(kBroken, message.status().message().c_str());
@@ -151,13 +153,13 @@ class LeasePeer {
     return false;
   }
 
-  // False: nothing came, or the one before is gone.
+  // Returns false if no message came, or if the process before is gone.
   bool receive(Held* out, int64_t timeout_ns) {
     Result<std::unique_ptr<Message>> message = from_->recv({.timeout_ns = timeout_ns});
     if (!message.is_ok()) {
       const Code code = message.status().code();
-      // The driver forgets the memory and the events of a process that was killed, and says so of
-      // whoever comes too late.
+      // The driver forgets the memory and the events of a killed process. A borrower that opens too
+      // late gets this error.
       const bool late = code == Code::kInvalidArgument || code == Code::kPeerGone;
       if (code != Code::kWouldBlock && code != Code::kTimeout && !late)
         end(kBroken, message.status().message().c_str());
@@ -183,7 +185,7 @@ class LeasePeer {
       given_back_.emplace_back(pointer_of(held.storage), held.stamp);
     }
   }
-  // As somebody would who keeps a pointer for longer than the storage.
+  // Reads through pointers that outlived their storages, as a faulty program might.
   void look_at_what_was_given_back() {
     for (const auto& [pointer, stamp] : given_back_) {
       uint64_t now = 0;
@@ -212,7 +214,8 @@ class LeasePeer {
       const uint64_t nbytes = 16 + random_.below(blocks.most_nbytes());
       if (Ref<Storage> made = blocks.allocate(nbytes, random_.below(4) == 0 ? 200'000 : 0)) {
         Held held{std::move(made), ++number};
-        // Until they are there, for a lender that is killed has nobody who would write them.
+        // Waits until the bytes are written: if the lender is killed, no other process would write
+        // them.
         for (const uint64_t at : {uint64_t{0}, nbytes - sizeof number}) {
           must(driver().cuMemcpyAsync(pointer_of(held.storage) + at,
                                       reinterpret_cast<uintptr_t>(&number), sizeof number, nullptr),
@@ -238,7 +241,7 @@ class LeasePeer {
     Held rest;
     while (!gone_ && receive(&rest, 0)) rest = {};
     rest = {};
-    // The others let go, or are gone.
+    // The other processes release their blocks, or are gone.
     for (int i = 0; blocks.used() != 0; ++i) {
       if (i == 100'000)
         end(kNotGivenBack,
@@ -281,7 +284,7 @@ class LeasePeer {
 
 pid_t spawn(const Round& round, int who, std::array<Socket, kLeasePeers>* sockets) {
   return start([&, who] {
-    // Socket i goes from peer i to the next.
+    // Socket i connects peer i to the next peer.
     Connection::Owned to = (*sockets)[static_cast<size_t>(who)].connect(0);
     Connection::Owned from =
         (*sockets)[static_cast<size_t>((who + kLeasePeers - 1) % kLeasePeers)].connect(1);
@@ -299,7 +302,7 @@ pid_t spawn(const Round& round, int who, std::array<Socket, kLeasePeers>* socket
   });
 }
 
-// How many were killed.
+// Returns the number of killed processes.
 int run_round(LeaseBoard* board, Random* random, bool break_it) {
   board->stop.store(false);
   static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd,
@@ -315,14 +318,14 @@ int run_round(LeaseBoard* board, Random* random, bool break_it) {
   int kills = 0;
   std::array<bool, kLeasePeers> killed{};
   const uint64_t wanted = break_it ? 0 : 1 + random->below(3);
-  // Some are struck while they begin, and most when they have been at work for a while, however
-  // long that takes on this machine.
+  // Some processes are killed while they start. Most are killed after a certain amount of work, so
+  // that the speed of the machine does not matter.
   const uint64_t until =
       board->checked.load() + (random->below(4) == 0 ? 0 : 1 + random->below(120));
   for (int i = 0; i < 2'000 && board->checked.load() < until; ++i) usleep(500);
   for (uint64_t i = 0; i < wanted; ++i) {
     usleep(static_cast<useconds_t>(random->below(3'000)));
-    // The lender more seldom than the others.
+    // The lender is killed less often than the others.
     const size_t who = random->below(5) == 0 ? 0 : 1 + random->below(2);
     if (killed[who]) continue;
     killed[who] = true;
@@ -366,7 +369,7 @@ int run_lease_storm(int kills, uint64_t seed, bool break_it) {
     }
     done += one;
   }
-  // By a process that was never here before.
+  // A new process checks the device.
   const pid_t looker = start([] {
     use_device();
     expect_nothing_left();
@@ -383,7 +386,7 @@ int run_lease_storm(int kills, uint64_t seed, bool break_it) {
       "%llu lenders that lived to have all back\n",
       done, rounds, number(board->lent), number(board->lent_on), number(board->came_home),
       number(board->checked), number(board->full), number(board->emptied));
-  // Of a few rounds, as under a sanitizer, it may be that none got so far as to send a block home.
+  // In a short run, as under a sanitizer, it can happen that no block was sent home.
   const bool came_home = board->came_home.load() > 0 || kills < 1000;
   return board->lent_on.load() > 0 && came_home && board->emptied.load() > 0 ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// What a peer of the storm does with memory of its own.
+// What a peer of the storm does with memory of its own (class Peer).
 #include <algorithm>
 #include <cstdio>
 
@@ -13,7 +13,8 @@ constexpr size_t kMostAllocations = 4;
 
 }  // namespace
 
-// Nobody uses it any more, which the next one to write here takes at its word.
+// The library calls this when no process uses the block any more. The next write to the block
+// relies on that.
 void Peer::came_back(DLManagedTensorVersioned* managed) {
   auto* const block = static_cast<Block*>(managed->manager_ctx);
   if (!block->wrapped) {
@@ -68,7 +69,8 @@ void Peer::write(Block* block) {
   fill(block->bytes.data(), block->stamp);
   block->stream = some_stream();
   enter(Op::kWrap);
-  // Where the stream takes its time, who does not wait for it sees other bytes for long.
+  // The extra fills keep wrong bytes in the block for longer, so that a reader that does not wait
+  // for the stream sees them.
   if (random_.chance(25)) {
     for (uint64_t n = 1 + random_.below(8); n > 0; --n)
       must(driver().cuMemsetD8Async(block->pointer, 0xee, block->stamp.nbytes, block->stream),
@@ -94,8 +96,8 @@ void Peer::write(Block* block) {
   if (!made.ok()) fail("tenon_tensor_from_dlpack", made);
   ++wraps_;
   board_->wrapped.fetch_add(1, std::memory_order_relaxed);
-  // The bytes are read from the host until then, and the block may be released before anybody was
-  // sent it.
+  // The stream still reads the bytes from the host, and the block may be released before it was
+  // ever sent.
   const fault::Outcome recorded = fault::call([&](tenon_error** err) {
     return tenon_storage_record_stream(tenon_tensor_storage(block->tensor), block->stream, err);
   });
@@ -115,7 +117,7 @@ void Peer::lend() {
     }
     write(block);
   }
-  // The next share makes a file, as every ten thousandth does.
+  // Makes the next share begin a new counter file, which otherwise happens once in ten thousand.
   if (random_.chance(10)) {
     tenon::share::end_cuda_counter_file();
     board_->files_ended.fetch_add(1, std::memory_order_relaxed);
@@ -141,7 +143,7 @@ void Peer::lend() {
   } else {
     give_back_unopened(message);
   }
-  // Mostly it is the receivers' alone from now on.
+  // In most cases only the receivers keep the block from now on.
   if (random_.chance(75)) release_own(block);
 }
 
@@ -170,7 +172,8 @@ void Peer::release_own(Block* block) {
   leave();
 }
 
-// An allocation of which nobody uses a block goes back to the driver, which says if somebody does.
+// Frees allocations in which no block is in use. The driver reports an error if a process still has
+// one open.
 void Peer::free_unused(bool all) {
   for (size_t i = allocations_.size(); i-- > 0;) {
     const auto& blocks = allocations_[i]->blocks;

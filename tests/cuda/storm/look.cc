@@ -1,4 +1,4 @@
-// What a round has left, when nobody of it is there any more.
+// Checks what a round has left when all its processes have ended (class Storm).
 #include <dlfcn.h>
 
 #include <array>
@@ -40,7 +40,7 @@ std::string objects_left() {
   return text;
 }
 
-// A file for each allocation and each export.
+// Lists the files that belong to allocations and exports.
 std::string files_left(const std::string& world) {
   std::string text;
   for (const auto& each : std::filesystem::directory_iterator(world)) {
@@ -52,7 +52,8 @@ std::string files_left(const std::string& world) {
 
 }  // namespace
 
-// In a /dev/shm that others use, those files that name one of the storm's processes as their maker.
+// Lists leftover names. In a /dev/shm that others also use, it lists only files whose maker is a
+// process of the storm.
 std::string Storm::names_left() const {
   std::string text;
   for (const auto& each : std::filesystem::directory_iterator("/dev/shm")) {
@@ -73,7 +74,8 @@ std::string Storm::names_left() const {
 
 void Storm::look() const {
   const auto wait = [this](const char* what, const std::function<std::string()>& left) {
-    // By looks and not by the clock, which goes on where others have the processors.
+    // Counts tries and does not read the clock, which runs on while other processes have the
+    // processors.
     std::string text = left();
     for (int64_t looks = kSoonNs / 1'000'000; !text.empty() && looks > 0; --looks) {
       usleep(1000);
@@ -83,9 +85,9 @@ void Storm::look() const {
     board_->complain("a second after everybody ended, %s:%s", what, text.c_str());
     _exit(kFailed);
   };
-  // There is no exception: a killed process cannot make a rule broken. What it lent stays as long
-  // as somebody has it open, what it had open is closed with it, and its counters, which nobody
-  // takes down, keep the memory from being freed.
+  // No fault has an excuse, because a killed process cannot break a rule. Memory that it lent stays
+  // as long as another process has it open, and memory that it had open is closed with it. Its
+  // counters, which nobody decrements, keep the memory from being freed.
   for (uint64_t i = 0; i < LEDGER(fake_cuda_faults)(0); ++i) {
     fake_cuda_fault fault{};
     if (LEDGER(fake_cuda_get_fault)(i, &fault) == 0) continue;
@@ -95,7 +97,7 @@ void Storm::look() const {
   }
   wait("the devices have", objects_left);
   wait("the world has", [this] { return files_left(world_); });
-  // Whoever comes next sweeps.
+  // A sweep removes the names that dead processes left.
   tenon_sweep_result swept{};
   swept.struct_size = sizeof swept;
   REQUIRE_OK(tenon_filename_sweep(nullptr, &swept, err));

@@ -71,7 +71,8 @@ void Peer::must(CUresult result, const char* what) {
   die(kFailed);
 }
 
-// Whoever is about to be dead has time to become it, for the driver forgets him first.
+// Whether that peer is dead. A peer that is just dying gets time to end, because the driver may
+// forget the process first.
 bool Peer::is_dead(uint32_t peer) const {
   if (peer == index_) return false;
   const auto fd = static_cast<int>(syscall(SYS_pidfd_open, board_->slots[peer].pid.load(), 0));
@@ -102,10 +103,10 @@ void Peer::say(char what) {
 void Peer::begin(const Order& order, const std::vector<int>& fds) {
   random_ = Random(mix(order.seed ^ seed_));
   broken_ = order.broken;
-  // AddressSanitizer's allocator has locks that fork does not know, and the fake's streams and the
-  // library have threads.
+  // No forks under AddressSanitizer: fork does not know the locks of its allocator, and the fake's
+  // streams and the library have threads.
   forks_left_ = FAULT_ASAN ? 0 : 2;
-  // Read by the fake when it is opened.
+  // The fake reads these variables when it is loaded.
   if (order.latency_us > 0)
     setenv("FAKE_CUDA_LATENCY", ("stream=" + std::to_string(order.latency_us)).c_str(), 1);
   if (order.events > 0) setenv("FAKE_CUDA_IPC_EVENTS", std::to_string(order.events).c_str(), 1);
@@ -128,7 +129,7 @@ void Peer::start() {
   leave();
 }
 
-// Of what others sent: what is held, and what still comes.
+// Releases what other peers sent: what this peer holds, and what still arrives.
 void Peer::let_go_of_all() {
   for (Link& link : links_) {
     while (!link.out && receive(&link, false)) {
@@ -155,8 +156,8 @@ void Peer::count_live(int32_t kind, const char* what) {
   }
 }
 
-// Nobody holds anything any more. A block is back, or somebody who is dead had a message of it:
-// then it may be back or not, for nobody but the receiver can take a counter down.
+// Nobody holds a storage any more. So each block is back, unless a dead peer had a message of it.
+// Then it may be back or not, because only the receiver can decrement its counter.
 void Peer::settle(const Order& order) {
   const auto count = [&](bool certain) {
     uint64_t blocks = 0;
@@ -171,7 +172,8 @@ void Peer::settle(const Order& order) {
     }
     return blocks;
   };
-  // The streams have passed but for those that wait for themselves to be looked at.
+  // Waits for pending returns. All streams have passed, but a returned block shows only when it is
+  // collected.
   uint64_t waiting = 0;
   for (const Deadline deadline(board_->slots, kSoonNs); !deadline.is_over(); usleep(200)) {
     waiting = tenon_cuda_collect();
@@ -196,7 +198,7 @@ void Peer::settle(const Order& order) {
   board_->kept.fetch_add(wrapped, std::memory_order_relaxed);
 }
 
-// In order, with what the dead keep.
+// Ends in an orderly way, while blocks that dead peers had stay lent.
 void Peer::end() {
   enter(Op::kEnd);
   for (size_t i = 1; i < streams_.size(); ++i)
@@ -242,7 +244,7 @@ Peer::Link* Peer::some_link(bool out) {
   return nullptr;
 }
 
-// False: there is no room, or nobody to read it.
+// Returns false if the socket is full, or if its reader is gone.
 bool Peer::send(Link* link, const Message& message) {
   std::atomic<uint32_t>& custody = board_->custody[message.sender][message.number];
   custody.fetch_or(1U << index_);
@@ -265,10 +267,11 @@ void Peer::fork_one() {
   children_.push_back(child);
 }
 
-// It cannot use the driver, and can release what it inherited: which gives nothing back, neither to
-// a sender nor to the driver, as its parent and all others will see.
+// A forked child cannot use the driver, and can only release what it inherited. Those releases must
+// give nothing back, neither to a sender nor to the driver. The parent and the other peers would
+// notice it.
 void Peer::be_child(uint64_t seed) {
-  static Slot scratch;  // the parent's tells of the parent
+  static Slot scratch;  // the parent's slot describes the parent alone
   slot_ = &scratch;
   alarm(fault::kWatchdogSeconds);
   random_ = Random(seed);

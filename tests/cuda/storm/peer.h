@@ -1,6 +1,6 @@
-// A process of the storm of device memory, for one round: it has allocations of its own, lends
-// blocks of them, opens what it is sent, reads it by the driver's copies, gives it back, passes
-// messages on unopened, and looks at every byte.
+// A process of the storm of device memory, for one round. It lends blocks of its own allocations,
+// and opens the blocks that it is sent. It reads them by the driver's copies, checks every byte and
+// gives them back. It also passes messages on unopened.
 #pragma once
 
 #include <cuda.h>
@@ -25,20 +25,20 @@ namespace storm::device {
 
 inline const tenon::cuda::Driver& driver() { return *tenon::cuda::driver().value(); }
 
-// From the driver, with the sockets of the links.
+// The driver of the storm sends this, with the sockets of the links.
 struct Order {
-  char what = 0;  // R: a round; S: send no more; T: let go of all; U: what is back?; Q: end
+  char what = 0;  // R: run a round; S: stop sending; T: release all; U: check what is back; Q: end
   uint32_t n_links = 0;
   uint64_t seed = 0;
   uint32_t latency_us = 0;
   uint32_t events = 0;
-  uint32_t dead = 0;  // U: a bit for each
+  uint32_t dead = 0;  // U: one bit for each dead peer
   Break broken = Break::kNothing;
   std::array<bool, kMostLinks> out{};
-  std::array<uint32_t, kMostLinks> other{};  // at its end
+  std::array<uint32_t, kMostLinks> other{};  // the peer at the link's other end
 };
 
-// From peer to peer.
+// Peers send this to each other.
 struct Message {
   tenon_cuda_handle handle;
   Stamp stamp;
@@ -57,19 +57,19 @@ class Peer {
     uint32_t other = 0;
     int socket = -1;
   };
-  // Some bytes of an allocation, wrapped until the library gives them back. It stays where it is.
+  // A range of an allocation, wrapped until the library gives it back. Its address never changes.
   struct Block {
     Peer* peer = nullptr;
     CUdeviceptr pointer = 0;
     uint64_t room = 0;
     Stamp stamp;
-    std::vector<unsigned char> bytes;  // what is copied to the device, until the stream has done it
-    CUstream stream = nullptr;         // in which it was written
+    std::vector<unsigned char> bytes;  // copied to the device; kept until the stream is done
+    CUstream stream = nullptr;         // the stream that wrote the block
     DLManagedTensorVersioned managed{};
     int64_t shape = 0;
     bool wrapped = false;
-    tenon_tensor* tensor = nullptr;  // null: it waits to come back
-    std::vector<uint32_t> messages;  // numbers
+    tenon_tensor* tensor = nullptr;  // null: the block has not come back yet
+    std::vector<uint32_t> messages;  // their numbers
   };
   struct Allocation {
     CUdeviceptr base = 0;
@@ -83,7 +83,7 @@ class Peer {
     uint32_t sender = 0;
     bool was_right = false;
   };
-  // A copy under way of what was given back since.
+  // A running copy from a block that was given back in the meantime.
   struct Reading {
     std::vector<unsigned char> bytes;
     CUstream stream = nullptr;
@@ -157,7 +157,7 @@ class Peer {
   uint64_t generation_ = 0;
   uint64_t wraps_ = 0;
   uint64_t frees_ = 0;
-  std::array<CUstream, 3> streams_{};  // the first is the default one
+  std::array<CUstream, 3> streams_{};  // the first is the default stream
   std::vector<Link> links_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::vector<Held> held_;

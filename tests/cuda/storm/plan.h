@@ -1,5 +1,5 @@
-// One round, as its seed tells it: who sends to whom, how slow each one's streams are, who dies,
-// when, and how.
+// The plan of one round, which its seed decides: who sends to whom, how slow each peer's streams
+// are, and which peers are killed, when and how.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace storm::device {
 
 inline constexpr size_t kMostLinks = 16;  // of one peer
 
-// A wrong use of the library by the peers, which the storm has to find.
+// A wrong use of the library by the peers. The storm has to find it.
 enum class Break : uint8_t {
   kNothing,
-  kGiveBackEarly,  // a receiver takes its counter down as it opens
+  kGiveBackEarly,  // a receiver decrements its counter as it opens
   kDoNotWait       // a receiver's stream does not wait for the event
 };
 
@@ -30,8 +30,8 @@ struct LinkPlan {
 struct Plan {
   uint64_t seed = 0;
   std::vector<LinkPlan> links;
-  std::array<uint32_t, kPeers> latency_us{};  // of each work on a stream
-  // Interprocess ones that the driver gives that process; 0: as many as it wants.
+  std::array<uint32_t, kPeers> latency_us{};  // of each operation in a stream
+  // The interprocess events that the driver grants each process; 0: no limit.
   std::array<uint32_t, kPeers> events{};
   std::vector<StopPlan> stops;
   std::vector<KillPlan> kills;
@@ -75,7 +75,7 @@ inline Plan make_plan(uint64_t seed, uint64_t round, Break broken) {
   std::iota(order.begin(), order.end(), 0);
   for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
   const auto link = [&](uint64_t i, uint64_t j) { plan.links.push_back({order[i], order[j]}); };
-  // Everybody has one at least, and in a circle a message can come back to who sent it.
+  // Every peer has at least one link, and in a circle a message can come back to its sender.
   for (uint32_t j = 1; j < kPeers; ++j) link(random.below(j), j);
   for (uint64_t more = 1 + random.below(4); more > 0; --more) {
     const uint64_t i = random.below(kPeers);
@@ -84,7 +84,7 @@ inline Plan make_plan(uint64_t seed, uint64_t round, Break broken) {
   static constexpr std::array<uint32_t, 4> kLatencies = {0, 0, 100, 600};
   for (uint32_t i = 0; i < kPeers; ++i) {
     plan.latency_us[i] = kLatencies[random.below(kLatencies.size())];
-    // Who does not wait reads something wrong only while its sender's stream is behind.
+    // A receiver that does not wait reads wrong bytes only while its sender's stream is behind.
     if (broken == Break::kDoNotWait) plan.latency_us[i] = kLatencies.back();
     plan.events[i] = random.chance(15) ? 2 : 0;
   }
@@ -94,7 +94,8 @@ inline Plan make_plan(uint64_t seed, uint64_t round, Break broken) {
   for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
   const uint64_t victims = 3 + random.below(kPeers - 2);
   for (uint64_t i = 0; i < victims; ++i) plan.kills.push_back(plan_kill(plan, order[i], &random));
-  // Some while they start CUDA, most when all have something of each other.
+  // In some rounds the kills begin while the peers start CUDA. In most they begin when all hold
+  // something of each other.
   plan.kills[0].delay_us +=
       static_cast<uint32_t>(random.chance(20) ? random.below(4000) : 8000 + random.below(16000));
   plan.kills_at_end = victims < kPeers && random.chance(25);

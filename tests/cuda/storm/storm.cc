@@ -1,6 +1,6 @@
-// The kill storm of device memory. Rounds of processes that lend each other memory of the fake's
-// devices, most of them killed at random instructions; the survivors must see the right bytes and
-// get back what they lent, and when the last one has ended nothing may be left.
+// The kill storm of device memory. Each round starts processes that lend each other memory of the
+// fake's devices, and kills most of them at random instructions. The survivors must see the right
+// bytes and get back what they lent. When the last process has ended, nothing may be left.
 //
 // usage: cuda_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--break
 // give-back-early|do-not-wait]
@@ -53,7 +53,7 @@ bool parse(int argc, char** argv, Options* options) {
   return argc % 2 == 1;
 }
 
-// The folder of a world, gone with it.
+// The folder of a world. It is removed with this object.
 class Folder {
  public:
   Folder() {
@@ -100,7 +100,7 @@ int run(const Options& options) {
       storm.run_round(++round);
   } catch (const std::exception& failure) {
     good = false;
-    // Who gives back too early can be found out before anybody reads: the lender frees what the
+    // An early give-back can show before any byte is read: the lender frees memory that the
     // receiver has open.
     freed_early =
         options.broken == Break::kGiveBackEarly &&
