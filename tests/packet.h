@@ -1,4 +1,5 @@
-// Packets between the processes of a test: bytes with their bounds, and an fd beside them.
+// Sends and receives packets between the processes of a test. The agents of several folders use it.
+// A packet has a fixed number of bytes and at most one fd.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,7 +11,7 @@
 
 namespace packets {
 
-// One packet with at most one fd. False: the other end is gone.
+// Sends one packet with at most one fd (-1: none). Returns false if the other end is closed.
 inline bool put_packet(int socket, const void* data, size_t nbytes, int fd) {
   iovec part{const_cast<void*>(data), nbytes};
   msghdr packet{};

@@ -1,4 +1,4 @@
-// The seed of a test that does something at random. Each such test calls test_seed() once.
+// The seed of a test that makes random choices. Each such test calls test_seed() once.
 #pragma once
 
 #include <cinttypes>
@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <random>
 
-// A new seed, or the one in TENON_TEST_SEED. The output names the seed, so that a failure can be
-// repeated: CTest shows the output of a test that fails.
+// Returns a new seed, or the one in TENON_TEST_SEED. The output names the seed, so that a failure
+// can be repeated: CTest shows the output of a test that fails.
 inline uint64_t test_seed() {
   const char* const given = std::getenv("TENON_TEST_SEED");
   uint64_t seed = std::random_device()();

@@ -1,4 +1,5 @@
-// A thread with little stack, for tests of code that must not recurse as deep as its input says.
+// Runs a function on a thread with a small stack. It serves the tests of code whose recursion must
+// not grow with its input.
 #pragma once
 
 #include <gtest/gtest.h>

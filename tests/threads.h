@@ -1,4 +1,4 @@
-// The threads of a test's own process.
+// Counts the threads of the test's own process.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-// How many of them have the name.
+// Returns how many threads have this name.
 inline size_t count_threads(const std::string& name) {
   size_t count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

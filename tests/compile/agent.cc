@@ -1,16 +1,17 @@
-// Compiles archives for the lite interpreter. Reads one task per line on stdin, with tabs between
-// its words:
+// The agent of compile_test.py, which compiles archives for the lite interpreter. A line of stdin
+// is a task, with tabs between its words:
 //
 //   compile <in> <out> [option]   imports the archive and exports it with bytecode of its own. The
 //                                 option is a switch as tenon.export_module names them; or "new":
 //                                 with debug tables about the archive's own code; or "carried":
-//                                 with those that the archive has of its code; or "flatbuffer": in
-//                                 that form, which is imported and exported once more
-//   lower <in> <out> <version>    likewise, with bytecode of that version
+//                                 with the debug tables that the archive has for its code; or
+//                                 "flatbuffer": in that form, which is imported and exported once
+//                                 more
+//   lower <in> <out> <version>    the same, with bytecode of that version
 //   opnames <in>                  prints the operators that the bytecode calls, with blanks between
 //                                 them
 //   time <in> <rounds> [debug]    prints the microseconds that one compilation takes, the median of
-//                                 the rounds; "debug": with what debug tables are made from
+//                                 the rounds; "debug": with the origins for debug tables
 //
 // Each task ends with a line "ok", or "error <code> <message>".
 #include <algorithm>

@@ -2,8 +2,8 @@
 """Proves that the comparison is fair: PyTorch's own bytecode has the same tables after each further
 save and load of the module.
 
-It runs under the Python of the PyTorch that wrote the models. Constants may change their order from
-one reload to the next, and the numbers of warnings do, but tables.py must find no difference.
+It runs under the Python of the PyTorch that wrote the models. A reload may change the order of
+constants and the numbers of warnings, but tables.py must find no difference.
 
 usage: check_reload.py OUTDIR [NAME...]
 """
@@ -19,8 +19,8 @@ from tables import compare_archives, read_functions
 
 
 def differences(archive: Path, lite: Path, folder: Path) -> list[str]:
-    """The differences after another save and load, and after two of them; and "moved" if the raw
-    tables changed all the same.
+    """Returns the differences after another save and load, and after two of them. "moved" is added
+    if the raw tables changed.
     """
     found = []
     for turn in range(2):

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Models that PyTorch scripts, compiled by Tenon and run in PyTorch's lite interpreter.
+"""Models that PyTorch scripts are compiled by Tenon and run in PyTorch's lite interpreter.
 
 write_models.py writes the corpus under one PyTorch. The agent imports each archive and exports it
 with bytecode of its own. run_models.py compares the results with those of eager PyTorch, and the
-tables with those that PyTorch writes itself. The operators that Module::operator_names tells are
-compared with torch.jit.export_opnames. write_switched.py flips the switches of PyTorch's exporter,
-and the tables of each are compared with those that Tenon makes with the switch of that name.
-Archives with debug tables have the same bytecode. Their tables are compared with PyTorch's: those
-that the archive has of its code, and new ones.
+tables with PyTorch's own. The operators that Module::operator_names returns are compared with
+torch.jit.export_opnames. write_switched.py flips the switches of PyTorch's exporter, and the tables
+of each are compared with those that Tenon makes with the switch of that name. Archives with debug
+tables have the same bytecode. Their tables are compared with PyTorch's: the tables that the archive
+has for its code, and new ones.
 
 lowered.py does the same with bytecode of the versions 4 to 7.
 
-docs/internals/compiled_models.md has what is seen here as a table, and must agree.
+docs/internals/compiled_models.md has the results as a table, and must agree.
 
 usage: compile_test.py debian|newest [PROOF...] [--folder FOLDER] [--update]
 
@@ -43,19 +43,20 @@ from tables import Archive, compare_normals, read_normals  # noqa: E402
 from torches import SKIPPED, find_script_torch, run_torch  # noqa: E402
 
 AGENT = os.environ["TENON_COMPILE_AGENT"]
-# PyTorch 1.13 runs these and cannot give their results to Python in these forms, whoever wrote
-# them. A flatbuffer has a plain tuple in place of a NamedTuple.
+# PyTorch 1.13 runs these, but cannot give their results to Python in these forms, whoever wrote the
+# archives. A flatbuffer has a plain tuple in place of a NamedTuple.
 NOT_IN_PYTHON: dict[str, dict[str, list[str]]] = {
     "debian": {"named_tuple_returned": ["bytecode"], "tensor_of_bools": ["bytecode", "flatbuffer"]},
     "newest": {},
 }
-# Models in which PyTorch, with plain_operators, loads two arguments of prim::RaiseException and
-# says that there is one. The lite interpreter takes the wrong one for the message. Tenon loads one.
+# Models in which PyTorch, with plain_operators, loads two arguments of prim::RaiseException but
+# says that there is one. The lite interpreter then takes the wrong one for the message. Tenon loads
+# one.
 LOADS_TOO_MUCH = {
     "debian": {"words_of_torch_jit", "lstm_cell", "beam_search"},
     "newest": {"words_of_torch_jit"},
 }
-# As run_models.py says it, which cannot be imported without PyTorch.
+# The word of run_models.py, which cannot be imported without PyTorch.
 NOT_COMPARED = "PyTorch has none"
 PROOFS = ["models", "runs", "debug_tables", "switches", "lowered"]
 
@@ -65,7 +66,7 @@ def run(python: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]
 
 
 def ask(tasks: list[list[str | Path]]) -> list[list[str]]:
-    """The lines that the agent says to each task; the last is "ok" or an error."""
+    """Returns the agent's lines for each task. The last line is "ok" or an error."""
     text = "".join("\t".join(map(str, task)) + "\n" for task in tasks)
     done = subprocess.run([AGENT], input=text, stdout=subprocess.PIPE, text=True, check=False)
     answers: list[list[str]] = [[]]
@@ -81,12 +82,12 @@ def ask(tasks: list[list[str | Path]]) -> list[list[str]]:
 
 
 def word(text: str) -> str:
-    """The cell of the page for what run_models.py says."""
+    """Returns the cell of the page for an answer of run_models.py."""
     return "yes" if not text else "-" if text == NOT_COMPARED else "no"
 
 
 def compiled(theirs: Path, ours: Path, names: list[str], *option: str) -> list[str]:
-    """What is wrong after the agent has compiled the models, with an option of the agent's."""
+    """Makes the agent compile the models with an option. Returns the errors."""
     ours.mkdir(exist_ok=True)
     answers = ask(
         [["compile", theirs / f"{name}.pt", ours / f"{name}.ptl", *option] for name in names]
@@ -99,14 +100,16 @@ def compiled(theirs: Path, ours: Path, names: list[str], *option: str) -> list[s
 
 
 def read_corpus(theirs: Path) -> tuple[dict[str, str], list[str]]:
-    """What write_models.py says of each model, and the names of the models that it wrote."""
+    """Returns the answer of write_models.py for each model, and the names of the models that it
+    wrote.
+    """
     states: dict[str, str] = json.loads((theirs / "models.json").read_text())
     return states, [name for name in states if (theirs / f"{name}.pt").exists()]
 
 
 def write_corpus(python: str, folder: Path) -> list[str]:
-    """What is wrong after PyTorch has written the models, and the agent has compiled them in each
-    way.
+    """Makes PyTorch write the models, and the agent compile them in each way. Returns the
+    errors.
     """
     shutil.rmtree(folder, ignore_errors=True)
     theirs = folder / "theirs"
@@ -126,7 +129,7 @@ def write_corpus(python: str, folder: Path) -> list[str]:
 def prove(
     python: str, torch_name: str, proofs: list[str], folder: Path, is_update: bool
 ) -> list[str]:
-    """What is wrong."""
+    """Returns the errors."""
     if "models" in proofs or not (folder / "is_complete").exists():
         wrong = write_corpus(python, folder)
         if wrong:
@@ -156,9 +159,9 @@ def prove_runs(
     names: list[str],
     is_update: bool,
 ) -> list[str]:
-    """What is wrong with the results, with the tables, or on the page.
+    """Returns the errors of the results, of the tables, and of the page.
 
-    The archives have debug tables, so that these are loaded too.
+    The archives have debug tables, so that PyTorch loads these too.
     """
     file = folder / "answers.json"
     ran = run(
@@ -203,7 +206,9 @@ def prove_operators(theirs: Path, names: list[str]) -> list[str]:
 
 
 def prove_debug_tables(folder: Path, names: list[str], of_torch: list[str]) -> list[str]:
-    """What is wrong with the debug tables. With them, the bytecode is the same as without them."""
+    """Returns the errors of the debug tables. With them, the bytecode must be the same as without
+    them.
+    """
     wrong = []
     for option in ("new", "carried"):
         for name in names:
@@ -222,7 +227,9 @@ def prove_debug_tables(folder: Path, names: list[str], of_torch: list[str]) -> l
 
 
 def prove_switches(python: str, torch_name: str, folder: Path, names: list[str]) -> list[str]:
-    """What is wrong with the tables that Tenon makes with each switch of the exporter flipped."""
+    """Returns the errors of the tables that Tenon makes with each switch of the exporter
+    flipped.
+    """
     theirs = folder / "theirs"
     written = run(python, HERE / "write_switched.py", theirs, *names)
     if written.returncode != 0:

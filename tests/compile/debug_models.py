@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Models whose calls fail, for debug_test.py. It runs under the Python of one PyTorch.
 
-debug_models.py write FOLDER       writes of each model NAME.pt, the scripted module; NAME.bare.pt,
+debug_models.py write FOLDER       writes for each model NAME.pt, the scripted module; NAME.bare.pt,
                                    the same without the tables of its source; NAME.ptl and
                                    NAME.bare.ptl, PyTorch's own bytecode of the two with debug
                                    tables
 debug_models.py run ARCHIVE...     runs each archive in the lite interpreter and prints the errors
-                                   as a JSON object; what stands before the first dot of the file's
-                                   name is the model
+                                   as a JSON object. The model is the file's name up to the first
+                                   dot
 debug_models.py load ARCHIVE...    the same by torch.jit.load
 """
 
@@ -60,7 +60,7 @@ class Nested(torch.nn.Module):
 
 
 class Listed(torch.nn.Module):
-    """The children of a Sequential have numbers for names."""
+    """A Sequential, whose children have numbers for names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def scaled(x, y):
 
 
 class Calling(torch.nn.Module):
-    """A function fails, of which a call stands over several lines."""
+    """A function fails that is called over several lines."""
 
     def forward(self, x):
         y = x - 1
@@ -132,7 +132,7 @@ class MatrixStep(torch.nn.Module):
 
 
 class Interface(torch.nn.Module):
-    """The failing function is one of its own, and is called through an interface."""
+    """The failing function has a module of its own, and is called through an interface."""
 
     step: Step
 

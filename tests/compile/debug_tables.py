@@ -3,9 +3,9 @@
 
 An instruction has a handle, a handle has an entry in callstack_debug_map.pkl, and the tags of the
 entry have ranges of sources in the records `.debug_pkl`. Handles and tags may be any numbers, so
-what they lead to is compared.
+the entries and ranges that they lead to are compared.
 
-usage: debug_tables.py ARCHIVE            prints what each instruction comes from
+usage: debug_tables.py ARCHIVE            prints the origin of each instruction
        debug_tables.py OURS THEIRS        prints the differences; the exit status is 0 if there are
                                           none
 """
@@ -22,7 +22,7 @@ TABLES = ("mobile_debug_handles.pkl", "callstack_debug_map.pkl")
 
 @dataclass(frozen=True)
 class Place:
-    """The begin of a range in a source; the file is empty if there is no source."""
+    """The beginning of a range in a source. The file is empty if there is no source."""
 
     file: str
     line: int
@@ -53,8 +53,8 @@ class Origin:
 
 
 def place_of(entry: Any, texts: list[str]) -> Place:
-    """Of a range (source, start, end), whose source is (numbers of its lines, number of its file,
-    its first line).
+    """Returns the place of a range (source, start, end). Its source is (numbers of its lines,
+    number of its file, its first line).
     """
     source, start, end = plain_tuple(entry, "a range")
     lines, file, first = plain_tuple(source, "a source")
@@ -66,14 +66,14 @@ def place_of(entry: Any, texts: list[str]) -> Place:
 
 
 def numbers_of(value: Any) -> list[int]:
-    """The items of a list of int, which is a call of build_intlist."""
+    """Returns the items of a list of int, which is a call of build_intlist."""
     _, arguments = value.items
     (numbers,) = arguments.items
     return numbers.items
 
 
 def read_places(archive: Archive) -> dict[int, Place]:
-    """The places by their tags, of all code files."""
+    """Returns the places of all code files by their tags."""
     places: dict[int, Place] = {}
     for name, content in archive.records.items():
         if not (name.startswith("code/") and name.endswith(".debug_pkl")):
@@ -93,7 +93,7 @@ def read_places(archive: Archive) -> dict[int, Place]:
 
 
 def read_origins(path: Path) -> dict[str, list[Origin]]:
-    """For each function what its instructions come from.
+    """Returns for each function the origins of its instructions.
 
     Raises ValueError if an instruction has no handle of its own.
     """
@@ -139,11 +139,11 @@ def read_origins(path: Path) -> dict[str, list[Origin]]:
 
 
 def differs(ours: Origin, theirs: Origin, places: bool) -> bool:
-    """Whether the node, a call or a place is another one.
+    """Returns whether the node, a call or a place differs.
 
-    PyTorch has no place of what reads attributes, drops values, or begins or ends a block. It
-    forgets calls of nodes that give no value, such as an `if` whose body raises, and of the nodes
-    in them: its calls must be some of ours.
+    PyTorch has no place for instructions that read attributes, drop values, or begin or end a
+    block. It forgets calls of nodes that give no value, such as an `if` whose body raises, and of
+    the nodes in them. So its calls must be some of ours.
     """
     if ours.node != theirs.node:
         return True
@@ -164,7 +164,7 @@ def differs(ours: Origin, theirs: Origin, places: bool) -> bool:
 
 
 def compare_archives(ours: Path, theirs: Path, places: bool = True) -> list[str]:
-    """What differs, as text; empty if nothing does.
+    """Returns the differences as text. The list is empty if there are none.
 
     Without `places`, lines and files are not compared.
     """

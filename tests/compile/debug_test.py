@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Debug tables of compiled bytecode: what the lite interpreter says of a call that fails.
+"""Debug tables of compiled bytecode: the error of the lite interpreter for a call that fails.
 
-For each model of debug_models.py the error must name the modules and the source lines that it names
-for PyTorch's own archive, and more where PyTorch forgets some. With tables that the import read,
-these are lines of the user's files. Without, they are lines of the archive's code, and the archive
-has no path of the machine that wrote it.
+For each model of debug_models.py the error must name the modules and source lines that it names for
+PyTorch's own archive, and more where PyTorch forgets some. With tables that the import read, these
+are lines of the user's files. Without, they are lines of the archive's code, and the archive has no
+path of the machine that wrote it.
 
 usage: debug_test.py debian|newest
 
@@ -38,22 +38,22 @@ NAMES = (
     "interface",
     "without_result",
 )
-# The lite interpreter of one PyTorch or of both says nothing of modules when these fail.
+# The lite interpreter of one or both PyTorch versions names no modules when these fail.
 SILENT = {"choosing", "choosing_inside", "raising"}
 FRAME = re.compile(r'  File "(.*)", line (\d+), in (.*)')
 
 
 def hierarchy(error: str) -> str:
-    """The modules down to the node that failed.
+    """Returns the modules down to the node that failed.
 
-    PyTorch 1.13 names none of an exception that is no torch::Error.
+    PyTorch 1.13 names none for an exception that is no torch::Error.
     """
     lines = [line for line in error.splitlines() if "Module hierarchy:" in line]
     return lines[0].split("<unknown>.")[1] if lines else ""
 
 
 def frames(error: str) -> list[tuple[str, ...]]:
-    """Of each call its file, line and function, and the source lines that are marked."""
+    """Returns for each call its file, line and function, and the marked source lines."""
     found = []
     before = ""
     for line in error.splitlines():
@@ -75,7 +75,7 @@ class DebugTables(unittest.TestCase):
         return {Path(path): text for path, text in json.loads(done.stdout).items()}
 
     def compiled(self, into: str, ending: str, tables: str) -> dict[str, tuple[Path, Path]]:
-        """By the name of the model PyTorch's archive and ours, which has tables of this kind."""
+        """Returns PyTorch's archive and ours by the model's name. Ours has tables of this kind."""
         ours = self.folder / into
         ours.mkdir()
         pairs = {

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the functions of an archive's bytecode, for a person who looks for a fault in the
-compiler.
+"""Prints the functions of an archive's bytecode, to help a person find a fault in the compiler.
 
 usage: disassemble.py ARCHIVE [FUNCTION]
 
@@ -14,7 +13,7 @@ from tables import OPERANDS, Function, jump_targets, read_functions, shown, with
 
 
 def operand_text(function: Function, op: str, x: int, n: int, at: int) -> str:
-    """The operand X with what it stands for. Registers keep their numbers here."""
+    """Returns the operand X and its meaning. Registers keep their numbers here."""
     kind = OPERANDS.get(op, ("n", "n"))[0]
     if kind == "R*":
         return ", ".join(f"r{x + i}" for i in range(n))

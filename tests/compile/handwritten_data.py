@@ -466,7 +466,7 @@ VIEWS = {
 for view, line in VIEWS.items():
     program(f"view_of_ints_{view}", "Tensor", f"y = x.int()\nif n > 2:\n  {line}\nreturn y")
 program("view_of_bools_plus", "Tensor", "y = x > 1\nif n > 2:\n  y[0] += 1\nreturn y")
-# PyTorch computes `y[0] |= 1` and drops the result. So it does nothing, and fails for no type.
+# PyTorch computes `y[0] |= 1` and drops the result. So it changes nothing, and accepts every type.
 program(
     "views_that_change_and_views_that_stay",
     "Tuple[Tensor, Tensor]",
@@ -492,7 +492,7 @@ program(
     """,
 )
 
-# Conversions without a call, where a function returns and where a variable is set again.
+# Conversions without a call: where a function returns, and where a variable is set again.
 program("a_tensor_returned_as_int", "int", "return x.sum().int() if b else x.int().sum()")
 program("a_tensor_returned_as_float", "float", "if b:\n  return x.sum()\nreturn f")
 program(
@@ -535,7 +535,7 @@ program(
     "a_variable_that_takes_a_bool", "int", "m = n\nif n > 0:\n  m = b\nreturn m", not_old=NO_BOOL
 )
 
-# Tuples, dicts and attributes that a person writes, and PyTorch never prints.
+# Tuples, dicts and attributes in forms that a person writes and PyTorch never prints.
 program(
     "sums_of_tuples",
     "Tuple[Tuple[int, int, str], Tuple[int, Tensor, int], Tuple[int]]",
@@ -808,7 +808,7 @@ program(
 )
 program("printed", LIST, "for i in range(3):\n  print(s, i, n)\nreturn l")
 
-# What PyTorch computes by a loop, and what it looks up at run time.
+# Values that PyTorch computes by a loop, and values that it looks up at run time.
 program(
     "lists_of_ranges",
     "List[int]",

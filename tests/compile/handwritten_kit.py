@@ -1,8 +1,8 @@
-"""Programs of hand-written TorchScript: what one is, and how its archive is written.
+"""Programs of hand-written TorchScript: what a program is, and how its archive is written.
 
 PyTorch writes none of these archives. Their code is the text of a program as a person would write
-it, so that Tenon compiles statements that PyTorch's printer never writes: it prints no `for` over a
-dict, no `break`, no early return, and no refinement of an Optional.
+it. So Tenon compiles statements that PyTorch's printer never writes: a `for` over a dict, `break`,
+an early return, and the refinement of an Optional.
 
 handwritten_flow.py, handwritten_data.py and handwritten_forks.py register programs, and
 handwritten_random.py makes more.
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# What PyTorch prints for each module.
+# The attributes that PyTorch prints for each module.
 OF_EACH_MODULE = {
     "training": ("bool", False),
     "_is_full_backward_hook": ("Optional[bool]", None),
@@ -34,14 +34,16 @@ SIGNATURE += ", d: Dict[str, int], o: Optional[int]"
 class Object:
     """An object in an archive: the name of its class and its attributes.
 
-    There must be two attributes at least: PyTorch 1.13 does not read pickle's opcode for one.
+    It needs at least two attributes, because PyTorch 1.13 does not read pickle's opcode for one.
     """
 
     class_name: str
     attributes: dict[str, Any]
 
     def pickled(self) -> Any:
-        """An object that pickle writes as PyTorch does: of a class in the module __torch__."""
+        """Returns an object that pickle writes as PyTorch does: of a class in the module
+        __torch__.
+        """
         known = sys.modules["__torch__"]
         members = {"__module__": "__torch__", "__getstate__": lambda made: made.__dict__}
         kind = type(self.class_name, (), members)
@@ -67,13 +69,13 @@ class Program:
     before: str = ""
     attributes: dict[str, tuple[str, Any]] = field(default_factory=dict)
     version: int = 10  # of the archive
-    refused: str = ""  # why Tenon does not compile the program, which PyTorch's own exporter does
-    unlike: str = ""  # why PyTorch's results are not those of Python, which Tenon's are
-    not_old: str = ""  # why PyTorch 1.13 does not take the program
-    switch: str = ""  # of the export by Tenon, such as "forks_at_once"
+    refused: str = ""  # why Tenon refuses a program that PyTorch's own exporter takes
+    unlike: str = ""  # why PyTorch's results differ from Python's and Tenon's
+    not_old: str = ""  # why PyTorch 1.13 refuses the program
+    switch: str = ""  # an option of Tenon's export, such as "forks_at_once"
 
     def members(self) -> dict[str, tuple[str, Any]]:
-        """The type and value of each attribute."""
+        """Returns the type and value of each attribute."""
         return {**OF_EACH_MODULE, **self.attributes}
 
     def code(self) -> str:
@@ -86,9 +88,9 @@ class Program:
         return f"{unindented(self.before)}class M(Module):\n{textwrap.indent(methods, '  ')}"
 
     def write(self, folder: Path) -> None:
-        """Write NAME.pt."""
+        """Writes NAME.pt."""
         state = {name: value for name, (_, value) in self.members().items()}
-        sys.modules["__torch__"] = types.ModuleType("__torch__")  # pickle looks classes up
+        sys.modules["__torch__"] = types.ModuleType("__torch__")  # pickle looks for classes here
         record = pickle.dumps(Object("M", state).pickled(), protocol=2)
         del sys.modules["__torch__"]
         with zipfile.ZipFile(folder / f"{self.name}.pt", "w") as archive:
@@ -107,7 +109,7 @@ PROGRAMS: dict[str, Program] = {}
 
 
 def program(name: str, returns: str, body: str, **more: Any) -> None:
-    """Register a program."""
+    """Registers a program."""
     assert name not in PROGRAMS, name
     PROGRAMS[name] = Program(name, returns, body, **more)
 

@@ -1,8 +1,8 @@
 """Random programs of hand-written TorchScript, for handwritten_test.py.
 
-A seed makes one program. No loop of a program runs more than five times, and no loop stands in more
-than three others, so that every program ends soon. No list is empty: PyTorch drops a change of a
-list that nothing reads, and with it the exception for an index of an empty list.
+A seed makes one program. No loop of a program runs more than five times, and no loop is nested
+deeper than in three others, so every program ends soon. No list is empty: PyTorch drops a change of
+a list that nothing reads, and with it the exception for an index of an empty list.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 Expression = Callable[[], str]
 Scope = dict[str, str]  # the type of each name that a statement may read or assign
 
-N_LINES = 60  # a program that is longer gets no new branches and loops
+N_LINES = 60  # a longer program gets no new branches and loops
 DEEPEST = 4  # of blocks
 HELPERS = """
 def bump(self, by: int) -> int:
@@ -45,8 +45,8 @@ def less(self, y: Optional[int], by: int=1) -> Optional[int]:
 class Writer:
     """Writes one program line by line.
 
-    The methods that are named after a type give an expression of the type. Those that write a
-    statement say whether the block ends there.
+    A method that is named after a type returns an expression of the type. A method that writes a
+    statement returns whether the block ends there.
     """
 
     def __init__(self, seed: int) -> None:
@@ -76,7 +76,7 @@ class Writer:
     # Expressions.
 
     def deeper(self, scope: Scope, depth: int) -> tuple[Expression, ...]:
-        """Functions that give an int, a str, a bool and a list, one level deeper."""
+        """Returns functions that give an int, a str, a bool and a list, one level deeper."""
         kinds = (self.int_, self.str_, self.bool_, self.list_)
         return tuple(functools.partial(kind, scope, depth + 1) for kind in kinds)
 
@@ -89,7 +89,7 @@ class Writer:
             lambda: f"({number()} {self.pick('+-*')} {number()})",
             lambda: f"({number()} {self.pick('+-*')} {number()})",
             lambda: f"({number()} // {self.pick([2, 3, -3])})",
-            # PyTorch evaluates what stands before `%` twice, so that a call must not stand there.
+            # PyTorch evaluates the operand before `%` twice, so that operand must not be a call.
             lambda: f"({name} % {self.pick([2, 3, -3])})",
             lambda: f"len({text()})",
             lambda: f"len({items()})",
@@ -178,7 +178,7 @@ class Writer:
         self.line(indent, f"{name} = {value}")
 
     def change(self, scope: Scope, indent: int) -> None:
-        """A statement that changes a value, or that assigns more than one."""
+        """Writes a statement that changes a value, or that assigns more than one."""
         number, items = self.name("int", scope), self.name("list", scope)
         first, second = self.int_(scope, 1), self.int_(scope, 2)
         self.line(
@@ -291,7 +291,7 @@ class Writer:
         return False
 
     def write(self) -> str:
-        """The body of a program."""
+        """Returns the body of a program."""
         scope = {"n": "int", "b": "bool", "s": "str", "l": "list", "o": "optional"}
         scope["p"] = "optional"
         self.line(0, f"p : Optional[int] = {self.optional_(scope)}")

@@ -38,12 +38,12 @@ N_RANDOM = 150
 LEAST_EQUAL = 0.8  # of the random programs; PyTorch refuses the others
 # A random program may assign an Optional where PyTorch knows its type already.
 ALLOWED_OF_RANDOM = {"equal", "each call raises", "PyTorch refuses it", "neither makes bytecode"}
-LINES = 60  # that are shown of what PyTorch printed
+LINES = 60  # the number of PyTorch's lines to show
 REFUSALS = ("error UNSUPPORTED ", "error INVALID_ARGUMENT ")
 
 
 def verdict(said: str, answer: dict[str, str]) -> tuple[str, str]:
-    """What became of a program, and the words of the side that found it."""
+    """Returns the verdict on a program, and the message of the side that found it."""
     if answer["loads"]:
         return "PyTorch refuses it", answer["loads"]
     if said != "ok" and not said.startswith(REFUSALS):
@@ -56,7 +56,7 @@ def verdict(said: str, answer: dict[str, str]) -> tuple[str, str]:
 
 
 def allowed(program: Program, torch_name: str) -> set[str]:
-    """The verdicts that a program may have."""
+    """Returns the verdicts that a program may have."""
     if program.name not in PROGRAMS:
         return ALLOWED_OF_RANDOM
     if torch_name == "debian" and program.not_old:
@@ -67,7 +67,7 @@ def allowed(program: Program, torch_name: str) -> set[str]:
 
 
 def chosen(names: list[str], n_random: int, seed: int) -> list[Program]:
-    """The programs to run."""
+    """Returns the programs to run."""
     if names:
         seeds = [int(name.removeprefix("random_")) for name in names if name not in PROGRAMS]
         picked = [PROGRAMS[name] for name in names if name in PROGRAMS]
@@ -79,7 +79,7 @@ def chosen(names: list[str], n_random: int, seed: int) -> list[Program]:
 def judge_all(
     python: str, programs: list[Program], folder: Path
 ) -> tuple[dict[str, tuple[str, str]], str]:
-    """The verdict of each program by its name, and what the runs in PyTorch printed."""
+    """Returns the verdict of each program by its name, and the output of the runs in PyTorch."""
     for program in programs:
         program.write(folder)
     names = [program.name for program in programs]

@@ -2,11 +2,11 @@
 
 The agent lowers each archive to the versions 4 to 7. Each must run in PyTorch's lite interpreter
 with the results of eager PyTorch, or be refused with its file and line. Its tables must be those
-that PyTorch makes of its own bytecode by _backport_for_mobile, where this can be: PyTorch lowers
-for itself, with its own arguments of operators, and Tenon lowers for the PyTorch of that version.
-So only models are compared whose operators have the same form in both.
+that PyTorch makes of its own bytecode by _backport_for_mobile, where this is possible. PyTorch
+lowers for itself, with its own arguments of operators. Tenon lowers for the PyTorch of that
+version. So only models are compared whose operators have the same form in both.
 
-An environment variable TENON_TORCH_1_9 that names the Python of a PyTorch 1.9 has it run the
+If the environment variable TENON_TORCH_1_9 names the Python of a PyTorch 1.9, that PyTorch runs the
 versions 4 and 5.
 """
 
@@ -31,8 +31,8 @@ from torches import run_torch  # noqa: E402
 TARGETS = {"4": "1.8", "5": "1.9", "6": "1.10", "7": "1.10"}
 # The columns of the schema table.
 WRITERS = {"debian": "1.13", "newest": "2.15"}
-# Operators that Tenon calls by another name for an old PyTorch (impl/compile/stand_ins.h), or never
-# with all arguments.
+# Operators that Tenon calls by another name for an old PyTorch (impl/compile/stand_ins.h), or with
+# fewer arguments.
 CALLED_OTHERWISE = {
     "aten::pad",
     "aten::floor_divide",
@@ -40,18 +40,18 @@ CALLED_OTHERWISE = {
     "aten::meshgrid",
     "prim::RaiseException",
 }
-# So many of the corpus are lowered and compared at least. It has 95 models.
+# The least number of models that are lowered and compared. The corpus has 95 models.
 N_LOWERED = {"4": 65, "5": 75, "6": 78, "7": 78}
 N_COMPARED = 25
-# Version 4 has no numbers of arguments. These call operators that have got arguments since PyTorch
-# 1.8, which a newer PyTorch then misses.
+# Version 4 has no numbers of arguments. These models call operators that have got arguments since
+# PyTorch 1.8, and a newer PyTorch then misses these arguments.
 NOT_IN_NEWER = {"4": {"graph_convolution", "products"}}
-# What an old PyTorch does in another way, whoever wrote the bytecode: its random numbers are
-# others, and aten::Bool.float gives an int.
+# Models that an old PyTorch runs in another way, whoever wrote the bytecode: its random numbers
+# differ, and aten::Bool.float gives an int.
 NOT_IN_1_9 = {"cnn_in_training", "dropout_in_evaluation", "dropout_in_training", "floats"}
 
-# The PyTorch of the corpus runs this, which writes a model to the folder that is the argument. The
-# models of the corpus that call unflatten also call operators that PyTorch 1.9 does not have.
+# The PyTorch of the corpus runs this program, which writes a model to the folder in its argument.
+# The models of the corpus that call unflatten also call operators that PyTorch 1.9 lacks.
 UNFLATTEN = """
 import sys
 from pathlib import Path
@@ -79,7 +79,7 @@ Ask = Callable[[list[list[str | Path]]], list[list[str]]]
 class Corpus:
     """The models that one PyTorch wrote to folder/theirs.
 
-    PyTorch has bytecode of `of_torch` of its own.
+    PyTorch has bytecode of its own for the models in `of_torch`.
     """
 
     python: str
@@ -90,7 +90,7 @@ class Corpus:
 
 
 def run(python: str, *arguments: str | Path) -> dict[str, dict[str, str]]:
-    """What run_lowered.py says is wrong, by version and model."""
+    """Returns the errors of run_lowered.py by version and model."""
     done = run_torch(python, HERE / "run_lowered.py", *arguments)
     if done.returncode != 0:
         raise RuntimeError(f"run_lowered.py failed under {python}\n{done.stderr}")
@@ -105,7 +105,7 @@ def run(python: str, *arguments: str | Path) -> dict[str, dict[str, str]]:
 
 
 def forms(version: str) -> dict[tuple[str, str], str]:
-    """The form of each operator in a PyTorch of the schema table, by name and overload."""
+    """Returns the form of each operator in a PyTorch of the schema table, by name and overload."""
     table = make_schema_table.read_table(ROOT / "impl/script/schema_table_data.cc")
     return {
         (name, overload): make_schema_table.call_form(text)
@@ -116,7 +116,7 @@ def forms(version: str) -> dict[tuple[str, str], str]:
 def is_comparable(
     functions: list[Function], now: dict[tuple[str, str], str], then: dict[tuple[str, str], str]
 ) -> bool:
-    """Whether Tenon's tables must be those of PyTorch. NamedTuples are tuples in Tenon's."""
+    """Returns whether Tenon's tables must equal PyTorch's. NamedTuples are tuples in Tenon's."""
     for function in functions:
         if any(op == "NAMED_TUPLE_CONSTRUCT" for op, _, _ in function.instructions):
             return False
@@ -128,8 +128,8 @@ def is_comparable(
 
 
 def plain(function: Function, version: str) -> Function:
-    """Without what Tenon writes otherwise: a number of arguments, where it is -1 or version 5 has
-    one; and "None" for "NoneType".
+    """Removes the differences that Tenon's form has: a number of arguments, where it is -1 or
+    version 5 has one, and "None" for "NoneType".
     """
     function.operators = [
         use[:2] if version in "45" or use[2:] == (-1,) else use for use in function.operators
@@ -146,7 +146,7 @@ def read(path: Path, version: str) -> list[Function]:
 
 
 def lower(corpus: Corpus, ask: Ask, version: str) -> tuple[list[str], list[str]]:
-    """The models that Tenon lowers, and what is wrong with how it refuses the others."""
+    """Returns the models that Tenon lowers, and the errors of its refusals of the others."""
     ours = corpus.folder / "lowered" / version
     ours.mkdir(parents=True, exist_ok=True)
     answers = ask(
@@ -170,7 +170,7 @@ def lower(corpus: Corpus, ask: Ask, version: str) -> tuple[list[str], list[str]]
 
 
 def prove(corpus: Corpus, ask: Ask) -> list[str]:
-    """What is wrong."""
+    """Returns the errors."""
     made, wrong = {}, []
     for version in TARGETS:
         made[version], faults = lower(corpus, ask, version)
@@ -219,7 +219,7 @@ def prove(corpus: Corpus, ask: Ask) -> list[str]:
 
 
 def prove_unflatten(corpus: Corpus, ask: Ask) -> list[str]:
-    """What is wrong with unflatten, whose number of arguments PyTorch changed in 1.13."""
+    """Returns the errors of unflatten, whose number of arguments PyTorch changed in 1.13."""
     folder = corpus.folder / "unflatten"
     theirs = folder / "theirs"
     theirs.mkdir(parents=True, exist_ok=True)

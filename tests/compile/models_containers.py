@@ -418,7 +418,7 @@ def buffers_that_change() -> Built:
 
 
 class Moving(nn.Module):
-    """The running mean of a BatchNorm in training, and an exponential average by hand."""
+    """The running mean of a BatchNorm in training, and an exponential average written out."""
 
     def __init__(self):
         super().__init__()

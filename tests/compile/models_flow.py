@@ -311,7 +311,7 @@ def raise_and_assert() -> Built:
 
 
 class Deep(nn.Module):
-    """A value that is carried through nested loops and conditions, and values that die in one
+    """A value that is carried through nested loops and conditions, and values that end in one
     branch.
     """
 

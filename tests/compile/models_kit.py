@@ -2,7 +2,7 @@
 one.
 
 The files models_*.py register the models. models.py collects them, write_models.py writes their
-archives, and run_models.py runs what Tenon made of the archives.
+archives, and run_models.py runs the archives that Tenon compiled.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 NEWEST = not torch.__version__.startswith("1.")
-# Values that plain() leaves as they are. Both are named, and not written as unions, for the Python
-# 3.9 of an old PyTorch (run_models.py).
+# Values that plain() leaves as they are. Both types are written as tuples and not as unions, for
+# the Python 3.9 of an old PyTorch (run_models.py).
 KEPT = (str, bool, int, float, complex, torch.device, torch.dtype)
 SEQUENCES = (list, tuple)
 
@@ -60,10 +60,10 @@ MODELS: dict[str, Model] = {}
 def model(
     *, tolerance: float = 0.0, not_old: str = "", not_new: str = "", missing: str = ""
 ) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
-    """Register a model. `not_old` and `not_new` say why PyTorch 1.13 or the newest fails on the
+    """Registers a model. `not_old` and `not_new` say why PyTorch 1.13 or the newest fails on the
     model without Tenon.
 
-    `missing` names something that this machine lacks, and is empty where it lacks nothing.
+    `missing` names something that this machine lacks, and is empty otherwise.
     """
 
     def register(build: Callable[[], Built]) -> Callable[[], Built]:
@@ -76,7 +76,7 @@ def model(
 
 
 def ramp(*sizes: int) -> torch.Tensor:
-    """Floats that differ from each other, and that are small enough for any model."""
+    """Returns different floats that are small enough for any model."""
     numel = 1
     for size in sizes:
         numel *= size
@@ -84,12 +84,12 @@ def ramp(*sizes: int) -> torch.Tensor:
 
 
 def evaluated(module: torch.nn.Module, *examples: tuple[Any, ...]) -> Built:
-    """The module in evaluation mode with its examples."""
+    """Returns the module in evaluation mode with its examples."""
     return module.eval(), list(examples)
 
 
 def build(entry: Model) -> tuple[torch.nn.Module, list[Call]]:
-    """The module of a model and the calls to make, the same at every call."""
+    """Returns the module of a model and its calls. They are the same each time."""
     torch.manual_seed(7)
     module, examples = entry.build()
     return module, [
@@ -99,8 +99,8 @@ def build(entry: Model) -> tuple[torch.nn.Module, list[Call]]:
 
 @contextlib.contextmanager
 def plain_execution() -> Iterator[None]:
-    """The same code gives the same bits however often it was called before: one thread, and no
-    fusion.
+    """Makes the same code give the same bits, however often it was called before: one thread, and
+    no fusion.
 
     Archives must be written outside of this block, because PyTorch's bytecode writer inlines calls
     only where optimisation is on.
@@ -111,8 +111,8 @@ def plain_execution() -> Iterator[None]:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What `work` returns, which JSON must be able to say. A child process does the work, because a
-    crash must not end this process.
+    """Returns the result of `work`, which must be possible in JSON. A child process does the work,
+    because a crash must not end this process.
 
     Raises RuntimeError if the child dies.
     """
@@ -121,8 +121,8 @@ def in_child(work: Callable[[], Any]) -> Any:
     if child == 0:
         try:
             os.close(reader)
-            # PyTorch makes a pool of threads anew after a fork. Two threads of its `fork` that did
-            # this at once would abort with "Invalid thread pool!".
+            # PyTorch makes a new thread pool after a fork. If two threads of its `fork` did this at
+            # once, they would abort with "Invalid thread pool!".
             torch.set_num_threads(torch.get_num_threads())
             with os.fdopen(writer, "w") as pipe:
                 json.dump(work(), pipe)
@@ -142,11 +142,11 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def apart(work: Callable[[Any], Any], jobs: list[Any], died: Callable[[str], Any]) -> list[Any]:
-    """What `work` returns for each job. One child process does all of them, because a fork of a
-    process with PyTorch is slow.
+    """Returns the result of `work` for each job. One child process does all of them, because a fork
+    of a process with PyTorch is slow.
 
-    If that child dies, each job has a child for itself, and died(message) is the answer of one that
-    dies.
+    If that child dies, each job gets a child of its own. died(message) is the result of a job whose
+    child dies.
     """
     try:
         answers: list[Any] = in_child(lambda: [work(job) for job in jobs])
@@ -158,15 +158,15 @@ def apart(work: Callable[[Any], Any], jobs: list[Any], died: Callable[[str], Any
 
 
 def set_up() -> None:
-    """What a program does once before it builds, writes or runs models."""
+    """Prepares the process. A program calls this once before it builds, writes or runs models."""
     torch.set_num_threads(1)
     torch.backends.quantized.engine = "qnnpack"
     warnings.simplefilter("ignore")
 
 
 def plain(value: Any) -> Any:
-    """A value as a tree that torch.save keeps: a NamedTuple is a tuple, and an enum is its name and
-    value.
+    """Returns a value as a tree that torch.save keeps. A NamedTuple becomes a tuple, and an enum
+    becomes its name and value.
     """
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
@@ -183,8 +183,8 @@ def plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def captured(descriptor: int) -> Iterator[list[str]]:
-    """Keeps what Python and C++ write to this descriptor, as the only element of the list once the
-    block has ended.
+    """Captures what Python and C++ write to this descriptor. The list gets it as its only element
+    when the block ends.
     """
     kept: list[str] = []
     libc = ctypes.CDLL(None)
@@ -204,10 +204,10 @@ def captured(descriptor: int) -> Iterator[list[str]]:
 
 @dataclass
 class Result:
-    """What a call gave: its value or the text of its exception, its arguments afterwards, and what
-    it printed and warned of.
+    """The result of a call: its value or the text of its exception, its arguments afterwards, its
+    output and its warnings.
 
-    `warned` has the warnings of the lite interpreter alone, which writes them to standard error.
+    `warned` has only the warnings of the lite interpreter, which writes them to standard error.
     """
 
     raised: bool
@@ -239,7 +239,7 @@ def run_call(invoke: Callable[[str, tuple[Any, ...]], Any], call: Call) -> Resul
 
 
 def difference(expected: Any, actual: Any, tolerance: float, where: str = "the result") -> str:
-    """How `actual` differs from `expected`; empty if it does not.
+    """Returns how `actual` differs from `expected`, or an empty text.
 
     Types count: 1, 1.0 and True differ.
     """

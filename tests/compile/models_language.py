@@ -1,4 +1,4 @@
-"""Models of the language's small things: numbers, strings, functions, methods, names."""
+"""Models of small features of the language: numbers, strings, functions, methods, names."""
 
 # ruff: noqa: UP006, UP031, UP032, UP035, UP045, RUF046, RUF057 (TorchScript reads what stands here)
 
@@ -358,8 +358,8 @@ def methods_and_defaults() -> Built:
 
 
 class Shadows(nn.Module):
-    """Names that a printer must make different: reserved words of the language, operators, one name
-    in several scopes.
+    """Names that a printer must change: reserved words of the language, operators, and one name in
+    several scopes.
     """
 
     def forward(self, torch_: Tensor, ops: Tensor, CONSTANTS: int, inf: float) -> Tensor:

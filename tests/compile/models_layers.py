@@ -156,7 +156,7 @@ def u_net() -> Built:
 
 
 class Attention(nn.Module):
-    """Attention by hand, so that its code is the same in every PyTorch."""
+    """Attention written out, so that its code is the same in every PyTorch."""
 
     def __init__(self, width: int = 8, heads: int = 2):
         super().__init__()

@@ -1,5 +1,5 @@
-"""Models of what a module can have: hooks, properties, state methods, shared parts, and the words
-of torch.jit in its code.
+"""Models of module features: hooks, properties, state methods, shared parts, and functions of
+torch.jit in the code.
 """
 
 # ruff: noqa: UP006, UP035, UP045 (TorchScript reads what stands here)
@@ -114,7 +114,7 @@ def shared_parts() -> Built:
 
 
 class Words(nn.Module):
-    """The words of torch.jit that stand in the code of a module."""
+    """Functions of torch.jit in the code of a module."""
 
     def __init__(self):
         super().__init__()

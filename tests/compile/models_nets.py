@@ -1,4 +1,4 @@
-"""Whole nets, as papers and model zoos have them, in a small size."""
+"""Whole nets in a small size, as papers and model zoos have them."""
 
 # ruff: noqa: UP006, UP035, UP045, RUF059, B905 (TorchScript reads what stands here)
 
@@ -157,8 +157,8 @@ class CachedAttention(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A language model that writes tokens one after the other and keeps the keys and values of the
-    former ones.
+    """A language model that writes tokens one after the other, and keeps the keys and values of
+    earlier tokens.
     """
 
     def __init__(self):

@@ -1,5 +1,5 @@
-"""Models that are no plain scripted layers: detection, quantised and traced modules, constants, and
-the real model of silero-vad.
+"""Models that are not plain scripted layers: detection, quantised and traced modules, constants,
+and the real model of silero-vad.
 """
 
 # ruff: noqa: UP006, UP035, UP045, RUF005 (TorchScript reads what stands here)
@@ -106,7 +106,7 @@ def detection() -> Built:
 
 
 class Beam(nn.Module):
-    """A search that keeps lists of hypotheses, as decoders of speech and text do."""
+    """A search that keeps lists of hypotheses, like decoders of speech and text."""
 
     def __init__(self):
         super().__init__()
@@ -340,8 +340,8 @@ def constants_of_a_trace() -> Built:
 
 
 def silero_path() -> Path | None:
-    """The model in PyPI's package silero-vad: the folder that TENON_SILERO_VAD names, or the
-    package of this Python or of build/venv.
+    """Returns the model in PyPI's package silero-vad: in the folder that TENON_SILERO_VAD names, or
+    in the package of this Python or of build/venv.
     """
     folders = [Path(os.environ["TENON_SILERO_VAD"])] if "TENON_SILERO_VAD" in os.environ else []
     spec = importlib.util.find_spec("silero_vad")
@@ -360,8 +360,8 @@ def silero_path() -> Path | None:
 
 
 def without_method(code: str, name: str) -> str:
-    """Printed source without one method: its `def` and the lines below it that are indented
-    further.
+    """Returns printed source without one method: without its `def` and the further indented lines
+    below it.
     """
     return re.sub(rf"(?m)^  def {name}\(.*\n(?:    .*\n|\n)*", "", code)
 

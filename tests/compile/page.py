@@ -1,8 +1,8 @@
-"""The table of docs/internals/compiled_models.md: what compile_test.py saw of each model, form and
-PyTorch.
+"""The table of docs/internals/compiled_models.md: the results of compile_test.py for each model,
+form and PyTorch.
 
 A cell says "yes" or "no", or "-" where this PyTorch cannot do the model itself. compile_test.py
-compares its columns with what it saw, and writes them anew when it is told to.
+compares its columns with its results, and writes them anew on request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAD = [
 
 
 def read_rows() -> dict[str, list[str]]:
-    """The cells of each model."""
+    """Returns the cells of each model."""
     lines = PAGE.read_text().splitlines()
     if HEAD[0] not in lines:
         return {}
@@ -36,8 +36,8 @@ def read_rows() -> dict[str, list[str]]:
 
 
 def with_columns(torch_name: str, seen: dict[str, dict[str, str]]) -> dict[str, list[str]]:
-    """The rows of the page with the columns of one PyTorch as they were seen, in the order of the
-    models.
+    """Returns the rows of the page, with the results in the columns of one PyTorch, in the order of
+    the models.
     """
     first = TORCHES.index(torch_name) * len(FORMS)
     old = read_rows()
@@ -49,7 +49,7 @@ def with_columns(torch_name: str, seen: dict[str, dict[str, str]]) -> dict[str, 
 
 
 def differences(torch_name: str, seen: dict[str, dict[str, str]]) -> list[str]:
-    """Where the page says something else than was seen."""
+    """Returns the cells of the page that disagree with the results."""
     old, new = read_rows(), with_columns(torch_name, seen)
     if old == new:
         return []

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Runs programs of hand-written TorchScript. It runs under the Python of one PyTorch.
 
-FOLDER/NAME.pt is an archive that handwritten_kit.py wrote, and FOLDER/NAME.ptl is what Tenon made
-of the archive, if Tenon compiled it. torch.jit.load runs the archive, and PyTorch's lite
-interpreter runs Tenon's bytecode. Where the results differ or Tenon's bytecode is missing,
-PyTorch's own bytecode runs too. The programs run in child processes, because PyTorch does not check
-bytecode and may crash.
+FOLDER/NAME.pt is an archive that handwritten_kit.py wrote. FOLDER/NAME.ptl is what Tenon made of
+the archive, if Tenon compiled it. torch.jit.load runs the archive, and PyTorch's lite interpreter
+runs Tenon's bytecode. If the results differ or Tenon's bytecode is missing, PyTorch's own bytecode
+runs too. The programs run in child processes, because PyTorch does not check bytecode and may
+crash.
 
 FOLDER/answers.json says for each program:
 
-- "loads": why torch.jit.load takes no such archive, or nothing
-- "returns": in how many calls torch.jit.load raises no exception
-- "tenon": how the results of Tenon's bytecode differ from those of torch.jit.load, or nothing
-- "own": how the results of PyTorch's own bytecode differ from those of torch.jit.load, or nothing
+- "loads": why torch.jit.load refuses the archive, or an empty text
+- "returns": the number of calls in which torch.jit.load raises no exception
+- "tenon": how the results of Tenon's bytecode differ from those of torch.jit.load, or an empty text
+- "own": the same for PyTorch's own bytecode
 
 usage: run_handwritten.py FOLDER NAME...
 """
@@ -30,10 +30,11 @@ import torch
 from models_kit import Call, Result, apart, difference, result_difference, run_calls, set_up
 from torch.jit.mobile import _load_for_lite_interpreter
 
-# A program that is slower than this does not end.
+# A program that is slower than this is taken to have no end.
 SECONDS = 20
 OF_ONE_CHILD = 25  # programs, because a fork of a process with PyTorch takes long
-# PyTorch's bytecode may move a value out of its register in a loop. The next round fails with this.
+# PyTorch's bytecode may move a value out of its register in a loop. The next round then fails with
+# this.
 INTERNAL = "INTERNAL ASSERT FAILED"
 WIDE = torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -6.0]])
 LONG = torch.tensor([[0.0, 9.0, 2.0]])
@@ -63,18 +64,18 @@ def run_lite(path: Path) -> list[Result]:
 
 
 def run_own(path: Path) -> list[Result]:
-    """Runs the bytecode that PyTorch makes of an archive."""
+    """Runs PyTorch's own bytecode of an archive."""
     own = path.with_suffix(".own.ptl")
     torch.jit.load(str(path))._save_for_lite_interpreter(str(own))
     return run_lite(own)
 
 
 def message(result: Result) -> str:
-    """What an exception of TorchScript says, without the source lines before and the notes after
-    it.
+    """Returns the text of a TorchScript exception, without the source lines before and the notes
+    after it.
 
-    Both sides raise a Python exception of a class that says nothing. The class that the program
-    itself raises is a part of the message, as in "AssertionError: why".
+    Both sides raise a Python exception whose class says nothing. The class that the program itself
+    raises is a part of the message, as in "AssertionError: why".
     """
     text = str(result.value)
     found = re.search(r"\nRuntimeError: (.*)\n$", text) if "TorchScript" in text else None
@@ -83,7 +84,7 @@ def message(result: Result) -> str:
 
 def differences(expected: list[Result], actual: list[Result]) -> str:
     for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
-        other.warned = one.warned  # only the lite interpreter says these
+        other.warned = one.warned  # only the lite interpreter reports these
         if one.raised and INTERNAL in str(one.value):
             continue
         found = result_difference(one, other, 0)
@@ -130,7 +131,7 @@ def died(message: str) -> dict[str, str]:
 def main() -> int:
     folder, names = Path(sys.argv[1]), sys.argv[2:]
     set_up()
-    # What PyTorch looks up at its first archive is then there in every child.
+    # The first archive makes PyTorch look things up. After this every child has them.
     warm = folder / "warm.pt"
     torch.jit.save(torch.jit.script(torch.nn.ReLU()), str(warm))
     torch.jit.load(str(warm))._save_for_lite_interpreter(str(warm))

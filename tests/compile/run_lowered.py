@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs what Tenon lowered. It runs under the Python of the PyTorch that wrote the models
-(write_models.py), or of an old PyTorch.
+"""Runs the archives that Tenon lowered. It runs under the Python of the PyTorch that wrote the
+models (write_models.py), or of an old PyTorch.
 
-Each FOLDER/lowered/VERSION/NAME.ptl is loaded by PyTorch's lite interpreter, and its results are
-compared with those that eager PyTorch gave when FOLDER/theirs was written. Models run in a child
-process, because PyTorch does not check bytecode and may crash.
+PyTorch's lite interpreter loads each FOLDER/lowered/VERSION/NAME.ptl, and its results are compared
+with those that eager PyTorch gave when FOLDER/theirs was written. Models run in a child process,
+because PyTorch does not check bytecode and may crash.
 
 With --backport DIR, PyTorch lowers FOLDER/theirs/NAME.lite.ptl too, to DIR/VERSION/NAME.ptl, for
 the names in --backport-names.
 
-The answer is JSON on standard output: what is wrong with each model of each version, empty if
-nothing is. Python 3.9 is enough for this file.
+The answer is JSON on standard output: the error of each model of each version, or an empty text.
+Python 3.9 is enough for this file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from models_kit import Call, Result, apart, result_difference, run_calls, set_up
 from torch.jit.mobile import _load_for_lite_interpreter
 
-# How far results of one PyTorch may lie from those of another.
+# How far results of one PyTorch may differ from those of another.
 OTHER_KERNELS = 1e-5
 
 
@@ -38,7 +38,7 @@ def load_expected(path: Path) -> dict:
 
 
 def run_differences(ours: Path, expected_path: Path, tolerance: float) -> str:
-    """How the results differ from those of eager PyTorch; empty if they do not.
+    """Returns how the results differ from those of eager PyTorch, or an empty text.
 
     An exception means that the archive does not load.
     """
@@ -56,7 +56,7 @@ def run_differences(ours: Path, expected_path: Path, tolerance: float) -> str:
 
 
 def judge(ours: Path, expected: Path, tolerance: float) -> str:
-    """What is wrong with one archive."""
+    """Returns the error of one archive."""
     try:
         return run_differences(ours, expected, tolerance)
     except Exception as error:
@@ -64,11 +64,11 @@ def judge(ours: Path, expected: Path, tolerance: float) -> str:
 
 
 def backport(theirs: Path, folder: Path, versions: list[str], names: list[str]) -> None:
-    """Lower by PyTorch's own code. PyTorch goes down by one version at a time.
+    """Lowers archives by PyTorch's own code. PyTorch goes down by one version at a time.
 
-    Each version is made of the one above it, which is what PyTorch does in memory.
+    Each version is made from the one above it, as PyTorch does in memory.
     """
-    from torch.jit.mobile import _backport_for_mobile  # an old PyTorch has none
+    from torch.jit.mobile import _backport_for_mobile  # an old PyTorch lacks it
 
     for name in names:
         above = theirs / f"{name}.lite.ptl"

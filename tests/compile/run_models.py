@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Runs what Tenon compiled. It runs under the Python of the PyTorch that wrote the models
-(write_models.py).
+"""Runs the archives that Tenon compiled. It runs under the Python of the PyTorch that wrote the
+models (write_models.py).
 
-Each OURSDIR/NAME.ptl is run by torch.jit.load and by PyTorch's lite interpreter, the results are
-compared with those of eager PyTorch, and its tables with those of OUTDIR/NAME.lite.ptl.
-FLATBUFFERS/NAME.ptl has the flatbuffer form, and both loaders run it too. One line a model says
-"ok", or what is wrong. Models run in a child process, because PyTorch does not check bytecode and
-may crash. Tables are compared only where PyTorch could write its own.
+torch.jit.load and PyTorch's lite interpreter run each OURSDIR/NAME.ptl. The results are compared
+with those of eager PyTorch, and the tables with those of OUTDIR/NAME.lite.ptl. FLATBUFFERS/NAME.ptl
+has the flatbuffer form, and both loaders run it too. One line a model says "ok", or the error.
+Models run in a child process, because PyTorch does not check bytecode and may crash. Tables are
+compared only where PyTorch could write its own.
 
 usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR FLATBUFFERS [NAME...]
 
 --details also prints where the tables differ.
 
---answers writes what is wrong with each form of each model as JSON.
+--answers writes the errors of each form of each model as JSON.
 """
 
 import argparse
@@ -34,7 +34,7 @@ NOT_COMPARED = "PyTorch has none"
 def run_differences(
     invoke: Callable[[str, tuple[Any, ...]], Any], expected: dict[str, Any], is_lite: bool
 ) -> str:
-    """How the results differ from those of eager PyTorch; empty if they do not."""
+    """Returns how the results differ from those of eager PyTorch, or an empty text."""
     calls = [Call(method, arguments) for method, arguments in expected["calls"]]
     results = run_calls(invoke, calls)
     for index, (kept, actual) in enumerate(zip(expected["results"], results, strict=True)):
@@ -62,8 +62,8 @@ def run_bytecode(module: Any, expected: dict[str, Any]) -> str:
 
 
 def run_flatbuffer(path: Path, expected: dict[str, Any]) -> str:
-    # Of a path, PyTorch maps the file for reading only, and a module that writes to its own buffers
-    # crashes, whoever wrote the file.
+    # If PyTorch opens a path, it maps the file only for reading. Then a module that writes to its
+    # own buffers crashes, whoever wrote the file.
     for loader, load, run in (
         ("torch.jit.load", torch.jit.load, run_archive),
         ("the lite loader", _load_for_lite_interpreter, run_bytecode),
@@ -77,7 +77,7 @@ def run_flatbuffer(path: Path, expected: dict[str, Any]) -> str:
 
 
 def judge(ours: Path, flatbuffer: Path, theirs: Path, expected_path: Path) -> dict[str, str]:
-    """What is wrong with each form; empty if nothing is."""
+    """Returns the error of each form, or an empty text."""
     if not ours.exists() or not flatbuffer.exists():
         return dict.fromkeys(FORMS, "Tenon wrote no archive, or no flatbuffer")
     expected = torch.load(str(expected_path), weights_only=False)
@@ -115,7 +115,7 @@ def main() -> int:
     names = options.names or [name for name, state in index.items() if state == "ok"]
 
     def work(name: str) -> dict[str, str]:
-        # Where PyTorch's own bytecode does not load or crashes, its tables are no model to follow.
+        # Where PyTorch's own bytecode does not load or crashes, its tables are no reference.
         theirs = options.folder / (f"{name}.lite.ptl" if index[name] == "ok" else "none")
         return judge(
             options.ours / f"{name}.ptl",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that tables.py finds what it should: a mutated table differs from the original, and a
+"""Proves that tables.py finds differences: a mutated table differs from the original, and a
 renumbered table does not.
 
 It runs without PyTorch on the lite archives that write_models.py wrote.
@@ -17,8 +17,8 @@ from tables import OPERANDS, Function, compare, normalise, read_functions, runs
 
 
 def renumbered(function: Function, chance: random.Random) -> Function:
-    """The same function with registers, constants, operators and types in another order, an unused
-    constant, and shuffled DROPRs.
+    """Returns the same function with registers, constants, operators and types in another order, an
+    unused constant, and shuffled DROPRs.
     """
 
     def shuffled(count: int) -> list[int]:
@@ -83,7 +83,7 @@ def renumbered(function: Function, chance: random.Random) -> Function:
 
 
 def mutations(function: Function, chance: random.Random) -> list[tuple[str, Function]]:
-    """Functions that differ from this one in one place each."""
+    """Returns functions that differ from this one in one place each."""
     found = []
 
     def add(what: str) -> Function:

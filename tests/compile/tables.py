@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares the bytecode tables of two archives, without PyTorch.
 
-Tenon and PyTorch number registers, constants, operators and types in their own order, so the tables
+Tenon and PyTorch number registers, constants, operators and types in their own order. So the tables
 are compared after normalise(): each number is replaced by the place of its first use in the
 function, and constants that no instruction uses are dropped. A run of DROPR is a set. The number of
-a WARN is free, because PyTorch counts warnings for the whole process.
+a WARN may differ, because PyTorch counts warnings for the whole process.
 
 usage: tables.py OURS THEIRS          prints the differences; the exit status is 0 if there are none
 """
@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
 
 from archive_compare import Archive, Node, read_pickle
 
-# What the operands X and N of an instruction are: a register, a constant, an operator, a type, a
-# jump, or a plain number. "R*" and "T*" are as many registers or types in a row as N says. "free"
-# is not compared. The other instructions have plain numbers.
+# The kinds of an instruction's operands X and N: a register, a constant, an operator, a type, a
+# jump, or a plain number. "R*" and "T*" are N registers or types in a row. "free" is not compared.
+# Other instructions have plain numbers.
 OPERANDS = {
     "OP": ("O", "n"),
     "OPN": ("O", "n"),
@@ -67,9 +67,9 @@ class Function:
 
 @dataclass
 class Normal:
-    """A function whose numbers say the order of first use.
+    """A function whose numbers are in the order of first use.
 
-    `plain` has the contents in place of numbers, as a reader wants to see them.
+    `plain` has the contents in place of numbers, for a reader.
     """
 
     function: Function
@@ -84,8 +84,8 @@ class Normal:
 
 
 def key(value: Any, archive: Archive) -> tuple[Any, ...]:
-    """A value of a pickle as a tuple that is equal for equal values alone: 1, 1.0 and True differ,
-    and nan is itself.
+    """Turns a value of a pickle into a tuple that is equal only for equal values: 1, 1.0 and True
+    differ, and nan equals itself.
     """
     if not isinstance(value, Node):
         return (
@@ -104,9 +104,9 @@ def key(value: Any, archive: Archive) -> tuple[Any, ...]:
 
 
 def storage_key(node: Node, archive: Archive) -> tuple[Any, ...]:
-    """A storage by its element type and its bytes. Its name in the archive may be any."""
+    """The key of a storage: its element type and its bytes. Its name in the archive may be any."""
     _, kind, name, device, _ = node.items
-    # PyTorch looks nowhere else for tensors of bytecode if there is a record below bytecode/.
+    # If there is a record below bytecode/, PyTorch looks for tensors of bytecode only there.
     folder = (
         "bytecode/"
         if any(record.startswith("bytecode/") for record in archive.records)
@@ -120,7 +120,7 @@ def storage_key(node: Node, archive: Archive) -> tuple[Any, ...]:
 
 
 def shown(content: Any) -> str:
-    """A key as text for a reader."""
+    """Returns a key as text for a reader."""
     kind = content[0]
     if kind == "float":
         return repr(struct.unpack(">d", content[1])[0])
@@ -139,7 +139,7 @@ def plain_tuple(value: Any, what: str) -> list[Any]:
 
 
 def named_fields(value: Any, names: tuple[str, ...], what: str) -> list[Any]:
-    """The values of a tuple of (name, value) whose names must be these, in this order."""
+    """Returns the values of a tuple of (name, value), whose names must be these, in this order."""
     fields = [plain_tuple(item, what) for item in plain_tuple(value, what)]
     found = tuple(name for name, _ in fields)
     if found != names:
@@ -176,7 +176,7 @@ def read_function(entry: Node, archive: Archive) -> Function:
 
 
 def read_functions(path: Path, expected_version: int = 8) -> list[Function]:
-    """The functions of an archive in their order."""
+    """Returns the functions of an archive in their order."""
     archive = Archive(path)
     if "bytecode.pkl" not in archive.records:
         raise ValueError(f"{path}: the archive has no bytecode.pkl")
@@ -191,7 +191,7 @@ def jump_targets(instructions: list[tuple[str, int, int]]) -> set[int]:
 
 
 def runs(instructions: list[tuple[str, int, int]]) -> Iterator[list[int]]:
-    """The indices of the instructions, those of a run of DROPR together.
+    """Yields the indices of the instructions. Those of a run of DROPR come together.
 
     No jump leads into the middle of a run.
     """
@@ -207,7 +207,7 @@ def runs(instructions: list[tuple[str, int, int]]) -> Iterator[list[int]]:
 
 
 class Numbering:
-    """Numbers by first use for one table."""
+    """Numbers the entries of one table by first use."""
 
     def __init__(self, content: Callable[[int], Any] = lambda number: number):
         self.content = content
@@ -215,7 +215,7 @@ class Numbering:
 
     def __call__(self, number: int) -> int:
         if number not in self.numbers:
-            self.content(number)  # raises IndexError where the table has no such number
+            self.content(number)  # raises IndexError if the table has no such number
             self.numbers[number] = len(self.numbers)
         return self.numbers[number]
 
@@ -264,8 +264,8 @@ def within(table: list[Any], at: int, function: Function, what: str) -> Any:
 
 
 def plain_line(function: Function, at: int, kind: str, operands: tuple[int, ...]) -> str:
-    """An instruction for a reader: registers by first use as r0, r1, …; jumps by the index that
-    they lead to.
+    """Returns an instruction for a reader: registers by first use as r0, r1, …, and jumps by the
+    index to which they lead.
     """
     op, x, n = function.instructions[at]
     letter = kind[0]
@@ -290,9 +290,9 @@ def plain_line(function: Function, at: int, kind: str, operands: tuple[int, ...]
 
 
 def normalise(functions: list[Function]) -> dict[str, Normal]:
-    """The functions by name.
+    """Returns the functions by name.
 
-    Two archives have the same tables if compare() finds nothing between theirs.
+    Two archives have the same tables if compare() finds no difference.
     """
     normals = {}
     for function in functions:
@@ -303,15 +303,17 @@ def normalise(functions: list[Function]) -> dict[str, Normal]:
 
 
 def first_difference(ours: list[Any], theirs: list[Any]) -> int | None:
-    """The index of the first difference, which is the length of the shorter list if one continues
-    the other.
+    """Returns the index of the first difference. That is the length of the shorter list if one
+    continues the other.
     """
     pairs = itertools.zip_longest(ours, theirs, fillvalue=None)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), None)
 
 
 def side_by_side(ours: Normal, theirs: Normal, at: int, before: int = 8, after: int = 10) -> str:
-    """The instructions around `at`, ours left and theirs right, with "|" where they differ."""
+    """Returns the instructions around `at`, ours left and theirs right, with "|" where they
+    differ.
+    """
 
     def column(normal: Normal, index: int) -> str:
         return (
@@ -365,14 +367,14 @@ def compare_function(ours: Normal, theirs: Normal) -> list[str]:
 
 
 def compare(ours: list[Function], theirs: list[Function]) -> list[str]:
-    """What differs between the tables, each difference as text for a reader; empty if they are
-    equal.
+    """Returns each difference between the tables as text for a reader. The list is empty if they
+    are equal.
     """
     return compare_normals(normalise(ours), normalise(theirs))
 
 
 def compare_normals(left: dict[str, Normal], right: dict[str, Normal]) -> list[str]:
-    """What compare() says of functions that are normalised already, ours left."""
+    """Like compare(), for functions that are normalised already, ours left."""
     differences = [f"{name}: the function is only in ours" for name in left if name not in right]
     differences += [f"{name}: the function is only in theirs" for name in right if name not in left]
     for name in left:
@@ -384,7 +386,7 @@ def compare_normals(left: dict[str, Normal], right: dict[str, Normal]) -> list[s
 
 
 def read_normals(path: Path) -> dict[str, Normal]:
-    """The normalised functions of an archive."""
+    """Returns the normalised functions of an archive."""
     return normalise(read_functions(path))
 
 

@@ -2,10 +2,10 @@
 """Writes the archives of the compiler's proof. It runs under the Python of one PyTorch.
 
 For each model: NAME.pt (the scripted module by torch.jit.save), NAME.lite.ptl (PyTorch's own
-bytecode of NAME.pt, loaded again), NAME.expected.pt (the calls and what eager PyTorch answers), and
+bytecode of NAME.pt, loaded again), NAME.expected.pt (the calls and eager PyTorch's results), and
 NAME.opnames.json (the operators that PyTorch finds in the loaded NAME.pt). models.json says of
-every model "ok" or why this PyTorch cannot do the model itself. Such a model has those of the files
-that PyTorch could write.
+every model "ok", or why this PyTorch cannot do the model itself. Such a model has those of the
+files that PyTorch could write.
 
 usage: write_models.py OUTDIR [NAME...]
 """
@@ -56,8 +56,8 @@ def keep(entry: Model, calls: list[Call], results: list[Result], folder: Path) -
 def write_model(entry: Model, folder: Path) -> str:
     """Writes the four files.
 
-    The answer is empty if PyTorch's own bytecode equals eager PyTorch, or else says why it does
-    not.
+    Returns an empty text if PyTorch's own bytecode equals eager PyTorch, and otherwise the
+    difference.
     """
     archive, lite = folder / f"{entry.name}.pt", folder / f"{entry.name}.lite.ptl"
     module, calls = build(entry)
@@ -66,8 +66,7 @@ def write_model(entry: Model, folder: Path) -> str:
     torch.jit.save(scripted(module), str(archive))
     from_script = run_scripted(torch.jit.load(str(archive)), calls)
     for expected, actual in zip(eager, from_script, strict=True):
-        # C++ prints a tensor in another way than Python does, and it changes a copy of a list or
-        # dict.
+        # C++ prints tensors in another form than Python, and works on a copy of a list or dict.
         expected.printed, expected.arguments, actual.warned = actual.printed, actual.arguments, []
     keep(entry, calls, eager, folder)
     again = torch.jit.load(str(archive))
@@ -92,7 +91,7 @@ def first_difference(
 
 
 def write_apart(entry: Model, folder: Path) -> str:
-    """write_model() in a child process: "ok", or what went wrong."""
+    """Runs write_model() in a child process. Returns "ok", or the error."""
 
     def work() -> str:
         try:

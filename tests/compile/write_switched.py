@@ -23,15 +23,15 @@ MODE = "_ZN5torch3jit16BytecodeEmitMode"
 
 
 def setter(name: str) -> Callable[[bool], None]:
-    """The function of PyTorch's class BytecodeEmitMode that sets this switch for the calling
-    thread.
+    """Returns the function of PyTorch's class BytecodeEmitMode that sets this switch for the
+    calling thread.
     """
     function = LIBRARY[f"{MODE}{len(name)}{name}Eb"]
     function.argtypes, function.restype = [ctypes.c_bool], None
     return function
 
 
-# The function, and the value that is not PyTorch's default.
+# Switch -> (its function, the value that is not PyTorch's default)
 SWITCHES = {
     "default_inputs": (setter("set_default_value_for_unspecified_arg_enabled"), True),
     "defaults_before_out": (setter("set_default_args_before_out_args_enabled"), False),

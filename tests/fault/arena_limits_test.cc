@@ -1,5 +1,5 @@
-// Arenas and leases where the machine has no more to give: fds at every step, huge pages, locked
-// memory. Each is an error that names its limit, and then it works.
+// Arenas and leases on a machine that has no more to give: no fds at any step, no huge pages, no
+// locked memory. Each call fails with an error that names its limit, and works afterwards.
 #include <sys/file.h>
 
 #include <filesystem>
@@ -9,14 +9,14 @@
 namespace leases {
 namespace {
 
-// The machine's pool of huge pages is nobody else's while this child lives: see Setting in
+// Keeps the machine's pool of huge pages for this child as long as it lives. See Setting in
 // unit/memory/backing_kit.h.
 void take_the_pool() {
   const int alone = open("/proc/sys/vm/nr_hugepages", O_RDONLY | O_CLOEXEC);
   if (alone >= 0) flock(alone, LOCK_EX);
 }
 
-// What needs no fd any more in a process that has lent and borrowed once.
+// Opens the fds that a process needs only for its first lend and its first receive.
 void warm_all() {
   fault::Pair pair(SOCK_SEQPACKET);
   tenon_storage* storage = fault::new_storage(1);
@@ -58,7 +58,7 @@ TEST(ArenaLimits, AnArenaAtEveryNumberOfFds) {
   });
 }
 
-// A message that travels in a memfd, under leases: at each number of free fds it is sent or
+// Sends a message that travels in a memfd, under leases. At each number of free fds it is sent or
 // refused.
 TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
   IN_CHILD([] {
@@ -93,8 +93,8 @@ TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
   });
 }
 
-// Two messages under each of two accounts, the first of all received with so much room for fds.
-// Returns how many were lost.
+// Receives two messages under each of two accounts. Only the very first receive has room for just
+// `room` fds. Returns how many messages were lost.
 int receive_with_room(const raw::Honest& honest, int room) {
   int lost = 0;
   bool seen = false;
@@ -107,7 +107,7 @@ int receive_with_room(const raw::Honest& honest, int room) {
     raw::Message made(honest, account);
     const int memfd = raw::memfd_with(made.content());
     CHECK(raw::send_packet(ends[1], raw::cut(made.large(memfd), sequence++).front()));
-    // Nothing new crosses with the next one; it names what may have been lost.
+    // The next message brings no fds. It refers to fds that may have been lost.
     made.block.tokens.clear();
     made.token_fds.clear();
     made.segment_fds.clear();
@@ -124,12 +124,12 @@ int receive_with_room(const raw::Honest& honest, int room) {
         outcome = try_receive(here, &message);
       }
       lost += outcome.ok() ? 0 : 1;
-      // Its content was read if its memfd came. But before that the library asks how much memory is
-      // left, if it did not do so in the last 50 ms, and for that it needs an fd too.
+      // The content was read if the memfd came. But first the library asks how much memory is left,
+      // unless it did so in the last 50 ms. For that it needs an fd too.
       if (id == 1 && first)
         seen = room > 0 && outcome.text().find("no fd is left to read") == std::string::npos;
-      // The second account brings all again. But if nobody saw what the first message brought, no
-      // later one can be counted on.
+      // The second account brings all fds again. But if the content of the first message was never
+      // read, no later message can be trusted.
       if (id == 2)
         CHECK_SAYING(outcome.ok() == seen,
                      "room for " + std::to_string(room) + ": " + outcome.text());
@@ -145,7 +145,7 @@ int receive_with_room(const raw::Honest& honest, int room) {
   return lost;
 }
 
-// A process that lends nothing. It has the library's thread, because it borrows.
+// The process lends nothing. It has the service thread, because it borrows.
 TEST(ArenaLimits, ALargeLeasedMessageIsReceivedAtEveryNumberOfFds) {
   IN_CHILD([] {
     const raw::Honest honest;
@@ -192,7 +192,7 @@ TEST(ArenaLimits, NoHugePages) {
     } else {
       CHECK_SAYING(outcome.status == TENON_UNSUPPORTED, outcome.text());
     }
-    // Unless they must be such, it gets others, and says so.
+    // Without EXACT the arena gets other pages, and its stats say so.
     options.flags = 0;
     REQUIRE_OK(tenon_arena_new(&options, &arena, err));
     CHECK(stats(arena).pages != TENON_PAGES_HUGETLB);

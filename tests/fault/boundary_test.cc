@@ -1,4 +1,4 @@
-// Whatever is thrown inside ends at the boundary, as a code and an error.
+// Every exception that the library throws inside ends at the boundary, as a code and an error.
 #include "boundary.h"
 
 #include <future>
@@ -42,7 +42,7 @@ TEST(Boundary, LackOfMemoryIsResourceExhausted) {
   EXPECT_STREQ(tenon_error_detail_key(error, 0), "limit");
   EXPECT_EQ(tenon_error_detail_key(error, 1), nullptr);
   EXPECT_EQ(tenon_error_cause(error), nullptr);
-  // Any number of times, and by any thread: it is one and the same.
+  // The error is one shared object: any thread may release it any number of times.
   tenon_error_release(error);
   tenon_error_release(error);
   std::async(std::launch::async, [error] { tenon_error_release(error); }).get();

@@ -1,5 +1,6 @@
-// The program's malloc stands in for libc's, for the library too, and fails when it is told to. For
-// one source of a program. Not under sanitizers, which do the same: then nothing here is there.
+// Replaces malloc, for the program and for the library, with one that fails on request. One source
+// file of a program may include it. Sanitizers replace malloc too, so under a sanitizer this header
+// is empty.
 #pragma once
 
 #include <atomic>
@@ -70,19 +71,19 @@ void free(void* block) {
 namespace fault {
 namespace {
 
-// Fds that belong to no segment: a segment makes the one that it lends with when it first needs it,
-// and keeps it.
+// The number of fds that belong to no segment. A segment makes its lending fd when it first needs
+// it, and keeps it.
 long stray_fds() { return count_fds() - static_cast<long>(stats().segment_fds); }
 
-// Calls `step` with 0, 1, 2, … allocations allowed until it needs no more; after each refusal
-// `recover` says whether what the step works on is still whole. step returns a status and takes
-// err; it must leave nothing behind when it fails.
+// Calls `step` with 0, 1, 2, … allocations allowed, until it needs no more. `step` takes err and
+// returns a status, and must leave nothing behind when it fails. After each call `after` checks
+// that the objects of the step are still whole.
 template <typename Step, typename After>
 void fail_at_every_allocation(const char* what, Step step, After after) {
   int failures = 0;
   for (long allowed = 0;; ++allowed) {
     REQUIRE(allowed < 5000);
-    // Tokens of what went before may be gone, and the library's thread not have come to it.
+    // Tokens of earlier steps may be closed although the service thread has not handled that yet.
     size_t holders = 0;
     REQUIRE(tenon_lease_holders(nullptr, 0, &holders, nullptr) == TENON_OK);
     const long fds = stray_fds();
@@ -100,8 +101,8 @@ void fail_at_every_allocation(const char* what, Step step, After after) {
       CHECK_SAYING(
           refused && outcome.status == TENON_RESOURCE_EXHAUSTED && !outcome.detail("limit").empty(),
           where);
-      // Fewer are no leak: the library's thread has come to what went before. It may also have one
-      // for a moment.
+      // Fewer fds are no leak: the service thread has handled earlier steps. It may also have one
+      // more fd for a moment.
       const bool none_left = soon([&] { return stray_fds() <= fds; });
       CHECK_SAYING(none_left,
                    where + ": fds " + std::to_string(fds) + " -> " + std::to_string(stray_fds()));
@@ -112,7 +113,8 @@ void fail_at_every_allocation(const char* what, Step step, After after) {
   std::printf("  %s: failed %d times\n", what, failures);
 }
 
-// Twice to fill what lives as long as the process; then a run leaves no block behind.
+// Runs `body` twice to fill caches that last as long as the process. A further run must leave no
+// block behind.
 template <typename Body>
 void run_without_leaks(Body body) {
   IN_CHILD([&] {
@@ -126,15 +128,15 @@ void run_without_leaks(Body body) {
       CHECK_HELD(held);
     }
     tenon_storage_trim();
-    // The library's thread may still hold what it is about to free. The message of a check is a
-    // block too.
+    // The service thread may still hold blocks that it is about to free. The message of a check is
+    // a block too.
     const bool gone = soon([&] { return g_blocks.load() <= before; });
     if (!gone)
       CHECK_SAYING(gone, std::to_string(before) + " blocks -> " + std::to_string(g_blocks.load()));
   });
 }
 
-// A step that makes one object: the output is untouched by a failure, and a success is undone.
+// A step that makes one object. A failure must not touch the output, and a success is undone.
 #define AT_EVERY_ALLOCATION(type, release, out, expression)                             \
   do {                                                                                  \
     type* out = reinterpret_cast<type*>(uintptr_t{0x5a5a5a58});                         \

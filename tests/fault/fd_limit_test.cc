@@ -1,4 +1,4 @@
-// No more fds: the process's own, those in flight, and at the receiver.
+// The limits of fds: the process's own, the fds in flight, and those at the receiver.
 #include "fault/kit.h"
 
 namespace fault {
@@ -93,12 +93,12 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
         const rlim_t value = fd_limit_with_room(0);
         const Limit limit(RLIMIT_NOFILE, value);
         try_all(count_fds(), value, false);
-        // What needs no fd works.
+        // Calls that need no fd still work.
         tenon_storage* small = nullptr;
         CHECK_OK(tenon_storage_new(nullptr, 100, &small, err));
         tenon_storage_release(small);
         const tenon_open_options copy = open_options(TENON_OPEN_PRIVATE_COPY);
-        // A copy needs no fd, but to see whether there is memory for it takes one.
+        // A copy needs no fd, but the check whether there is memory for it does.
         const Outcome copied = CALL(tenon_open_fd(&handle, &copy, &small, err));
         CHECK_SAYING(copied.ok() || copied.detail("limit") == kFdLimit, copied.text());
         if (copied.ok()) tenon_storage_release(small);
@@ -106,7 +106,7 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
       }
       try_all(count_fds(), 0, true);
     }
-    // Messages that were refused at the limit go, each once.
+    // The messages that were refused at the limit are sent now, once each.
     for (tenon_message* each : {large, lent, message}) CHECK_OK(tenon_send(left, each, &now, err));
     for (const size_t count : {size_t{10000}, size_t{1}, size_t{1}}) {
       tenon_message* got = nullptr;
@@ -124,7 +124,7 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
   });
 }
 
-// The segments of the default homes without a living block have fds, too.
+// Segments of the default homes that have no living block have fds too.
 TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
   IN_CHILD([] {
     const Held before = hold();
@@ -138,7 +138,7 @@ TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
       {
         const Limit limit(RLIMIT_NOFILE, fd_limit_with_room(0));
         CHECK_OK(tenon_storage_new(&options, 16 * kMiB, &storage, err));
-        // Now nothing is left to give back.
+        // Now there is nothing left to give back.
         tenon_storage* other = nullptr;
         const Outcome refused =
             CHECK_LIMIT(kFdLimit, tenon_storage_new(&options, 256 * kMiB, &other, err));
@@ -152,8 +152,8 @@ TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
   });
 }
 
-// What is learned about the machine at the limit, where /proc cannot be read, must not be believed
-// later.
+// At the limit /proc cannot be read. The library must not remember what it learned about the
+// machine then.
 TEST(FdLimit, NothingWrongIsRemembered) {
   IN_CHILD([] {
     int ends[2];
@@ -280,7 +280,7 @@ void send_until_too_many_in_flight(int type) {
                      outcome.text());
         REQUIRE(received < sent);
         receive_one();
-        // With any message or none: the one that waits goes on.
+        // The waiting message goes on with any message, and with none.
         if (refused == 2) REQUIRE_OK(tenon_send(pair.left, nullptr, &now, err));
         if (refused == 2) break;
       }
@@ -344,7 +344,7 @@ void lose_fds_at_the_receiver(int type) {
     CHECK_LIMIT(kFdLimit, tenon_recv(pair.right, &now, &got, err));
     receive_these({1, 8});
     CHECK_STATUS(TENON_WOULD_BLOCK, tenon_recv(pair.right, &now, &got, err));
-    // A large descriptor whose own memfd finds no place.
+    // The memfd of a large descriptor finds no free fd.
     tenon_message* large = new_large_message(kept[0], 10000);
     REQUIRE_OK(tenon_send(pair.left, large, &now, err));
     {

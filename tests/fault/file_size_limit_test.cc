@@ -1,4 +1,5 @@
-// ulimit -f: the kernel's answer is SIGXFSZ, whose default is a kill, so Tenon must ask first.
+// ulimit -f: at the limit the kernel sends SIGXFSZ, which kills by default. So Tenon must check the
+// limit first.
 #include <array>
 
 #include "fault/kit.h"
@@ -40,7 +41,7 @@ void run_under(rlim_t limit_value) {
         storage = nullptr;
       }
     }
-    // Many small ones, over several segments of the limit's size.
+    // Many small storages fill several segments of the limit's size.
     std::vector<tenon_storage*> many;
     for (uint64_t i = 0; limit_value > 0 && i < 300; ++i) {
       if (!CHECK_OK(tenon_storage_new_from(nullptr, bytes.data(), limit_value / 64, &storage, err)))
@@ -50,7 +51,7 @@ void run_under(rlim_t limit_value) {
     for (tenon_storage* each : many)
       CHECK(has_pattern(tenon_storage_data(each), limit_value / 64, 5));
     for (tenon_storage* each : many) tenon_storage_release(each);
-    // Private memory is no file, an empty storage none at all.
+    // Private memory is no file, and an empty storage needs no memory.
     const tenon_storage_options in_private =
         storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     CHECK_OK(tenon_storage_new(&in_private, 20 * kMiB, &storage, err));
@@ -71,7 +72,7 @@ TEST(FileSizeLimit, TenMiB) {
   IN_CHILD([] { run_under(10 * kMiB); });
 }
 
-// The kernel holds the limit against writes inside a file that was made before, too.
+// The kernel also applies the limit to writes inside a file that is older than the limit.
 TEST(FileSizeLimit, LoweredWhileFrozenOnesAreFilled) {
   IN_CHILD([] {
     const tenon_storage_options options = storage_options(TENON_MODE_FROZEN, 0);

@@ -1,5 +1,5 @@
-// Fork at any moment, whatever other threads do: the child uses, releases, allocates and connects;
-// nothing of the parent's is touched, nobody hangs.
+// Fork at any moment, while other threads work. The child uses, releases, allocates and connects.
+// It changes nothing of the parent's, and neither of them hangs.
 #include <atomic>
 #include <thread>
 
@@ -32,13 +32,13 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
     const int foreign = foreign_memfd(8192);
     const Pair pair(SOCK_STREAM);
     std::vector<std::thread> threads;
-    // Allocates and releases in all modes.
+    // This thread allocates and releases in all modes.
     threads.emplace_back([&] {
       for (uint64_t i = 0; !stop.load(std::memory_order_relaxed); ++i)
         tenon_storage_release(
             new_storage(100 + i % 5000, i, kModes[i % 3], i % 7 == 0 ? TENON_STORAGE_ISOLATED : 0));
     });
-    // Lends what the child lends too, and opens.
+    // This thread lends the storage that the child lends too, and opens it.
     threads.emplace_back([&] {
       for (uint64_t i = 0; !stop.load(std::memory_order_relaxed); ++i) {
         tenon_fd_handle handle = handle_over(-1, 0);
@@ -105,8 +105,8 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
   });
 }
 
-// One lock at a time: forked while a thread does nothing but lend, fill or freeze the very segment
-// that the child lends then.
+// Tests one lock at a time. The fork comes while a thread only lends, fills or freezes the segment
+// that the child then lends.
 TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
   SKIP_UNDER_SANITIZERS("gcc's run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
@@ -140,7 +140,7 @@ TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
   });
 }
 
-// The child takes apart what threads of the parent's had in their hands.
+// The child releases a connection that threads of the parent were using at the fork.
 TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
   SKIP_UNDER_SANITIZERS("gcc's run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
@@ -178,8 +178,8 @@ TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
     }
     stop = true;
     sender.join();
-    // The receiver reads until this end of its socket. A limit of time could end it while the
-    // sender, which gets little of a busy machine, still fills the socket.
+    // The receiver reads until this end of its socket is shut down. A time limit could stop it
+    // while the sender, which gets little time on a busy machine, still fills the socket.
     REQUIRE(shutdown(tenon_connection_fd(pair.left), SHUT_WR) == 0);
     receiver.join();
   });

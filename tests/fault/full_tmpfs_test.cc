@@ -1,5 +1,5 @@
-// A tmpfs without room: what lies on it is refused by name and never gives SIGBUS, and Tenon's own
-// memory does not lie on it.
+// A tmpfs without free space. Memory on it is refused with an error that names the limit, and never
+// gives SIGBUS. Tenon's own memory does not lie on it.
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -18,7 +18,7 @@ bool put(const char* path, const std::string& text) {
   return good;
 }
 
-// A tmpfs of 4 MiB in a mount namespace of our own, over `where`.
+// Mounts a tmpfs of 4 MiB over `where`, in a mount namespace of this process.
 void mount_small_tmpfs(const char* where) {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
@@ -35,7 +35,7 @@ void mount_small_tmpfs(const char* where) {
     skip(std::string("no tmpfs can be mounted on ") + where + ": " + std::strerror(errno));
 }
 
-// Returns an fd of a file of 2 MiB on a full tmpfs, of which only [from, to) has pages.
+// Returns the fd of a file of 2 MiB on a full tmpfs. Only [from, to) has pages.
 int sparse_file_on_full(const std::string& folder, uint64_t from, uint64_t to) {
   const int fd = open((folder + "/sparse").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(fd >= 0);
@@ -69,13 +69,13 @@ void open_holes(uint64_t from, uint64_t to) {
                      outcome.detail("errno") == std::to_string(ENOSPC),
                  outcome.text());
     if (!outcome.ok()) continue;
-    // What opened may be written: a SIGBUS here ends this process, and the test says so.
+    // Opened memory can be written. A SIGBUS here ends this process, and fails the test.
     void* data = nullptr;
     CHECK_OK(tenon_storage_data_mut(storage, &data, err));
     std::memset(data, 1, nbytes);
     tenon_storage_release(storage);
   }
-  // Room again, and it opens.
+  // With free space again, the file opens.
   REQUIRE(unlink("/dev/shm/filler") == 0);
   const tenon_fd_handle handle = handle_over(fd, 2 * kMiB);
   REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
@@ -95,8 +95,8 @@ TEST(FullTmpfs, AFileWhosePagesLieElsewhereIsRefused) {
   IN_CHILD([] { open_holes(kMiB, 2 * kMiB); });
 }
 
-// What the first opening learned about one range says nothing about another one of the same
-// segment.
+// The first opening checks one range. The library must check another range of the same segment
+// again.
 TEST(FullTmpfs, AHoleBelowARangeThatIsOpenIsRefused) {
   IN_CHILD([] {
     mount_small_tmpfs("/dev/shm");
@@ -128,7 +128,7 @@ TEST(FullTmpfs, WriteAndReadOfWhatIsOpen) {
         open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
     tenon_storage* storage = nullptr;
     REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
-    // The pages go while it is open, and their room is taken.
+    // The pages are removed while the storage is open, and their space is taken.
     REQUIRE(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                       static_cast<off_t>(kMiB)) == 0);
     const int filler = open("/dev/shm/more", O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -1,4 +1,4 @@
-// A peer that does not keep to the protocol: garbage, fds that are no memory, too much of
+// A peer that breaks the protocol: it sends garbage, fds that are no memory, and too much of
 // everything.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -10,7 +10,7 @@
 namespace fault {
 namespace {
 
-// One packet or piece of a stream, with its fds.
+// One packet, or one piece of a stream, with its fds.
 struct Piece {
   std::vector<unsigned char> bytes;
   std::vector<int> fds;
@@ -56,8 +56,8 @@ void send_piece(int socket, const std::vector<unsigned char>& bytes, const std::
   (void)!sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// What an honest connection sends for this message, in pieces. The lender runs in a process of its
-// own, so that nothing of it is known here.
+// Returns what an honest connection sends for this message, in pieces. The lender is a process of
+// its own, so this process does not know its memory.
 template <typename Make>
 std::vector<Piece> capture(int type, Make make) {
   int ends[2];
@@ -97,8 +97,8 @@ void close_all(std::vector<Piece>* pieces) {
   pieces->clear();
 }
 
-// Feeds bytes and fds to a connection, and wants each receive to end with a typed error; then the
-// connection goes, and so does all that came.
+// Feeds bytes and fds to a connection. Every receive must end with a typed error. Then the
+// connection is released, and nothing of what it received may be left.
 template <typename Feed>
 std::vector<Outcome> feed_and_expect_errors(int type, Feed feed,
                                             const tenon_connection_options* options = nullptr) {
@@ -118,7 +118,7 @@ std::vector<Outcome> feed_and_expect_errors(int type, Feed feed,
   feed(ends[1], receive);
   shutdown(ends[1], SHUT_WR);
   for (int i = 0; i < 3; ++i) receive();
-  // The other direction is not hurt by what came in this one.
+  // The received bytes do not harm the other direction.
   const Outcome sent = CALL(tenon_send(connection, nullptr, &now, err));
   CHECK_SAYING(sent.ok(), sent.text());
   tenon_connection_release(connection);
@@ -153,7 +153,7 @@ TEST(HostilePeer, Garbage) {
   });
 }
 
-// Every byte of an honest message flipped, one at a time; and the message cut at every length.
+// Flips every byte of an honest message, one at a time, and cuts the message at every length.
 TEST(HostilePeer, HonestBytesSpoilt) {
   IN_CHILD([] {
     for (const int type : kSocketTypes) {
@@ -186,7 +186,7 @@ TEST(HostilePeer, HonestBytesSpoilt) {
           check(outcomes, i);
         }
       }
-      // Too few fds, and too many.
+      // First too few fds, then too many.
       for (const std::vector<int>& fds : {std::vector<int>(), std::vector<int>(2, piece.fds[0])}) {
         const auto outcomes = feed_and_expect_errors(type, [&](int socket, auto receive) {
           send_piece(socket, piece.bytes, fds);
@@ -272,7 +272,7 @@ TEST(HostilePeer, FdsThatAreNoMemory) {
                                        (std::strstr(wrong.name, "disk") != nullptr ||
                                         std::strstr(wrong.name, "holes") != nullptr ||
                                         std::strstr(wrong.name, "unsealed") != nullptr);
-            // Copy-on-write needs no more than a sealed size.
+            // Copy-on-write needs only a sealed size.
             const bool may_be_mapped =
                 open_flags == TENON_OPEN_PRIVATE_COW && std::strstr(wrong.name, "holes") != nullptr;
             const bool typed = outcome.status == TENON_INVALID_ARGUMENT ||
@@ -280,7 +280,7 @@ TEST(HostilePeer, FdsThatAreNoMemory) {
                                outcome.status == TENON_PERMISSION;
             CHECK_SAYING(typed || (outcome.ok() && (may_be_copied || may_be_mapped)),
                          std::string(wrong.name) + ": " + outcome.text());
-            // What is CORRUPT ends the connection, wherever that is found out.
+            // CORRUPT ends the connection, whichever part of the receive finds it.
             CHECK_EQ(outcomes.back().status,
                      outcome.status == TENON_CORRUPT ? TENON_CORRUPT : TENON_PEER_GONE);
             close(fd);
@@ -302,7 +302,8 @@ TEST(HostilePeer, MoreSegmentsThanAreAccepted) {
           for (int i = 0; i < count; ++i)
             storages.push_back(new_storage(600, static_cast<uint64_t>(i), TENON_MODE_SHARED,
                                            TENON_STORAGE_ISOLATED));
-          // Kept alive to the end, so that nothing is said to be forgotten.
+          // The storages stay alive to the end, so that the sender sends no notice that they are
+          // forgotten.
           for (tenon_storage* each : storages) tenon_storage_retain(each);
           tenon_message* message = new_message(storages);
           REQUIRE_OK(tenon_send(connection, message, &now, err));
@@ -329,7 +330,7 @@ TEST(HostilePeer, MoreSegmentsThanAreAccepted) {
                          std::to_string(count_fds() - fds) + " fds are held");
           },
           &options);
-      // Two more fitted, the one after them did not.
+      // Two more messages fitted, and the next one did not.
       CHECK_SAYING(outcomes[3].ok(), outcomes[3].text());
       CHECK_SAYING(outcomes[4].status == TENON_RESOURCE_EXHAUSTED &&
                        outcomes[4].detail("limit") == "max_segments",
@@ -339,7 +340,7 @@ TEST(HostilePeer, MoreSegmentsThanAreAccepted) {
   });
 }
 
-// Many more fds in one frame than the receiver accepts: they are not all opened here first.
+// A frame has many more fds than the receiver accepts. The receiver must not take them all first.
 TEST(HostilePeer, AFrameOfManyFdsDoesNotTakeThemAll) {
   IN_CHILD([] {
     std::vector<Piece> pieces = capture(SOCK_SEQPACKET, [](tenon_connection* connection) {

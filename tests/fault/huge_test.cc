@@ -1,4 +1,4 @@
-// Sizes that no machine has: refused at once, by a limit that has a name.
+// Sizes that no machine has are refused at once, by an error that names the limit.
 #include <array>
 
 #include "fault/kit.h"

@@ -1,5 +1,5 @@
-// kill -9 of either side, at any moment and at every step: the other goes on with what it holds, is
-// told, and nothing is left.
+// kill -9 of either side, at any moment and at every step. The other side keeps what it holds, gets
+// an error, and nothing is left.
 #include <poll.h>
 #include <sys/prctl.h>
 
@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint64_t kKilledNbytes = 300000;
 
-// In a /dev/shm of our own: in everybody's, other tests make and remove names at the same time.
+// Checks that no name is left in a /dev/shm of this process. In the shared one other tests make and
+// remove names at the same time.
 class NoNames {
  public:
   NoNames() : own_(has_own_shm()) {
@@ -33,8 +34,8 @@ class NoNames {
   const bool own_;
 };
 
-// Where a side says that it came to a step, and waits to be killed or told to go on. Fd -1: nobody
-// listens.
+// Reports that a process has come to a step, and waits there until it is killed or told to go on.
+// With fd -1 nobody listens, and the process does not wait.
 struct Steps {
   int fd = -1;
   void at(unsigned char step) const {
@@ -48,7 +49,7 @@ struct Steps {
 constexpr unsigned char kLenderSteps = 8;
 constexpr unsigned char kBorrowerSteps = 7;
 
-// Lends and waits for it to come back, over and over. Ends well when the peer is gone.
+// Lends a storage and waits until it comes back, over and over. Returns when the peer is gone.
 void lend_steps(int socket, const Steps& steps, int rounds) {
   const Held before = hold();
   tenon_connection* connection = new_connection(socket);
@@ -64,7 +65,7 @@ void lend_steps(int socket, const Steps& steps, int rounds) {
         new_storage(kKilledNbytes, seed, kModes[i % 3], i % 2 == 0 ? TENON_STORAGE_ISOLATED : 0);
     steps.at(2);
     tenon_message* message = new_message({tenon_storage_retain(storage)});
-    // Every third time one that is longer than a packet.
+    // Every third message is longer than a packet.
     tenon_message* large = i % 3 == 2 ? new_large_message(storage, 3000) : nullptr;
     steps.at(3);
     bool gone = peer_is_gone(CALL(tenon_send(connection, message, &wait, err)));
@@ -90,7 +91,7 @@ void lend_steps(int socket, const Steps& steps, int rounds) {
   }
   tenon_connection_release(connection);
   Held wanted = before;
-  wanted.fds -= 1;  // the socket, which the connection took
+  wanted.fds -= 1;  // the socket, which the connection adopted
   CHECK_HELD(wanted);
 }
 
@@ -134,7 +135,7 @@ void borrow(int socket, const Steps& steps) {
     steps.at(7);
     if (!outcome.ok()) break;
   }
-  // The lender is gone, its bytes are not.
+  // The lender is gone, but its bytes are still there.
   if (kept != nullptr)
     CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(kept, 0)), kKilledNbytes, kept_seed));
   tenon_message_release(kept);
@@ -184,7 +185,7 @@ Family start(int type, bool step_lender, bool step_borrower, int rounds) {
 
 using Clock = std::chrono::steady_clock;
 
-// Kills one and wants the other to end well. How long that took.
+// Kills one process, and wants the other one to end in order. Returns the seconds that this took.
 double kill_and_join(const Family& family, bool kill_lender, const std::string& where) {
   const auto begin = Clock::now();
   const pid_t victim = kill_lender ? family.lender : family.borrower;
@@ -255,7 +256,7 @@ TEST(Kill, AtEveryStep) {
   });
 }
 
-// What the dead held goes back to the system: a leak would show in the machine's total.
+// The memory of a dead process goes back to the system. A leak would show in the machine's total.
 TEST(Kill, MemoryComesBack) {
   IN_CHILD([] {
     const auto shmem_kib = [] {
@@ -285,7 +286,8 @@ TEST(Kill, MemoryComesBack) {
           pause();
         });
         close(ends[0]);
-        // Never received: it is in the socket when its sender dies, and goes with it.
+        // Nobody receives this message. It is in the socket when its sender dies, and goes with the
+        // socket.
         pollfd readable{ends[1], POLLIN, 0};
         REQUIRE(poll(&readable, 1, 30000) == 1);
         REQUIRE(kill(lender, SIGKILL) == 0);
@@ -304,10 +306,9 @@ TEST(Kill, MemoryComesBack) {
         }
       }
     };
-    // 960 MiB are lent each time. Other processes on this machine make shared memory meanwhile, and
-    // the kernel counts all of it together: half of what was lent, at any one look, is proof
-    // enough. Memory that others made and keep is there before the next time. Memory that is left
-    // here is not.
+    // Each time 960 MiB are lent. The kernel counts all shared memory together, and other processes
+    // make some meanwhile. So one look at which more than half is gone is enough. Memory that
+    // another process keeps is part of the next `before`. Memory that leaks here is not.
     long left = 0;
     for (int time = 0; time < 3; ++time) {
       const long before = shmem_kib();

@@ -1,5 +1,5 @@
-// What the fault tests share. A test is a function that runs in a child process: limits stay in it,
-// and a kill by the kernel or a crash is a result.
+// Helpers for the fault tests, and for the kits of other folders. A test is a function that runs in
+// a child process. So a limit stays in the child, and a crash or a kill by the kernel is a result.
 #pragma once
 
 #include <dirent.h>
@@ -53,8 +53,8 @@
 #define FAULT_ASAN 0
 #endif
 
-// The sanitizers have needs of their own (mappings, memory, locks in their allocators), which some
-// faults here take away from them.
+// The sanitizers themselves need mappings, memory and their allocators' locks, which some faults
+// here take away from them.
 #if FAULT_ASAN || FAULT_TSAN
 #define SKIP_UNDER_SANITIZERS(why) GTEST_SKIP() << "skipped under a sanitizer: " << (why)
 #else
@@ -67,7 +67,7 @@ inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 inline int g_failures = 0;
 
-// Goes on after a failure, so that one run tells all; a child that met one exits 1.
+// Continues after a failure, so that one run reports every failure. The child then exits with 1.
 inline bool check(bool good, const char* text, const char* file, int line,
                   const std::string& more = "") {
   if (!good) {
@@ -81,7 +81,7 @@ inline bool check(bool good, const char* text, const char* file, int line,
 #define CHECK(condition) ::fault::check((condition), #condition, __FILE__, __LINE__)
 #define CHECK_SAYING(condition, more) \
   ::fault::check((condition), #condition, __FILE__, __LINE__, (more))
-// For what the rest of a test cannot do without.
+// Ends the process on failure. Use it for conditions that the rest of the test depends on.
 #define REQUIRE(condition)                                                      \
   do {                                                                          \
     if (!::fault::check((condition), #condition, __FILE__, __LINE__)) _exit(1); \
@@ -94,7 +94,7 @@ inline bool check(bool good, const char* text, const char* file, int line,
                    std::to_string(fault_a) + " and " + std::to_string(fault_b)); \
   } while (false)
 
-// What a call came to, with its error read and released.
+// The result of a call. Its error has been read and released.
 struct Outcome {
   tenon_status status = TENON_OK;
   std::string message;
@@ -140,7 +140,7 @@ Outcome call(Call&& function) {
   return read_error(status, error);
 }
 
-// CALL(tenon_cancel_new(&cancel, err)): `err` is made here.
+// CALL(tenon_cancel_new(&cancel, err)): the macro declares `err`.
 #define CALL(expression) ::fault::call([&](tenon_error** err) { return (expression); })
 
 inline bool check_ok(const Outcome& outcome, const char* text, const char* file, int line) {
@@ -164,23 +164,23 @@ inline Outcome check_fails(const Outcome& outcome, tenon_status status, const ch
   }
   return outcome;
 }
-// RESOURCE_EXHAUSTED with a limit of that name (or whose name contains it) and its value.
+// Wants RESOURCE_EXHAUSTED with a value and a limit whose name is, or contains, `name`.
 #define CHECK_LIMIT(name, expression)                                                           \
   ::fault::check_fails(CALL(expression), TENON_RESOURCE_EXHAUSTED, name, #expression, __FILE__, \
                        __LINE__)
 #define CHECK_STATUS(status, expression) \
   ::fault::check_fails(CALL(expression), status, nullptr, #expression, __FILE__, __LINE__)
 
-// ---- what could leak
+// ---- what a test could leak
 
 inline long count_fds() {
   long count = 0;
   if (DIR* folder = opendir("/proc/self/fd")) {
     while (readdir(folder) != nullptr) ++count;
     closedir(folder);
-    return count - 3;  // ".", ".." and the folder's own
+    return count - 3;  // ".", ".." and the folder's own fd
   }
-  // At the limit, where the folder cannot be opened: by asking for each number.
+  // At the limit the folder cannot be opened, so each number is tried.
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const int most = static_cast<int>(std::min<rlim_t>(limit.rlim_max, 70000));
@@ -222,7 +222,7 @@ inline Held hold() {
 }
 
 inline void check_held(const Held& before, const char* file, int line) {
-  // The library's thread may look at a name just now, through an fd of its own, or end a ledger.
+  // The service thread may end a ledger now, or look at a name through an fd of its own.
   Held now = hold();
   for (int tries = 0; tries < 400 && (now.fds != before.fds || now.mappings != before.mappings);
        ++tries) {
@@ -252,7 +252,7 @@ inline constexpr unsigned kWatchdogSeconds = FAULT_ASAN || FAULT_TSAN ? 240 : 60
 template <typename Body>
 pid_t spawn(Body&& body) {
   std::fflush(nullptr);
-  // A sanitizer's allocator is of no use in a child while another thread is in it.
+  // A sanitizer's allocator fails in a child if another thread was inside it at the fork.
   if (FAULT_ASAN || FAULT_TSAN) library_thread_settle();
   const pid_t child = fork();
   if (child != 0) return child;
@@ -281,13 +281,13 @@ inline int join(pid_t child) {
 inline constexpr int kSkip = support::kSkipped;
 
 inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
-// How long a test waits for what must come: only a failure takes that long.
+// How long a test waits for an event that must come. Only a failure takes that long.
 inline constexpr int kPatienceMs = kSanitized ? 20000 : 5000;
 
 template <typename Condition>
 bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
-  // Pauses are counted instead of time: a machine without time for this process has none for the
-  // other process or thread either.
+  // Pauses are counted, not time: a machine that gives this process no time gives the other process
+  // or thread none either.
   for (int pauses = 0; !condition(); ++pauses) {
     if (pauses >= patience_ms) return condition();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -295,7 +295,7 @@ bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
   return true;
 }
 
-// Runs `body` in a child. A child that exits 77 has said why it cannot run here.
+// Runs `body` in a child. A child that exits 77 has printed why it cannot run here.
 #define IN_CHILD(...)                                                                         \
   do {                                                                                        \
     const pid_t fault_child = ::fault::spawn(__VA_ARGS__);                                    \
@@ -311,8 +311,8 @@ bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
   _exit(g_failures == 0 ? kSkip : 1);
 }
 
-// Root stands above some limits. A uid that no other process here has, so that what counts per user
-// counts for this process alone.
+// Root is exempt from some limits. The new uid has no other process here, so a count per user
+// counts this process alone.
 inline void become_somebody() {
   if (geteuid() != 0) return;
   const uid_t uid = 200000 + static_cast<uid_t>(getpid());
@@ -371,7 +371,7 @@ inline bool has_pattern(const void* data, uint64_t nbytes, uint64_t seed) {
   return true;
 }
 
-// Filled with the seed's pattern, and frozen if of that mode.
+// A new storage with the seed's pattern. It is frozen if its mode is FROZEN.
 inline tenon_storage* new_storage(uint64_t nbytes, uint64_t seed = 1,
                                   tenon_mode mode = TENON_MODE_SHARED, uint32_t flags = 0) {
   const tenon_storage_options options = storage_options(mode, flags);
@@ -401,7 +401,7 @@ inline tenon_tensor* new_tensor(tenon_storage* storage) {
   return tensor;
 }
 
-// A message over the whole of each storage; takes the references over.
+// A message over the whole of each storage. The function takes over the caller's references.
 inline tenon_message* new_message(const std::vector<tenon_storage*>& storages) {
   tenon_message* message = nullptr;
   REQUIRE_OK(tenon_message_new(&message, err));
@@ -414,8 +414,8 @@ inline tenon_message* new_message(const std::vector<tenon_storage*>& storages) {
   return message;
 }
 
-// A message whose descriptor is too long for a packet: `count` tensors over one storage, which is
-// the caller's.
+// A message whose descriptor is too long for a packet: `count` tensors over one storage. The caller
+// keeps its reference to the storage.
 inline tenon_message* new_large_message(tenon_storage* storage, size_t count) {
   tenon_message* message = nullptr;
   REQUIRE_OK(tenon_message_new(&message, err));
@@ -455,7 +455,8 @@ struct Pair {
   }
 };
 
-// What lives as long as a process once it has lent under a lease: the library's thread and its fds.
+// Starts the service thread and opens its fds, which stay until the process ends. The first lend
+// under a lease does that.
 inline void warm_up() {
   static pid_t warm = 0;
   if (warm == getpid()) return;
@@ -474,7 +475,7 @@ inline constexpr int kSocketTypes[] = {SOCK_STREAM, SOCK_SEQPACKET};
 inline constexpr tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES,
                                         TENON_MODE_FROZEN};
 
-// Memory as a peer would lend it, made without Tenon so that this process does not know it.
+// Makes memory as a peer would lend it, but without Tenon, so that this process does not know it.
 inline int foreign_memfd(uint64_t nbytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW,
                          bool filled = true) {
   const int fd = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -502,7 +503,7 @@ class Limit {
   rlimit before_{};
 };
 
-// Room for that many more fds.
+// The RLIMIT_NOFILE under which this process can open `room` more fds.
 inline rlim_t fd_limit_with_room(int room) {
   std::vector<int> taken;
   int next = 0;
@@ -515,8 +516,8 @@ inline rlim_t fd_limit_with_room(int room) {
   return static_cast<rlim_t>(next);
 }
 
-// As fd_limit_with_room(0), beside a thread of the library that watches a directory: for a moment
-// it has an fd with which it looks at a name. So this is the least of many looks.
+// Like fd_limit_with_room(0), for a process whose service thread watches a directory. That thread
+// has an fd for a moment when it looks at a name, so this function takes the least of many results.
 inline rlim_t least_fd_limit() {
   rlim_t least = RLIM_INFINITY;
   for (int i = 0; i < 50; ++i) {

@@ -1,5 +1,5 @@
-// Memory that fails at every allocation in turn: arenas, lending and borrowing under leases, and
-// who holds what.
+// Every allocation fails in turn: in arenas, in lending and borrowing under leases, and in the list
+// of lease holders.
 #include "fault/failing_malloc.h"
 #include "lease/hostile_kit.h"
 
@@ -36,7 +36,7 @@ TEST(MallocLease, Arenas) {
   });
 }
 
-// A full arena, and a wait for room in it, without memory to say so.
+// Allocates in a full arena and waits for space, while there is no memory for the error.
 TEST(MallocLease, AFullArena) {
   run_without_leaks([] {
     tenon_arena* arena = leases::new_arena(kMiB);
@@ -62,7 +62,7 @@ TEST(MallocLease, AFullArena) {
   });
 }
 
-// The lender's side: whatever fails, the message goes in the end, and what was lent comes back.
+// The lender's side: whatever fails, the message is sent in the end, and the lent blocks come back.
 void lend_at_every_allocation(bool large) {
   run_without_leaks([large] {
     long most = 1;
@@ -71,7 +71,7 @@ void lend_at_every_allocation(bool large) {
       tenon_storage* storage = leases::new_in(arena, kMiB, 5);
       Pair pair(SOCK_SEQPACKET);
       tenon_message* message = leases::message_of({storage});
-      // Longer than a packet, so that it travels in a memfd.
+      // The message is longer than a packet, so it travels in a memfd.
       const std::vector<unsigned char> user = pattern(large ? TENON_MESSAGE_MAX_USER_NBYTES : 0, 9);
       REQUIRE_OK(tenon_message_set_user_bytes(message, user.data(), user.size(), err));
       tenon_storage_release(storage);
@@ -108,8 +108,8 @@ void lend_at_every_allocation(bool large) {
 TEST(MallocLease, Lending) { lend_at_every_allocation(false); }
 TEST(MallocLease, LendingInALargeMessage) { lend_at_every_allocation(true); }
 
-// The borrower's side, of a lender that is another process: the message is there once memory is,
-// its slots are given back once, and no token stays.
+// The borrower's side, with a lender that is another process. The message can be received once
+// there is memory, its slots are given back once, and no token stays open.
 TEST(MallocLease, Borrowing) {
   run_without_leaks([] {
     static const leases::raw::Honest honest;
@@ -149,7 +149,7 @@ TEST(MallocLease, Borrowing) {
         CHECK(!account.is_given_back(4095));
         CHECK(!account.has_hung_up());
         CHECK(!up.has_hung_up());
-        // Without memory too.
+        // The release works without memory too.
         t_allowed = 0;
         tenon_message_release(got);
         t_allowed = -1;

@@ -1,5 +1,5 @@
-// Memory that fails at every allocation in turn: each call is RESOURCE_EXHAUSTED or does without;
-// nothing is touched, lost or leaked, and then it works.
+// Every allocation fails in turn. Each call returns RESOURCE_EXHAUSTED or works without the
+// allocation. It leaves its output alone, loses and leaks nothing, and works afterwards.
 #include <dlpack/dlpack.h>
 
 #include "fault/failing_malloc.h"
@@ -113,8 +113,7 @@ TEST(Malloc, WrapAndFreezeAndWriteAndWeak) {
 
 TEST(Malloc, ErrorsThemselves) {
   run_without_leaks([] {
-    // Whatever is wrong with a call, without memory to say so it is still an error that can be
-    // read.
+    // The error of a wrong call can be read even if there is no memory for it.
     for (long allowed = 0; allowed < 12; ++allowed) {
       tenon_error* error = nullptr;
       tenon_storage* storage = nullptr;
@@ -152,7 +151,7 @@ TEST(Malloc, ShareAndOpen) {
             });
         handle = handle_over(-1, 0);
         REQUIRE_OK(tenon_share_fd(storage, nullptr, &handle, err));
-        // Known here: the same storage.
+        // This process knows the memory, so it is the same storage.
         AT_EVERY_ALLOCATION(tenon_storage, tenon_storage_release, opened,
                             tenon_open_fd(&handle, nullptr, &opened, err));
         tenon_fd_handle_close(&handle);
@@ -166,7 +165,7 @@ TEST(Malloc, ShareAndOpen) {
       AT_EVERY_ALLOCATION(tenon_storage, tenon_storage_release, opened,
                           tenon_open_fd(&handle, &options, &opened, err));
     }
-    // Adopted by a success only.
+    // Only a successful call adopts the fd.
     const tenon_open_options adopt = open_options(TENON_OPEN_ADOPT_FD);
     tenon_storage* opened = nullptr;
     tenon_fd_handle adopted = handle;
@@ -302,8 +301,8 @@ TEST(Malloc, MessagesAndDescriptors) {
   });
 }
 
-// Sends a message with failing memory until it goes, and receives it so; every message comes, once
-// and whole.
+// Sends a message with failing memory until it is sent, and receives it in the same way. Every
+// message arrives once and complete.
 void through_a_connection(int type) {
   const tenon_wait now = wait_ns(0);
   int ends[2];
@@ -313,14 +312,14 @@ void through_a_connection(int type) {
   tenon_connection* left = new_connection(ends[0]);
   tenon_connection* right = new_connection(ends[1]);
   uint64_t seed = 0;
-  // Each round fails at one more allocation, so that each failure meets a message and segments of
-  // its own.
+  // Each round fails one allocation later, so that each failure meets a new message and new
+  // segments.
   const auto round = [&](long allow_send, long allow_recv, bool large) {
     ++seed;
     tenon_storage* storage = new_storage(3000, seed, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
     tenon_message* message = new_message(
         {tenon_storage_retain(storage), new_storage(3000, seed + 1, TENON_MODE_FROZEN)});
-    // Longer than a packet, so that it travels in a memfd.
+    // The message is longer than a packet, so it travels in a memfd.
     const std::vector<unsigned char> user =
         pattern(large ? TENON_MESSAGE_MAX_USER_NBYTES : 0, seed);
     REQUIRE_OK(tenon_message_set_user_bytes(message, user.data(), user.size(), err));
@@ -376,8 +375,8 @@ void through_a_connection(int type) {
     for (long allowed = 0; round(allowed, -1, large); ++allowed) REQUIRE(allowed < 1000);
     for (long allowed = 0; round(-1, allowed, large); ++allowed) REQUIRE(allowed < 5000);
   }
-  // What the sender's segments were is told to the receiver, whatever failed on the way: nothing is
-  // held for ever.
+  // Whatever failed, the receiver is told which segments of the sender are gone, so it holds none
+  // for ever.
   for (int i = 0; i < 300; ++i) round(-1, -1, false);
   const tenon_stats figures = stats();
   CHECK_SAYING(figures.segments < 20,

@@ -1,4 +1,4 @@
-// No more mappings (vm.max_map_count).
+// The limit of mappings (vm.max_map_count).
 #include <thread>
 
 #include "fault/kit.h"
@@ -8,13 +8,13 @@ namespace {
 
 constexpr const char* kMapCountLimit = "vm.max_map_count";
 
-// Every mapping that this process may still have, but `room`.
+// Takes all mappings that this process may still have, except `room`.
 class Filled {
  public:
   explicit Filled(size_t room) {
     pages_.reserve(70000);
     for (;;) {
-      // Two protections in turn, so that the kernel cannot join neighbours.
+      // Two protections alternate, so that the kernel cannot merge neighbours.
       void* page = mmap(nullptr, 4096, pages_.size() % 2 == 0 ? PROT_NONE : PROT_READ,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (page == MAP_FAILED) break;
@@ -72,7 +72,7 @@ TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
         CHECK_LIMIT(kMapCountLimit, tenon_open_fd(&handle, &options, &storage, err));
       }
       CHECK(storage == nullptr);
-      // What needs no mapping works.
+      // Calls that need no mapping still work.
       tenon_storage* small = nullptr;
       CHECK_OK(tenon_storage_new(nullptr, 1000, &small, err));
       tenon_storage_release(small);
@@ -102,7 +102,7 @@ TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
   });
 }
 
-// The segments of the default homes without a living block have mappings, too.
+// Segments of the default homes that have no living block have mappings too.
 TEST(MapCount, WhatIsKeptForLaterIsGivenBackFirst) {
   SKIP_UNDER_SANITIZERS("its own allocator meets the limit first");
   IN_CHILD([] {
@@ -132,8 +132,8 @@ TEST(MapCount, WhatIsKeptForLaterIsGivenBackFirst) {
   });
 }
 
-// A thread's malloc has no heap end to fall back to, so an error that takes much memory to make
-// would not be made.
+// malloc in a thread cannot fall back to the end of the heap. So an error that needs much memory
+// could not be made.
 TEST(MapCount, IsATypedErrorInAThreadToo) {
   SKIP_UNDER_SANITIZERS("its own allocator meets the limit first");
   IN_CHILD([] {
@@ -204,7 +204,7 @@ TEST(MapCount, AtTheReceiver) {
       tenon_connection_release(connection);
       CHECK_HELD([&] {
         Held now = before;
-        now.fds -= 1;  // the socket, which the connection took
+        now.fds -= 1;  // the socket, which the connection adopted
         return now;
       }());
       CHECK_EQ(join(lender), 0);

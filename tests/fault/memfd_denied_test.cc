@@ -1,5 +1,5 @@
-// memfd_create denied, as containers' seccomp filters and policies deny it: what works without
-// seals, and what is refused and why.
+// memfd_create is denied, as seccomp filters and policies of containers deny it. These tests say
+// what works without seals, and what is refused and why.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -18,7 +18,7 @@
 namespace fault {
 namespace {
 
-// For the rest of this process, as a container's filter does.
+// Denies the call for the rest of this process, as a container's filter does.
 void deny_memfd_create(int error) {
   const sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -145,7 +145,7 @@ TEST(MemfdDenied, ABareFdIsLentAndSaysThatItIsUnsealed) {
     CHECK_SAYING(refused.status == TENON_PERMISSION, refused.text());
     REQUIRE_OK(tenon_share_fd(storage, nullptr, &handle, err));
     CHECK_EQ(handle.offset, 0);
-    // Nobody can give the file a name, and so find it by one.
+    // No process can give the file a name and open it by that name.
     char path[64];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", handle.fd);
     CHECK(linkat(AT_FDCWD, path, AT_FDCWD, "/dev/shm/tenon-fault-linked", AT_SYMLINK_FOLLOW) != 0);

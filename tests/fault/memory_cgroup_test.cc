@@ -1,4 +1,5 @@
-// Near a memory cgroup's limit (v1 or v2): refused by name, and never the kernel's OOM killer.
+// Near the limit of a memory cgroup (v1 or v2) a call fails with that limit's name, and the
+// kernel's OOM killer never runs.
 #include <functional>
 #include <utility>
 
@@ -34,7 +35,7 @@ std::string mount_point(const char* type, const char* option) {
   return {};
 }
 
-// A memory cgroup of our own; empty if this machine or this user has none.
+// A memory cgroup of this process. It is empty if this machine or this user has none.
 class Cgroup {
  public:
   explicit Cgroup(uint64_t nbytes) {
@@ -83,7 +84,7 @@ class Cgroup {
   bool v2_ = false;
 };
 
-// Its shadow takes several times the memory that the program touches, and the cgroup counts it.
+// TSan's shadow takes several times the memory that the program touches, and the cgroup counts it.
 #if FAULT_TSAN
 #define SKIP_UNDER_TSAN GTEST_SKIP() << "skipped under a sanitizer: its shadow memory counts too"
 #else
@@ -103,7 +104,7 @@ class Cgroup {
     });                                                  \
   } while (false)
 
-// Bytes that may be read and take no memory.
+// Memory that can be read and that takes no pages.
 const void* much_of_nothing(uint64_t nbytes) {
   const void* bytes =
       mmap(nullptr, nbytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -135,7 +136,7 @@ TEST(MemoryCgroup, MoreThanFitsIsRefusedByName) {
   });
 }
 
-// What was released is kept for later as long as nothing else needs it.
+// Releases storages, which the library keeps for later as long as nothing else needs their memory.
 void keep_much(uint64_t nbytes, bool retired) {
   std::vector<tenon_storage*> storages;
   for (uint64_t done = 0; done < nbytes; done += kMiB) storages.push_back(new_storage(kMiB, 1));
@@ -232,7 +233,7 @@ TEST(MemoryCgroup, ARefusalSaysWhatIsHeld) {
   });
 }
 
-// A segment that gets no more pages does not hide the free block of another one.
+// A segment that gets no more pages must not hide the free block of another segment.
 TEST(MemoryCgroup, AFreeBlockThatFitsIsFound) {
   IN_CGROUP(kCgroupNbytes, [](const Cgroup&) {
     std::vector<tenon_storage*> storages;
@@ -241,7 +242,7 @@ TEST(MemoryCgroup, AFreeBlockThatFitsIsFound) {
     while (CALL(tenon_storage_new(&plain, 512 * 1024, &storage, err)).ok())
       storages.push_back(storage);
     REQUIRE(storages.size() > 8);
-    // Two neighbours make one piece that is twice as large.
+    // Two neighbours make one block of twice the size.
     for (const size_t i : {size_t{2}, size_t{3}}) tenon_storage_release(storages[i]);
     const Outcome made = CALL(tenon_storage_new(&plain, kMiB, &storage, err));
     CHECK_SAYING(made.ok(), made.text());
@@ -313,8 +314,8 @@ TEST(MemoryCgroup, ALoopEndsWithARefusalAndFreedMemoryCanBeHadAgain) {
   }
 }
 
-// /proc and the cgroup's files cannot be read without an fd, so there nothing is known: no reason
-// to say yes.
+// Without an fd /proc and the cgroup's files cannot be read, so the library knows no limit. It must
+// not take that for enough memory.
 TEST(MemoryCgroup, AtTheFdLimitToo) {
   IN_CGROUP(32 * kMiB, [](const Cgroup&) {
     tenon_storage* first = new_storage(100, 1);  // the arena's segment
@@ -351,8 +352,8 @@ TEST(MemoryCgroup, JustAfterTheFdLimitToo) {
   });
 }
 
-// Its memory is reserved before the call returns: that holds for private memory that nobody has
-// touched yet, too.
+// Memory is reserved before the call returns. That holds for private memory that nobody has touched
+// yet, too.
 TEST(MemoryCgroup, PrivateMemoryThatIsTouchedLater) {
   IN_CGROUP(kCgroupNbytes, [](const Cgroup&) {
     const tenon_storage_options options = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
@@ -368,7 +369,8 @@ TEST(MemoryCgroup, PrivateMemoryThatIsTouchedLater) {
   });
 }
 
-// What a peer lends is full of holes: whoever opens it writable makes them pages, on its own bill.
+// A peer lends memory full of holes. Opening it writable makes the pages, at the cost of the
+// opener.
 TEST(MemoryCgroup, OpeningHolesLargerThanTheLimit) {
   IN_CGROUP(kCgroupNbytes, [](const Cgroup&) {
     const Held before = hold();
@@ -400,7 +402,7 @@ TEST(MemoryCgroup, ALargeMessage) {
     const tenon_storage_options isolated =
         storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
     while (CALL(tenon_storage_new(&isolated, 256 * 1024, &hog, err)).ok()) hogs.push_back(hog);
-    // The descriptor is built on the heap, which nobody is asked about.
+    // The descriptor is built on the heap, which has no check of the limit.
     for (int i = 0; i < 40 && !hogs.empty(); ++i, hogs.pop_back())
       tenon_storage_release(hogs.back());
     const Outcome outcome = CALL(tenon_send(pair.left, large, &now, err));

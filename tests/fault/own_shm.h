@@ -1,4 +1,4 @@
-// A /dev/shm that only this process and its children see.
+// Gives this process and its children a /dev/shm that no other process sees.
 #pragma once
 
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 
 namespace fault {
 
-// False where this user may not: nothing is changed then that matters. To be called before there
-// are threads.
+// Returns false if this user may not do that. Nothing that matters has changed then. Call it before
+// the process has other threads.
 inline bool has_own_shm(const char* options = "mode=1777") {
   const auto put_text = [](const char* path, const std::string& text) {
     const int fd = open(path, O_WRONLY | O_CLOEXEC);

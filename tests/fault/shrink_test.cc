@@ -1,5 +1,5 @@
-// Files that are cut short under an unsealed storage: the library's own copies give an error, never
-// SIGBUS.
+// Files that are cut short under an unsealed storage. The library's own copies give an error, and
+// never SIGBUS.
 #include <atomic>
 #include <thread>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kShrunkNbytes = 1 << 20;
 
-// On a disk, or wherever temporary files lie.
+// Makes an unlinked file in TMPDIR or /tmp, which should lie on a disk.
 int disk_file(uint64_t nbytes) {
   const char* folder = std::getenv("TMPDIR");
   std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/tenon-fault-XXXXXX";
@@ -46,7 +46,7 @@ void cut_while_open(int fd) {
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), 10001, err));
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 500000, bytes.data(), 1, err));
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
-  // What is copied from it by handle, too.
+  // The same holds for a copy that is made by handle.
   tenon_storage* again = nullptr;
   for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COPY},
                                uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
@@ -57,10 +57,10 @@ void cut_while_open(int fd) {
   CHECK(again == nullptr);
   REQUIRE(ftruncate(fd, 0) == 0);
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), 1, err));
-  // A write lets the file grow again where a store would be a SIGBUS.
+  // A write makes the file grow again where a store would be a SIGBUS.
   const Outcome outcome = CALL(tenon_storage_write(storage, 4096, "abc", 3, err));
   CHECK_SAYING(outcome.ok() || outcome.status == TENON_CORRUPT, outcome.text());
-  // It can be lent on, and sent, and received, without a byte of it being touched.
+  // The storage can still be lent on, sent and received, because none of these touches a byte.
   {
     const Pair pair(SOCK_STREAM);
     tenon_message* message = new_message({tenon_storage_retain(storage)});
@@ -83,7 +83,8 @@ TEST(Shrink, AFileOnADiskWhileOpen) {
   IN_CHILD([] { cut_while_open(disk_file(kShrunkNbytes)); });
 }
 
-// Cut and grown by a thread while this one opens and copies: each call is right or an error.
+// A thread cuts the file and grows it again while this one opens and copies. Each call succeeds or
+// returns CORRUPT.
 void cut_all_the_time(int fd) {
   std::atomic<bool> stop{false};
   const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);

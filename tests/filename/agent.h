@@ -1,6 +1,6 @@
-// Other processes that do as they are told: this program, started afresh, serving calls of the
-// library over a socket. So a test reads from top to bottom in one place, and what it says of two
-// processes is true of two that have nothing in common.
+// Agents for the tests of names: processes of this program, started with exec, that call the
+// library on request. A test reads from top to bottom in one place, and its two processes share no
+// memory from before.
 #pragma once
 
 #include "filename/served.h"
@@ -19,7 +19,7 @@ struct Done {
 
 class Agent : public AgentProcess {
  public:
-  // Under another user, if told so: root only.
+  // Makes the agent run as another user, if `uid` is set. Only root can do that.
   explicit Agent(uid_t uid = 0, gid_t gid = 0, gid_t group = 0) {
     if (uid != 0) {
       Request request;
@@ -38,7 +38,7 @@ class Agent : public AgentProcess {
   Done create(const Naming& naming, uint64_t nbytes, uint64_t seed = 1) {
     return named(Op::kCreate, naming, nbytes, seed);
   }
-  // Makes and lends it: the handle is in the answer.
+  // Creates a named storage and lends it. The answer has the handle.
   Done create_shared(const Naming& naming, uint64_t nbytes, uint64_t seed = 1) {
     Done made = create(naming, nbytes, seed);
     if (!made.ok()) return made;
@@ -104,7 +104,7 @@ class Agent : public AgentProcess {
     return Agent(static_cast<pid_t>(done.value), socket);
   }
 
-  // An orderly end, with exit().
+  // Ends the agent with exit().
   void quit() {
     ask(plain(Op::kExit, -1));
     end(0);

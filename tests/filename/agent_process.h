@@ -1,5 +1,5 @@
-// A process that is this program, started afresh, and does as it is told over a socket: what agents
-// of all kinds of tests have in common.
+// The common part of all agents: a process of this program, started with exec, that does what the
+// test requests over a socket.
 #pragma once
 
 #include <poll.h>
@@ -16,9 +16,10 @@ namespace names {
 using packets::put_packet;
 using packets::take_packet;
 
-// What is served until the exit is asked for: `answer(request, fd, &reply, &out)` makes the call;
-// `fd` is its to close, `out` goes with the reply. Comes back from no test: ends the process, with
-// 0 if all was well and with 3 if the test was over without a word.
+// Serves requests until the exit request. `answer(request, fd, &reply, &out)` makes the call: it
+// owns `fd`, and `out` travels with the reply. This function never returns. The process ends with 0
+// if all checks passed, with 1 if one failed, and with 3 if the socket closed without an exit
+// request.
 template <typename Request, typename Reply, typename Answer>
 [[noreturn]] void serve(int socket, Answer&& answer) {
   Request request;
@@ -56,7 +57,7 @@ class AgentProcess {
     end(SIGKILL);
   }
   void signal(int number) const { CHECK(::kill(pid_, number) == 0); }
-  // Until the kernel says that it stands still.
+  // Stops the process and waits until the kernel says that it is stopped.
   void stop() const {
     signal(SIGSTOP);
     REQUIRE(soon([this] { return state() == 'T'; }));
@@ -79,7 +80,7 @@ class AgentProcess {
     close(ends[1]);
     socket_ = ends[0];
   }
-  // One that another one forked.
+  // A process that another agent forked.
   AgentProcess(pid_t pid, int socket) : pid_(pid), socket_(socket), child_(false) {}
   AgentProcess(AgentProcess&& other) noexcept
       : pid_(std::exchange(other.pid_, -1)), socket_(other.socket_), child_(other.child_) {}
@@ -111,7 +112,8 @@ class AgentProcess {
       const int how = fault::join(pid_);
       CHECK_SAYING(how == status, fault::how_it_ended(how));
     } else {
-      // Somebody else's child, or by now a child of who knows whom.
+      // Another agent forked this process, and that agent may be dead. So waitpid cannot wait for
+      // it.
       const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
       if (pidfd >= 0) {
         pollfd waiting{pidfd, POLLIN, 0};
@@ -136,16 +138,16 @@ class AgentProcess {
   bool child_ = true;
 };
 
-// In an agent: a child that serves as well, over a socket whose other end is `out`. In the child
-// `socket` is that socket, and `run` never returns.
+// An agent calls this to fork a child that serves requests too. `out` is the other end of the
+// child's socket. In the child `socket` becomes the child's end, and `run` never returns.
 template <typename Run>
 uint64_t fork_agent(int* socket, int* out, Run run) {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-  std::signal(SIGCHLD, SIG_IGN);  // nobody waits for it
+  std::signal(SIGCHLD, SIG_IGN);  // no waitpid is needed
   std::fflush(nullptr);
-  // AddressSanitizer's allocator has locks that fork does not know: no other thread may be in it
-  // just now.
+  // AddressSanitizer's allocator has locks that fork does not handle, so no other thread may be
+  // inside it now.
   if (FAULT_ASAN) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -161,7 +163,7 @@ uint64_t fork_agent(int* socket, int* out, Run run) {
   return static_cast<uint64_t>(child);
 }
 
-// Of a test with agents: a Served that runs, or the tests.
+// The main function of a test with agents. It runs a Served in an agent, and the tests otherwise.
 template <typename Served>
 int main_with_agents(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "--agent") == 0) {

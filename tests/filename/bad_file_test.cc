@@ -1,11 +1,11 @@
-// Files that are not what they claim: heads that cannot be, sizes that lie, and files that are cut
-// short under their holders.
+// Files that are not what they claim: impossible heads, false sizes, and files that are cut short
+// while they are held.
 #include "filename/agent.h"
 
 namespace names {
 namespace {
 
-// A file that somebody (this process, by an fd) has open, so that no sweep takes it for dead.
+// A file that this process keeps open by an fd, so that no sweep takes it for dead.
 class Planted {
  public:
   Planted(const Folder& folder, const Head& head, uint64_t payload)
@@ -37,7 +37,7 @@ TEST(BadHead, Counts) {
               try_open(handle_to(file.path(), 100), &storage, TENON_OPEN_ALLOW_UNSEALED, access));
         }
         CHECK_EQ(head_of(file.path()).count, count);
-        // Reading a copy of it is nobody's count.
+        // Opening a private copy does not touch the count.
         CHECK(try_open(handle_to(file.path(), 100), &storage, TENON_OPEN_PRIVATE_COPY).ok());
         tenon_storage_release(storage);
       }
@@ -52,8 +52,8 @@ TEST(BadHead, Counts) {
   });
 }
 
-// 0: of PyTorch's, its last holder has just let go and removes the name; of Tenon's, the kernel
-// knows who holds it.
+// Count 0. In PyTorch's file the last holder has just released it and removes the name. In Tenon's
+// file the kernel knows the holders.
 TEST(BadHead, CountZero) {
   IN_CHILD([] {
     const Folder folder;
@@ -71,7 +71,7 @@ TEST(BadHead, CountZeroOfTenons) {
     const Folder folder;
     const std::string path = folder.at("tenon-dead");
     plant(path, {.count = 0, .magic = kMagic}, 100);
-    Agent opener;  // started after the planting, which its watch would hear of
+    Agent opener;  // started afterwards, because its watch would report the planting
     CHECK_NAMES(TENON_NOT_FOUND, path, opener.open(handle_to(path, 100)).outcome);
     unlink(path.c_str());
   });
@@ -101,7 +101,7 @@ TEST(BadFile, TooSmall) {
         const Outcome counted = CALL(tenon_filename_decref(&handle, err));
         CHECK_SAYING(counted.status == TENON_CORRUPT, counted.text());
       }
-      // Opening never makes it larger, as PyTorch's would.
+      // Opening never makes the file larger, as PyTorch's opening would.
       CHECK_EQ(look(path).st_size, static_cast<int64_t>(size));
       close(fd);
       unlink(path.c_str());
@@ -136,7 +136,7 @@ TEST(BadFile, RangesThatCannotBe) {
     refused(TENON_INVALID_ARGUMENT, INT64_MAX, 0);
     CHECK_EQ(head_of(name).count, 1);
     tenon_storage_release(storage);
-    // Nor can such a thing be made.
+    // Such a storage cannot be made either.
     for (const uint64_t nbytes :
          {UINT64_MAX, UINT64_MAX - 63, uint64_t{INT64_MAX}, uint64_t{1} << 60}) {
       const Outcome outcome = try_create({.directory = folder.path()}, nbytes, &storage);
@@ -147,8 +147,8 @@ TEST(BadFile, RangesThatCannotBe) {
   });
 }
 
-// The bytes are gone, and the library says so; it ends, releases and counts without a load from
-// what is not there.
+// The bytes are gone and the library reports that. It never reads missing memory when it releases,
+// counts or exits.
 TEST(CutShort, WhileHeld) {
   for (const off_t left : {off_t{0}, off_t{10}, off_t{64}, off_t{4096}}) {
     IN_CHILD([left] {
@@ -168,18 +168,18 @@ TEST(CutShort, WhileHeld) {
         CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(each, 99999, bytes.data(), 1, err));
       }
       CHECK_STATUS(TENON_CORRUPT, tenon_storage_write(storage, 50000, bytes.data(), 50000, err));
-      CHECK_EQ(look(path_of(lent.handle)).st_size, left);  // a write does not make it grow again
+      CHECK_EQ(look(path_of(lent.handle)).st_size, left);  // a write does not extend the file
       CHECK_EQ(other.read(lent.slot, 50000, 100, 1).outcome.status, TENON_CORRUPT);
       CHECK_EQ(other.write(lent.slot, 50000, 100, 1).outcome.status, TENON_CORRUPT);
       if (left >= 4096) CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), 4096 - 64, err));
-      // A page of which a part is left can be read as the kernel fills it, or not at all; what was
-      // cut away is not there again.
+      // A page that is partly left can be read as the kernel fills it, or not at all. The bytes
+      // that were cut away do not come back.
       tenon_storage* again = nullptr;
       const Outcome reopened = try_open(lent.handle, &again);
       CHECK_SAYING(
           reopened.status == TENON_CORRUPT && reopened.detail("path") == path_of(lent.handle),
           reopened.text());
-      // Counting and letting go.
+      // Counting and releasing work.
       (void)CALL(tenon_filename_incref(&lent.handle, err));
       (void)CALL(tenon_filename_decref(&lent.handle, err));
       tenon_storage_release(cow);
@@ -192,8 +192,8 @@ TEST(CutShort, WhileHeld) {
       storage = open_name(next.handle);
       CHECK(shows_pattern(storage, 3));
       tenon_storage_release(storage);
-      other.quit();                          // in order, with what it still holds
-      unlink(path_of(lent.handle).c_str());  // of a file without a head nobody can say whose it is
+      other.quit();                          // in order, while it holds the storage
+      unlink(path_of(lent.handle).c_str());  // without a head no process knows whose it is
     });
   }
 }
@@ -210,7 +210,7 @@ TEST(CutShort, AtExit) {
   });
 }
 
-// The head is any holder's to write: nonsense there ends no process and removes no living name.
+// Every holder may write the head. Nonsense there ends no process and removes no living name.
 TEST(BadHead, ScribbledOverWhileHeld) {
   IN_CHILD([] {
     const Folder folder;
@@ -238,8 +238,8 @@ TEST(BadHead, ScribbledOverWhileHeld) {
   });
 }
 
-// Holes in a file that somebody else made: they are filled when it is opened, not when they are
-// first touched.
+// A file of another process has holes. They are filled when the file is opened, not at the first
+// access.
 TEST(BadFile, Holes) {
   IN_CHILD([] {
     const Folder folder;

@@ -1,5 +1,5 @@
-// Names from outside, and names under which something else lies: each is refused by what it is,
-// without a step into it.
+// Wrong names from outside, and names under which something else lies. Each is refused for what it
+// is, and nothing below it is touched.
 #include <sys/sysmacros.h>
 
 #include "filename/agent.h"
@@ -24,7 +24,7 @@ Outcome lend_one(const Naming& naming) {
   return outcome;
 }
 
-// Both ways to make a name.
+// Checks both ways to make a name.
 void check_name_refused(tenon_status status, const Naming& naming, int line) {
   for (const Outcome& outcome : {make_one(naming), lend_one(naming)}) {
     fault::check(outcome.status == status, "the status", __FILE__, line, outcome.text());
@@ -41,14 +41,14 @@ TEST(BadName, ToBeMade) {
       REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(), .name = name);
     for (const size_t length : {size_t{256}, size_t{290}})
       REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(), .name = std::string(length, 'n'));
-    // Good as a file's, and too long for a handle with its directory.
+    // The name is good for a file, but too long for a handle together with its directory.
     REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(),
             .name = std::string(255 - folder.path().size(), 'n'));
     for (const std::string& prefix : {std::string("a/"), std::string("/"), std::string("../"),
                                       std::string(230, 'p'), std::string(290, 'p')})
       REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(), .prefix = prefix);
     CHECK(folder.becomes_empty());
-    // The longest that there may be, and a name of odd characters.
+    // The longest allowed name, and names of odd characters.
     CHECK(
         make_one({.directory = folder.path(), .name = std::string(254 - folder.path().size(), 'n')})
             .ok());
@@ -105,10 +105,10 @@ TEST(BadName, InAHandle) {
       CHECK_SAYING(outcome.status == TENON_INVALID_ARGUMENT,
                    std::string(name) + ": " + outcome.text());
     }
-    // A name is missing where bytes are claimed.
+    // The handle claims bytes and has no name.
     CHECK_EQ(try_open(handle_to("", 100), &storage).status, TENON_INVALID_ARGUMENT);
     CHECK_EQ(try_open(handle_to("", 0, 100), &storage).status, TENON_INVALID_ARGUMENT);
-    // Arrays without their NUL.
+    // The arrays have no NUL.
     tenon_filename_handle handle = handle_to("/x", 100);
     std::memset(handle.name, 'x', sizeof handle.name);
     handle.name[0] = '/';
@@ -137,7 +137,7 @@ TEST(BadName, InAHandle) {
   });
 }
 
-// Errors are one line, whatever a name has in it; kit.h's Outcome looks at that.
+// Errors are one line, whatever the name contains. Outcome checks that (fault/kit.h).
 TEST(BadName, ControlCharacters) {
   IN_CHILD([] {
     const Folder folder;
@@ -146,15 +146,15 @@ TEST(BadName, ControlCharacters) {
              TENON_NOT_FOUND);
     CHECK_EQ(try_open(handle_to("two\nlines", 100), &storage).status, TENON_INVALID_ARGUMENT);
     CHECK_EQ(try_open(handle_to("/no\nfolder/x", 100), &storage).status, TENON_NOT_FOUND);
-    // In a name of one's own they are allowed or not, but nothing is left of a refusal.
+    // The maker of a name may use such characters or not, but a refusal leaves nothing behind.
     const Outcome made = make_one({.directory = folder.path(), .name = "two\nlines"});
     CHECK_SAYING(made.ok() || made.status == TENON_INVALID_ARGUMENT, made.text());
     CHECK(folder.becomes_empty());
   });
 }
 
-// What is planted under a name that somebody will open: nothing of it is followed, waited for, or
-// set going.
+// Something else lies under a name that a process opens. The library must not follow it, wait for
+// it, or start it.
 TEST(Planted, OpenRefuses) {
   IN_CHILD([] {
     const Folder folder;
@@ -214,7 +214,7 @@ TEST(Planted, CreateRefuses) {
   });
 }
 
-// Taken by a living process: refused. By a dead one: replaced.
+// A name of a living process is refused. A name of a dead process is replaced.
 TEST(Squatted, ByTheLivingAndTheDead) {
   IN_CHILD([] {
     const Folder folder;
@@ -231,7 +231,7 @@ TEST(Squatted, ByTheLivingAndTheDead) {
     tenon_storage* storage = create(naming, 100);
     CHECK_EQ(look(folder.at("weights")).st_size, 164);
     tenon_storage_release(storage);
-    // A socket after a dead file, a file after a dead socket.
+    // A socket replaces a dead file, and a file replaces a dead socket.
     Agent again;
     REQUIRE(again.create(naming, 5000).ok());
     again.kill();
@@ -240,7 +240,7 @@ TEST(Squatted, ByTheLivingAndTheDead) {
     REQUIRE(lender.share(lender.make(TENON_MODE_SHARED, 0, 100).slot, naming).ok());
     lender.kill();
     CHECK(make_one(naming).ok());
-    // A plain file is nobody's dead name.
+    // A plain file is no dead name.
     std::ofstream(folder.at("weights")) << "not Tenon's";
     CHECK_NAMES(TENON_PERMISSION, folder.at("weights"), make_one(naming));
     CHECK_EQ(look(folder.at("weights")).st_size, 11);

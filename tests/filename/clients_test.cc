@@ -1,5 +1,5 @@
-// A lender's socket is open to every process of its user: what some of them send must not stop the
-// others.
+// Every process of the user can connect to a lender's socket. What some clients send must not stop
+// the others.
 #include "filename/agent.h"
 
 namespace names {
@@ -36,7 +36,7 @@ void check_serves(const Lent& all) {
   tenon_storage_release(storage);
 }
 
-// What the lender says to a client, and that it then hangs up.
+// Returns the code that the lender answers to a client, or -1 if it hangs up.
 int32_t code_after(int client) {
   pollfd waiting{client, POLLIN, 0};
   REQUIRE(poll(&waiting, 1, kPatienceMs * 2) == 1);
@@ -74,12 +74,12 @@ TEST(HostileClient, Garbage) {
     CHECK(put_packet(client, foreign, sizeof foreign, -1));
     CHECK_EQ(code_after(client), TENON_INVALID_ARGUMENT);
     close(client);
-    // An fd that nobody asked for, with a good request.
+    // An fd that was not asked for comes with a good request.
     client = connect_to(path);
     CHECK(put_packet(client, good, sizeof good, 0));
     CHECK_EQ(code_after(client), TENON_OK);
     close(client);
-    // Gone before it is answered.
+    // The client is gone before it is answered.
     for (int i = 0; i < 100; ++i) {
       client = connect_to(path);
       if (i % 2 == 0) (void)put_packet(client, good, sizeof good, -1);
@@ -89,8 +89,8 @@ TEST(HostileClient, Garbage) {
   });
 }
 
-// A lender does not lose messages in flight to who says "received" without having received
-// anything: the storage's holder still has it.
+// A client says "received" without having received anything. The lender loses no message in flight,
+// because the storage's holder still has it.
 TEST(HostileClient, ReceivedWithoutEnd) {
   IN_CHILD([] {
     const Lent all;
@@ -120,7 +120,7 @@ TEST(HostileClient, SilenceAndTwoThousandConnections) {
       if (client < 0) break;
       clients.push_back(client);
       if (i % 200 == 0) {
-        // Before the lender is full others are served at once; after that they are told so, and no
+        // Until the lender is full, others are served at once. After that they are told so, and no
         // call waits for ever.
         tenon_storage* storage = nullptr;
         const tenon_wait wait = fault::wait_ns(int64_t{kPatienceMs} * 1'000'000);
@@ -130,7 +130,7 @@ TEST(HostileClient, SilenceAndTwoThousandConnections) {
       }
     }
     CHECK_SAYING(clients.size() >= 1000, std::to_string(clients.size()));
-    // Who says nothing is put out after 5 seconds, and then everybody is served again.
+    // The lender drops a silent client after 5 seconds, and then serves everybody again.
     CHECK(soon(
         [&] {
           tenon_storage* storage = nullptr;
@@ -144,7 +144,7 @@ TEST(HostileClient, SilenceAndTwoThousandConnections) {
   });
 }
 
-// Who was served may stay connected, but not until the lender's process has no fd left for itself.
+// A served client may stay connected, but must not leave the lender's process without fds.
 TEST(HostileClient, ServedAndNeverGone) {
   IN_CHILD([] {
     SKIP_UNDER_SANITIZERS("they need fds of their own");
@@ -174,8 +174,8 @@ TEST(HostileClient, ServedAndNeverGone) {
   });
 }
 
-// A name that others may open is no way for them to take its lender's fds, nor the places of its
-// own user.
+// The name is open to other users. They must be unable to use up the lender's fds, or the places
+// for its own user.
 TEST(HostileClient, SilentClientsOfAnotherUser) {
   IN_CHILD([] {
     SKIP_UNDER_SANITIZERS("they need fds of their own");
@@ -203,8 +203,8 @@ TEST(HostileClient, SilentClientsOfAnotherUser) {
     char byte = 0;
     CHECK_EQ(read(ready[0], &byte, 1), 1);
     close(ready[0]);
-    // The lender takes clients in order: when it answers this one it has answered the others, but
-    // for the few that have a place.
+    // The lender takes clients in order. When it answers this one, it has answered the earlier
+    // ones, except the few that have a place.
     tenon_storage* storage = open_name(lent.handle, 0);
     CHECK(shows_pattern(storage, 1));
     tenon_storage_release(storage);
@@ -217,8 +217,7 @@ TEST(HostileClient, SilentClientsOfAnotherUser) {
   });
 }
 
-// The lender without an fd left cannot take callers in; they wait, and are served when there is
-// one.
+// A lender without a free fd cannot accept clients. They wait, and are served when an fd is free.
 TEST(HostileClient, ALenderWithoutFds) {
   IN_CHILD([] {
     const Folder folder;
@@ -254,11 +253,11 @@ TEST(HostileClient, LeavesNothingInTheLender) {
       }
     };
     Agent borrower;
-    // Before the first client: later the last of them may still be being closed.
+    // Count before the first client: later the last clients may still be closing.
     const long fds = fault::count_fds();
     for (int i = 0; i < 2; ++i) {
       storm();
-      // One answered call comes after all the others, which the one thread takes in order.
+      // The service thread takes clients in order, so this answer comes after all the others.
       REQUIRE(borrower.open(handle, 0).ok());
       CHECK(soon([&] { return fault::count_fds() == fds; }));
     }

@@ -1,5 +1,5 @@
-// Messages in flight: a handle that was sent and not yet received keeps its name, as long as that
-// makes sense.
+// Messages in flight: a handle that was sent and not yet received keeps its name, as long as it can
+// still be received.
 #include "filename/agent.h"
 
 namespace names {
@@ -31,7 +31,7 @@ TEST(Flight, TheSenderLetsGoFirst) {
     CHECK_COUNTS(sent.handle, 2, 1);
     sender.release(sent.slot);
     CHECK_COUNTS(sent.handle, 1, 1);
-    // Sweeps see that it is held.
+    // Sweeps see that the name is held.
     CHECK_EQ(receiver.sweep_all(folder.path()).live, 1);
     const Done got = receiver.open(sent.handle, kReceive);
     CHECK_SAYING(got.ok(), got.outcome.text());
@@ -54,14 +54,14 @@ TEST(Flight, IncrefAndDecref) {
     const Done got = receiver.open(lent.handle);
     CHECK_COUNTS(lent.handle, 4, 3);
     CHECK(receiver.decref(lent.handle).ok());
-    // Who does not hold it may say that a message will never be received.
+    // A process that does not hold the name may say that a message will never be received.
     CHECK(third.decref(lent.handle).ok());
     CHECK_COUNTS(lent.handle, 2, 1);
     receiver.release(got.slot);
     CHECK_COUNTS(lent.handle, 1, 1);
     CHECK(third.decref(lent.handle).ok());
     CHECK(folder.becomes_empty());
-    CHECK(third.decref(lent.handle).ok());  // gone: fine
+    CHECK(third.decref(lent.handle).ok());  // already gone, which is no error
   });
 }
 
@@ -75,7 +75,7 @@ TEST(Flight, WhoHoldsNothingCannotSend) {
     const tenon_filename_handle none = handle_to(folder.at("none"), 100);
     CHECK_NAMES(TENON_NOT_FOUND, folder.at("none"), CALL(tenon_filename_incref(&none, err)));
     CHECK_COUNTS(lent.handle, 1, 0);
-    // The empty storage without a name needs no counting.
+    // An empty storage without a name needs no count.
     const tenon_filename_handle empty = blank_handle();
     CHECK_OK(tenon_filename_incref(&empty, err));
     CHECK_OK(tenon_filename_decref(&empty, err));
@@ -84,7 +84,8 @@ TEST(Flight, WhoHoldsNothingCannotSend) {
   });
 }
 
-// More are taken back than were sent: no count goes below 0, and no holder loses its bytes.
+// More messages are taken back than were sent. No count goes below 0, and no holder loses its
+// bytes.
 TEST(Flight, TooManyDecrefs) {
   IN_CHILD([] {
     const Folder folder;
@@ -108,7 +109,7 @@ TEST(Flight, TheSenderExitsInOrder) {
     IN_CHILD([released] {
       const Folder folder;
       Agent sender, receiver;
-      const int own = receiver.create({.directory = folder.path()}, 10).slot;  // its thread watches
+      const int own = receiver.create({.directory = folder.path()}, 10).slot;  // starts its watch
       const Done sent = send_name(sender, folder);
       if (released) sender.release(sent.slot);
       const int64_t before = real_time_ns();
@@ -119,7 +120,7 @@ TEST(Flight, TheSenderExitsInOrder) {
       CHECK_SAYING(head.keep_until_ns > before + 50'000'000'000 &&
                        head.keep_until_ns <= real_time_ns() + 60'000'000'000,
                    std::to_string(head.keep_until_ns - before));
-      // Nobody holds it, and no sweep takes it.
+      // No process holds the name, and still no sweep removes it.
       const tenon_sweep_result swept = receiver.sweep_all(folder.path());
       CHECK(swept.in_flight == 1 && swept.dead == 0);
       const Done got = receiver.open(sent.handle, kReceive);
@@ -155,21 +156,21 @@ TEST(Flight, TheReceiverIsKilled) {
     Agent sender, receiver;
     const Done sent = send_name(sender, folder);
     sender.release(sent.slot);
-    REQUIRE(receiver.open(sent.handle).ok());  // opened, and not yet counted as received
+    REQUIRE(receiver.open(sent.handle).ok());  // opened, but not yet counted as received
     receiver.kill();
-    // The watch must not remove it: the sender still keeps it.
+    // The watch must not remove the name, because the sender still keeps it.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(exists(path_of(sent.handle)));
     sender.quit();
-    // After the sender's end it is kept for its time, or for ever less one call.
+    // After the sender's end the name stays for its time, or until one decref.
     CHECK(head_of(path_of(sent.handle)).keep_until_ns > 0);
     CHECK_OK(tenon_filename_decref(&sent.handle, err));
     (void)sweep(folder.path());
   });
 }
 
-// What the parent keeps for its messages ends with the parent: a child that was forked meanwhile
-// does not hold it.
+// The parent keeps a name for its messages. That ends with the parent: a child that was forked
+// meanwhile does not hold it.
 TEST(Flight, AForkChildKeepsNothing) {
   IN_CHILD([] {
     const Folder folder;
@@ -182,7 +183,7 @@ TEST(Flight, AForkChildKeepsNothing) {
     const Done early = watcher.open(sent.handle);
     CHECK(early.ok());
     watcher.release(early.slot);
-    CHECK(exists(path_of(sent.handle)));  // the parent still keeps it
+    CHECK(exists(path_of(sent.handle)));  // the parent still keeps the name
     sender.kill();
     CHECK(is_gone(path_of(sent.handle)));
     child.quit();
@@ -190,7 +191,7 @@ TEST(Flight, AForkChildKeepsNothing) {
   });
 }
 
-// The date in the head is not believed further than any sender sets it.
+// A date in the head that is later than any sender sets it is ignored.
 TEST(Flight, DatesThatCannotBe) {
   IN_CHILD([] {
     const Folder folder;
@@ -237,7 +238,7 @@ TEST(Flight, BehindASocket) {
       CHECK(folder.becomes_empty());
       receiver.release(got.slot);
     }
-    // Without being received, the message may be taken back, here and there.
+    // A message that was not received can be taken back, at either end.
     for (const bool there : {false, true}) {
       const Done made = sender.make(TENON_MODE_FROZEN, 0, 1000, 4);
       const Done sent = sender.share(made.slot, {.directory = folder.path()});
@@ -253,7 +254,7 @@ TEST(Flight, BehindASocket) {
     const Done made = sender.make(TENON_MODE_SHARED, 0, 1000, 4);
     const Done sent =
         sender.share(made.slot, {.directory = folder.path(), .flags = TENON_FILENAME_IN_FLIGHT});
-    sender.quit();  // nobody is left to hand it out
+    sender.quit();  // no process is left to hand it out
     CHECK(folder.becomes_empty());
     CHECK_NAMES(TENON_NOT_FOUND, path_of(sent.handle),
                 receiver.open(sent.handle, TENON_OPEN_DECREF).outcome);

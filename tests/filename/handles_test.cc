@@ -1,5 +1,5 @@
-// Files: what a handle says, what lies on disk for PyTorch, and opening it in a process that has
-// nothing but the handle.
+// Named files: the handle, the bytes on disk that PyTorch reads, and opening in a process that has
+// only the handle.
 #include "filename/agent.h"
 
 namespace names {
@@ -23,7 +23,7 @@ TEST(Handle, Fields) {
     CHECK_SAYING(
         name.starts_with(folder.at("tenon-")) && name.size() == folder.at("tenon-").size() + 32,
         name);
-    // The same name each time: nothing is made by lending.
+    // The name is the same each time, because lending makes nothing new.
     CHECK(name == share(storage).name);
     CHECK_EQ(folder.leaves().size(), 1);
     tenon_storage_release(storage);
@@ -44,7 +44,7 @@ TEST(Handle, NamesAreUnguessableAndPrefixAndNameAreOptions) {
                        leaf.size() == 38,
                    leaf);
       CHECK(seen.insert(leaf).second);
-      // Neither a counter nor a date: no two share their first 64 bits.
+      // Names are neither counters nor dates: no two share their first 64 bits.
       CHECK(seen.insert(leaf.substr(6, 16)).second);
     }
     storages.push_back(create({.directory = folder.path() + "//", .name = "weights"}, 8));
@@ -71,7 +71,7 @@ TEST(Handle, DefaultDirectory) {
   });
 }
 
-// What PyTorch reads: the count at 0, the payload at 64, a file of exactly 64 + n bytes.
+// PyTorch reads the count at 0 and the payload at 64, in a file of exactly 64 + n bytes.
 TEST(File, BytesArePyTorchs) {
   IN_CHILD([] {
     const Folder folder;
@@ -108,7 +108,7 @@ TEST(File, BytesArePyTorchs) {
   });
 }
 
-// Every page is there before anybody writes it: a full directory can be no SIGBUS later. Fresh
+// Every page exists before it is first written, so a full directory cannot be a SIGBUS later. New
 // memory is zero.
 TEST(File, IsReservedAndZero) {
   IN_CHILD([] {
@@ -174,7 +174,7 @@ TEST(Open, ValuesBothWays) {
   });
 }
 
-// A file is unsealed: who opens it must say that he knows.
+// A file is unsealed, so its opener must allow that.
 TEST(Open, TakesAllowUnsealed) {
   IN_CHILD([] {
     const Folder folder;
@@ -184,9 +184,9 @@ TEST(Open, TakesAllowUnsealed) {
     const Outcome refused =
         CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), try_open(lent.handle, &storage, 0));
     CHECK_SAYING(refused.detail("option") == "ALLOW_UNSEALED", refused.text());
-    CHECK_EQ(head_of(path_of(lent.handle)).count, 1);  // nothing is counted by a failure
-    // So with a mapping of one's own, whose pages not written yet are the file's. A copy now cannot
-    // meet it later.
+    CHECK_EQ(head_of(path_of(lent.handle)).count, 1);  // a failed call counts nothing
+    // The same holds for a copy-on-write mapping, whose unwritten pages are the file's. A copy made
+    // now cannot meet a shorter file later.
     CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
                 try_open(lent.handle, &storage, TENON_OPEN_PRIVATE_COW));
     CHECK(try_open(lent.handle, &storage, TENON_OPEN_PRIVATE_COPY).ok());
@@ -211,7 +211,7 @@ TEST(Open, RangesOfOneFile) {
         if (nbytes > 0) {
           CHECK(tenon_storage_data(storage) ==
                 static_cast<const char*>(tenon_storage_data(whole)) + offset);
-          // What is opened in part is lent on as that part.
+          // A storage that was opened in part is lent on as that part.
           const tenon_filename_handle again = share(storage);
           CHECK(again.offset == offset && again.nbytes == nbytes &&
                 std::strcmp(again.name, lent.handle.name) == 0);
@@ -231,7 +231,7 @@ TEST(Open, Empty) {
   IN_CHILD([] {
     const Folder folder;
     Agent other;
-    // A file of a head alone, as PyTorch makes it.
+    // A file that is only a head, as PyTorch makes it.
     tenon_storage* storage = create({.directory = folder.path()}, 0);
     CHECK_EQ(tenon_storage_nbytes(storage), 0);
     CHECK(tenon_storage_data(storage) == nullptr);
@@ -243,7 +243,7 @@ TEST(Open, Empty) {
     CHECK(exists(path_of(handle)));
     other.release(there.slot);
     CHECK(folder.becomes_empty());
-    // An empty storage of any other kind needs no name, here and there.
+    // An empty storage of any other kind needs no name at either end.
     for (const tenon_mode mode : fault::kModes) {
       storage = fault::new_storage(0, 1, mode);
       const tenon_filename_handle nameless = share(storage, {.directory = folder.path()});
@@ -269,10 +269,10 @@ TEST(Open, PrivateCowAndCopy) {
     CHECK(shows_pattern(cow, 1) && shows_pattern(copy, 1));
     CHECK(std::memcmp(tenon_storage_data(part),
                       static_cast<const char*>(tenon_storage_data(copy)) + 1000, 9000) == 0);
-    // Private ones are not counted.
+    // Private openings are not counted.
     CHECK_EQ(head_of(path_of(lent.handle)).count, 1);
     CHECK(maker.fill(lent.slot, 2).ok());
-    // Untouched pages show what is written later.
+    // Unwritten pages show later writes of the maker.
     CHECK(shows_pattern(cow, 2) && shows_pattern(copy, 1));
     put_pattern(cow, 3);
     put_pattern(copy, 4);
@@ -297,7 +297,7 @@ TEST(Open, ReadOnly) {
     void* data = nullptr;
     CHECK_STATUS(TENON_PERMISSION, tenon_storage_data_mut(storage, &data, err));
     CHECK_STATUS(TENON_PERMISSION, tenon_storage_write(storage, 0, "x", 1, err));
-    // The MMU keeps it: a store through the pointer ends the process.
+    // The MMU enforces it: a store through the pointer ends the process.
     const pid_t child = fault::spawn([&] {
       std::signal(SIGSEGV, SIG_DFL);
       *const_cast<volatile char*>(static_cast<const char*>(tenon_storage_data(storage))) = 1;
@@ -306,13 +306,13 @@ TEST(Open, ReadOnly) {
     CHECK_SAYING(kSanitized || (WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV),
                  fault::how_it_ended(how));
     CHECK(how != 0);
-    // A reader is a holder: it is in the count, and the name stays for it.
+    // A reader is a holder: it counts, and the name stays for it.
     CHECK_EQ(head_of(path_of(lent.handle)).count, 2);
     maker.release(lent.slot);
     maker.quit();
     CHECK(exists(path_of(lent.handle)));
     CHECK(shows_pattern(storage, 1));
-    // What is held read-only is lent on read-only.
+    // A storage that is held read-only is lent on read-only.
     CHECK_EQ(share(storage).access, TENON_ACCESS_READ_ONLY);
     tenon_storage_release(storage);
     CHECK(folder.becomes_empty());
@@ -328,15 +328,14 @@ TEST(Share, AFileCannotBeLentReadOnlyToItsOwnUser) {
     const Outcome refused = CHECK_NAMES(
         TENON_PERMISSION, path, try_share(storage, {.access = TENON_ACCESS_READ_ONLY}, &handle));
     CHECK_SAYING(!refused.detail("option").empty(), refused.text());
-    // Nor under a second name.
+    // A second name is refused too.
     CHECK_NAMES(TENON_UNSUPPORTED, path, try_share(storage, {.name = "other"}, &handle));
     CHECK(handle.name[0] == '\0' && handle.nbytes == 0);
     tenon_storage_release(storage);
   });
 }
 
-// A handle that was lent read-only is a promise of the lender, kept by the opener unless it opens
-// privately.
+// A read-only handle is the lender's promise. The opener keeps it, unless it opens privately.
 TEST(Open, AHandleMayAllowLess) {
   IN_CHILD([] {
     const Folder folder;
@@ -373,14 +372,14 @@ TEST(Stats, NothingIsLeft) {
       tenon_storage_release(reader);
       tenon_storage_release(own);
     };
-    round();  // the folder's fd and the thread's stay as long as the process
+    round();  // the fds of the folder and of the service thread stay open
     const fault::Held before = fault::hold();
     const long mapped = fault::count_lines("/proc/self/maps", folder.path().c_str());
     for (int i = 0; i < 20; ++i) round();
     CHECK_HELD(before);
     CHECK_EQ(fault::count_lines("/proc/self/maps", folder.path().c_str()), mapped);
     CHECK_EQ(mapped, 0);
-    // A name costs no fd.
+    // A name takes no fd.
     std::vector<tenon_storage*> storages;
     for (int i = 0; i < 100; ++i) storages.push_back(create({.directory = folder.path()}, 100));
     CHECK(soon([&] { return fault::count_fds() == before.fds; }));

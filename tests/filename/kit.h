@@ -1,5 +1,5 @@
-// What the tests of names share: folders of their own in shared memory, options and handles, and
-// the head of a file as PyTorch sees it.
+// Helpers for the tests of names: folders in shared memory, options and handles, and the head of a
+// named file as PyTorch sees it.
 #pragma once
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ inline struct stat look(const std::string& path) {
   return info;
 }
 
-// A folder in shared memory that is this test's alone. At its end every name in it must be gone.
+// A folder in shared memory for one test. Its destructor checks that no name is left in it.
 class Folder {
  public:
   explicit Folder(mode_t mode = 0700) {
@@ -63,7 +63,7 @@ class Folder {
   }
   const std::string& path() const { return path_; }
   std::string at(const std::string& leaf) const { return path_ + "/" + leaf; }
-  // What was asked for: a lender has a bell beside its sockets.
+  // The names that the test asked for, without the bells that a lender keeps beside its sockets.
   std::set<std::string> leaves() const {
     std::set<std::string> found = all_leaves();
     std::erase_if(found, [](const std::string& leaf) { return leaf.starts_with(".tenon-bell-"); });
@@ -81,8 +81,8 @@ class Folder {
     return found;
   }
   bool empty() const { return all_leaves().empty(); }
-  // The last holder and the thread that watches can meet at a name; one of them removes it, be it a
-  // moment later.
+  // The last holder and the service thread can meet at a name. One of them removes the name,
+  // perhaps a moment later.
   bool becomes_empty() const {
     return soon([this] { return empty(); });
   }
@@ -91,7 +91,7 @@ class Folder {
   std::string path_;
 };
 
-// tenon_filename_options that own their strings. Empty strings are not given.
+// tenon_filename_options that own their strings. An empty string is passed as null.
 struct Naming {
   std::string directory{};
   std::string name{};
@@ -132,13 +132,13 @@ inline tenon_filename_handle handle_to(const std::string& name, uint64_t nbytes,
   return handle;
 }
 
-// Where the name of a handle lies.
+// The path of the file that a handle names.
 inline std::string path_of(const tenon_filename_handle& handle) {
   const std::string name = handle.name;
   return name.find('/', 1) == std::string::npos ? "/dev/shm" + name : name;
 }
 
-// Calls of this process.
+// ---- calls of this process
 
 inline tenon_storage* create(const Naming& naming, uint64_t nbytes) {
   const tenon_filename_options options = naming.options();
@@ -181,7 +181,8 @@ inline tenon_storage* open_name(const tenon_filename_handle& handle,
   return storage;
 }
 
-// The arena keeps a segment warm after its last storage, and with it the segment's own name.
+// Also trims, because an arena keeps a segment warm after its last storage, and the segment's own
+// name with it.
 inline void let_go(tenon_storage* storage) {
   tenon_storage_release(storage);
   (void)tenon_storage_trim();
@@ -211,7 +212,7 @@ inline tenon_sweep_result sweep(const std::string& directory, uint32_t flags = 0
   return result;
 }
 
-// An error of that code whose details name `path` (or its last part).
+// Checks the code of an error, and that its detail "path" is `path`.
 inline Outcome check_names(const Outcome& outcome, tenon_status status, const std::string& path,
                            const char* file, int line) {
   fault::check(outcome.status == status, "the status", file, line,
@@ -223,7 +224,7 @@ inline Outcome check_names(const Outcome& outcome, tenon_status status, const st
 #define CHECK_NAMES(status, path, outcome) \
   ::names::check_names((outcome), (status), (path), __FILE__, __LINE__)
 
-// ---- files as others write them
+// ---- files as other programs write them
 
 struct Head {
   int32_t count = 0;
@@ -239,7 +240,7 @@ struct Head {
 static_assert(sizeof(Head) == 64);
 inline constexpr uint32_t kMagic = 0x314e6e54;
 
-// Read without opening it for writing, which a directory watch would hear of.
+// Opens the file only for reading. A watch of the directory would report an opening for writing.
 inline Head head_of(const std::string& path) {
   Head head;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -249,7 +250,7 @@ inline Head head_of(const std::string& path) {
   return head;
 }
 
-// Returns its fd: while that is open, nobody takes the file for dead.
+// Returns the fd of the file. While the fd is open, no sweep takes the file for dead.
 inline int plant_open(const std::string& path, const Head& head, uint64_t payload,
                       mode_t mode = 0600) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);

@@ -1,5 +1,5 @@
-// Behind a socket is a process, which may be dead, stopped, or somebody else: the borrower gets an
-// answer in time, and it names the socket.
+// The process behind a socket may be dead, stopped, or not Tenon. The borrower gets an error in
+// time, and the error names the socket.
 #include <atomic>
 #include <functional>
 
@@ -18,7 +18,7 @@ TEST(Lender, Killed) {
     const Done lent = lender.share(made.slot, {.directory = folder.path()});
     const Done held = borrower.open(lent.handle, 0);
     REQUIRE(held.ok());
-    borrower.stop();  // else it sees the lender's end, and removes the name
+    borrower.stop();  // otherwise it sees the lender's end and removes the name
     lender.kill();
     tenon_storage* gone = nullptr;
     CHECK_NAMES(TENON_PEER_GONE, path_of(lent.handle), try_open(lent.handle, &gone, 0));
@@ -33,7 +33,7 @@ TEST(Lender, Killed) {
   });
 }
 
-// A borrower that lives knows when the lender ends, and removes what it leaves.
+// A living borrower notices the lender's end and removes its name.
 TEST(Lender, ABorrowerRemovesAKilledOnesName) {
   IN_CHILD([] {
     const Folder folder;
@@ -53,7 +53,7 @@ TEST(Lender, ABorrowerRemovesAKilledOnesName) {
   });
 }
 
-// The name may be another lender's by then: that one stays.
+// The name may belong to another lender by then. That name stays.
 TEST(Lender, ABorrowerLeavesTheNextOnesName) {
   IN_CHILD([] {
     const Folder folder;
@@ -75,7 +75,7 @@ TEST(Lender, ABorrowerLeavesTheNextOnesName) {
   });
 }
 
-// Nobody sweeps by hand: the next process that makes a name does.
+// No sweep is called. The next process that makes a name sweeps.
 TEST(Lender, WhatAKilledOneLeftGoesWithTheNextName) {
   IN_CHILD([] {
     const Folder folder;
@@ -127,7 +127,7 @@ TEST(Lender, StoppedObeysEveryKindOfWait) {
     CHECK_NAMES(TENON_WOULD_BLOCK, path,
                 try_open(lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait));
 
-    // A cancel, before and while.
+    // A cancel comes before the wait and during it.
     wait = fault::wait_ns(-1);
     REQUIRE_OK(tenon_cancel_new(&wait.cancel, err));
     tenon_cancel_trigger(wait.cancel);
@@ -144,7 +144,7 @@ TEST(Lender, StoppedObeysEveryKindOfWait) {
     tenon_cancel_release(wait.cancel);
     wait.cancel = nullptr;
 
-    // A signal, if asked for. It is sent until it hits the wait.
+    // A signal ends the wait, if the caller asked for that. It is sent until it hits the wait.
     struct sigaction action{};
     action.sa_handler = [](int) {};
     sigaction(SIGUSR1, &action, nullptr);
@@ -181,7 +181,7 @@ TEST(Lender, StoppedIsAliveForASweep) {
   });
 }
 
-// ---- somebody else listens
+// ---- another program listens
 
 int listen_at(const std::string& path, int type = SOCK_SEQPACKET) {
   const int listener = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
@@ -202,7 +202,7 @@ struct Answer {
   uint64_t nbytes = 4096;
 };
 
-// What one attempt to open a name of 4096 bytes comes to, when a server like that answers it.
+// The result of one attempt to open a name of 4096 bytes, when `server` answers it.
 Outcome against(const std::function<void(int client)>& server, std::string* path,
                 int64_t limit_ns) {
   const Folder folder;
@@ -216,14 +216,14 @@ Outcome against(const std::function<void(int client)>& server, std::string* path
     CHECK_EQ(recv(client, request, sizeof request, 0), 8);
     server(client);
     char more = 0;
-    (void)!recv(client, &more, 1, 0);  // until the borrower has what it wants
+    (void)!recv(client, &more, 1, 0);  // until the borrower has its answer
     close(client);
   });
   const Done done = borrower.open(handle_to(*path, 4096), 0, TENON_ACCESS_AUTO, limit_ns);
   thread.join();
   close(listener);
   unlink(path->c_str());
-  // Whatever came, the borrower is as good as before.
+  // Whatever the server sent, the borrower works as before.
   const Done own = borrower.create({.directory = folder.path()}, 100);
   CHECK(own.ok());
   borrower.release(own.slot);
@@ -282,15 +282,15 @@ TEST(HostileLender, NoFdOrAWrongOne) {
     int ends[2];
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
     close(ends[1]);
-    // What is no memory file at all is not memory for TENON_OPEN_FD either (INVALID_ARGUMENT), but
-    // here it is the lender's lie.
+    // For TENON_OPEN_FD an fd that is no memory is INVALID_ARGUMENT. Here the lender sent it, so it
+    // is CORRUPT.
     with(ends[0], TENON_CORRUPT);
     with(open("/dev/null", O_RDWR | O_CLOEXEC), TENON_CORRUPT);
     with(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), TENON_CORRUPT);
     with(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), TENON_CORRUPT);
-    // Memory, but not what a lender lends: too small, or such that it can be cut short.
+    // This is memory, but a lender does not lend such: it is too small, or it can be cut short.
     with(fault::foreign_memfd(100), TENON_CORRUPT);
-    // Whoever is wrong: the handle may be as well.
+    // Either side may be wrong: the handle or the lender.
     with(fault::foreign_memfd(100), TENON_INVALID_ARGUMENT, {.nbytes = 100});
     with(fault::foreign_memfd(4096, 0), TENON_PERMISSION);
     with(fault::foreign_memfd(4096), TENON_CORRUPT, {.nbytes = uint64_t{1} << 62});
@@ -340,7 +340,7 @@ TEST(HostileLender, ASocketOfAnotherKind) {
       if (type == SOCK_STREAM) REQUIRE(listen(fd, 1) == 0);
       CHECK_NAMES(TENON_CORRUPT, path, try_open(handle_to(path, 100), &storage, 0));
       close(fd);
-      // And dead.
+      // Now the server is dead.
       const Outcome dead = try_open(handle_to(path, 100), &storage, 0);
       CHECK_SAYING(dead.status == TENON_PEER_GONE && dead.detail("path") == path, dead.text());
       unlink(path.c_str());
@@ -348,7 +348,7 @@ TEST(HostileLender, ASocketOfAnotherKind) {
   });
 }
 
-// A queue that nobody empties: connecting itself must obey the wait.
+// The queue of the listener is full and nobody empties it. Connecting must obey the wait.
 TEST(HostileLender, AFullQueue) {
   IN_CHILD([] {
     const Folder folder;

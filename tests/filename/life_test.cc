@@ -1,4 +1,5 @@
-// A name lives exactly as long as somebody holds its file: whoever that is, and however he ends.
+// A name lives exactly as long as some process holds its file, whichever process that is and
+// however it ends.
 #include "filename/agent.h"
 
 namespace names {
@@ -16,19 +17,19 @@ TEST(Life, TheCountIsThatOfTheOpenings) {
     for (size_t i = 1; i < others.size(); ++i) {
       slots.push_back(others[i].open(lent.handle).slot);
       CHECK_EQ(count_of(lent.handle), static_cast<int>(i) + 1);
-      // A second opening in one process is the same storage, and no second part in the count.
+      // A second opening in one process gives the same storage and does not raise the count.
       const Done again = others[i].open(lent.handle);
       CHECK_EQ(count_of(lent.handle), static_cast<int>(i) + 1);
       others[i].release(again.slot);
       CHECK_EQ(count_of(lent.handle), static_cast<int>(i) + 1);
     }
-    // Nor does a private one leave a trace.
+    // A private opening does not raise the count either.
     CHECK(others[1].open(lent.handle, TENON_OPEN_PRIVATE_COPY).ok());
     CHECK_EQ(count_of(lent.handle), 4);
     others[0].release(lent.slot);
     others[2].release(slots[1]);
     CHECK_EQ(count_of(lent.handle), 2);
-    others[3].quit();  // an orderly exit gives its part back
+    others[3].quit();  // an orderly exit lowers the count
     CHECK_EQ(count_of(lent.handle), 1);
     others[1].release(slots[0]);
     CHECK(folder.becomes_empty());
@@ -65,13 +66,13 @@ TEST(Life, AloneTheNameIsGoneWhenReleaseReturns) {
   });
 }
 
-// Each holder in turn is killed; the others go on, and with the last one the name goes, soon,
-// because a peer that watches is there.
+// Each holder in turn is killed, and the others go on. With the last holder the name goes soon,
+// because a peer watches the directory.
 TEST(Life, KilledHoldersInTurn) {
   IN_CHILD([] {
     const Folder folder;
     Agent watcher;
-    // So that its thread watches this folder.
+    // Makes the watcher's service thread watch this folder.
     const Done own = watcher.create({.directory = folder.path()}, 10);
     REQUIRE(own.ok());
     for (size_t first = 0; first < 3; ++first) {
@@ -84,7 +85,7 @@ TEST(Life, KilledHoldersInTurn) {
         holders[(first + k) % 3].kill();
         for (size_t rest = k + 1; rest < 3; ++rest)
           CHECK(holders[(first + rest) % 3].shows(slots[(first + rest) % 3], 5));
-        // Who comes new is let in as long as one of them lives.
+        // A new process can open the name as long as one holder lives.
         if (k < 2) {
           const Done guest = watcher.open(lent.handle);
           CHECK_SAYING(guest.ok(), guest.outcome.text());
@@ -101,8 +102,8 @@ TEST(Life, KilledHoldersInTurn) {
   });
 }
 
-// Many watchers see the same death at once and get into each other's way; one of them removes the
-// name all the same.
+// Many watchers see the same death at once and compete. One of them must remove the name all the
+// same.
 TEST(Life, ManyWatchers) {
   IN_CHILD([] {
     const Folder folder;
@@ -142,7 +143,8 @@ TEST(Life, WithNobodyAliveItGoesWithTheNextName) {
   });
 }
 
-// The same for the dead of many: the first name of a process looks at all.
+// The same holds for many dead names: the first name of a process makes it look at the whole
+// directory.
 TEST(Life, AFreshProcessFindsAllTheDead) {
   IN_CHILD([] {
     const Folder folder;
@@ -152,8 +154,8 @@ TEST(Life, AFreshProcessFindsAllTheDead) {
       maker.kill();
     }
     CHECK_EQ(folder.leaves().size(), 100);
-    // A fresh process looks for 50 ms at most. A hundred small files take much less, but on a busy
-    // machine a few more processes may be needed.
+    // A new process looks for 50 ms at most. A hundred small files take much less, but a busy
+    // machine may need a few more processes.
     size_t left = 100;
     for (int i = 0; i < 5 && left > 0; ++i) {
       Agent fresh;
@@ -180,7 +182,7 @@ TEST(Life, AForkChildHoldsWhatItInherited) {
       if (how == 2) parent.kill();
       CHECK(child.shows(lent.slot, 6));
       CHECK_SAYING(exists(path_of(lent.handle)), "way " + std::to_string(how));
-      // Others get in by the name, and see what the child sees.
+      // Other processes can open the name, and see the same bytes as the child.
       const Done guest = watcher.open(lent.handle);
       CHECK_SAYING(guest.ok(), guest.outcome.text());
       if (guest.ok()) {
@@ -197,7 +199,7 @@ TEST(Life, AForkChildHoldsWhatItInherited) {
   }
 }
 
-// A child that never calls the library holds by its mapping alone.
+// A child that never calls the library holds the name by its mapping alone.
 TEST(Life, AForkChildThatIsKilled) {
   IN_CHILD([] {
     const Folder folder;
@@ -207,7 +209,7 @@ TEST(Life, AForkChildThatIsKilled) {
     const Done lent = parent.create_shared({.directory = folder.path()}, 5000, 6);
     Agent child = parent.fork_child();
     parent.kill();
-    // Nothing must happen now: no event tells of that.
+    // Nothing must happen now. The kernel reports no event for this death.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(exists(path_of(lent.handle)));
     child.kill();
@@ -216,8 +218,8 @@ TEST(Life, AForkChildThatIsKilled) {
   });
 }
 
-// Of parent and child each can go on making, opening and releasing names, and the parent's watch
-// still works.
+// Parent and child can both go on making, opening and releasing names, and the parent still
+// watches.
 TEST(Life, BothGoOnAfterFork) {
   IN_CHILD([] {
     const Folder folder;
@@ -273,18 +275,18 @@ TEST(Life, Unlink) {
     CHECK(other.unlink(handle.name).ok());
     CHECK(folder.becomes_empty());
     CHECK_OK(tenon_filename_unlink(handle.name, err));  // gone already
-    // Who holds it keeps it.
+    // A holder keeps the memory.
     CHECK(shows_pattern(storage, 1) && other.shows(slot, 1));
     tenon_storage* again = nullptr;
     CHECK_NAMES(TENON_NOT_FOUND, path_of(handle), try_open(handle, &again));
-    // The name may mean something else by now: letting go does not take it away.
+    // The name may mean another storage by now. A release must not remove that one's name.
     tenon_storage* next =
         create({.directory = folder.path(), .name = handle.name + folder.path().size() + 1}, 50);
     other.release(slot);
     tenon_storage_release(storage);
     CHECK(exists(path_of(handle)));
     tenon_storage_release(next);
-    // Sockets may be taken away, too; nothing else may.
+    // Sockets may be unlinked too, and nothing else.
     storage = fault::new_storage(100);
     const tenon_filename_handle lent = share(storage, {.directory = folder.path()});
     CHECK_OK(tenon_filename_unlink(lent.name, err));

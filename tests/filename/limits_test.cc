@@ -1,5 +1,5 @@
-// Limits: each is an error that names it, leaves no name and no fd, and is over when there is room
-// again.
+// The limits of names. At a limit a call fails with an error that names the limit, and leaves no
+// name and no fd. With free space it works again.
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -18,7 +18,7 @@ bool put_setting(const char* path, const std::string& text) {
   return good;
 }
 
-// In a mount namespace of our own, a small tmpfs over a folder of this test's.
+// Mounts a small tmpfs over a folder of this test, in a mount namespace of this process.
 void mount_small(const std::string& where, const char* how) {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
@@ -64,7 +64,7 @@ TEST(Limit, AFullDirectory) {
     }
     CHECK_EQ(storages.size(), 3);
     CHECK_EQ(outer.leaves().size(), 3);
-    // Private memory that was to move stays where it is.
+    // Private memory that should have moved stays where it is.
     tenon_storage* own = fault::new_storage(2 * kMiB, 3, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     tenon_filename_handle handle = blank_handle();
     LIMIT(outer.path(), try_share(own, {.directory = outer.path()}, &handle));
@@ -72,7 +72,7 @@ TEST(Limit, AFullDirectory) {
     tenon_storage_release(own);
     tenon_storage_release(storages.back());
     storages.pop_back();
-    // The thread may look at the removed file just now, and its memory goes with that last fd.
+    // The service thread may be looking at the removed file now. The memory goes with that last fd.
     CHECK(soon([&] { return try_create({.directory = outer.path()}, kMiB, &storage).ok(); }));
     storages.push_back(storage);
     for (tenon_storage* each : storages) {
@@ -120,8 +120,8 @@ TEST(Limit, AFileSystemThatIsReadOnly) {
   });
 }
 
-// A name that is over leaves nothing of its directory open for ever, and a name that lives keeps
-// what its end needs.
+// After the end of a name, nothing of its directory stays open for ever. A living name keeps open
+// what its removal needs.
 TEST(Limit, ManyDirectories) {
   IN_CHILD([] {
     constexpr int kHeld = 3;
@@ -143,7 +143,7 @@ TEST(Limit, ManyDirectories) {
     const long before = fault::count_fds();
     std::vector<tenon_storage*> held;
     for (int i = 0; i < kHeld; ++i) held.push_back(create({.directory = folder(i)}, 10));
-    // The second time most of them were closed in between.
+    // Before the second round most of the directories were closed.
     for (int round = 0; round < 2; ++round) {
       for (int i = kHeld; i < kHeld + kMet; ++i) {
         tenon_storage* storage = create({.directory = folder(i)}, 10);
@@ -167,7 +167,7 @@ TEST(Limit, ManyDirectories) {
   });
 }
 
-// The same by sockets: their directories too are let go when the last name in them is.
+// The same holds for sockets: a directory is closed when its last name goes.
 TEST(Limit, ManyDirectoriesOfSockets) {
   IN_CHILD([] {
     constexpr int kMet = 60;
@@ -210,7 +210,7 @@ TEST(Limit, NoPermission) {
     const std::string dark = folder.at("dark");
     how.directory = dark.c_str();
     CHECK_STATUS(TENON_PERMISSION, tenon_filename_sweep(&how, nullptr, err));
-    // A file that its own user may not write any more: read-only is what is left.
+    // The user may not write its own file any more, and can only open it read-only.
     tenon_storage* named = create({.directory = folder.path(), .name = "a"}, 10);
     put_pattern(named, 1);
     Agent other;
@@ -226,7 +226,7 @@ TEST(Limit, NoPermission) {
   });
 }
 
-// Each number of fds that is too small is said to be, and nothing is left of the attempt.
+// With too few fds each call says so, and leaves nothing behind.
 TEST(Limit, NoFds) {
   IN_CHILD([] {
     SKIP_UNDER_SANITIZERS("they need fds of their own");
@@ -235,7 +235,7 @@ TEST(Limit, NoFds) {
     const Done file = other.create_shared({.directory = folder.path()}, 100, 1);
     const Done made = other.make(TENON_MODE_SHARED, 0, 100, 2);
     const Done socket = other.share(made.slot, {.directory = folder.path()});
-    // The thread and the watch are there.
+    // Now the service thread and its watch exist.
     tenon_storage* warm = create({.directory = folder.path(), .name = "warm"}, 10);
     tenon_storage* arena = fault::new_storage(100);
     const long fds = fault::count_fds();
@@ -260,7 +260,7 @@ TEST(Limit, NoFds) {
             outcome.status == TENON_RESOURCE_EXHAUSTED &&
                 outcome.detail("limit") == "RLIMIT_NOFILE",
             std::string(what) + " with room for " + std::to_string(room) + ": " + outcome.text());
-        // The thread may look at a name just now.
+        // The service thread may be looking at a name now.
         CHECK(soon([&] { return fault::count_fds() == fds; }));
         CHECK_EQ(folder.leaves().size(), 3);
         CHECK_EQ(head_of(path_of(file.handle)).count, 1);
@@ -281,8 +281,8 @@ TEST(Limit, NoFds) {
     });
     let_go(arena);
     tenon_storage_release(warm);
-    // A name that is released without an fd left: the name may stay for the next sweep, the process
-    // may not end.
+    // A name is released while no fd is free. The name may stay for the next sweep, but the process
+    // must not end.
     tenon_storage* last = create({.directory = folder.path(), .name = "last"}, 10);
     {
       const fault::Limit limit(RLIMIT_NOFILE, least);
@@ -298,7 +298,7 @@ TEST(Limit, FileSize) {
     const Folder folder;
     tenon_storage* storage = nullptr;
     {
-      // A file that is too large would end the process by SIGXFSZ.
+      // A file that is too large would end the process with SIGXFSZ.
       const fault::Limit limit(RLIMIT_FSIZE, 100000);
       LIMIT("RLIMIT_FSIZE", try_create({.directory = folder.path()}, 100000 - 63, &storage));
       LIMIT("RLIMIT_FSIZE", try_create({.directory = folder.path()}, kMiB, &storage));

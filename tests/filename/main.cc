@@ -1,5 +1,5 @@
-// The main function of this folder's tests. Some of their processes are this program too, and are
-// told so by its words.
+// The main function of this folder's tests. Their agents are this program too, started with the
+// argument --agent.
 #include "filename/agent.h"
 
 int main(int argc, char** argv) { return names::main_with_agents<names::Served>(argc, argv); }

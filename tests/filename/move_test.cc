@@ -1,5 +1,4 @@
-// Private memory moves into a named file, but only as long as nobody can have a pointer to where it
-// was.
+// Private memory moves into a named file, but only while no pointer to its old place can exist.
 #include "filename/agent.h"
 
 namespace names {
@@ -27,7 +26,7 @@ TEST(Move, UntouchedPrivateMemory) {
       CHECK(other.shows(there.slot, 4));
       put_pattern(storage, 5);
       CHECK(other.shows(there.slot, 5));
-      // It is in the cache like any other.
+      // The identity cache lists the moved storage like any other.
       if (nbytes > 0) {
         tenon_storage* again = open_name(handle);
         CHECK(again == storage);
@@ -60,7 +59,7 @@ TEST(Move, CopiesOfOthersMove) {
   });
 }
 
-// Reading and writing through the library tells nobody where the bytes are.
+// Reading and writing through the library reveals no pointer.
 TEST(Move, ReadingAndWritingExposesNothing) {
   IN_CHILD([] {
     const Folder folder;
@@ -118,7 +117,7 @@ TEST(Move, NotWhatWasHandedOut) {
   });
 }
 
-// A tensor that was never asked for its pointer moves with its storage.
+// A tensor whose pointer was never asked for moves with its storage.
 TEST(Move, ATensorMovesAlong) {
   IN_CHILD([] {
     const Folder folder;
@@ -154,7 +153,7 @@ TEST(Move, NotWhatBelongsToSomebodyElse) {
   });
 }
 
-// A move that fails leaves all as it was, and the next one may succeed.
+// A failed move changes nothing, and the next one may succeed.
 TEST(Move, Failed) {
   IN_CHILD([] {
     const Folder folder;
@@ -180,7 +179,7 @@ TEST(Move, Failed) {
   });
 }
 
-// Shared memory that has no name gets a socket and stays where it is.
+// Shared memory without a name gets a socket and stays where it is.
 TEST(Move, SharedMemoryDoesNotMove) {
   IN_CHILD([] {
     const Folder folder;
@@ -197,7 +196,7 @@ TEST(Move, SharedMemoryDoesNotMove) {
                    refused.text());
       let_go(storage);
     }
-    // Not frozen yet: the same rule as for every lend.
+    // The storage is not frozen yet, so the rule of every lend applies.
     const tenon_storage_options options = fault::storage_options(TENON_MODE_FROZEN, 0);
     tenon_storage* open = nullptr;
     REQUIRE_OK(tenon_storage_new(&options, 100, &open, err));

@@ -1,5 +1,5 @@
-// Exactness: however many look for the dead at once, nothing alive is ever removed, and nothing
-// dead stays.
+// However many processes look for dead names at once, no living name is ever removed, and no dead
+// one stays.
 #include <poll.h>
 
 #include "filename/kit.h"
@@ -8,7 +8,7 @@ namespace names {
 namespace {
 
 constexpr int kPairs = 2;
-constexpr int kNames = kSanitized ? 250 : 1000;  // of each pair
+constexpr int kNames = kSanitized ? 250 : 1000;  // for each pair
 
 bool put_bytes(int to, const void* data, size_t nbytes) {
   return write(to, data, nbytes) == static_cast<ssize_t>(nbytes);
@@ -17,7 +17,7 @@ bool take(int from, void* data, size_t nbytes) {
   return recv(from, data, nbytes, MSG_WAITALL) == static_cast<ssize_t>(nbytes);
 }
 
-// Makes names and lends them; lets go of each in a different moment: before, while and after the
+// Makes names and lends them. It releases each at a different moment: before, while and after the
 // other side opens it.
 void make_names(int socket, const std::string& folder) {
   for (int i = 0; i < kNames; ++i) {
@@ -48,10 +48,10 @@ void open_names(int socket) {
     REQUIRE(put_bytes(socket, "o", 1));
     char word = 0;
     REQUIRE(take(socket, &word, 1));
-    // The maker is out of it: the name is there for us alone.
+    // The maker has released the name, so this process is its only holder.
     CHECK_SAYING(exists(path_of(handle)), path_of(handle));
     CHECK(shows_pattern(storage, static_cast<uint64_t>(i)));
-    if (word == 'k') {  // hold it over some more turns
+    if (word == 'k') {  // hold it over some more rounds
       if (kept != nullptr) CHECK(exists(kept_path));
       tenon_storage_release(kept);
       kept = storage;
@@ -102,7 +102,7 @@ TEST(Race, SweepsBesideMakersAndOpeners) {
       const int how = fault::join(worker);
       CHECK_SAYING(how == 0, fault::how_it_ended(how));
     }
-    // Nothing is left, while the sweepers still run, and without a sweep of ours.
+    // No name is left, although this test does not sweep and the sweepers still run.
     CHECK_SAYING(folder.becomes_empty(),
                  std::to_string(folder.leaves().size()) + " names are left");
     close(stop[1]);
@@ -113,7 +113,8 @@ TEST(Race, SweepsBesideMakersAndOpeners) {
   });
 }
 
-// Two that let go of the same name in the same moment: one of them must see that it was the last.
+// Two processes release the same name at the same moment. One of them must notice that it was the
+// last.
 TEST(Race, TheLastTwoLetGoAtOnce) {
   IN_CHILD([] {
     const Folder folder;
@@ -149,8 +150,8 @@ TEST(Race, TheLastTwoLetGoAtOnce) {
   });
 }
 
-// Makers of one chosen name: each turn has one winner, and a name never holds what another one
-// made.
+// Several processes make one chosen name. Each round has one winner, and a name never holds another
+// maker's bytes.
 TEST(Race, OneChosenName) {
   IN_CHILD([] {
     const Folder folder;

@@ -1,5 +1,5 @@
-// The other side of agent.h: a process that takes requests over a socket, makes the calls of the
-// library, and answers what came of them.
+// The agent's side of agent.h: a process that takes requests over a socket, calls the library, and
+// replies with the outcome.
 #pragma once
 
 #include <grp.h>

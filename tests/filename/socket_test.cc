@@ -1,4 +1,5 @@
-// Sockets: memory of the arena, sealed, handed out under a name for as long as its lender holds it.
+// Names that are sockets: the lender hands out sealed memory of an arena under a name for as long
+// as it holds the memory.
 #include <map>
 
 #include "filename/agent.h"
@@ -20,7 +21,7 @@ TEST(Socket, EveryModeAsItsSealsAllow) {
         CHECK_EQ(look(path).st_mode & 0777, 0600);
         const bool writable = mode == TENON_MODE_SHARED;
         CHECK_EQ(lent.handle.access, writable ? TENON_ACCESS_WRITABLE : TENON_ACCESS_READ_ONLY);
-        tenon_storage* storage = open_name(lent.handle, 0);  // sealed: nothing to allow
+        tenon_storage* storage = open_name(lent.handle, 0);  // sealed, so nothing to allow
         CHECK(tenon_storage_is_sealed(storage));
         CHECK_EQ(tenon_storage_mode(storage), mode);
         CHECK_EQ(tenon_storage_is_read_only(storage), !writable);
@@ -51,7 +52,7 @@ TEST(Socket, EveryModeAsItsSealsAllow) {
   });
 }
 
-// The fd that the socket hands out, by its bytes: what a program without Tenon would get.
+// Asks a socket for its fd with raw bytes, as a program without Tenon would.
 int ask_by_hand(const std::string& path, uint32_t* access, uint64_t* nbytes) {
   const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -121,7 +122,7 @@ TEST(Socket, ReadOnlyIsKeptByTheKernel) {
   });
 }
 
-// One name holds a segment: storages that lie in it meet there, and differ by offset.
+// One name holds one segment. Storages in the same segment share the name and differ by offset.
 TEST(Socket, ManyStoragesUnderOneName) {
   IN_CHILD([] {
     const Folder folder;
@@ -144,9 +145,10 @@ TEST(Socket, ManyStoragesUnderOneName) {
       storages.push_back(open_name(handle, 0));
       CHECK(shows_pattern(storages.back(), tenon_storage_nbytes(storages.back()) - 1000));
     }
-    // One mapping for all of them.
+    // All of them share one mapping.
     CHECK_EQ(fault::count_memfd_mappings(), 1);
-    // The name is the segment's: it stays for those that are left, and goes with the last.
+    // The name belongs to the segment. It stays for the storages that are left, and goes with the
+    // last one.
     const auto first = handles.begin();
     for (const auto& [slot, handle] : handles) {
       if (slot != first->first) lender.release(slot);
@@ -181,7 +183,7 @@ TEST(Socket, AChosenNameGoesWithItsStorage) {
     CHECK(is_gone(folder.at("a")));
     CHECK(exists(folder.at("b")) && exists(path_of(plain.handle)));
     CHECK(shows_pattern(storage, 1));
-    // The name is free, and means something else by now.
+    // The name is free and means another storage by now.
     const Done c = lender.make(TENON_MODE_FROZEN, 0, 100, 3);
     REQUIRE(lender.share(c.slot, {.directory = folder.path(), .name = "a"}).ok());
     tenon_storage* other = open_name(handle_to(folder.at("a"), 100), 0);
@@ -203,7 +205,7 @@ TEST(Socket, TheSameNameForTheSameStorageTwice) {
     const tenon_filename_handle first = share(storage, naming);
     const tenon_filename_handle second = share(storage, naming);
     CHECK(std::strcmp(first.name, second.name) == 0 && first.offset == second.offset);
-    // Another storage cannot have it.
+    // Another storage cannot have the name.
     tenon_storage* other = fault::new_storage(100);
     tenon_filename_handle handle = blank_handle();
     CHECK_NAMES(TENON_PERMISSION, folder.at("a"), try_share(other, naming, &handle));
@@ -237,7 +239,7 @@ TEST(Socket, ABorrowerLendsOn) {
           borrower.share(held.slot, {.directory = folder.path(), .name = "forwarded"});
       CHECK_SAYING(forwarded.ok(), forwarded.outcome.text());
       CHECK_EQ(forwarded.handle.access, lent.handle.access);
-      lender.release(made.slot);  // the first lender is out of it
+      lender.release(made.slot);  // the first lender has released it
       tenon_storage* storage = open_name(forwarded.handle, 0);
       CHECK(shows_pattern(storage, 4));
       CHECK_EQ(tenon_storage_mode(storage), mode);
@@ -256,20 +258,20 @@ TEST(Socket, TheLendersExitTakesTheNames) {
     const Done lent = lender.share(made.slot, {.directory = folder.path()});
     REQUIRE(lender.share(made.slot, {.directory = folder.path(), .name = "chosen"}).ok());
     tenon_storage* storage = open_name(lent.handle, 0);
-    lender.quit();  // with both still lent
+    lender.quit();  // while both names are still lent
     CHECK(folder.becomes_empty());
     CHECK(shows_pattern(storage, 1));
     tenon_storage_release(storage);
   });
 }
 
-// A storage in a static object is let go after the library has ended its names.
+// A storage in a static object is released after the library has ended its names.
 TEST(Socket, AStorageOutlivesTheExitOfItsNames) {
   IN_CHILD([] {
     const Folder folder;
     const pid_t child = fault::spawn([&folder] {
       static tenon_storage* storage = nullptr;
-      // Registered before the library's own, so it runs after it.
+      // This handler is registered before the library's own, so it runs after it.
       std::atexit([] { tenon_storage_release(storage); });
       storage = fault::new_storage(100, 1);
       (void)share(storage, {.directory = folder.path()});
@@ -315,7 +317,7 @@ TEST(Socket, LeavingTakesTheNames) {
   });
 }
 
-// The child of a lender serves nothing, keeps no name, and can lend by itself.
+// The forked child of a lender serves nothing and keeps no name, and can lend by itself.
 TEST(Socket, AForkChildServesNothing) {
   IN_CHILD([] {
     const Folder folder;
@@ -335,7 +337,7 @@ TEST(Socket, AForkChildServesNothing) {
     tenon_storage* other = open_name(from_child.handle, 0);
     CHECK(shows_pattern(other, 2));
     lender.kill();
-    // Though the child lives: the borrower here sees that nobody serves it any more.
+    // The child still lives, but the borrower sees that no process serves the name any more.
     CHECK(is_gone(path_of(lent.handle)));
     CHECK(shows_pattern(storage, 1));
     tenon_storage_release(other);
@@ -344,7 +346,7 @@ TEST(Socket, AForkChildServesNothing) {
   });
 }
 
-// Names so long that no sockaddr has room for them.
+// The names are too long for a sockaddr.
 TEST(Socket, LongPaths) {
   IN_CHILD([] {
     const Folder folder;
@@ -357,7 +359,7 @@ TEST(Socket, LongPaths) {
     CHECK(shows_pattern(storage, 1));
     tenon_storage_release(storage);
     lender.kill();
-    CHECK(folder.becomes_empty());  // this process watches the folder since it opened the name
+    CHECK(folder.becomes_empty());  // this process has watched the folder since it opened the name
   });
 }
 

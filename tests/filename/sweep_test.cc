@@ -1,4 +1,4 @@
-// The sweep: what it counts, what it removes, and above all what it leaves alone.
+// The sweep: which names it counts, which it removes, and above all which it leaves alone.
 #include "filename/agent.h"
 
 #include <sys/file.h>
@@ -23,7 +23,7 @@ int bound_socket(const std::string& path, int type, bool listening) {
   return fd;
 }
 
-// A pid that is nobody's: a child's that has ended.
+// A pid that no process has: that of a child that has ended.
 pid_t dead_pid() {
   const pid_t child = fault::spawn([] {});
   fault::join(child);
@@ -36,7 +36,7 @@ std::string text_of(const tenon_sweep_result& result) {
          ", bytes " + std::to_string(result.removed_nbytes);
 }
 
-// Whether a process has a file of the folder open, other than its bell.
+// Whether a process has a file of the folder open, except its bell.
 bool looks_at_something(pid_t pid, const Folder& folder) {
   const std::string fds = "/proc/" + std::to_string(pid) + "/fd/";
   bool found = false;
@@ -53,7 +53,7 @@ bool looks_at_something(pid_t pid, const Folder& folder) {
   return found;
 }
 
-// Stopped in the middle of a look it would hold what it looks at.
+// Stops the agent while it looks at no name. Stopped during a look, it would hold that name.
 void stop_between_looks(Agent* agent, const Folder& folder) {
   CHECK(soon([&] {
     agent->stop();
@@ -76,7 +76,7 @@ TEST(Sweep, CountsThenRemoves) {
     const Done sent =
         sender.share(sender.create(naming, 100).slot, {.flags = TENON_FILENAME_IN_FLIGHT});
     sender.quit();
-    stop_between_looks(&living, folder);  // else its thread is faster than the sweep
+    stop_between_looks(&living, folder);  // otherwise its thread is faster than the sweep
     killed.kill();
     CHECK_EQ(folder.leaves().size(), 6);
     const tenon_sweep_result dry = sweep(folder.path(), TENON_SWEEP_DRY_RUN);
@@ -125,7 +125,7 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
     REQUIRE(mkfifo(folder.at("tenon-fifo").c_str(), 0600) == 0);
     const int alive = bound_socket(folder.at("alive"), SOCK_STREAM, true);
     close(bound_socket(folder.at("dead"), SOCK_STREAM, true));
-    // Without the mark of Tenon's sockets.
+    // This socket lacks the mark of Tenon's sockets.
     close(bound_socket(folder.at("tenon-dead"), SOCK_SEQPACKET, true));
     const std::set<std::string> before = folder.leaves();
     const auto try_sweep = [&](uint32_t flags) {
@@ -135,7 +135,8 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
     };
     try_sweep(0);
     CHECK(exists(elsewhere.at("dead")));
-    // Names that are made and released there sweep too, and the thread looks at whatever is closed.
+    // Making and releasing names there sweeps too, and the service thread looks at every closed
+    // file.
     for (int i = 0; i < 50; ++i) tenon_storage_release(create({.directory = folder.path()}, 10));
     for (const char* leaf : {"notes.txt", "tenon-notes", "tenon-zeros", "torch_1"}) {
       const int fd = open(folder.at(leaf).c_str(), O_RDWR | O_CLOEXEC);
@@ -143,7 +144,7 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
       close(fd);
     }
     {
-      Agent marker;  // its thread takes events in order, so what was before this one it has seen
+      Agent marker;  // its thread takes events in order, so it has handled the earlier ones
       REQUIRE(marker.create({.directory = folder.path()}, 10).ok());
       marker.kill();
       CHECK(soon([&] { return folder.leaves() == before; }));
@@ -155,8 +156,8 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
   });
 }
 
-// A socket between its bind and its link: left for a second, then dead. Its maker was killed in
-// that very moment.
+// A socket whose maker was killed between bind and link is left alone for a second. Then it is
+// dead.
 TEST(Sweep, HalfMadeSockets) {
   IN_CHILD([] {
     const Folder folder;
@@ -168,8 +169,8 @@ TEST(Sweep, HalfMadeSockets) {
   });
 }
 
-// A peer that looks at a dead name while the first sweep of this process does, and is killed in its
-// look: nobody tells of its end.
+// A peer looks at a dead name during this process's first sweep, and is killed in its look. No
+// event reports its end.
 TEST(Sweep, FirstLooksAgainAtWhatAnotherLookedAt) {
   IN_CHILD([] {
     const Folder folder;
@@ -187,7 +188,8 @@ TEST(Sweep, FirstLooksAgainAtWhatAnotherLookedAt) {
   });
 }
 
-// More than a call has time for. The thread goes on, even if no other call comes.
+// There are more dead names than one call has time for. The service thread goes on without another
+// call.
 TEST(Sweep, FirstRemovesAnyNumberOfDead) {
   IN_CHILD([] {
     const Folder folder;
@@ -225,8 +227,8 @@ TEST(SweepTorch, RemovesTheDeadOnRequestOnly) {
   });
 }
 
-// An old date does not make it old: whoever writes a file today can give it any date, but not the
-// inode's own.
+// A file with an old date is not old. Whoever writes a file can give it any date, but not change
+// the inode's own.
 TEST(SweepTorch, AnOldDateAloneIsNotAge) {
   IN_CHILD([] {
     const Torch torch;
@@ -253,7 +255,8 @@ TEST(SweepTorch, LeavesWhatSomebodyHolds) {
   IN_CHILD([] {
     const Torch torch;
     const std::string path = torch.plant_one(dead_pid());
-    // As PyTorch holds it: mapped, the fd closed, no lock. And by an fd alone, to read.
+    // PyTorch's holder maps the file, closes the fd and takes no lock. Another holder has only an
+    // fd, to read.
     for (const bool mapped : {true, false}) {
       const int fd = open(path.c_str(), (mapped ? O_RDWR : O_RDONLY) | O_CLOEXEC);
       void* bytes =
@@ -271,7 +274,7 @@ TEST(SweepTorch, LeavesWhatSomebodyHolds) {
   });
 }
 
-// What a Tenon process holds of PyTorch's is held as well.
+// A file of PyTorch that a Tenon process holds is held too.
 TEST(SweepTorch, LeavesWhatTenonHolds) {
   IN_CHILD([] {
     const Torch torch;
@@ -282,11 +285,11 @@ TEST(SweepTorch, LeavesWhatTenonHolds) {
     CHECK_EQ(head_of(path).count, 2);
     CHECK_EQ(sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1).live, 1);
     holder.release(held.slot);
-    // Somebody of PyTorch's has it in a message: not ours to remove.
+    // A PyTorch process has the file in a message, so Tenon must not remove it.
     CHECK_EQ(head_of(path).count, 1);
     CHECK(exists(path));
     CHECK_EQ(sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1).dead, 1);
-    // With the count at 0 nobody has.
+    // With count 0 no process has it.
     const std::string alone = torch.plant_one(dead_pid());
     const Done last = holder.open(handle_to(alone, 1000));
     REQUIRE(holder.decref(handle_to(alone, 1000)).ok());
@@ -295,7 +298,7 @@ TEST(SweepTorch, LeavesWhatTenonHolds) {
   });
 }
 
-// torch_ begins other names, too.
+// Other names begin with torch_ too.
 TEST(SweepTorch, LeavesFilesThatAreNotPyTorchs) {
   IN_CHILD([] {
     const Torch torch;
@@ -359,7 +362,7 @@ TEST(Sweep, BadInput) {
     CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_filename_sweep(&options, &result, err));
     unlink(folder.at("file").c_str());
     unlink(folder.at("link").c_str());
-    // Where others are at work: a dry look only.
+    // Other programs use the default directory, so this is a dry run.
     options.directory = nullptr;
     CHECK_OK(tenon_filename_sweep(&options, nullptr, err));
   });

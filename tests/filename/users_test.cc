@@ -1,11 +1,11 @@
-// Two users: refused by default on both sides, with an error that says which option would allow it;
-// allowed by mode or by group when asked.
+// Names between two users. Both sides refuse by default, with an error that names the option. A
+// mode or a group can allow it.
 #include "filename/agent.h"
 
 namespace names {
 namespace {
 
-// Users and groups that nobody else here has.
+// Users and groups that no other process here has.
 uid_t user(unsigned which) { return 300000 + static_cast<uid_t>(getpid()) * 4 + which; }
 
 constexpr uint32_t kOther = TENON_OPEN_ALLOW_UNSEALED | TENON_OPEN_OTHER_USER;
@@ -26,20 +26,20 @@ TEST(Users, AFileOfItsUserAlone) {
     CHECK_SAYING(refused.detail("option") == "OTHER_USER", refused.text());
     CHECK_SAYING(refused.message.find(std::to_string(user(0))) != std::string::npos,
                  refused.text());
-    // With the option the kernel still refuses: the mode is 0600.
+    // With the option the kernel still refuses, because the mode is 0600.
     const Outcome closed =
         CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), b.open(lent.handle, kOther).outcome);
     CHECK_SAYING(closed.detail("errno") == std::to_string(EACCES), closed.text());
     CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
                 b.open(lent.handle, kOther, TENON_ACCESS_READ_ONLY).outcome);
-    // Nor can it be taken away, or counted.
+    // The other user can neither unlink nor count the name.
     CHECK_EQ(b.unlink(lent.handle.name).status, TENON_PERMISSION);
     CHECK_EQ(b.decref(lent.handle).status, TENON_PERMISSION);
     CHECK_EQ(b.incref(lent.handle).status, TENON_NOT_FOUND);
     const tenon_sweep_result seen = b.sweep_all(folder.path());
     CHECK(seen.unsure == 1 && seen.live == 0 && seen.dead == 0);
     CHECK(a.shows(lent.slot, 1) && exists(path_of(lent.handle)));
-    // Root is another user, too.
+    // Root counts as another user too.
     tenon_storage* storage = nullptr;
     CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle), try_open(lent.handle, &storage));
     storage = open_name(lent.handle, kOther);
@@ -63,19 +63,19 @@ TEST(Users, AFileThatOthersMayRead) {
     CHECK_SAYING(held.ok(), held.outcome.text());
     CHECK(b.is_read_only(held.slot) && b.shows(held.slot, 1));
     CHECK_EQ(b.fill(held.slot, 2).status, TENON_PERMISSION);
-    // Its handle allows less when it is lent with read-only access by a holder who may only read.
+    // A holder that may only read lends on a handle that allows only reading.
     const Done again = b.share(held.slot);
     CHECK_EQ(again.handle.access, TENON_ACCESS_READ_ONLY);
-    CHECK_EQ(b.incref(lent.handle).status, TENON_NOT_FOUND);  // who may only read cannot count
+    CHECK_EQ(b.incref(lent.handle).status, TENON_NOT_FOUND);  // a mere reader cannot count
     CHECK(a.fill(lent.slot, 3).ok() && b.shows(held.slot, 3));
-    // A reader of another user cannot be in the count, and the name stays for it all the same.
+    // A reader of another user is not in the count, and the name still stays for it.
     CHECK_EQ(head_of(path_of(lent.handle)).count, 1);
     a.release(lent.slot);
     CHECK(exists(path_of(lent.handle)) && b.shows(held.slot, 3));
     CHECK_EQ(a.sweep_all(folder.path()).live, 1);
-    a.stop();  // else its thread may still look at the name, and finds it dead
+    a.stop();  // otherwise its thread could find the name dead
     b.release(held.slot);
-    CHECK(exists(path_of(lent.handle)));  // it is not b's to remove
+    CHECK(exists(path_of(lent.handle)));  // b may not remove it
     a.signal(SIGCONT);
     CHECK_EQ(a.sweep_all(folder.path()).live, 0);
     CHECK(folder.becomes_empty());
@@ -106,10 +106,10 @@ TEST(Users, AFileForAGroup) {
     const Done back = a.open(lent.handle);
     CHECK_SAYING(back.ok(), back.outcome.text());
     a.release(back.slot);
-    // The last holder may not remove it; its user's watching process does.
+    // The last holder may not remove the name. A watching process of the name's user does.
     b.release(held.slot);
     CHECK(folder.becomes_empty());
-    // Whose group it is not cannot give it away.
+    // A user outside the group cannot give the file to that group.
     const Outcome refused = c.create(naming, 100).outcome;
     CHECK_SAYING(refused.status == TENON_PERMISSION, refused.text());
     CHECK(folder.becomes_empty());
@@ -175,7 +175,7 @@ TEST(Users, ASocketForAGroup) {
   });
 }
 
-// The file's mode lets the caller in, and the lender looks at who he is all the same.
+// The mode of the file admits the caller. The lender checks the caller's user all the same.
 TEST(Users, TheLenderLooksAtItsCaller) {
   IN_CHILD([] {
     need_root();
@@ -183,7 +183,7 @@ TEST(Users, TheLenderLooksAtItsCaller) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Done made = a.make(TENON_MODE_FROZEN, 0, 100, 1);
     const Done lent = a.share(made.slot, {.directory = folder.path()});
-    REQUIRE(chmod(path_of(lent.handle).c_str(), 01666) == 0);  // by somebody who was not asked
+    REQUIRE(chmod(path_of(lent.handle).c_str(), 01666) == 0);  // as some other program might
     for (int i = 0; i < 20; ++i) {
       const Outcome refused = CHECK_NAMES(TENON_PERMISSION, path_of(lent.handle),
                                           b.open(lent.handle, TENON_OPEN_OTHER_USER).outcome);
@@ -193,7 +193,7 @@ TEST(Users, TheLenderLooksAtItsCaller) {
   });
 }
 
-// A name that somebody else has taken is taken, be its file dead or alive.
+// A name that another user took stays taken, whether its file is dead or alive.
 TEST(Users, SquattedNames) {
   IN_CHILD([] {
     need_root();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: header.sh
 #
-# Each generated header in impl/flatbuffer is what flatc makes of its schema.
+# Checks that each generated header in impl/flatbuffer is what flatc makes of its schema.
 set -euo pipefail
 : "${TENON_SOURCE_DIR:?}"
 

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever a board's bytes are, and however they change between the readings,
-// decoding ends in an error or in rows that the board has.
+// libFuzzer target: it decodes any bytes as a board, also when they change between two readings.
+// Decoding must end in an error or in rows that the board has.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -35,7 +35,7 @@ void check(const std::vector<std::byte>& bytes, uint64_t file_nbytes) {
   if (wanted > bytes.size()) return;
   const std::vector<std::byte> first(bytes.begin(),
                                      bytes.begin() + static_cast<std::ptrdiff_t>(wanted));
-  // What comes behind is another reading.
+  // The bytes after the first board are another reading of it.
   std::vector<std::byte> other = first;
   for (size_t i = 0; i < other.size() && wanted + i < bytes.size(); ++i)
     other[i] = bytes[wanted + i];
@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(begin, begin + size);
   check(bytes, size);
-  // A fuzzer seldom guesses the header: the same bytes with one that fits.
+  // A fuzzer seldom guesses the header, so the same bytes are tried with one that fits.
   if (size >= 2 * board::kRowNbytes) {
     const uint64_t rows = size / board::kRowNbytes - 1;
     const auto narrow = static_cast<uint32_t>(rows);

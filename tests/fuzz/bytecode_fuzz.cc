@@ -1,7 +1,8 @@
-// libFuzzer target: whatever a record bytecode.pkl says, reading it ends in a typed error or in a
-// program that comes back from its own record, and a function that the verifier takes runs without
-// reading a register or a place of the stack that has no value. The types of such a function are
-// read, and no slot of an attribute is beyond the most that any object of the module has.
+// libFuzzer target: it reads any bytes as a record bytecode.pkl. This must end in a typed error, or
+// in a program that can be read again from its own record. A function that the verifier accepts
+// must run without reading a register or a place of the stack that has no value. The types of such
+// a function are read, and no attribute slot may be beyond the most attributes that an object of
+// the module has.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -38,7 +39,8 @@ void check_refusal(const Status& status) {
           status.message());
 }
 
-// Runs a function without values: only which registers have one, and how many are on the stack.
+// Runs a function without values. It tracks only which registers have a value, and how many values
+// are on the stack.
 class DryRun {
  public:
   DryRun(const Function& function, uint64_t seed) : function_(function), seed_(seed) {
@@ -66,7 +68,7 @@ class DryRun {
 
   void jump(int32_t by) { at_ = static_cast<size_t>(static_cast<int64_t>(at_) + by); }
 
-  // False at the end.
+  // Runs one instruction. Returns false at the end.
   bool one() {
     const Instruction& instruction = function_.instructions[at_];
     const auto place = static_cast<size_t>(std::max(instruction.x, 0));
@@ -127,7 +129,7 @@ class DryRun {
   uint64_t seed_;
   size_t at_ = 0;
   int64_t depth_ = 0;
-  std::vector<bool> registers_;  // by number: whether there is a value
+  std::vector<bool> registers_;  // by number: whether it has a value
 };
 
 std::optional<OperatorArity> one_in_one_out(const std::string&, const std::string&) {
@@ -136,7 +138,7 @@ std::optional<OperatorArity> one_in_one_out(const std::string&, const std::strin
 
 void check_function(const Function& function) {
   VerifyOptions options;
-  // So that a run is quick.
+  // Small limits keep a run short.
   options.max_words = 1 << 16;
   options.max_steps = 1 << 20;
   const Status without = verify(function, options);
@@ -148,7 +150,7 @@ void check_function(const Function& function) {
   for (uint64_t seed = 1; seed <= 8; ++seed) DryRun(function, seed).run();
 }
 
-// A module with a Small of one attribute and a Large of three.
+// A module with a Small, which has one attribute, and a Large, which has three.
 value::ValueRef small_module() {
   const auto object = [](const char* name, const std::vector<value::ValueRef>& attributes) {
     value::ValueRef made = value::Value::object(name);
@@ -185,7 +187,7 @@ void check_attributes(const Function& function) {
   }
 }
 
-// Whatever the text of a type is, it is read or refused.
+// Any text of a type must be read or refused.
 void check_type(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   Result<TypeShape> shape = parse_type_text(text);

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever a code file says, checking it ends in an error with a place, or it is
-// taken.
+// libFuzzer target: it checks any bytes as a code file. This must end in an error with a place, or
+// the file is accepted.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,6 @@
-// libFuzzer target: whatever code/__torch__.py says, compiling its classes ends in errors with
-// their places, or in bytecode that the verifier takes and that comes back from its own record.
+// libFuzzer target: it compiles the classes of any code/__torch__.py. This must end in errors with
+// their places, or in bytecode that the verifier accepts and that can be read again from its own
+// record.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -39,12 +40,12 @@ void require_place(const Status& status) {
 }
 
 void check_program(const bytecode::Program& program) {
-  // All methods were left out: there is no record without a function.
+  // All methods were left out, and a record needs a function.
   if (program.functions.empty()) return;
   bytecode::VerifyOptions options;
   options.find_arity = compile::find_operator_arity;
   const Status status = bytecode::verify(program, options);
-  // A large function is beyond what the verifier looks at.
+  // The verifier refuses to check a function that is too large.
   if (status.code() != Code::kResourceExhausted)
     require(status.is_ok(), "the verifier refuses what was compiled", status.message());
   Result<ValueRef> record = bytecode::program_value(program);
@@ -84,7 +85,7 @@ void compile_all(std::string text) {
     for (const script::Method& method : parts.value().methods)
       methods.push_back({classes.back(), std::string(method.function->name)});
   }
-  // Each method costs a compilation of what it calls: a few are enough.
+  // Each method also compiles the functions that it calls, so a few methods are enough.
   if (methods.size() > 16) methods.resize(16);
   for (const bool is_oldest : {false, true}) {
     compile::CompileOptions options;

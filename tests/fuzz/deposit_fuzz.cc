@@ -1,6 +1,6 @@
-// libFuzzer target: the requests that a lender reads on its depot's socket, the answers that a
-// receiver reads there, and the header of a claims page, which the receiver checks before it maps
-// the page. An accepted one has the right length and names only places that exist.
+// libFuzzer target: it decodes the requests that a lender reads on its depot's socket, the answers
+// that a receiver reads there, and the header of a claims page, which the receiver checks before it
+// maps the page. An accepted one must have the right length and name only places that exist.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,7 +23,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-// As much of T as the bytes have, and then zeros.
+// Fills a T with the bytes, and the rest with zeros.
 template <typename T>
 T take(const uint8_t* data, size_t size) {
   T value{};
@@ -85,7 +85,7 @@ void check_one_header(std::array<std::byte, sizeof(page::Header)> bytes, uint64_
     require(!counts.status().message().empty(), "refused without a message");
     return;
   }
-  // All that a receiver touches lies in the file.
+  // Everything that a receiver accesses must lie in the file.
   const uint64_t messages = counts.value().messages;
   const uint64_t things = counts.value().things;
   require(messages > 0 && things > 0, "a page without messages or things is taken");
@@ -102,7 +102,7 @@ void check_header(const uint8_t* data, size_t size) {
   const auto slots =
       take<uint32_t>(data + std::min<size_t>(size, 20), size - std::min<size_t>(size, 20));
   check_one_header(bytes, size, slots);
-  // A fuzzer guesses neither the file's size nor the magic.
+  // A fuzzer guesses neither the file's size nor the magic, so they are set here.
   const uint64_t nbytes =
       4096 + uint64_t{messages} * 8 + uint64_t{things} * 8 + uint64_t{slots} * 4;
   check_one_header(bytes, nbytes, slots);

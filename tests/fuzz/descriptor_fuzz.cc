@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a content that
-// is sound and survives another round.
+// libFuzzer target: it decodes any bytes as a descriptor. This must end in an error, or in a sound
+// content that survives encoding and decoding.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -46,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   test::Bytes bytes(begin, begin + size);
   decode_and_check(bytes, 0);
   decode_and_check(bytes, kDevices);
-  // No fuzzer guesses a checksum: the same bytes again with a right one, so that the checks behind
-  // it are met.
+  // No fuzzer guesses a checksum. So the same bytes are tried with a right one, to reach the checks
+  // after it.
   if (size >= wire::kHeaderNbytes10) {
     test::fix_sum(&bytes);
     decode_and_check(bytes, 0);

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a block that
-// is sound and gives its bytes back.
+// libFuzzer target: it decodes any bytes as a device block. This must end in an error, or in a
+// sound block that encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(begin, begin + size);
   check(bytes);
-  // A fuzzer seldom guesses the length: the same bytes with one that fits the counts.
+  // A fuzzer seldom guesses the length, so the same bytes are tried with one that fits the counts.
   if (size >= 16) {
     uint32_t n_devices = 0;
     uint32_t n_segments = 0;

@@ -1,6 +1,7 @@
-// libFuzzer target: whatever a flatbuffer says, its import ends in a typed error or in a module.
-// Every byte of that module's tensors can be read. If it can be written as a flatbuffer, an import
-// takes the new file, and the module has the same class and the same tensors.
+// libFuzzer target: it imports any bytes as a flatbuffer. This must end in a typed error or in a
+// module. Every byte of that module's tensors can be read. If the module can be written as a
+// flatbuffer, an import accepts the new file, and the module has the same class and the same
+// tensors.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -45,7 +46,7 @@ void check_written_again(const Module& module, uint64_t sum, size_t tensors) {
   const Status written = module::export_module(module, &sink, options, nullptr);
   if (!written.is_ok()) return demand_refusal(written, true);
   Result<Ref<Module>> again = imported(sink.bytes());
-  // A part that many places share is written once for each place, so the new file can be beyond the
+  // A part that many places share is written once for each place. So the new file can exceed the
   // limits.
   if (again.status().code() == Code::kResourceExhausted) return;
   demand(again.is_ok(), "what was written is refused", again.status().message());

@@ -2,8 +2,8 @@
 
 usage: import_corpus.py ARCHIVE INPUT [WORD...]
 
-A word is an option of the target: "compile" makes new bytecode. The records of debug tables of code
-(*.debug_pkl) are left out, because they have the paths of whoever wrote the archive.
+A word is an option of the target: "compile" makes new bytecode. The debug tables of code
+(*.debug_pkl) are left out, because they contain paths of the machine that wrote the archive.
 """
 
 import sys

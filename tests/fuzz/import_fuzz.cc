@@ -1,6 +1,6 @@
-// libFuzzer target: whatever the records of a module archive say, its import ends in a typed error
-// or in a module, all of whose tensors can be read. A module that can be written again has the same
-// class and the same tensors in the new file.
+// libFuzzer target: it imports any records as a module archive. This must end in a typed error, or
+// in a module whose tensors can all be read. A module that can be written again has the same class
+// and the same tensors in the new file.
 //
 // An input is no zip file, because nearly every change of one only breaks a checksum. Its first
 // line has the options, and each record follows as a line "@@NAME" and its bytes up to the next
@@ -25,7 +25,7 @@ using namespace tenon;
 using namespace tenon::fuzz;
 using module::Module;
 
-// The result is false for records that no archive can have, such as two of one name.
+// Returns false for records that no archive can have, such as two of one name.
 bool make_archive(std::string_view input, archive::MemorySink* sink) {
   Result<archive::ZipWriter> writer = archive::ZipWriter::create(sink);
   demand(writer.is_ok(), "no archive can be written");

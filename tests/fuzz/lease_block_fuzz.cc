@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a block that
-// is sound and gives its bytes back.
+// libFuzzer target: it decodes any bytes as a lease block. This must end in an error, or in a sound
+// block that encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -47,8 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(begin, begin + size);
   check(bytes);
-  // A fuzzer seldom guesses the length: the same bytes with one that fits, and again with the rest
-  // as padding.
+  // A fuzzer seldom guesses the length. So the same bytes are tried with one that fits the counts,
+  // and again with one that makes the rest padding.
   if (size >= 24) {
     uint32_t n_tokens = 0;
     uint32_t n_leases = 0;

@@ -1,4 +1,4 @@
-// What the fuzz targets of modules, packages and weights share.
+// Helpers of the fuzz targets of modules, packages and weights.
 #pragma once
 
 #include <sys/mman.h>
@@ -21,8 +21,8 @@ inline void demand(bool holds, const char* what, const std::string& more = "") {
   std::abort();
 }
 
-// Demands that a failure has a message, and a code that a file can cause. INVALID_ARGUMENT is one
-// of these only where the call has arguments that came from the file.
+// Demands that a failure has a message, and a code that a file can cause. INVALID_ARGUMENT is
+// allowed only if an argument of the call came from the file.
 inline void demand_refusal(const Status& status, bool may_be_invalid_argument) {
   const Code code = status.code();
   const bool is_typed = code == Code::kCorrupt || code == Code::kUnsupported ||
@@ -39,7 +39,7 @@ inline uint64_t sum_of_bytes(const value::StorageValue& storage) {
   return sum;
 }
 
-// A memory file with the bytes, for what is opened by a path.
+// A memory file with the bytes, for functions that open a path.
 class MemoryFile {
  public:
   MemoryFile(const void* data, size_t nbytes) : fd_(memfd_create("tenon_fuzz", MFD_CLOEXEC)) {

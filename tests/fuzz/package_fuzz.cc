@@ -1,6 +1,6 @@
-// libFuzzer target: whatever a package says, opening it, each of its modules and each of its
-// records ends in a typed error or in what can be read to the last byte. A package that can be
-// written again has the same modules.
+// libFuzzer target: it opens any bytes as a package, with each of its modules and records. Each of
+// these must end in a typed error, or be readable to the last byte. A package that can be written
+// again has the same modules.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -38,7 +38,7 @@ uint64_t read_all(const module::Module& module) {
   return sum;
 }
 
-// The sum of the bytes of all modules; false if one of them cannot be read.
+// Adds up the bytes of all modules. Returns false if one of them cannot be read.
 bool read_modules(PackageArchive& package, uint64_t* sum) {
   bool are_good = true;
   for (const PackageArchive::Entry& entry : package.entries()) {
@@ -84,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
          "there are more modules");
   uint64_t sum_again = 0;
   demand(read_modules(*second.value(), &sum_again), "a module of the new package cannot be read");
-  // A module that nothing needs is left out, and then it may be one that cannot be read.
+  // A module that nothing needs is left out of the new package, and that may be the unreadable one.
   const bool has_all =
       are_good && second.value()->entries().size() == package.value()->entries().size();
   demand(!has_all || sum == sum_again, "the tensors have other bytes");

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes are, reading them must end in a typed error with its place,
-// or in values that survive being written and read again.
+// libFuzzer target: it reads any bytes as a pickle. This must end in a typed error with its place,
+// or in values that survive writing and reading.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +31,8 @@ void check_refusal(const Status& status) {
   require(has_offset, "a refusal without its place", status.message());
 }
 
-// Nothing of what the bytes name is there, so all storages are of no bytes: a size costs nothing.
+// No storage that the bytes name exists. So all storages have no bytes, and a large size costs
+// nothing.
 Result<value::StorageValueRef> find_storage(const PickledStorage& wanted) {
   Result<value::StorageValueRef> made =
       value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
@@ -53,7 +54,7 @@ std::vector<std::byte> write(const value::ValueRef& root, SequentialKeys* keys) 
   options.name_storage = keys->namer();
   Result<std::vector<std::byte>> written = values_to_pickle(root, options);
   if (!written.is_ok()) {
-    // The layouts that only torch.save has.
+    // Only torch.save has these layouts.
     require(written.status().code() == Code::kUnsupported, "what was read cannot be written",
             written.status().message());
     return {};

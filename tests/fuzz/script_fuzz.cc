@@ -1,6 +1,6 @@
-// libFuzzer target: whatever the bytes are, parsing them must end in a typed error with its place,
-// or in a tree whose print is parsed to the same tree and whose extents are the bytes; and nothing
-// that looks at a tree may fail otherwise than by a typed error.
+// libFuzzer target: it parses any bytes as source. This must end in a typed error with its place,
+// or in a tree that its printed form gives again and whose extents are the bytes. Functions that
+// read the tree may fail only with a typed error.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -50,14 +50,14 @@ void look_at(const File& file, const Item& item) {
   }
 }
 
-// A name for each that the item uses: renamed, and renamed back, the text has the same tree.
+// Renames each name that the item uses, and renames it back. The text must have the same tree.
 void rename_and_back(const File& file, const Item& item) {
   std::string root = "q";
   while (file.source().text().find(root) != std::string_view::npos) root += 'q';
   NewNames there;
   NewNames back;
   for (const std::string& name : used_names(file, item.range)) {
-    // By these a type is told from a variable.
+    // These names tell a type from a variable.
     if (name == "annotate" || name == "unchecked_cast" || name == "uninitialized" ||
         name == "isinstance")
       continue;
@@ -67,7 +67,7 @@ void rename_and_back(const File& file, const Item& item) {
   }
   const std::string text = renamed(file, item.range, there) + "\n";
   Result<std::shared_ptr<const File>> other = parse_file("renamed", text);
-  // A name that is one part longer can pass a limit.
+  // A name with one part more can exceed a limit.
   if (!other.is_ok())
     return require(other.status().code() == Code::kResourceExhausted, "renamed, it is refused",
                    text);

@@ -1,6 +1,6 @@
-// libFuzzer target: whatever a record `.debug_pkl` says, reading it ends in a typed error or in a
-// table whose every answer is one of its tags. A table that is made for ranges of any text is one
-// that the reader takes.
+// libFuzzer target: it reads any bytes as a record `.debug_pkl`. This must end in a typed error, or
+// in a table whose every answer is one of its tags. The reader must accept a table that is made for
+// ranges of any text.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -43,7 +43,7 @@ void check_record(std::string_view content) {
           "an unexpected code", table.status().message());
 }
 
-// Two bytes of the input are a range of the input, as a text.
+// Each two bytes of the input are one range of the input as a text.
 void check_made(std::string_view text) {
   const script::Source source("code/m.py", std::string(text));
   std::vector<Range> ranges;

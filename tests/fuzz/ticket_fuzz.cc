@@ -1,4 +1,4 @@
-// libFuzzer target: whatever the bytes are, decoding a ticket or the record of a storage must end
+// libFuzzer target: it decodes any bytes as a ticket or as the record of a storage. This must end
 // in an error or in a sound content. An accepted record encodes to bytes that decode to the same
 // record. An accepted ticket encodes to the very same bytes.
 #include <libdeflate.h>
@@ -79,7 +79,7 @@ void check_record(const Bytes& bytes) {
   require(encode_storage_ticket(record) == bytes, "encoded it gives other bytes");
 }
 
-// With lengths and a checksum that fit: no fuzzer guesses these.
+// Sets lengths and a checksum that fit, because no fuzzer guesses these.
 Bytes fixed(Bytes bytes) {
   uint32_t n_slots = 0;
   uint32_t n_things = 0;

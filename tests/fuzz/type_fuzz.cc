@@ -1,5 +1,5 @@
-// libFuzzer target: whatever an annotation's text is, parsing ends in an error with a column or in
-// a type, and what a type prints is the same type again.
+// libFuzzer target: it parses any text as an annotation. This must end in an error with a column or
+// in a type. The printed type must parse to the same type.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// libFuzzer target: whatever a file of weights says, opening it ends in a typed error or in weights
-// that can be read to the last byte. If a weight can be replaced by itself, the file that is
-// written has the same weights.
+// libFuzzer target: it opens any bytes as a file of weights. This must end in a typed error, or in
+// weights that can be read to the last byte. If a weight can be replaced by itself, the new file
+// has the same weights.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -42,7 +42,7 @@ uint64_t sum_of(const Weights& weights) {
   return sum;
 }
 
-// Whether some weight was replaced by itself.
+// Returns whether at least one weight was replaced by itself.
 bool replace_all(Weights* weights) {
   bool is_any = false;
   for (const Weight& weight : weights->list()) {

@@ -1,6 +1,6 @@
-// libFuzzer target: whatever a file's bytes are, opening and reading it as an archive ends in an
-// error that says where, or in records that lie in the file, apart from each other, and are read
-// within the limits.
+// libFuzzer target: it opens and reads any bytes as an archive. This must end in an error that
+// names the place, or in records that lie in the file, do not overlap, and are read within the
+// limits.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,7 @@ bool is_refusal(const Status& status) {
   }
 }
 
-// What was read, written again and read again.
+// Writes the records again, and reads the new archive.
 void check_again(const ZipReader& reader, const std::vector<std::vector<std::byte>>& contents) {
   MemorySink sink;
   Result<ZipWriter> writer =

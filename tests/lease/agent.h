@@ -1,5 +1,5 @@
-// Other processes that lend and borrow as they are told: this program, started afresh. The test's
-// own process is one of the sides, so a test reads from top to bottom in one place.
+// Agents for the tests of leases: processes of this program that lend and borrow on request. The
+// test's own process is one of the sides, so a test reads from top to bottom in one place.
 #pragma once
 
 #include "lease/served.h"
@@ -14,7 +14,7 @@ struct Done {
   bool ok() const { return outcome.ok(); }
 };
 
-// What a connection of an agent accepts.
+// The limits and open flags of an agent's connection.
 struct Accepts {
   uint32_t open_flags = 0;
   uint64_t max_tensors = 0;
@@ -41,7 +41,7 @@ class Agent : public names::AgentProcess {
                 .limit = static_cast<uint64_t>(wait_ns)});
   }
   tenon_arena_stats stats_of(int arena) { return ask({.op = Op::kStats, .object = arena}).stats; }
-  // The fd is the agent's from now on.
+  // Gives the fd to the agent, and closes it in this process.
   int connect(int fd, const Accepts& accepts = {}) {
     const Done done = ask({.op = Op::kConnect,
                            .flags = accepts.open_flags,
@@ -56,7 +56,7 @@ class Agent : public names::AgentProcess {
   void send(int connection, int storage) {
     ask({.op = Op::kSend, .object = connection, .other = storage});
   }
-  // The last of `count` messages; those before are released.
+  // Receives `count` messages, and keeps only the last one.
   Done receive(int connection, uint64_t count = 1) {
     return ask({.op = Op::kReceive, .object = connection, .count = count});
   }
@@ -84,7 +84,7 @@ class Agent : public names::AgentProcess {
   void ask_renewal() { ask({.op = Op::kAskRenewal}); }
   void flood() { ask({.op = Op::kFlood}); }
 
-  // An orderly end, with exit().
+  // Ends the agent with exit().
   void quit() {
     ask({.op = Op::kExit});
     end(0);
@@ -120,7 +120,7 @@ struct Link {
   void close_here() { tenon_connection_release(std::exchange(here, nullptr)); }
 };
 
-// Between two agents.
+// A connection between two agents.
 struct Between {
   int left = -1;
   int right = -1;

@@ -1,5 +1,5 @@
-// What a lender lent comes back to it: A lends to B, B lends the same on to A. A keeps its block
-// then, and no lease on itself, which would never end if B died.
+// A lender's own memory comes home: A lends to B, and B lends the same memory on to A. Then A keeps
+// its block without a lease on itself, which would never end if B died.
 #include <array>
 
 #include "lease/agent.h"
@@ -11,8 +11,8 @@ const char* name_of_mode(tenon_mode mode) {
   return mode == TENON_MODE_SHARED ? "SHARED" : "LENDER_WRITES";
 }
 
-// A has lent a block of the whole arena to B and let go of it, and B has sent it back; not received
-// yet.
+// A has lent a block, which fills the arena, to B and released it. B has sent it back, and A has
+// not received it yet.
 struct Cycle {
   tenon_arena* arena;
   Agent b;
@@ -36,7 +36,8 @@ struct Cycle {
   }
 };
 
-// In each mode: LENDER_WRITES comes back through a mapping of its own, which cannot be written.
+// Runs `body` in both modes. LENDER_WRITES comes back through a mapping of its own, which cannot be
+// written.
 template <typename Body>
 void in_both_modes(Body body) {
   for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
@@ -72,7 +73,7 @@ TEST(Cycle, WhatCameBackOutlivesTheBorrower) {
   });
 }
 
-// The message is all that is left of it: it must still be whole when it is read.
+// Only the message still holds the block. The block must be intact when the message is read.
 TEST(Cycle, BorrowerDiesBeforeItIsRead) {
   in_both_modes([](tenon_mode mode) {
     Cycle cycle(mode);
@@ -87,7 +88,7 @@ TEST(Cycle, BorrowerDiesBeforeItIsRead) {
   });
 }
 
-// The token crossed with the first message: the second must be as safe.
+// The token crossed with the first message. The second message must be as safe.
 TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(2 * kMiB);
@@ -116,10 +117,9 @@ TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
   });
 }
 
-// Bytes that are no message end the connection with something unread behind them, which nobody will
-// ever read.
+// Bytes that are no message end the connection. Nobody will ever read the message behind them.
 TEST(Cycle, BorrowerDiesBehindGarbage) {
-  // No frame at all, or one of no known kind.
+  // The bytes are no frame at all, or a frame of no known kind.
   for (const uint16_t kind : {uint16_t{0}, uint16_t{99}}) {
     IN_CHILD([kind] {
       tenon_arena* arena = new_arena(kMiB);
@@ -135,11 +135,11 @@ TEST(Cycle, BorrowerDiesBehindGarbage) {
       tenon_message_release(receive(here));
       std::array<unsigned char, 32> frame{'T', 'N', 'N', 'F', 1};
       frame[6] = static_cast<unsigned char>(kind);
-      frame[24] = kind == 0 ? 0 : 1;  // its number: the message before was 0
+      frame[24] = kind == 0 ? 0 : 1;  // its sequence number: the message before had 0
       for (int i = 0; i < 2; ++i) REQUIRE(write(ends[1], frame.data(), frame.size()) == 32);
       b.kill();
       usleep(50'000);
-      CHECK_FULL(arena, kMiB);  // there is something to read
+      CHECK_FULL(arena, kMiB);  // a message waits to be read
       tenon_message* none = nullptr;
       CHECK_EQ(try_receive(here, &none).status, TENON_CORRUPT);
       CHECK_COMES_BACK(arena, kMiB);
@@ -191,15 +191,16 @@ TEST(Cycle, OfThree) {
       CHECK(shows(back, 5));
       tenon_message_release(back);
       if (kill_forwarder) {
-        // C keeps B's tokens until it hears that B is gone, and tells A, for whom it is something
-        // unread as any other.
+        // C keeps B's tokens until it hears that B is gone. Then it tells A, for which that is one
+        // more unread message.
         CHECK_EQ(c.receive(between.right).outcome.status, TENON_PEER_GONE);
         pollfd polled{tenon_connection_fd(to_c.here), POLLIN, 0};
         REQUIRE(poll(&polled, 1, kPatienceMs) == 1);
         const tenon_wait now = fault::wait_ns(0);
         CHECK_EQ(CALL(tenon_recv(to_c.here, &now, &back, err)).status, TENON_WOULD_BLOCK);
       } else {
-        // Likewise A B's, should C have died before it said that it has let go.
+        // A likewise keeps B's tokens until it hears that C is gone, if C died before it could say
+        // that it had released them.
         CHECK_EQ(try_receive(to_c.here, &back).status, TENON_PEER_GONE);
         b.release(in_b);
       }

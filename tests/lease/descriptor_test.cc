@@ -1,5 +1,5 @@
-// One portable descriptor, opened by more than one process: its token is everybody's, and its
-// leases end with the last of them.
+// Several processes open one portable descriptor. They all hold its token, and its leases end with
+// the last of them.
 #include "lease/agent.h"
 
 namespace leases {
@@ -9,7 +9,8 @@ struct Openers {
   tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
   tenon_descriptor* descriptor = nullptr;
   std::array<pid_t, 2> pids{};
-  // 'x': it has opened it; after that each byte asks whether it shows what it must.
+  // An opener writes 'x' once it has opened the message. Each byte to it then asks whether the
+  // message shows its pattern.
   std::array<int, 2> sockets{};
 
   Openers() {
@@ -61,12 +62,12 @@ struct Openers {
     ::kill(pids[which], SIGKILL);
     CHECK_EQ(WTERMSIG(fault::join(pids[which])), SIGKILL);
   }
-  // In order: it lets go of the message, and ends.
+  // Ends the opener in order: it releases the message and exits.
   void end(size_t which) const {
     shutdown(sockets[which], SHUT_RDWR);
     CHECK_EQ(fault::join(pids[which]), 0);
   }
-  // Nothing of the arena can be had, whoever else looks for leases that ended.
+  // No space of the arena comes back, even while other calls look for ended leases.
   void check_kept(size_t by) const {
     for (int i = 0; i < 20; ++i) {
       CHECK_FULL(arena, 64);
@@ -103,7 +104,7 @@ TEST(Descriptor, OneIsKilledAndTheOtherLetsGo) {
   });
 }
 
-// The maker has it still, and may give it to a third one.
+// The maker still has the descriptor, and could give it to a third process.
 TEST(Descriptor, BothOpenersAreKilledAndTheMakerKeepsIt) {
   IN_CHILD([] {
     Openers openers;

@@ -1,5 +1,5 @@
-// Forks of the borrower and of the lender. What a borrower held when it forked is its family's:
-// only when the last of them has let go is it over.
+// Forks of the borrower and of the lender. A lease that the borrower held when it forked belongs to
+// its whole family: it ends only when the last process has released it.
 #include "lease/agent.h"
 
 namespace leases {
@@ -33,7 +33,8 @@ TEST(Fork, ParentReleasesAndDies) {
     family.parent.kill();
     CHECK_FULL(family.arena, kMiB);
     CHECK(family.child.shows(family.message, 5));
-    // An orderly release by one of a family ends nothing either: somebody else may read.
+    // An orderly release by one process of a family does not end the lease, because another one may
+    // still read.
     family.child.kill();
     CHECK_COMES_BACK(family.arena, kMiB);
     CHECK_EQ(leases_standing(), 0);
@@ -79,7 +80,7 @@ TEST(Fork, GrandchildHoldsToo) {
   });
 }
 
-// New leases are the parent's own again, whatever the child does.
+// New leases belong to the parent alone again, whatever the child does.
 TEST(Fork, ParentGetsANewToken) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(4 * kMiB);
@@ -102,8 +103,8 @@ TEST(Fork, ParentGetsANewToken) {
       CHECK_EQ(leases_standing(), 1);
     }
     CHECK_EQ(holders().size(), 1);
-    // The renewed token is not the child's: with the parent gone what it held alone is over, and
-    // what the family holds is not.
+    // The child does not have the renewed token. When the parent dies, its own leases end, and
+    // those of the family stay.
     tenon_storage* alone = new_in(arena, kMiB, 77);
     lend(link.here, {alone});
     tenon_storage_release(alone);
@@ -118,7 +119,7 @@ TEST(Fork, ParentGetsANewToken) {
   });
 }
 
-// A borrower that says that it forks all the time gets a few tokens, and then no more.
+// A borrower that claims to fork all the time gets a few tokens, and then no more.
 TEST(Fork, AskingForTokensWithoutEnd) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -144,8 +145,8 @@ TEST(Fork, AskingForTokensWithoutEnd) {
   });
 }
 
-// The library's thread may be making the new token when the connection ends: it is waited for, and
-// never comes back to what is gone.
+// The service thread may be making the new token when the connection ends. The end waits for it,
+// and it never touches the destroyed connection.
 TEST(Fork, TheConnectionEndsWhileATokenIsMade) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -170,7 +171,7 @@ TEST(Fork, TheConnectionEndsWhileATokenIsMade) {
   });
 }
 
-// Everything is close-on-exec.
+// All fds are close-on-exec.
 TEST(Fork, AProgramThatTheBorrowerStartedHoldsNothing) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -189,8 +190,8 @@ TEST(Fork, AProgramThatTheBorrowerStartedHoldsNothing) {
   });
 }
 
-// The child of a lender has none of the lender's ends, so it hides no hang-up; and what it does
-// harms its parent nothing.
+// The child of a lender has none of the lender's ends, so it hides no hang-up. Its calls do not
+// affect the parent.
 TEST(Fork, LenderForks) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(2 * kMiB);
@@ -227,13 +228,13 @@ TEST(Fork, LenderForks) {
   });
 }
 
-// What a child inherited holds nothing in its parent; what it is lent does.
+// Memory that a child inherited takes no lease in its parent. Memory that it is lent does.
 TEST(Fork, LenderLendsToItsOwnChild) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
     tenon_storage* storage = new_in(arena, kMiB, 5);
     {
-      fault::Pair pair(SOCK_STREAM);  // so that the library knows the storage as one that was lent
+      fault::Pair pair(SOCK_STREAM);  // so that the library knows the storage as lent
       lend(pair.left, {storage});
       tenon_message_release(receive(pair.right));
     }
@@ -270,13 +271,13 @@ TEST(Fork, LenderLendsToItsOwnChild) {
   });
 }
 
-// A message that waits in the lender's own queue has its token there; a child must not keep it.
+// A message in the lender's own queue has its token there. A child must not keep that token.
 TEST(Fork, LenderForksWithAMessageHalfSent) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    // Until the socket takes no more; the arena's message, with the token, is behind.
+    // Fill the socket, so that the arena's message, with the token, stays in the queue.
     const std::string noise(1000, 'x');
     while (send(ends[0], noise.data(), noise.size(), MSG_DONTWAIT) > 0) {
     }

@@ -1,5 +1,5 @@
-// A forwarder in the middle: A lends to B, B lends on to C. As long as C holds what came from A, A
-// waits for C, whether B lives or not.
+// A forwarder in the middle: A lends to B, and B lends on to C. As long as C holds A's memory, A
+// keeps its block, whether B lives or not.
 #include "lease/agent.h"
 
 namespace leases {
@@ -59,7 +59,7 @@ TEST(Forward, LastBorrowerIsKilled) {
     chain.b.release(chain.in_b);
     CHECK_FULL(chain.arena, kMiB);
     chain.c.kill();
-    // B is alive, and its end of C's leases ends A's.
+    // B is alive. When C's leases end at B, B's own leases from A end too.
     CHECK_COMES_BACK(chain.arena, kMiB);
   });
 }
@@ -70,7 +70,7 @@ TEST(Forward, ForwarderReleasesFirst) {
     chain.b.release(chain.in_b);
     CHECK_FULL(chain.arena, kMiB);
     CHECK(chain.c.shows(chain.in_c, 5));
-    // A waits for space, and C's release two processes away wakes it.
+    // A waits for free space, and the release of C, two processes away, wakes it.
     std::thread waiter([&] { CHECK_COMES_BACK(chain.arena, kMiB); });
     CHECK(chain.c.shows(chain.in_c, 5));
     chain.c.release(chain.in_c);
@@ -110,7 +110,7 @@ TEST(Forward, LenderIsKilled) {
   });
 }
 
-// Lent on and never read: B dies with the message in C's socket.
+// The memory is lent on and never read: B dies while its message is in C's socket.
 TEST(Forward, MessageToTheLastBorrowerIsUnread) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -123,7 +123,7 @@ TEST(Forward, MessageToTheLastBorrowerIsUnread) {
     tenon_storage_release(storage);
     REQUIRE(b.pass(between.left, b.receive(link.there).object).ok());
     b.kill();
-    CHECK_FULL(arena, kMiB);  // the token is in the queue
+    CHECK_FULL(arena, kMiB);  // the token is in the socket's queue
     const Done got = c.receive(between.right);
     CHECK_SAYING(got.ok(), got.outcome.text());
     CHECK(c.shows(got.object, 5));
@@ -134,7 +134,7 @@ TEST(Forward, MessageToTheLastBorrowerIsUnread) {
   });
 }
 
-// Many blocks through a forwarder that lives: nothing piles up anywhere.
+// Many blocks go through a forwarder that lives. Nothing may pile up anywhere.
 TEST(Forward, AStreamOfMessages) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -159,7 +159,7 @@ TEST(Forward, AStreamOfMessages) {
   });
 }
 
-// And back: C sends A its own storage.
+// The memory comes home: C sends A its own storage.
 TEST(Forward, BackToTheLender) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);

@@ -1,5 +1,5 @@
-// A lender whose tokens, lease pages and bells are none, or too many, or change under the
-// borrower's hands.
+// A lender whose tokens, lease pages and bells are of the wrong kind, or too many, or change while
+// the borrower uses them.
 #include <sys/eventfd.h>
 
 #include <atomic>
@@ -57,7 +57,7 @@ const WrongFd kNoBell[] = {
 TEST(HostileAccount, TokensAndBellsThatAreNone) {
   harm([](const Honest& honest, int type) {
     for (const WrongFd& each : kNoToken) {
-      // As the account's, and as an inherited one.
+      // The wrong fd is sent as the account's token, and as an INHERITED one.
       for (const bool inherited : {false, true}) {
         Account account;
         Message message(honest, account);
@@ -123,8 +123,8 @@ TEST(HostileAccount, LeasePages) {
       Account account(1, each.spec);
       refuse(honest, type, &account, Message(honest, account).frame(), each.wanted, each.what);
     }
-    // Of huge pages, that the machine may not have when a bit is set in one: slots for which the
-    // size comes out even.
+    // A page made of huge pages, which the machine may not have when a bit is set in it. With this
+    // number of slots the size is a multiple of a huge page.
     constexpr uint32_t kEven = 4024 * 4096;
     static_assert(page_nbytes(kEven) % (uint64_t{2} << 20) == 0);
     const int huge =
@@ -168,7 +168,7 @@ TEST(HostileAccount, OneAccountAfterTheOther) {
       if (id % 10 == 0) victim.send(Message(honest, account).frame());
       account.let_go_of_sent();
       const Outcome outcome = victim.receive();
-      // The same account a second time says nothing new.
+      // The second time the account is already known, so it changes nothing.
       CHECK_SAYING(id % 10 == 0 ? outcome.ok() : outcome.status == TENON_WOULD_BLOCK,
                    outcome.text());
       CHECK_SAYING(fault::count_fds() - fds < 12,
@@ -177,7 +177,7 @@ TEST(HostileAccount, OneAccountAfterTheOther) {
   });
 }
 
-// Its borrower keeps something of each: that is as many fds as the lender likes, up to a limit.
+// The borrower keeps some fds of each account. So the lender decides their number, up to a limit.
 TEST(HostileAccount, AnAccountForEachMessageThatIsKept) {
   harm([](const Honest& honest, int type) {
     Victim victim(type);
@@ -206,7 +206,7 @@ TEST(HostileAccount, AnAccountForEachMessageThatIsKept) {
       CHECK(shows(each, kPatternSeed));
       tenon_message_release(each);
     }
-    // What it kept is given back, and it goes on.
+    // All kept messages are released, and the borrower goes on.
     Account last(1000);
     victim.send(Message(honest, last).frame());
     last.let_go_of_sent();
@@ -250,14 +250,14 @@ TEST(HostileAccount, FramesOfTokens) {
       frame->payload = block->bytes();
       frame->payload.resize(20);
     });
-    // Nobody asked for the last one, and it is closed.
+    // The borrower did not ask for the last fd, and closes it.
     with("with an fd too many", TENON_WOULD_BLOCK,
          [](Block*, Frame* frame) { frame->fds.push_back(frame->fds[0]); });
   });
 }
 
-// Frames that are no message, as fast as they can be sent: a receive ends when its time is over all
-// the same.
+// Frames that are no message come as fast as they can be sent. A receive still ends when its time
+// is over.
 TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
   harm([](const Honest& honest, int type) {
     Victim victim(type);
@@ -269,7 +269,8 @@ TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
     std::thread noise([&] {
       const Frame frame{
           kTokens, Block{.account = 1, .tokens = {{77, kForgotten, 0}}, .slots = {}}.bytes(), {}};
-      // Sent in less time than it takes to read: many at once, where the socket allows it.
+      // Many frames are sent at once, where the socket allows it, so that sending takes less time
+      // than reading.
       const uint64_t at_once = type == SOCK_STREAM ? 500 : 1;
       Packet packet;
       for (uint64_t i = 0; i < at_once; ++i) {
@@ -306,8 +307,8 @@ TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
 
 // ---- a page that changes
 
-// The lender writes over the page that it gave away, makes holes in it, and does not hear the bell:
-// the borrower's own bytes are right, no release hangs, and none ends in a signal.
+// The lender overwrites the page that it sent, punches holes in it, and does not read the bell. The
+// borrower's bytes stay right, no release hangs, and no signal kills the borrower.
 TEST(HostileAccount, ItsPageChangesUnderTheBorrowersHands) {
   const uint64_t seed = test_seed();
   harm([seed](const Honest& honest, int type) {
@@ -317,7 +318,7 @@ TEST(HostileAccount, ItsPageChangesUnderTheBorrowersHands) {
                       Block{.account = 1, .tokens = {{1, kAccount, 3}}, .slots = {}}.bytes(),
                       account.fds()});
     account.let_go_of_sent();
-    // The page was right when it was looked at.
+    // The page was right when the borrower checked it.
     CHECK_EQ(victim.receive().status, TENON_WOULD_BLOCK);
     std::atomic<bool> over{false};
     std::vector<std::thread> noise;

@@ -1,6 +1,6 @@
-// A borrower that is no library at all: it reads what it is lent by hand, writes random bytes over
-// all that it may write from several threads, rings without end, and says on its connection what
-// nobody expects. The lender and the honest borrowers beside it stay correct.
+// A borrower without the library. It reads messages by hand, writes random bytes from several
+// threads over all that it may write, rings without end, and sends unexpected bytes on its
+// connection. The lender and the honest borrowers beside it stay correct.
 #include <memory>
 
 #include "lease/hostile_kit.h"
@@ -11,29 +11,28 @@ namespace {
 
 constexpr uint64_t kLentBlock = 64 * 1024;
 constexpr uint64_t kLentRoom = 96 * kLentBlock;
-// The threads that write at random take a processor each while the rounds last, and TSan makes each
-// round slow.
+// Each of the writing threads takes a processor during the rounds, and TSan makes each round slow.
 constexpr int kRounds = FAULT_TSAN ? 8 : 25;
 
 enum class Says {
   kNothing,
-  kHalfAFrame,    // and not the rest
+  kHalfAFrame,    // the rest never comes
   kRandomBytes,   // without end
-  kFramesOfOurs,  // those that it got, with their fds, numbered as its own
-  kTheSameAgain,  // the same as they came, numbers and all
-  kSpoiltFrames   // with some bytes changed
+  kFramesOfOurs,  // the frames that it got, with their fds, numbered as its own
+  kTheSameAgain,  // the frames that it got, with the numbers that they had
+  kSpoiltFrames   // the frames that it got, with some bytes changed
 };
 constexpr std::array<const char*, 6> kNames = {"nothing",        "half a frame",
                                                "random bytes",   "frames that it got",
                                                "the same again", "spoilt frames"};
 
-// Runs in a process of its own, until it is killed.
+// The hostile borrower. It runs in a process of its own until it is killed.
 class Borrower {
  public:
   Borrower(int socket, Says says, uint64_t seed) : socket_(socket), says_(says), random_(seed) {}
 
   [[noreturn]] void run() {
-    // What came over the connection is taken here, and the rest is noise.
+    // Messages of the connection are taken. Everything else that the borrower does is noise.
     while (true) {
       Packet packet = take_packet(socket_, true);
       if (packet.bytes.empty()) pause();
@@ -57,7 +56,7 @@ class Borrower {
       std::thread([page, words, seed = random_()] {
         std::mt19937_64 random(seed);
         while (true) {
-          // The header and the slots that are in use, the rest now and then, and words that are
+          // Mostly the header and the slots in use, sometimes the other words, and values that are
           // almost all ones.
           const size_t at = random() % 4 == 0   ? random() % words
                             : random() % 2 == 0 ? random() % 512
@@ -141,7 +140,7 @@ void stand_it(int type, Says says, uint64_t seed) {
   const std::string what = std::string(kNames[static_cast<size_t>(says)]) +
                            (type == SOCK_STREAM ? ", stream" : ", packets") + ", seed " +
                            std::to_string(seed);
-  // Started before the library has a thread here; it never calls it.
+  // The process is forked before this one has a service thread. It never calls the library.
   std::array<int, 2> ends{};
   REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) == 0);
   const pid_t hostile = fault::spawn([&] {
@@ -168,7 +167,7 @@ void stand_it(int type, Says says, uint64_t seed) {
       each->let_go_of(12);
     }
     tenon_storage* storage = nullptr;
-    // It holds what it likes for as long as it likes: the honest ones need the rest.
+    // The hostile borrower holds blocks as long as it likes, and the honest ones need the others.
     if (stats(arena).bytes_lent < kLentRoom / 2 && try_new(arena, kLentBlock, &storage).ok()) {
       names::put_pattern(storage, ~number);
       tenon_message* message = message_of({storage});
@@ -203,7 +202,7 @@ void stand_it(int type, Says says, uint64_t seed) {
   CHECK_SAYING(WIFSIGNALED(fault::join(hostile)), what);
   for (const auto& each : honest) each->let_go_of(0);
   for (tenon_message* each : taken) tenon_message_release(each);
-  // It read to the end what was there; then it is said that nobody is left.
+  // The connection delivers what was sent, and then says that the peer is gone.
   Outcome last;
   for (int i = 0; i < 10'000 && last.status != TENON_PEER_GONE && last.status != TENON_CORRUPT &&
                   last.status != TENON_INCOMPATIBLE;

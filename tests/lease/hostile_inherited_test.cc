@@ -1,4 +1,5 @@
-// A lender whose tokens of lenders further up come twice, without end, or never came.
+// A lender that sends INHERITED tokens twice, without end, or says FORGOTTEN of tokens that never
+// came.
 #include "lease/hostile_victim.h"
 
 namespace leases::raw {
@@ -41,7 +42,7 @@ TEST(HostileInherited, Forgotten) {
     Pipe up;
     Victim victim(type);
     Account account;
-    // Nobody knows these.
+    // The borrower knows none of these tokens.
     std::vector<TokenRecord> unknown;
     for (uint64_t id = 1; id <= 2000; ++id)
       unknown.push_back({id * 0x9e3779b97f4a7c15, kForgotten, 0});
@@ -49,7 +50,7 @@ TEST(HostileInherited, Forgotten) {
     victim.send(with_tokens(honest, account, unknown, {}).frame());
     account.let_go_of_sent();
     CHECK(victim.receive().ok());
-    // The account is no inherited token, and cannot be forgotten.
+    // The token of the account is not INHERITED, so FORGOTTEN does not apply to it.
     const auto tell = [&](std::vector<TokenRecord> tokens, const std::vector<int>& fds) {
       victim.send(Frame{
           kTokens, Block{.account = 1, .tokens = std::move(tokens), .slots = {}}.bytes(), fds});
@@ -57,7 +58,7 @@ TEST(HostileInherited, Forgotten) {
     };
     tell({{1, kForgotten, 0}}, {});
     CHECK(!account.has_hung_up());
-    // Again and again under one id, and forgotten before it came.
+    // The same id comes again and again, and FORGOTTEN comes before the token.
     for (int round = 0; round < 3; ++round) {
       tell({{9, kForgotten, 0}, {9, kInherited, 1}}, {up.token});
       if (round < 2) continue;

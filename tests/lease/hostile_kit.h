@@ -1,5 +1,6 @@
-// A peer by hand: frames, lease blocks, tokens, pages and bells, made and sent without the library,
-// rightly or wrongly. The numbers here are those of docs/format, and not the library's own.
+// Makes and sends frames, lease blocks, tokens, lease pages and bells without the library, so that
+// the tests of hostile peers can also send wrong ones. The numbers are those of docs/format, not
+// the library's constants.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ struct Packet {
   std::vector<int> fds;
 };
 
-// False: there was no room for it, or nobody to take it.
+// Returns false if the socket has no room for the packet, or if the other end is closed.
 inline bool send_packet(int socket, const Packet& packet, int flags = MSG_DONTWAIT) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * 253)> control{};
   iovec part{const_cast<unsigned char*>(packet.bytes.data()), packet.bytes.size()};
@@ -59,7 +60,8 @@ inline bool send_packet(int socket, const Packet& packet, int flags = MSG_DONTWA
          static_cast<ssize_t>(packet.bytes.size());
 }
 
-// Empty: nothing more is there. With blocking: until something comes, or the other end is gone.
+// Returns an empty packet if none is there. A blocking call waits until a packet comes or the other
+// end is closed.
 inline Packet take_packet(int socket, bool blocking = false) {
   Packet packet;
   packet.bytes.resize(1 << 17);
@@ -103,7 +105,7 @@ struct Frame {
   std::vector<int> fds;  // borrowed
 };
 
-// In as many packets as its fds need.
+// Cuts a frame into as many packets as its fds need.
 inline std::vector<Packet> cut(const Frame& frame, uint64_t sequence) {
   std::vector<Packet> packets;
   for (size_t gone = 0;;) {
@@ -131,7 +133,7 @@ struct TokenRecord {
 };
 
 struct Block {
-  std::optional<uint32_t> nbytes{};  // as it is, unless told
+  std::optional<uint32_t> nbytes{};  // computed, unless set
   uint32_t version = 1;
   uint64_t account = 1;
   std::optional<uint32_t> n_tokens{};
@@ -160,7 +162,7 @@ struct Block {
   }
 };
 
-// ---- what an account is made of
+// ---- the parts of an account
 
 struct PageSpec {
   std::array<char, 8> magic = {'T', 'E', 'N', 'O', 'N', 'L', 'S', 'E'};
@@ -169,7 +171,7 @@ struct PageSpec {
   uint64_t incompat = 0;
   std::optional<uint64_t> nbytes{};
   int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-  bool read_only = false;  // the fd that is handed out
+  bool read_only = false;  // whether the fd of the page is read-only
 };
 
 inline constexpr uint64_t released_at(uint32_t slots) {
@@ -198,12 +200,12 @@ inline int make_page(const PageSpec& spec = {}) {
   return fd;
 }
 
-// Closes what it is given, and knows it no more.
+// Closes *fd and sets it to -1.
 inline void let_go(int* fd) {
   if (*fd >= 0) close(std::exchange(*fd, -1));
 }
 
-// A lender's side of an account, and until they are let go of the fds that travel.
+// The lender's side of an account. It also has the fds that travel, until let_go_of_sent().
 struct Account {
   uint64_t id;
   int watch = -1;
@@ -211,7 +213,7 @@ struct Account {
   int page = -1;
   int listener = -1;
   int bell = -1;
-  int own_page = -1;  // another fd of the same page
+  int own_page = -1;  // another fd of the page
   explicit Account(uint64_t number = 1, const PageSpec& spec = {})
       : id(number), page(make_page(spec)) {
     std::array<int, 2> ends{};
@@ -234,7 +236,7 @@ struct Account {
   }
   std::vector<int> fds() const { return {token, page, bell}; }
 
-  // Nobody has the token any more.
+  // Whether every copy of the token is closed.
   bool has_hung_up() const {
     pollfd polled{watch, 0, 0};
     return poll(&polled, 1, 0) == 1 && (polled.revents & POLLHUP) != 0;
@@ -247,7 +249,7 @@ struct Account {
   }
 };
 
-// A token of somebody further up.
+// The token and the watch of a lender further up. The token is sent as an INHERITED one.
 struct Pipe {
   int watch = -1;
   int token = -1;
@@ -273,13 +275,13 @@ struct Pipe {
 
 inline constexpr uint64_t kPatternSeed = 77;
 
-// What an honest lender sends for two storages, without its leases. It runs in a process of its
-// own, so that nothing of it is known here.
+// The fds and descriptors that an honest lender sends for two storages, without the lease blocks.
+// The lender is a process of its own, so this process does not know its memory.
 struct Honest {
   static constexpr int kMore = 60;
   Bytes descriptor;
-  std::vector<int> fds;     // of its segments
-  std::vector<Bytes> more;  // of others in the same segment, which has crossed by then
+  std::vector<int> fds;     // the fds of its segments
+  std::vector<Bytes> more;  // more descriptors over that segment, whose fd has crossed by then
 
   explicit Honest(uint64_t nbytes = 4096) {
     std::array<int, 2> ends{};
@@ -317,7 +319,7 @@ struct Honest {
   }
 };
 
-// A leased message: change what you like.
+// A message under leases that is right. A test changes the fields that are to be wrong.
 struct Message {
   uint16_t kind = kLeased;
   Block block;
@@ -340,7 +342,7 @@ struct Message {
     frame.fds.insert(frame.fds.end(), segment_fds.begin(), segment_fds.end());
     return frame;
   }
-  // As one that is large: `memfd` has the content.
+  // The same message as a large frame. `memfd` has the content.
   Frame large(int memfd) const {
     Frame frame{kLargeLeased, {}, {memfd}};
     put<uint64_t>(&frame.payload, content().size());

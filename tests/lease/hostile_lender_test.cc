@@ -1,13 +1,12 @@
-// A lender that does not keep to the protocol: the borrower says what is wrong or takes no harm,
-// keeps nothing of it, and what it borrows from somebody honest goes on. Here: lease blocks and
-// messages.
+// A lender that breaks the protocol in lease blocks and messages. The borrower reports the error or
+// takes no harm, and keeps nothing of it. What it borrows from an honest lender keeps working.
 #include "lease/hostile_victim.h"
 #include "seed.h"
 
 namespace leases::raw {
 namespace {
 
-// ---- what the tests below spoil is right
+// ---- the right messages that the tests below spoil
 
 TEST(HostileLender, WhatIsRightIsTaken) {
   harm([](const Honest& honest, int type) {
@@ -30,7 +29,7 @@ TEST(HostileLender, WhatIsRightIsTaken) {
       CHECK(account.is_given_back(7, last + 1) && account.is_given_back(last, last + 1) &&
             !account.is_given_back(8, last + 1));
       CHECK(!account.has_hung_up());
-      // Of the account that came before.
+      // This message uses the account that came before.
       Message again(honest, account);
       again.block.tokens.clear();
       again.token_fds.clear();
@@ -187,7 +186,8 @@ TEST(HostileLender, LargeMessages) {
            m->block.slots.clear();
            return m->large(*memfd = memfd_with(m->content()));
          });
-    // Refused unread: its leases are looked for, wherever they are said to be.
+    // The message is refused unread. Its leases must still be found, wherever the message says they
+    // are.
     const auto too_long = [](Message* m, const Bytes& content, int* memfd) {
       Frame frame = m->large(*memfd = memfd_with(content));
       frame.payload.clear();
@@ -213,8 +213,8 @@ TEST(HostileLender, LargeMessages) {
 
 // ---- everything
 
-// Each byte of what is right changed in turn, cut at each length, and random changes of several: an
-// answer of a known kind, and nothing left.
+// Changes each byte of right messages in turn, cuts them at each length, and changes several random
+// bytes. The answer must have a known code, and nothing may be left.
 TEST(HostileLender, RightBytesSpoilt) {
   const uint64_t seed = test_seed();
   harm([seed](const Honest& honest, int type) {

@@ -1,5 +1,5 @@
-// A borrower that writes whatever it likes wherever it can: the lender and the other borrowers stay
-// correct, and what is its own it may lose.
+// A borrower that writes random bytes wherever it can. The lender and the other borrowers stay
+// correct. The hostile borrower may lose its own memory.
 #include "lease/agent.h"
 
 namespace leases {
@@ -8,8 +8,9 @@ namespace {
 constexpr uint64_t kBlock = 64 * 1024;
 constexpr uint64_t kRoom = 64 * kBlock;
 
-// An honest borrower beside the hostile one, of blocks whose bytes it looks at again and again.
-// LENDER_WRITES, for else the hostile one could write the bytes themselves.
+// A hostile borrower, and beside it an honest one, which checks the bytes of its blocks again and
+// again. The mode is LENDER_WRITES, because otherwise the hostile one could write the bytes
+// themselves.
 struct Two {
   tenon_arena* arena = new_arena(kRoom, TENON_MODE_LENDER_WRITES);
   Agent hostile;
@@ -31,7 +32,7 @@ struct Two {
     tenon_arena_release(arena);
   }
 
-  // One block for each; the hostile one may fail to open it, or lose it at once.
+  // Lends one block to each. The hostile borrower receives its block too, but may lose it at once.
   void rounds(int count) {
     for (int i = 0; i < count; ++i) {
       ++seed;
@@ -58,11 +59,11 @@ TEST(Hostile, WritesRandomBytesOverTheLeasePage) {
   IN_CHILD([] {
     Two two;
     for (uint64_t round = 0; round < 20; ++round) {
-      CHECK(two.hostile.scribble(round, 1) >= 1);  // more with each token that its noise asked for
+      CHECK(two.hostile.scribble(round, 1) >= 1);  // more pages, as its noise asks for tokens
       (void)stats(two.arena);
       two.rounds(2);
       for (const auto& [message, seed] : two.held) CHECK(two.honest.shows(message, seed));
-      // What the honest one holds stands, whatever the other one says.
+      // The honest borrower's leases stand, whatever the hostile one does.
       CHECK(leases_standing() >= two.held.size());
     }
   });
@@ -83,7 +84,7 @@ TEST(Hostile, ClosesItsBell) {
     Two two;
     two.hostile.close_bell();
     two.rounds(3);
-    // It gave up being heard, and nothing else: its leases stand until it dies.
+    // The borrower only cannot ring any more. Its leases stand until it dies.
     CHECK(leases_standing() > two.held.size());
     usleep(50'000);
     CHECK(leases_standing() > two.held.size());
@@ -106,8 +107,8 @@ TEST(Hostile, AllAtOnceWhileOthersWait) {
     Two two;
     two.hostile.flood();
     for (int round = 0; round < 10; ++round) two.rounds(2);
-    // Somebody waits, and the honest one's release wakes it in spite of the noise. All that the
-    // hostile one holds may be gone or not.
+    // A waiter must be woken by the honest borrower's release in spite of the noise. The hostile
+    // borrower may still hold its blocks or not.
     std::vector<tenon_storage*> rest;
     for (tenon_storage* one = nullptr; try_new(two.arena, kBlock, &one).ok();) rest.push_back(one);
     std::thread waiter([&] { CHECK_COMES_BACK(two.arena, kBlock); });
@@ -120,7 +121,7 @@ TEST(Hostile, AllAtOnceWhileOthersWait) {
   });
 }
 
-// Fds that come with rings are closed by the kernel.
+// The kernel closes fds that come with a ring.
 TEST(Hostile, FdsOnTheBellAreNotTaken) {
   IN_CHILD([] {
     Two two;

@@ -1,12 +1,12 @@
-// A borrower for hostile lenders, and what must hold whatever they do.
+// A borrower that a hostile lender attacks, and the checks that hold whatever the lender does.
 #pragma once
 
 #include "lease/hostile_kit.h"
 
 namespace leases::raw {
 
-// The borrower is the test's own process: one connection to the hostile lender, over whose other
-// end the test writes what it likes.
+// The borrower is the test's own process. It has one connection to the hostile lender, and the test
+// writes to the other end of the socket.
 struct Victim {
   tenon_connection* connection = nullptr;
   int other = -1;
@@ -48,7 +48,7 @@ inline bool is_typed(const Outcome& outcome) {
          outcome.status == TENON_PEER_GONE;
 }
 
-// An honest lender, whose connection to this process goes on all the while.
+// An honest lender, whose connection to this process must keep working during the attack.
 struct Beside {
   static constexpr uint64_t kRoom = 4 * kMiB;
   Agent lender;
@@ -66,7 +66,7 @@ struct Beside {
     CHECK(shows(got, seed));
     return got;
   }
-  // One comes and goes, and the one that is kept is as it was.
+  // Receives and releases one message, and checks that the kept message has not changed.
   void goes_on() {
     if (kept == nullptr) {
       kept = lent();
@@ -84,7 +84,7 @@ struct Beside {
   }
 };
 
-// body(honest, type): whatever it does, no fd, mapping, storage or thread is left of it.
+// Runs body(honest, type) and checks that no fd, mapping, storage or thread of it is left.
 template <typename Body>
 void harm(Body body) {
   IN_CHILD([&] {
@@ -104,8 +104,8 @@ void harm(Body body) {
   });
 }
 
-// What is wrong is said, for good if the peer's words cannot be counted on; and none of its fds
-// stays.
+// Sends a frame that must be refused with `wanted`. After CORRUPT the connection stays CORRUPT,
+// because the peer's words cannot be trusted any more. No fd of the peer may stay open.
 inline void refuse(const Honest& honest, int type, Account* account, const Frame& frame,
                    tenon_status wanted, const char* what) {
   Victim victim(type);

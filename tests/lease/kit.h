@@ -1,5 +1,5 @@
-// What the tests of arenas and leases share: arenas, storages with a pattern, connections to lend
-// over, and how full an arena is.
+// Helpers for the tests of arenas and leases: arenas, storages with a pattern, connections to lend
+// over, and checks of the free space of an arena.
 #pragma once
 
 #include <tenon/arena.h>
@@ -21,7 +21,7 @@ using names::kSanitized;
 using names::soon;
 
 inline constexpr int64_t kMs = 1'000'000;
-// For waits that must end well: only a failure takes that long.
+// How long a test waits for an event that must come. Only a failure takes that long.
 inline constexpr int64_t kPatienceNs = kPatienceMs * kMs;
 
 inline long count_threads() {
@@ -59,7 +59,7 @@ inline tenon_storage_options born_in(tenon_arena* arena, const tenon_wait* wait 
   return options;
 }
 
-// Waits that long for room; 0: not at all.
+// Waits up to `wait_ns` nanoseconds for free space. 0 does not wait.
 inline Outcome try_new(tenon_arena* arena, uint64_t nbytes, tenon_storage** out,
                        int64_t wait_ns = 0) {
   const tenon_wait wait = fault::wait_ns(wait_ns);
@@ -77,7 +77,7 @@ inline tenon_storage* new_in(tenon_arena* arena, uint64_t nbytes, uint64_t seed 
   return storage;
 }
 
-// An answer now, with the details that say who has the room.
+// Checks that the arena is full: the call fails at once, and its error names the limit "arena".
 inline Outcome check_full(tenon_arena* arena, uint64_t nbytes, const char* file, int line) {
   tenon_storage* storage = nullptr;
   const Outcome outcome = try_new(arena, nbytes, &storage);
@@ -89,7 +89,7 @@ inline Outcome check_full(tenon_arena* arena, uint64_t nbytes, const char* file,
 }
 #define CHECK_FULL(arena, nbytes) ::leases::check_full(arena, nbytes, __FILE__, __LINE__)
 
-// The room comes back, in time.
+// Checks that free space comes back before the wait ends.
 inline void check_comes_back(tenon_arena* arena, uint64_t nbytes, const char* file, int line) {
   tenon_storage* storage = nullptr;
   const Outcome outcome = try_new(arena, nbytes, &storage, kPatienceNs);
@@ -122,7 +122,7 @@ inline uint64_t leases_standing() {
   return count;
 }
 
-// A message over the whole of each; the references stay the caller's.
+// A message over the whole of each storage. The caller keeps its references.
 inline tenon_message* message_of(const std::vector<tenon_storage*>& storages) {
   for (tenon_storage* each : storages) tenon_storage_retain(each);
   return fault::new_message(storages);
@@ -153,7 +153,8 @@ inline tenon_message* receive(tenon_connection* connection) {
   return message;
 }
 
-// Every tensor of a message is a whole storage: tensor i shows the pattern of seed + i.
+// Whether every tensor shows its pattern. Each tensor covers a whole storage. Tensor i has the
+// pattern of seed + i, or with `same` that of `seed`.
 inline bool shows(const tenon_message* message, uint64_t seed, bool same = false) {
   for (size_t i = 0; i < tenon_message_count(message); ++i) {
     tenon_storage* storage = nullptr;

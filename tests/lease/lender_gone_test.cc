@@ -1,4 +1,4 @@
-// What a borrower meets when its lender dies: memory that it keeps, or that its connection drops.
+// A lender dies: its borrower keeps the memory, or the borrower's connection drops it.
 #include <poll.h>
 #include <tenon/dlpack.h>
 
@@ -25,8 +25,8 @@ int gone_fd(tenon_connection* connection) {
   return fd;
 }
 
-// The line of /proc/self/maps without its addresses and its access: device, inode and name of what
-// is mapped there.
+// Lines of /proc/self/maps without addresses and access. A line has the device, inode and name of a
+// mapped file. With `at`, only the line of that address.
 std::vector<std::string> mapped_files(uintptr_t at = 0) {
   std::ifstream maps("/proc/self/maps");
   std::vector<std::string> files;
@@ -149,7 +149,7 @@ TEST(LenderGone, EveryLaterAccessToDroppedMemoryIsRefused) {
     CHECK_STATUS(TENON_PEER_GONE, tenon_message_add(other, &tensor, nullptr, 1, nullptr, err));
     tenon_message_release(other);
 
-    // Who has a pointer keeps it until the storage goes.
+    // A pointer that the caller already has stays valid until the storage is released.
     CHECK(fault::has_pattern(before, kNbytes, 5));
     tenon_message_release(message);
   });
@@ -169,7 +169,7 @@ TEST(LenderGone, DroppedMemoryIsUnmappedWithItsLastView) {
   });
 }
 
-// Until then the connection keeps the segment, for a later message.
+// Until the lender is gone, the connection keeps the segment for a later message.
 TEST(LenderGone, AReceiveThatWaitsIsWokenAndUnmaps) {
   IN_CHILD([] {
     Borrowed borrowed(TENON_LENDER_GONE_DROP);
@@ -201,8 +201,8 @@ TEST(LenderGone, MessagesThatNobodyReceivedAreDroppedToo) {
   });
 }
 
-// The kernel takes most of that time: it ends the process first. On a busy machine others run in
-// between, so the quickest of many counts.
+// The kernel takes most of that time, because it ends the process first. Other processes may run in
+// between, so the quickest of many tries counts.
 TEST(LenderGone, IsToldWithin10Ms) {
   IN_CHILD([] {
     constexpr auto kWanted = std::chrono::milliseconds(10);
@@ -222,7 +222,7 @@ TEST(LenderGone, IsToldWithin10Ms) {
   });
 }
 
-// The lender's process lives: its end of the connection is closed.
+// The lender's process lives, but its end of the connection is closed.
 TEST(LenderGone, MemoryThatIsLentAgainIsValidAgain) {
   IN_CHILD([] {
     Borrowed borrowed(TENON_LENDER_GONE_DROP);

@@ -1,5 +1,5 @@
-// What ends a lease: the borrower's word, its death at any place, a message that nobody read. The
-// block is the arena's whole room, so that it is back when room can be had.
+// The ways in which a lease ends: the borrower's release, its death at any point, a message that
+// nobody read. The block fills the arena, so free space means that the lease has ended.
 #include "lease/agent.h"
 
 namespace leases {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr tenon_mode kBoth[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES};
 
-// The lender has let go, and the borrower keeps the block.
+// A lender that has released its storage, and a borrower that keeps the block.
 struct Lent {
   tenon_arena* arena;
   Agent borrower;
@@ -73,7 +73,8 @@ TEST(Life, BorrowerClosesTheSocketWithTheMessageUnread) {
   });
 }
 
-// The token crossed with the first message; the second one is in the queue of a socket that closes.
+// The token crossed with the first message. The second message is in the queue of a socket that
+// closes.
 TEST(Life, BorrowerClosesTheSocketWithALaterMessageUnread) {
   IN_CHILD([] {
     Lent lent(TENON_MODE_SHARED, {}, 4096);
@@ -90,7 +91,7 @@ TEST(Life, BorrowerClosesTheSocketWithALaterMessageUnread) {
   });
 }
 
-// The kernel keeps what was sent: the borrower reads it from a lender that closed.
+// The kernel keeps sent messages, so the borrower still reads one after the lender has closed.
 TEST(Life, LenderClosesWithTheMessageUnread) {
   IN_CHILD([] {
     Lent lent;
@@ -116,7 +117,8 @@ void refuse_too_many_tensors(bool refused_first) {
       lend(link.here, {one});
       borrower.release(borrower.receive(link.there).object);
     }
-    // First of all, and then with the token and the segment known.
+    // The refused message is the first of the connection, or comes when the token and the segment
+    // are known.
     for (int round = 0; round < 3; ++round) {
       lend(link.here, {one, other});
       CHECK_EQ(borrower.receive(link.there).outcome.status, TENON_RESOURCE_EXHAUSTED);
@@ -124,7 +126,7 @@ void refuse_too_many_tensors(bool refused_first) {
       lend(link.here, {one});
       const Done good = borrower.receive(link.there);
       if (refused_first) {
-        // The segment crossed with what was refused. It is no reason to end the connection.
+        // The segment crossed with the refused message. That must not end the connection.
         CHECK_SAYING(good.outcome.status == TENON_RESOURCE_EXHAUSTED, good.outcome.text());
       } else {
         CHECK_SAYING(good.ok(), good.outcome.text());
@@ -143,8 +145,7 @@ void refuse_too_many_tensors(bool refused_first) {
 TEST(Life, MessageOfTooManyTensorsIsRefused) { refuse_too_many_tensors(false); }
 TEST(Life, FirstMessageOfTooManyTensorsIsRefused) { refuse_too_many_tensors(true); }
 
-// So large that it cannot even be read, and its leases are ended all the same, while the borrower
-// goes on.
+// The message is too large even to be read. Its leases still end, and the borrower goes on.
 TEST(Life, MessageOfTooManyBytesIsRefused) {
   IN_CHILD([] {
     constexpr size_t kMany = 20'000;
@@ -192,7 +193,7 @@ TEST(Life, MessageOfTooManySegmentsIsRefused) {
   });
 }
 
-// The tokens of the leases, and the memfd of a large message, are no segments.
+// The tokens of the leases and the memfd of a large message do not count as segments.
 TEST(Life, MessageOfAsManySegmentsAsAreAcceptedIsTaken) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(4 * kMiB);
@@ -229,7 +230,7 @@ TEST(Life, LenderIsKilled) {
       CHECK(borrower.shows(message, 5));
       borrower.release(message);
 
-      // It comes back: another process, other segments, other tokens.
+      // The lender comes back as another process, with other segments and other tokens.
       Agent again;
       const Between anew(&again, &borrower);
       const int other = again.arena(kMiB, mode);
@@ -244,7 +245,7 @@ TEST(Life, LenderIsKilled) {
   }
 }
 
-// Its bits go nowhere, and it goes on.
+// Nobody reads the bits that the borrower sets, and the borrower goes on.
 TEST(Life, LenderIsKilledBeforeTheBorrowerReleases) {
   IN_CHILD([] {
     const fault::Held before = fault::hold();
@@ -269,7 +270,8 @@ TEST(Life, BorrowerIsStopped) {
   IN_CHILD([] {
     Lent lent;
     const int message = lent.borrower.receive(lent.link.there).object;
-    // Its own pid, not that of who made the socket: it has said so by its bell.
+    // The holder has the borrower's own pid, not that of the process that made the socket: ringing
+    // the bell has told the lender.
     CHECK(soon([&] { return holders()[0].pid == lent.borrower.pid(); }));
     lent.borrower.stop();
     tenon_storage* storage = nullptr;
@@ -300,7 +302,8 @@ TEST(Life, TwoConnectionsToOneBorrower) {
     lend(second.here, {other});
     const int a = borrower.receive(first.there).object;
     const int b = borrower.receive(second.there).object;
-    // The same one over both: it is open there already, under the first one's lease.
+    // The same storage comes over both connections. It is open already, under the lease of the
+    // first.
     lend(second.here, {one});
     const int again = borrower.receive(second.there).object;
     CHECK_EQ(leases_standing(), 2);
@@ -313,8 +316,8 @@ TEST(Life, TwoConnectionsToOneBorrower) {
     CHECK_COMES_BACK(arena, kMiB);
     CHECK_EQ(leases_standing(), 1);
     CHECK(borrower.shows(b, 2));
-    // Letting go of one connection ends nothing that came over the other, nor what came over itself
-    // and is held.
+    // Releasing a connection ends no lease of the other connection. It also ends none of its own
+    // whose memory is still held.
     borrower.release(second.there);
     CHECK(borrower.shows(b, 2));
     CHECK_FULL(arena, 2 * kMiB);
@@ -386,11 +389,11 @@ TEST(Life, ManyLeasesOfAKilledBorrower) {
   });
 }
 
-// The library's own arenas, too.
+// The same holds for the library's own arenas.
 TEST(Life, WithoutAnArenaOfOnesOwn) {
   IN_CHILD([] {
     {
-      // The library's thread has fds of its own, from the first lend on.
+      // The service thread has fds of its own from the first lend on.
       fault::Pair first(SOCK_STREAM);
       tenon_storage* storage = fault::new_storage(1, 1);
       lend(first.left, {storage});

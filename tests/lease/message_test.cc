@@ -1,5 +1,5 @@
-// Leases and how messages are opened: both ends in one process, private copies and copies on write,
-// names and user bytes, portable descriptors, fds and names, which have no lease.
+// Leases and the ways to open a message: both ends in one process, private copies, copies on write,
+// names and user bytes, and portable descriptors. Handles by fd and by name have no lease.
 #include "lease/agent.h"
 
 namespace leases {
@@ -16,14 +16,15 @@ TEST(Message, BothEndsInOneProcess) {
         lend(pair.left, {storage});
         tenon_message* message = receive(pair.right);
         CHECK(tenon_tensor_storage(tenon_message_tensor(message, 0)) == storage);
-        // It is the very storage, which needs no lease of its own.
+        // It is the same storage object, so it needs no lease.
         CHECK_EQ(leases_standing(), 0);
         tenon_storage_release(storage);
         CHECK_FULL(arena, kMiB);
         CHECK(shows(message, 3));
         tenon_message_release(message);
         CHECK_COMES_BACK(arena, kMiB);
-        // Let go of while the message is on its way: the lease keeps it, and it is opened anew.
+        // The storage is released while the message is on its way. The lease keeps the block, and
+        // the receiver opens it anew.
         storage = new_in(arena, kMiB, 4);
         lend(pair.left, {storage});
         tenon_storage_release(storage);
@@ -105,7 +106,7 @@ TEST(Message, PrivateCopiesGiveBackAtOnce) {
   });
 }
 
-// A page that was not touched is still the lender's.
+// A page that was not written is still the lender's.
 TEST(Message, CopiesOnWriteKeepTheLease) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
@@ -125,7 +126,7 @@ TEST(Message, CopiesOnWriteKeepTheLease) {
   });
 }
 
-// Nobody tells when such a borrower is done, so the block is not used again.
+// Nobody reports when such a borrower is done, so the block is never used again.
 TEST(Message, WhatIsLentByFdIsRetired) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -134,7 +135,7 @@ TEST(Message, WhatIsLentByFdIsRetired) {
     handle.struct_size = sizeof handle;
     REQUIRE_OK(tenon_share_fd(storage, nullptr, &handle, err));
     tenon_fd_handle_close(&handle);
-    // A lease beside it makes no difference.
+    // A lease on the same block does not change that.
     Agent borrower;
     const Link link(&borrower);
     lend(link.here, {storage});
@@ -150,7 +151,7 @@ TEST(Message, WhatIsLentByFdIsRetired) {
   });
 }
 
-// Nor can a name or bytes alone carry a token.
+// A name or bytes alone carry no token either.
 TEST(Message, WhatIsLentByNameOrByBytesIsRetired) {
   IN_CHILD([] {
     const names::Folder folder;
@@ -215,7 +216,7 @@ TEST(Descriptor, IsOpenedAndLetGoOf) {
     const void* bytes = tenon_descriptor_bytes(described.descriptor, &nbytes);
     const int32_t* fds = tenon_descriptor_fds(described.descriptor, &n_fds);
     CHECK_EQ(n_fds, 2);
-    // A process that has what a message of some other transport would carry.
+    // This process plays the receiver of some other transport.
     tenon_message* opened = nullptr;
     REQUIRE_OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, nullptr, &opened, err));
     tenon_descriptor_release(described.descriptor);

@@ -1,10 +1,10 @@
-// A process that wants no thread: it polls an fd and calls tenon_lease_poll.
+// A process that wants no service thread: it polls an fd and calls tenon_lease_poll.
 #include "lease/agent.h"
 
 namespace leases {
 namespace {
 
-// The other thread of this process does.
+// Whether another thread of this process blocks all signals, as the service thread does.
 bool blocks_all_signals() {
   DIR* folder = opendir("/proc/self/task");
   REQUIRE(folder != nullptr);
@@ -14,7 +14,7 @@ bool blocks_all_signals() {
     if (id == 0 || id == getpid()) continue;
     std::ifstream file(std::string("/proc/self/task/") + entry->d_name + "/status");
     for (std::string line; std::getline(file, line);) {
-      // All that can be blocked: not SIGKILL and SIGSTOP, nor the two of the C library.
+      // All signals that can be blocked: all but SIGKILL, SIGSTOP and two signals of the C library.
       if (line.starts_with("SigBlk:"))
         found = found || line.find("fffffffe7ffbfeff") != std::string::npos;
     }
@@ -63,7 +63,7 @@ TEST(NoThread, TheFdTellsOfADeath) {
   IN_CHILD([] {
     LenderWithoutThread served;
     const int fd = service_fd();
-    // The borrower rang once when it came.
+    // The borrower rang once when its connection began.
     for (int i = 0; i < 100 && readable(fd, 0); ++i) CHECK_OK(tenon_lease_poll(err));
     CHECK(!readable(fd, 20));
     served.borrower.kill();
@@ -101,7 +101,7 @@ TEST(NoThread, AWaitIsEndedByADeath) {
   });
 }
 
-// A child inherits the choice and has an fd of its own.
+// A forked child also has no thread, and has a service fd of its own.
 TEST(NoThread, AChildOfFork) {
   IN_CHILD([] {
     LenderWithoutThread served;
@@ -143,10 +143,10 @@ TEST(NoThread, TooLate) {
   });
 }
 
-// With a thread there is one, once something is lent, and none before. It has no signal.
+// The service thread starts with the first lend and not before. It takes no signals.
 TEST(Thread, StartsWithTheFirstLend) {
   IN_CHILD([] {
-    if (FAULT_TSAN) {  // starts threads of its own beside the first one, which stay
+    if (FAULT_TSAN) {  // TSan starts a thread beside the first one, and that thread stays
       std::thread([] {}).join();
       usleep(200'000);
     }
@@ -157,7 +157,7 @@ TEST(Thread, StartsWithTheFirstLend) {
     CHECK_EQ(count_threads(), before);
     lend(pair.left, {storage});
     CHECK_EQ(count_threads(), before + 1);
-    // While it begins, it has more of them blocked.
+    // While the thread starts, even more signals are blocked.
     CHECK(soon([] { return blocks_all_signals() || FAULT_TSAN; }));
     tenon_storage_release(storage);
     tenon_arena_release(arena);

@@ -1,5 +1,6 @@
-// The other side of agent.h: a process that takes requests over a socket, makes the calls of the
-// library, and answers what came of them. And what a hostile one does past the library.
+// The agent's side of agent.h: a process that takes requests over a socket, calls the library, and
+// replies with the outcome. It can also write to memory and sockets of leases past the library, as
+// a hostile borrower does.
 #pragma once
 
 #include "lease/kit.h"
@@ -154,7 +155,7 @@ class Served {
     return outcome;
   }
 
-  // A program that knows nothing of Tenon, and outlives the agent.
+  // Starts a program that knows nothing of Tenon and outlives the agent.
   static uint64_t spawn_one() {
     std::signal(SIGCHLD, SIG_IGN);
     const pid_t child = fork();
@@ -163,7 +164,7 @@ class Served {
       execlp("sleep", "sleep", "60", nullptr);
       _exit(127);
     }
-    // Until exec has closed what is close-on-exec.
+    // Wait until exec has closed the fds that are close-on-exec.
     REQUIRE(soon([&] {
       std::ifstream file("/proc/" + std::to_string(child) + "/comm");
       std::string name;
@@ -174,7 +175,7 @@ class Served {
 
   // ---- what a hostile borrower can reach
 
-  // The lease pages, by their size: 4,194,304 slots.
+  // Finds the lease pages by their size: 4,194,304 slots.
   static std::vector<unsigned char*> pages() {
     constexpr uint64_t kNbytes = 4096 + 8192 + (uint64_t{4} << 20) / 8;
     std::vector<unsigned char*> found;
@@ -191,7 +192,7 @@ class Served {
   }
   static constexpr size_t kPageNbytes = 4096 + 8192 + (size_t{4} << 20) / 8;
 
-  // The agent's own sockets are packets, so every stream is a bell.
+  // The agent's own sockets are SOCK_SEQPACKET, so every stream socket is a bell.
   static std::vector<int> bells() {
     std::vector<int> found;
     for (int fd = 0; fd < 1024; ++fd) {
@@ -208,7 +209,7 @@ class Served {
     const std::vector<unsigned char*> all = pages();
     for (unsigned char* page : all) {
       for (uint64_t round = 0; round < request.count; ++round) {
-        // Single words, so that the lender's own are between; and then all of it.
+        // First single words, so that the lender can write in between. Then the whole page.
         for (int i = 0; i < 1000; ++i) {
           const uint64_t value = random();
           std::memcpy(page + random() % (kPageNbytes / 8) * 8, &value, sizeof value);
@@ -222,7 +223,8 @@ class Served {
     return all.size();
   }
 
-  // With an fd each, if told so.
+  // Rings every bell `count` times: with one byte and an fd if the flags are set, otherwise with 64
+  // KiB.
   static uint64_t ring(const Request& request) {
     const std::vector<int> all = bells();
     const std::string noise(65536, 'x');
@@ -238,7 +240,7 @@ class Served {
     return all.size();
   }
 
-  // Rings and scribbles for as long as the agent lives.
+  // Starts a thread that rings and overwrites the lease pages for as long as the agent lives.
   static void flood() {
     std::thread([] {
       const std::vector<int> all = bells();
@@ -250,7 +252,8 @@ class Served {
           (void)send(bell, noise.data(), noise.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         for (unsigned char* page : all_pages) {
           for (int i = 0; i < 64; ++i) {
-            // Atomic, so that a race detector has nothing to say of the agent's own threads.
+            // The stores are atomic, so that a race detector does not report the agent's own
+            // threads.
             __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + random() % 2048 * 8),
                              random(), __ATOMIC_RELAXED);
           }

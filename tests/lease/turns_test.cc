@@ -1,5 +1,5 @@
-// Whose turn it is on a connection that several use at once, the library's own thread among them:
-// nothing is lost, nothing comes twice, and nobody is told to wait who need not.
+// Several threads, the service thread among them, take turns on one connection. No message is lost
+// or sent twice, and no caller is told to wait without need.
 #include <atomic>
 #include <map>
 #include <thread>
@@ -33,7 +33,7 @@ tenon_status send_within(tenon_connection* connection, const tenon_message* mess
   return CALL(tenon_send(connection, message, &wait, err)).status;
 }
 
-// Two ends in this process, of which one is full.
+// Both ends of a connection in this process. The sending direction is full.
 struct Full {
   fault::Pair pair{SOCK_STREAM};
   std::vector<tenon_message*> sent;
@@ -51,7 +51,7 @@ struct Full {
   tenon_message* make(const std::string& name, size_t nbytes = 60000) {
     return sent.emplace_back(named(name, nbytes));
   }
-  // All that comes until nothing does, by name.
+  // Receives until "end" or until nothing comes, and counts the messages by name.
   std::map<std::string, int> drain() const {
     std::map<std::string, int> count;
     tenon_message* message = nullptr;
@@ -65,7 +65,7 @@ struct Full {
   }
 };
 
-// Until another thread has the turn of that direction, which nothing but an attempt tells.
+// Waits until another thread has the turn of that direction. Only an attempt to send shows that.
 void await_turn(Full* full) {
   CHECK(soon([&] {
     const tenon_wait wait = fault::wait_ns(kNow);
@@ -94,7 +94,7 @@ TEST(Turns, WhatCouldNotBeSentNowIsKept) {
   });
 }
 
-// The first thread asks for its message again after another one has sent all there was.
+// The first thread asks for its message again after another thread has sent everything.
 TEST(Turns, WhatAnotherThreadSentIsNotSentTwice) {
   for (const bool by_flush : {false, true}) {
     IN_CHILD([by_flush] {
@@ -116,7 +116,7 @@ TEST(Turns, WhatAnotherThreadSentIsNotSentTwice) {
   }
 }
 
-// A message may be sent as often as one likes by who knows that it is through.
+// A caller that was told that its message is sent may send it again, as often as it likes.
 TEST(Turns, WhoHeardThatItIsThroughSendsItAnew) {
   for (const bool by_flush : {false, true}) {
     IN_CHILD([by_flush] {
@@ -138,8 +138,7 @@ TEST(Turns, WhoHeardThatItIsThroughSendsItAnew) {
   }
 }
 
-// Many threads, none of which waits for longer than a moment, and each comes back until its message
-// is through.
+// Many threads send. None of them waits long, and each one retries until its message is sent.
 TEST(Turns, ManyThatComeBack) {
   IN_CHILD([] {
     constexpr int kThreads = 4;
@@ -176,8 +175,8 @@ TEST(Turns, ManyThatComeBack) {
   });
 }
 
-// The library's thread has the connection for as long as it makes a new token; the socket has room
-// all the time.
+// The service thread uses the connection while it makes a new token. The socket has room all the
+// time.
 TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
   IN_CHILD([] {
     tenon_arena* arena = new_arena(kMiB);
@@ -200,8 +199,8 @@ TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
   });
 }
 
-// What came home is asked after by whoever looks at the leases; what lies here already is received
-// without a wait all the same.
+// Looking at the leases asks the connection for memory that came home. A message that is already
+// here must be received without a wait even then.
 TEST(Turns, AReceiveIsNotRefusedWhileTheConnectionIsAsked) {
   IN_CHILD([] {
     constexpr int kMessages = 60;

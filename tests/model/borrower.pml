@@ -1,4 +1,4 @@
-/* A borrower: takes in messages, reads, releases. */
+/* A borrower: it takes in messages, reads, and releases. */
 
 #define holds_any(p) (REF(p, 0) || REF(p, 1) || REF(p, 2) || REF(p, 3))
 
@@ -11,7 +11,7 @@ inline choose_held(p, i) {
   fi
 }
 
-/* The bit, the summary, then whether the lender waits. */
+/* Sets the bit, then the summary, and then looks whether the lender waits. */
 inline set_bit(k, i) {
 #ifdef MUTANT_SUMMARY_FIRST
   store_summary(k);
@@ -35,7 +35,7 @@ inline set_bit(k, i) {
 #define nobody_else(state) (state == HELD)
 #endif
 
-/* The reference goes first; then it is settled who else may have one. */
+/* Drops the reference first, and only then checks whether another process may have one. */
 inline release(p, i) {
 #if defined(MUTANT_LOOKS_FIRST)
   own = nobody_else(lease[i]);
@@ -57,8 +57,8 @@ inline release(p, i) {
 }
 
 /*
- * An old token goes when a newer one has come, for then no message of the old one is under way, and
- * nothing is held under it.
+ * Closes an old token once a newer one has come and nothing is held under the old one. No message
+ * of the old token is in flight then.
  */
 inline close_old_token(p) {
 #ifdef FORK
@@ -90,7 +90,7 @@ inline take_in(p, c) {
        lease[i] = HELD
 #else
        if
-       :: forking -> lease[i] = FAMILY  /* the child may get it or not */
+       :: forking -> lease[i] = FAMILY  /* the child may inherit it or not */
        :: else -> lease[i] = HELD
        fi
 #endif

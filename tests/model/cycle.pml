@@ -1,15 +1,16 @@
 /*
- * Process 1 lends what it got back to the lender (ledger 1), and another thread of the lender takes
- * it in, and may lend it once more. What comes home is the lender's own block, and is kept as such:
- * a lease on itself would be one that a copy of its own token keeps. That copy is closed when it
- * comes; from then on the ledger does not end before all that process 1 sent is read.
+ * Process 1 lends the lender's memory back to the lender (ledger 1). Another thread of the lender
+ * takes it in, and may lend it again. The memory is the lender's own block, and is kept as such. A
+ * lease on itself would never end, because a copy of the lender's own token would keep it. So that
+ * copy is closed when it comes. From then on the ledger does not end before everything that process
+ * 1 sent is read.
  */
 #if defined(MUTANT_LEASES_ITSELF) || defined(MUTANT_KEEPS_OWN_TOKEN)
 #define KEPT 1
 #else
 #define KEPT 0
 #endif
-bool own_token;  /* the planted bugs: kept */
+bool own_token;  /* the planted bugs keep it */
 
 inline come_home(j) {
   b = block_of[from[j]];
@@ -38,7 +39,7 @@ inline leave_home() {
   }
 }
 
-/* Whether the ledger has ended is looked at under the lock that grants. */
+/* The lock under which leases are granted also guards the check whether the ledger has ended. */
 inline lend_again() {
   d_step {
     i = 0;
@@ -72,8 +73,8 @@ inline close_own_token() {
 }
 
 /*
- * The planted bug: lease j goes when neither the lender nor a lease on what it came for needs it,
- * and with the last of them the token.
+ * The planted bug: lease j is released when neither the lender nor a lease on the same memory needs
+ * it. The token goes with the last such lease.
  */
 #ifdef MUTANT_LEASES_ITSELF
 #define keeps_itself (REF(LENDER, 2) || REF(LENDER, 3))

@@ -1,7 +1,7 @@
 /*
- * Process 2 has handed the lender's token on to a fourth one, as it must when it lends on. It lets
- * go of everything, and stays: the fourth has to hear that the token is FORGOTTEN, for there need
- * be no other message ever.
+ * Process 2 has sent the lender's token on to a fourth process, as it must when it lends on. Then
+ * it releases everything and stays. The fourth process must be told that the token is FORGOTTEN,
+ * because there may never be another message.
  */
 #define TOKEN 1
 #define FORGOTTEN 2

@@ -1,4 +1,4 @@
-/* A thread of borrower 1 forks process 2, at any moment of the other thread. */
+/* A thread of borrower 1 forks process 2, at any moment of its other thread. */
 
 #define mark(i) \
   if \

@@ -1,8 +1,8 @@
-/* Process 1 borrows from the lender (ledger 0) and lends what it got on to process 2 (ledger 1). */
+/* Process 1 borrows from the lender (ledger 0) and lends the memory on to process 2 (ledger 1). */
 
-/* What it has under lease i of ledger 0 is lent on, and stands. */
+/* The memory of lease i of ledger 0 is lent on, and that lease stands. */
 #define lent_on(i) ((ledger[2] == HELD && from[2] == i) || (ledger[3] == HELD && from[3] == i))
-bool kept[2];  /* it has not released the lender's lease */
+bool kept[2];  /* the forwarder has not released the lender's lease */
 
 inline end_onward(j, how) {
   if
@@ -37,7 +37,7 @@ inline lend_on(i) {
        od;
        ledger[j] = HELD; from[j] = i
      };
-     /* The lender's token goes with it, so that the lender waits for process 2 if this one dies. */
+     /* The lender's token travels along: the lender waits for process 2 even if this one dies. */
      d_step {
        sockets[1] == 0 || nfull(queue[1]) ->
        if
@@ -59,7 +59,7 @@ inline lend_on(i) {
   fi
 }
 
-/* Its own reference is gone, and nobody has it on loan: only then it is released. */
+/* Releases lease i only when the own reference is gone and no borrower has the memory. */
 inline release_if_done(i) {
   if
 #ifdef MUTANT_DROPS_BEFORE_BORROWER
@@ -95,7 +95,7 @@ proctype Forwarder() {
   byte i, k, fds, j;
   bool more, passed_on;
 #ifndef MUTANT_LAZY_FORWARDER
-  waiting[1] = true;  /* for good: nobody else looks */
+  waiting[1] = true;  /* for good, because no other process looks */
 #endif
   {
     do

@@ -1,5 +1,5 @@
 /*
- * Process 2 writes what it likes over everything that it may write, reads messages or not, and ends
+ * Process 2 writes random values over all that it may write, reads messages or not, and ends at
  * some time.
  */
 proctype Hostile() {
@@ -21,7 +21,7 @@ proctype Hostile() {
        }
     :: HAS(2, 1) && !faked[1] -> faked[1] = true
 #ifdef MUTANT_TOKEN_IS_SOCKET
-    :: HAS(2, 0) && !faked[0] -> faked[0] = true  /* shutdown(2) on what others hold too */
+    :: HAS(2, 0) && !faked[0] -> faked[0] = true  /* shutdown(2) on a socket that others hold too */
 #endif
     :: HAS(2, 0) -> d_step { close_token(2, 0) }
     :: HAS(2, 1) -> d_step { close_token(2, 1) }

@@ -1,14 +1,14 @@
-/* The machine: memory that shows stores late, tokens, sockets, and kill -9. */
+/* The machine: memory where stores are seen late, tokens, sockets, and kill -9. */
 
 /*
- * Without a fence a store may be seen by others later than the storer's next load: it waits in a
- * buffer, from which Memory lets it out, first in, first out (release stores keep their order).
- * Read-modify-writes are atomic when they come out. A dead process's come out too. Without WEAK,
- * stores are seen at once.
+ * Without a fence, other processes may see a store only after the storer's next load. Until then
+ * the store waits in a buffer. Memory() lets stores out, first in, first out, because release
+ * stores keep their order. A read-modify-write is atomic when it comes out. The stores of a dead
+ * process come out too. Without WEAK, stores are seen at once.
  */
 #define STORE_SUMMARY 8
 chan stores[LEDGERS] = [4] of { byte };      /* by the borrower: a slot's bit, or STORE_SUMMARY */
-chan renew_stores = [1] of { byte };         /* by its thread that forks */
+chan renew_stores = [1] of { byte };         /* by the borrower's thread that forks */
 chan waiting_stores = [6] of { byte, bool }; /* by the lender */
 
 #ifdef WEAK
@@ -56,13 +56,13 @@ end:
   fi
 
 /*
- * A message: a lease, or NO_LEASE (a token alone); its ledger; and the tokens that travel with it,
- * as bits.
+ * A message has a lease or NO_LEASE (a token alone), its ledger, and as bits the tokens that travel
+ * with it.
  */
 #define NO_LEASE 15
 chan queue[LEDGERS] = [4] of { byte, byte, byte };
 
-/* The receiver closes a second copy of what it has. */
+/* The receiver closes a second copy of a token that it has. */
 #define keep(p, k) \
   if \
   :: HAS(p, k) -> copies[k]-- \
@@ -80,9 +80,9 @@ chan queue[LEDGERS] = [4] of { byte, byte, byte };
   fi
 
 /*
- * The end of a process, in order or not: its memory means nothing any more (and is cleared, so that
- * states fall together), then the kernel closes what it had. With the last copy of a receiving end
- * goes what nobody has read, and the tokens in it.
+ * The end of a process, in order or not. Its memory means nothing any more, and is cleared so that
+ * equal states merge. Then the kernel closes its fds. The last copy of a receiving end takes the
+ * unread messages with it, and the tokens in them.
  */
 inline exit(p, c) {
   d_step {
@@ -112,7 +112,7 @@ inline exit(p, c) {
   }
 }
 
-/* MORTAL: which processes, as bits. Where two have the same part, one is enough. */
+/* MORTAL: the processes that are killed, as bits. If two have the same part, one is enough. */
 #ifndef MORTAL
 #define MORTAL 7
 #endif
@@ -120,7 +120,7 @@ proctype Killer() {
   byte left;
   if
   :: left = KILLS
-  :: left = 0  /* or nobody: who can still be killed is not stuck, to SPIN */
+  :: left = 0  /* or kill nobody: SPIN takes no process for stuck that can still be killed */
   fi;
   do
 #if MORTAL & 1

@@ -1,15 +1,16 @@
 /*
- * The lease protocol of docs/format/lease.md, for SPIN. run.py has the variants (who takes part)
- * and the mutants (a planted bug each, which SPIN must find).
+ * The model of the lease protocol (docs/format/lease.md) for SPIN. run.py has the variants, which
+ * say what processes take part, and the mutants: a planted bug each, which SPIN must find.
  *
  * A process is killed between any two of its steps. A step is one atomic operation on shared
- * memory, one system call, or what happens under the lender's lock. Every process ends by itself or
- * is killed, so every run ends, and "it happens in the end" is "no run ends before it happened": a
- * lender that is not woken, or a block that does not become FREE again, is an invalid end state.
+ * memory, one system call, or one action under the lender's lock. Every process ends by itself or
+ * is killed, so every run ends. So a claim "this happens in the end" becomes "no run ends before
+ * this happened". A lender that is not woken, or a block that does not become FREE again, is an
+ * invalid end state.
  *
  * A ledger k is a token (`copies` of it are open or in flight), a lease page (word, summary,
- * waiting, renew) and SLOTS slots. The lease of slot s is number LEASE(k, s) everywhere. REF: the
- * process counts a reference, so it may read the block.
+ * waiting, renew) and SLOTS slots. The lease of slot s has the number LEASE(k, s) everywhere. REF:
+ * the process counts a reference, so it may read the block.
  */
 mtype:block = { FREE, LIVE, LENT };
 mtype:lease = { HELD, FAMILY, RELEASED, ENDED };
@@ -30,7 +31,7 @@ mtype:lease = { HELD, FAMILY, RELEASED, ENDED };
 #define LEASES 4
 #define LEASE(k, s) ((k) * SLOTS + (s))
 
-/* Processes: 0 lends; the others' parts depend on the variant. */
+/* Process 0 is the lender. The parts of the others depend on the variant. */
 #define LENDER 0
 #define PROCESSES 3
 #define REF(p, i) ref[(p) * LEASES + (i)]
@@ -38,44 +39,44 @@ mtype:lease = { HELD, FAMILY, RELEASED, ENDED };
 bool alive[PROCESSES];
 bool hostile[PROCESSES];
 
-/* The lenders' own truth. */
+/* The lenders' own state, which decides. */
 mtype:block block[BLOCKS];
-byte leases[BLOCKS];           /* that stand on a block */
+byte leases[BLOCKS];           /* the number of leases on a block */
 mtype:lease ledger[LEASES];    /* 0: never granted */
 byte block_of[LEASES];
-bool hung_up[LEDGERS];         /* seen, and its leases ended */
-bool waiters;                  /* somebody waits for space */
+bool hung_up[LEDGERS];         /* the hang-up was seen, and its leases ended */
+bool waiters;                  /* a thread waits for space */
 byte current;                  /* FORK: the ledger that new leases belong to */
 
-/* The lease pages: what two processes share. */
+/* The lease pages, which two processes share. */
 byte word[LEDGERS];
 bool summary[LEDGERS];
 bool waiting[LEDGERS];
 bool renew[LEDGERS];
 
-/* The kernel's. */
+/* The kernel's state. */
 bool made[LEDGERS];
-byte copies[LEDGERS];          /* of a token: in processes, and in messages that nobody has read */
+byte copies[LEDGERS];          /* of a token: in processes, and in unread messages */
 bool has[PROCESSES * LEDGERS]; /* the process has it open */
-/* A hang-up although there are copies (mutants, and what a process does to its own token). */
+/* A hang-up although copies exist: in mutants, or if a process does it to its own token. */
 bool faked[LEDGERS];
 bool bell[LEDGERS];            /* a byte lies in it */
 byte sockets[LEDGERS];         /* copies of the borrower's end of the connection */
 bool eof[LEDGERS];             /* the lender's end is closed */
 
-/* The borrowers'. */
+/* The borrowers' state. */
 bool ref[PROCESSES * LEASES];
-mtype:lease lease[LEASES];     /* as the process that received it sees it */
-bool fly[LEASES];              /* its message is not yet taken in */
+mtype:lease lease[LEASES];     /* the state that its receiver gives it */
+bool fly[LEASES];              /* its message was not taken in yet */
 byte receiver[LEDGERS];
 byte newest;                   /* FORK: the ledger of the last message */
 bool forking, fork_over;
-/* FORWARD: the lease under which the forwarder has what it lends on. */
+/* FORWARD: the forwarder's own lease on the memory that this lease lends on. */
 byte from[LEASES];
 
-hidden byte t_i, t_p, t_k, t_j;  /* of one d_step, worth nothing outside of it */
+hidden byte t_i, t_p, t_k, t_j;  /* temporary values of one d_step */
 
-/* Nobody that lives may still read under lease i. To a hostile process nothing is promised. */
+/* No living process may still read under lease i. Hostile processes get no such promise. */
 inline assert_no_reader(i) {
   assert(!(fly[i] && alive[receiver[(i) / SLOTS]] && !hostile[receiver[(i) / SLOTS]]));
   assert(!(REF(0, i) && alive[0]) && !(REF(1, i) && alive[1] && !hostile[1]) &&
@@ -97,10 +98,10 @@ inline assert_unused(i) {
 
 #include "kernel.pml"
 #ifdef CYCLE
-byte home[BLOCKS];  /* the lender's storages over its own blocks that were lent back to it */
+byte home[BLOCKS];  /* the lender's storages over its own blocks that came home */
 #define at_home(b) (home[b])
-bool guarded;       /* its own token came back to it */
-bool reading;       /* a message is off the socket, and not yet taken in */
+bool guarded;       /* the lender's own token came home */
+bool reading;       /* a message was read from the socket, and not taken in yet */
 #ifdef MUTANT_ENDS_UNREAD
 #define may_end(k) true
 #else

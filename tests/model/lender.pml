@@ -1,9 +1,9 @@
 /*
- * The lender: takes a FREE block, lends it, drops its own storage; waits for space when none is
- * FREE.
+ * The lender: it takes a FREE block, lends it, and drops its own storage. It waits for space when
+ * no block is FREE.
  */
 
-/* A forwarder's ledger is none of the lender's. */
+/* In FORWARD the second ledger is the forwarder's. */
 #ifdef FORWARD
 #define SECOND_IS_MINE 0
 #else
@@ -16,7 +16,7 @@
 #define free_blocks ((block[0] == FREE) + (block[1] == FREE))
 #endif
 
-/* Under the lock. `how`: RELEASED, a bit was taken; ENDED, the token hung up. */
+/* Under the lock. `how` is RELEASED if a bit was taken, and ENDED if the token hung up. */
 #ifdef MUTANT_ENDS_TWICE
 #define stands(i, how) (ledger[i] == HELD || (ledger[i] == RELEASED && how == ENDED))
 #elif defined(MUTANT_TRUSTS_BITS)
@@ -35,7 +35,7 @@ inline end_lease(i, how) {
      :: leases[block_of[i]] == 0 && block[block_of[i]] == LENT -> block[block_of[i]] = FREE
      :: else -> skip
      fi
-  :: else -> skip  /* a bit that says nothing: set twice, or by a hostile borrower */
+  :: else -> skip  /* the bit means nothing: it was set twice, or by a hostile borrower */
   fi
 }
 
@@ -57,10 +57,10 @@ inline end_lease(i, how) {
   fi
 #endif
 
-/* The summary first, then the word. */
+/* Takes the summary first, then the word. */
 inline drain(k) {
 #if defined(MUTANT_CLEARS_LATE)
-  /* What was seen is cleared by the next drain only, when its slot may be a new lease's. */
+  /* A bit is cleared only by the next drain, when its slot may belong to a new lease. */
   d_step {
     word[k] = word[k] & (255 - late[k]);
     late[k] = word[k];
@@ -71,7 +71,7 @@ inline drain(k) {
   d_step { summary[k] = false; seen = word[k] };
   d_step { word[k] = 0; end_leases(k, seen, RELEASED); seen = 0 }
 #elif defined(SHORT)
-  d_step {  /* as if both were one step; the variants without SHORT have them apart */
+  d_step {  /* as if both were one step; the variants without SHORT have two */
     if
     :: summary[k] ->
        summary[k] = false; seen = word[k]; word[k] = 0; end_leases(k, seen, RELEASED); seen = 0
@@ -98,7 +98,7 @@ inline look_at_token(k) {
   fi
 }
 
-/* A page is born with the present value of `waiting`. */
+/* A new page begins with the present value of `waiting`. */
 inline make_token(p, k) {
   d_step {
     made[k] = true; copies[k] = 1; HAS(p, k) = true;
@@ -108,7 +108,7 @@ inline make_token(p, k) {
   }
 }
 
-/* To a peer that is gone nothing is sent; what was granted ends with the token. */
+/* Nothing is sent to a peer that is gone. The leases that were granted end with the token. */
 inline send(p, c, i, k) {
   d_step {
     sockets[c] == 0 || nfull(queue[c]) ->
@@ -123,7 +123,7 @@ inline send(p, c, i, k) {
   d_step { close_token(p, k) }
 }
 
-/* The borrower has forked, and asks for a token of its own. */
+/* The borrower has forked and asks for a new token. */
 inline renew_token() {
   if
   :: renew[0] && current == 0 && !hung_up[0] ->
@@ -195,7 +195,7 @@ inline wait_for(n) {
   fi
 }
 
-/* Ledger k gets a lease on block b, and its borrower a message. */
+/* Ledger k gets a lease on block b, and its borrower gets a message. */
 inline lend(b, k, c) {
   if
   :: !made[k] -> make_token(LENDER, k)
@@ -270,7 +270,7 @@ proctype Lender() {
        to_whom();
 #ifndef SHORT
        if
-       /* Some other allocation finds no block; so a lease can end while its block is LIVE. */
+       /* Another allocation finds no block, so a lease can end while its block is LIVE. */
        :: true -> look()
        :: skip
        fi;
@@ -281,7 +281,7 @@ proctype Lender() {
     od;
 #ifndef SHORT
     if
-    /* The connections go first, with messages in them. */
+    /* The connections are closed first, with messages in them. */
     :: d_step { eof[0] = true; eof[1] = eof[1] || SECOND_IS_MINE }
     :: skip
     fi;
@@ -297,7 +297,7 @@ proctype Lender() {
 }
 
 #ifdef THREADS
-/* Another thread of the lender: lends a block to a new borrower while the first one waits. */
+/* Another thread of the lender lends a block to a new borrower while the first thread waits. */
 proctype LenderThread() {
   byte i;
   {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """usage: run.py VARIANT|names
 
-Has SPIN look at every run of the lease protocol's model, for one variant (who takes part), and then
-at the mutants that belong to it: the model with one bug planted, which SPIN must find. `names`
-holds the states that the model names against the code's enums. Exit status 77: this machine has no
-SPIN or no C compiler.
+Has SPIN check every run of the lease protocol's model in one variant, which says what processes
+take part. Then SPIN must find the bugs of the variant's mutants, which are the model with one
+planted bug each. `names` compares the states that the model names with the code's enums. Exit
+status 77: this machine has no SPIN or no C compiler.
 """
 
 import os
@@ -23,19 +23,18 @@ LIMIT_CPU_S = (
     120  # the longest search takes 10 s; processor time, which a busy machine leaves as it is
 )
 
-# The C compiler's options. A search of everything makes a million steps a second with -O1; -O2
-# takes another second to compile and gains nothing. The search for a planted bug ends at the bug:
-# it takes transitions in the opposite order, which finds every mutant among thousands of states
-# instead of a million, so compiling is all that it costs.
+# Options of the C compiler. A search of all states makes a million steps a second with -O1. -O2
+# takes another second to compile and gains nothing. The search for a planted bug ends at the bug.
+# It takes the transitions in the opposite order, which finds every mutant within thousands of
+# states instead of a million, so compiling is all that it costs.
 WHOLE_SEARCH = ["-O1"]
 BUG_SEARCH = ["-O0", "-DREVERSE", "-DT_REVERSE"]
 
-# variant -> (what it is defined by, mutants and what they need beside it). MORTAL: bits of the
-# processes that are killed.
+# variant -> (its definitions, its mutants). MORTAL: the processes that are killed, as bits.
 ONE = "ONE WEAK ROUNDS=2 KILLS=1 MORTAL=3"
 FORK = "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=1"
 VARIANTS = {
-    # A lender and a borrower, on a machine that shows stores late; either is killed.
+    # A lender and a borrower, on a machine where stores are seen late. Either is killed.
     "one": (
         ONE,
         [
@@ -48,9 +47,9 @@ VARIANTS = {
             "BIT_BEFORE_LAST_READ",
         ],
     ),
-    # Two borrowers, and blocks that both have.
+    # Two borrowers of the same blocks.
     "two": ("SHORT BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=2", ["ENDS_TWICE"]),
-    # A borrower that forks while another of its threads takes in and releases.
+    # A borrower forks while another of its threads takes in and releases.
     "fork": (
         "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=0",
         [
@@ -66,43 +65,43 @@ VARIANTS = {
     # The same, and the parent or the child is killed.
     "fork_parent": (FORK + " MORTAL=2", ["PID_NOT_TOKEN"]),
     "fork_child": (FORK + " MORTAL=4", []),
-    # The same where stores are seen late: the lender waits, the borrower asks for a new token.
+    # The same where stores are seen late: the lender waits, and the borrower asks for a new token.
     "renew": ("FORK WEAK SHORT BLOCKS=1 ROUNDS=1 KILLS=0", ["NO_FENCE_RENEW"]),
-    # Lender, forwarder, borrower.
+    # A lender, a forwarder and a borrower.
     "forward": (
         "FORWARD BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=6",
         ["PASSES_NO_TOKEN", "DROPS_BEFORE_BORROWER", "LAZY_FORWARDER"],
     ),
-    # The borrower lends what it got back to its lender, which lends it to it again.
+    # The borrower lends the memory back to its lender, which lends it to the borrower again.
     "cycle": (
         "FORWARD CYCLE SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=2",
         ["LEASES_ITSELF", "KEEPS_OWN_TOKEN", "ENDS_UNREAD", "HOME_UNKEPT"],
     ),
-    # Lender, forwarder, a borrower that has handed the lender's token on, and who has it from
-    # there.
+    # A lender, a forwarder, a borrower that has sent the lender's token on, and a fourth process
+    # that has the token from it.
     "forget": (
         "FORWARD FORGET SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=6",
         ["FORGETS_WITH_NEXT_LEASE"],
     ),
-    # An honest borrower beside one that writes what it likes.
+    # An honest borrower beside a hostile one.
     "hostile": ("HOSTILE SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TRUSTS_BITS"]),
-    # An honest forwarder whose borrower does what it likes.
+    # An honest forwarder with a hostile borrower.
     "hostile_forward": ("HOSTILE FORWARD SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TOKEN_IS_SOCKET"]),
-    # One thread of the lender waits while another lends to somebody new.
+    # One thread of the lender waits while another one lends to a new borrower.
     "threads": ("ONE WEAK THREADS BLOCKS=1 SLOTS=1 ROUNDS=0 KILLS=1", ["NEW_PAGE_SLEEPS"]),
 }
 
-# Variants that between them have all of the lender's, the borrower's and the forwarder's steps.
+# Variants that together have all steps of the lender, the borrower and the forwarder.
 ENDS = {"renew", "forward", "threads"}
 
-# enum in the model -> the code's, in a header of impl/memory
+# enum in the model -> the same enum of the code, in a header of impl/memory
 NAMES = {
     "lease": r"enum class LeaseState\b[^{]*\{([^}]*)\}",
     "block": r"enum class BlockState\b[^{]*\{([^}]*)\}",
 }
 
 
-# What SPIN found (None: nothing, in all states), and the number of states.
+# The error that SPIN found (None: none in all states), and the number of states.
 Found = tuple[str | None, int]
 
 
@@ -154,8 +153,8 @@ def check_variant(variant: str) -> None:
     if found:
         raise Failed(f"{variant}: {found}")
     print(f"{variant}: {states} states, nothing found", flush=True)
-    # That a run that goes on for ever is none of those that were looked at; where it is cheap. (A
-    # hostile process can.)
+    # Also check that no run goes on for ever, where that is cheap. (A hostile process can go on for
+    # ever.)
     if variant in ENDS:
         found, states = verify(defines.split(), cycles=True)
         if found:

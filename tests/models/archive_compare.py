@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares two module archives record by record, without PyTorch.
 
-Code, constants and extra files must be equal byte for byte; data.pkl and traced_inputs.pkl as trees
-of values, where the same value in two places of one must be the same value in those places of the
-other, and storages, whatever their keys are, must hold the same bytes. Version numbers must be
-equal. Debug files, byteorder and serialization_id are not compared: an archive may do without them.
+Code, constants and extra files must be equal byte for byte. data.pkl and traced_inputs.pkl are
+compared as trees of values: a value that is shared by two places of one must be shared by those
+places of the other, and storages must hold the same bytes, whatever their keys are. Version numbers
+must be equal. Debug files, byteorder and serialization_id are not compared, because an archive may
+lack them.
 
 usage: archive_compare.py ARCHIVE ARCHIVE          prints each difference; 0 if there is none
 """
@@ -19,7 +20,7 @@ from typing import Any
 
 
 class Archive:
-    """The records of an archive by their names, without the folder that they all stand in."""
+    """The records of an archive by their names, without the folder that contains them all."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -48,9 +49,9 @@ class Archive:
 
 
 def record_bytes(data: bytes, entry: zipfile.ZipInfo) -> bytes:
-    """The record's bytes.
+    """Returns the record's bytes.
 
-    A CRC of zero was not computed, which Python's own reader would not accept.
+    A CRC of zero was not computed, and Python's own reader would refuse it.
     """
     name_nbytes, extra_nbytes = struct.unpack_from("<HH", data, entry.header_offset + 26)
     start = entry.header_offset + 30 + name_nbytes + extra_nbytes
@@ -62,9 +63,9 @@ def record_bytes(data: bytes, entry: zipfile.ZipInfo) -> bytes:
 
 
 class Node:
-    """A value of a pickle that is more than an atom.
+    """A value of a pickle that is no atom.
 
-    Two places that hold the same value hold the same Node.
+    Places that hold the same value hold the same Node.
     """
 
     def __init__(self, kind: str, *items: Any):
@@ -90,9 +91,9 @@ MARK = object()
 
 
 def read_pickle(data: bytes) -> Any:
-    """The tree that a pickle says.
+    """Returns the tree of values of a pickle.
 
-    Nothing is called: a global is a Node with its two names, a reduce a Node of function and
+    Nothing is called. A global is a Node with its two names, and a reduce is a Node of function and
     arguments.
     """
     stack: list[Any] = []
@@ -151,7 +152,7 @@ def read_pickle(data: bytes) -> Any:
 
 
 class Comparison:
-    """Two trees walked together; `here` and `there` remember which Node stood for which."""
+    """Walks two trees together. `here` and `there` remember which Nodes correspond."""
 
     def __init__(self, first: Archive, second: Archive, folder: str):
         self.first, self.second, self.folder = first, second, folder
@@ -207,7 +208,7 @@ class Comparison:
 
 
 def atom(value: Any) -> tuple[str, Any]:
-    """An atom for comparison: 1, 1.0 and True differ, nan is itself, -0.0 is not 0.0."""
+    """An atom for comparison: 1, 1.0 and True differ, nan equals itself, and -0.0 is not 0.0."""
     return (type(value).__name__, struct.pack(">d", value) if isinstance(value, float) else value)
 
 
@@ -220,7 +221,7 @@ def compare_pickles(first: Archive, second: Archive, folder: str) -> list[str]:
 
 
 def compare_archives(first_path: Path, second_path: Path) -> list[str]:
-    """What of the second is not as the first has it; empty if they say the same."""
+    """Returns the differences of the second archive. The list is empty if there are none."""
     sys.setrecursionlimit(10000)
     first, second = Archive(first_path), Archive(second_path)
     differences = []

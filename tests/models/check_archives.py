@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the archives that write_archives.py wrote, or the same ones as exported again, in the
-PyTorch that runs this.
+"""Runs the archives of write_archives.py, or the same archives exported again, in this PyTorch.
 
-Each archive of FOLDER is loaded and called as it was when it was written; its outputs must be what
-they were, to the bit if the same PyTorch wrote it. With --renamed FOLDER2, <name>.pt of FOLDER2 is
-what our library made of it: its outputs, parameters, buffers and extra files must be those of the
-original to the bit, sharing and strides included, and its records equal (archive_compare.py). An
-archive that another PyTorch wrote and that this one cannot run is left out, with PyTorch's own
-words.
+Each archive of FOLDER is loaded and called as it was when it was written. Its outputs must be the
+same, and equal to the bit if the same PyTorch wrote it. With --renamed FOLDER2, <name>.pt of
+FOLDER2 is what our library exported. Its outputs, parameters, buffers and extra files must be those
+of the original to the bit, with the same sharing and strides, and its records must be equal
+(archive_compare.py). An archive of another PyTorch that this one cannot run is left out, with
+PyTorch's own message.
 
-With --package FILE, the package FILE has <name>.pt of FOLDER as the resource zoo/<name>.pkl: its
+With --package FILE, the package FILE has <name>.pt of FOLDER as the resource zoo/<name>.pkl. Its
 outputs, parameters and buffers must be those of the original to the bit.
 
 usage: check_archives.py FOLDER [--renamed FOLDER2 | --package FILE] [--json FILE] [MODEL...]
@@ -110,7 +109,9 @@ def same(a: Any, b: Any, exact: bool) -> bool:
 
 
 def tensors_of(module: torch.jit.ScriptModule) -> dict[str, torch.Tensor]:
-    """The parameters and buffers by their paths, a shared one under each of its own."""
+    """Returns the parameters and buffers by their paths. A shared one is listed under each of its
+    paths.
+    """
     found: dict[str, torch.Tensor] = {}
     for prefix, part in module.named_modules(remove_duplicate=False):
         for kind, members in (
@@ -122,7 +123,7 @@ def tensors_of(module: torch.jit.ScriptModule) -> dict[str, torch.Tensor]:
 
 
 def sharing(tensors: dict[str, torch.Tensor]) -> set[frozenset[str]]:
-    """Which of the tensors stand in the same memory."""
+    """Returns the groups of tensors that lie in the same memory."""
     groups: dict[int, set[str]] = {}
     for name, tensor in tensors.items():
         if tensor.layout == torch.strided and not tensor.is_meta and tensor.storage().nbytes():
@@ -153,14 +154,14 @@ def load(path: Path, names: list[str]) -> tuple[torch.jit.ScriptModule, dict[str
 
 
 def read(path: Path) -> Any:
-    """What torch.save wrote: our own values, so the pickle may be trusted."""
+    """Reads a file of torch.save. These tests wrote it, so the pickle may be trusted."""
     return torch.load(path) if zoo.TORCH < (2, 0) else torch.load(path, weights_only=False)
 
 
 def open_package(path: Path) -> Any:
     from torch.package import PackageImporter, package_exporter
 
-    # PyTorch refuses script modules in packages until then.
+    # PyTorch refuses script modules in packages until this is set.
     package_exporter._gate_torchscript_serialization = False
     return PackageImporter(str(path))
 
@@ -168,7 +169,7 @@ def open_package(path: Path) -> Any:
 def check(
     folder: Path, renamed: Path | None, package: Any, name: str, entry: dict[str, Any], exact: bool
 ) -> tuple[str, list[str]]:
-    """("ok" or "left out", what is wrong)"""
+    """Returns ("ok" or "left out", the list of errors)."""
     contents = {key: base64.b64decode(data) for key, data in entry["extra_files"].items()}
     try:
         original, extra = load(folder / f"{name}.pt", list(contents))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Loads the archives of old PyTorch versions in the PyTorch that runs this, and compares values and
-calls with their expected.txt.
+"""Loads the archives of old PyTorch versions in this PyTorch, and compares values and calls with
+their expected.txt.
 
-With --renamed FOLDER, FOLDER/<version>.pt is read instead of GOLDEN/<version>/net.pt: what our
-library exported of it.
+With --renamed FOLDER it reads FOLDER/<version>.pt, which our library exported, instead of
+GOLDEN/<version>/net.pt.
 
 usage: check_fixtures.py GOLDEN [--renamed FOLDER] [--json FILE]
 """
@@ -35,7 +35,7 @@ ARGUMENTS = {
 
 
 class Printer:
-    """The text that write_fixture.cc prints for a value."""
+    """Prints a value as write_fixture.cc does."""
 
     def __init__(self) -> None:
         self.storages: dict[int, int] = {}
@@ -74,9 +74,9 @@ class Printer:
 
 
 def wrong_lines(module: torch.jit.ScriptModule, lines: list[str]) -> list[str]:
-    """What is otherwise than the lines say.
+    """Returns the differences between the module and the lines.
 
-    The types and objects of the lines are not compared: the archive loaded, so they were known.
+    The types and objects in the lines are not compared. The archive loaded, so they were known.
     """
     printer, wrong = Printer(), []
     for line in lines[1:]:
@@ -88,7 +88,8 @@ def wrong_lines(module: torch.jit.ScriptModule, lines: list[str]) -> list[str]:
         elif value.startswith("object "):
             continue
         else:
-            # The C++ module: an attribute may be named as a method of the Python class.
+            # The C++ module is used, because an attribute may have the name of a method of the
+            # Python class.
             part: Any = module._c
             for name in left.split(" : ")[0].split("."):
                 part = part.getattr(name)

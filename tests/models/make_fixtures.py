@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the committed archives of old PyTorch versions: one program linked against each version's
-own libraries.
+"""Makes the committed archives of old PyTorch versions. For each version it links one program with
+that version's own libraries.
 
-For each version the wheel is fetched from PyPI (for a Python of its time, which is not needed), its
-headers and libraries taken out, and write_fixture.cc (model_json_fixture.cc before 1.4) compiled
-and run. GOLDEN/<version>/ gets net.pt and expected.txt. It needs g++, and 3 GB of disk in WORK,
-where nothing stays: one version is done after the other.
+For each version it fetches the wheel from PyPI (for a Python of that time, which is not needed),
+takes out the headers and libraries, and compiles and runs write_fixture.cc (model_json_fixture.cc
+before 1.4). GOLDEN/<version>/ gets net.pt and expected.txt. It needs g++, and 3 GB of disk in WORK.
+The versions are made one after the other, and nothing stays in WORK.
 
 usage: make_fixtures.py WORK GOLDEN [VERSION...]
 """
@@ -23,14 +23,14 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass
 class Release:
-    """Where a wheel comes from, and what of its libraries the program needs."""
+    """The source of a wheel, and the libraries of it that the program needs."""
 
     python: str
     platform: str
     libraries: tuple[str, ...] = ("torch_cpu", "c10")
     program: str = "write_fixture.cc"
-    # Wheels of the libraries that libtorch_cpu is linked against; it looks for them beside the
-    # folder torch.
+    # Wheels of libraries that libtorch_cpu is linked with. It looks for them beside the folder
+    # torch.
     beside: tuple[str, ...] = ()
 
 
@@ -48,7 +48,7 @@ RELEASES = {
     ),
 }
 
-# What the programs never call, and what makes the wheels large.
+# Libraries that the programs never call, and that make the wheels large.
 UNUSED = re.compile(
     r"torch/lib/(libtorch_cuda|libtorch_python|libcaffe2_|libcudnn|libnvrtc|libcublas"
     r"|libc10d_cuda).*"
@@ -56,7 +56,7 @@ UNUSED = re.compile(
 
 
 def fetch(requirement: str, release: Release, work: Path) -> Path:
-    """The wheel of a requirement, alone, for the release's Python."""
+    """Fetches the wheel of a requirement, without its dependencies, for the release's Python."""
     command = [
         sys.executable,
         "-m",
@@ -96,7 +96,7 @@ def unpack(wheel: Path, folder: Path) -> None:
 def make(version: str, work: Path, golden: Path) -> None:
     release = RELEASES[version]
     folder = work / version
-    # A folder that is there was left by a run that failed after fetching.
+    # An existing folder was left by a run that failed after fetching.
     if not folder.exists():
         for requirement in (f"torch=={version}", *release.beside):
             unpack(fetch(requirement, release, work), folder)
@@ -105,8 +105,8 @@ def make(version: str, work: Path, golden: Path) -> None:
     number = sum(
         int(part) * scale for part, scale in zip(version.split("."), (10000, 100, 1), strict=True)
     )
-    # The wheels were built with the old ABI of libstdc++, and the libraries for CUDA that they name
-    # are not there.
+    # The wheels were built with the old ABI of libstdc++. The CUDA libraries that they name are not
+    # there.
     command = [
         "g++",
         "-std=c++17" if number >= 20100 else "-std=c++14",

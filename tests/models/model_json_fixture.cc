@@ -1,5 +1,5 @@
-// Writes an archive of the time before 1.4, which keeps its object tree in a record `model.json`
-// instead of data.pkl; an importer refuses it by that name.
+// Writes an archive like those before 1.4, which keep the object tree in a record `model.json`
+// instead of data.pkl. An importer refuses the archive and names that record.
 //
 // usage: model_json_fixture ARCHIVE
 #include <torch/script.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that archive_compare.py finds each kind of difference and takes what may differ."""
+"""Proves that archive_compare.py finds each kind of difference, and accepts what may differ."""
 
 import struct
 import tempfile
@@ -63,7 +63,9 @@ class Compare(unittest.TestCase):
     def differences(
         self, first: dict[str, bytes | None], second: dict[str, bytes | None]
     ) -> list[str]:
-        """Of PLAIN with these records changed, or left out if None."""
+        """Compares PLAIN with itself after these changes. A record whose change is None is left
+        out.
+        """
         paths = []
         for name, changes in (("first", first), ("second", second)):
             records = {key: data for key, data in (PLAIN | changes).items() if data is not None}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes archives at versions 3, 8, 9 and 10 whose meaning depends on the version, by the PyTorch
-that runs this.
+"""Writes archives at versions 3, 8, 9 and 10 whose meaning depends on the version, with this
+PyTorch.
 
-PyTorch writes the lowest version that its operators need; here the version record is edited
+PyTorch writes the lowest version that its operators need. Here the version record is edited
 afterwards, as if an older PyTorch had written the code. FOLDER gets <operator>_<version>.pt with
-.calls, .expected and index.json as write_archives.py writes them, so check_archives.py runs them
-too. What each version must return stands in MODELS, and PyTorch must agree; an archive that it
-refuses is written too, and left out in index.json as "refused".
+.calls, .expected and index.json in the form of write_archives.py, so check_archives.py runs them
+too. MODELS says what each version must return, and PyTorch must agree. An archive that PyTorch
+refuses is written too, and index.json lists it as "refused".
 
 usage: version_archives.py FOLDER
 """
@@ -64,7 +64,7 @@ class Gelu(Based):
 
 
 class Neutral(Based):
-    """Nothing here depends on the version."""
+    """Code that means the same in every version."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(x) + self.base
@@ -86,8 +86,8 @@ HALVES, WHOLES = torch.tensor([2.5, -2.5]), torch.tensor([2, -2])
 GELU = torch.nn.functional.gelu(INPUT.to(torch.float32), approximate="tanh")
 NEUTRAL = torch.tensor([5.0, 0.0])
 
-# name: (module, what of its code is edited, the version from which on it means what it means today,
-# before it, from it on)
+# name: (module, the edit of its code, the first version with today's meaning, the result before
+# that version, the result from that version on)
 MODELS: dict[str, tuple[type[nn.Module], tuple[str, str] | None, int, Any, Any]] = {
     "div": (Div, None, 4, WHOLES, HALVES),
     "div_in_place": (DivInPlace, None, 4, WHOLES, REFUSED),
@@ -120,7 +120,9 @@ MODELS: dict[str, tuple[type[nn.Module], tuple[str, str] | None, int, Any, Any]]
 
 
 def edit(source: Path, path: Path, version: int, change: tuple[str, str] | None) -> None:
-    """The archive again with this version number, under its new name's prefix, its code changed."""
+    """Copies the archive with this version number, under the new name's prefix, and with edited
+    code.
+    """
     changed = 0
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
         for entry in old.namelist():
@@ -141,7 +143,9 @@ def edit(source: Path, path: Path, version: int, change: tuple[str, str] | None)
 
 
 def outcome(path: Path) -> Any:
-    """What the archive returns, or that PyTorch refuses it: when it is loaded, or when it runs."""
+    """Returns the archive's output, or says that PyTorch refuses it when it is loaded or when it
+    runs.
+    """
     try:
         (output,) = zoo.run(torch.jit.load(str(path)), [zoo.forward(INPUT)])
     except RuntimeError:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the archive of every model of the zoo, with its calls and what they return, by the PyTorch
-that runs this.
+"""Writes the archive of every model of the zoo with this PyTorch, and the calls of each model with
+their results.
 
-FOLDER gets, for each model, <name>.pt (torch.jit.save), <name>.calls (torch.save: [(method,
-arguments)]), <name>.expected (torch.save: one output a call, from the archive loaded again) and, in
-index.json, its flags and extra files, or why this PyTorch has not got it.
+For each model FOLDER gets <name>.pt (torch.jit.save), <name>.calls (torch.save: [(method,
+arguments)]) and <name>.expected (torch.save: one output for each call of the archive, loaded
+again). index.json gets the model's flags and extra files, or the reason why this PyTorch lacks the
+model.
 
 usage: write_archives.py FOLDER [MODEL...]
 """

@@ -1,9 +1,10 @@
-// Writes one archive with the PyTorch that it is linked against, from 1.4 on, and prints what an
+// Writes one archive with the PyTorch that it is linked with, from 1.4 on, and prints what an
 // importer must make of it.
 //
 // The printed text has one line for each attribute, in the order of the class: path, declared type
-// and value; a tensor shows its storage, numbered by first use, so sharing shows. Then one line for
-// each call: what this PyTorch itself returned. README.md in tests/golden/module has the grammar.
+// and value. A tensor is printed with the number of its storage, in the order of first use, so
+// sharing shows. Then there is one line for each call, with the result that this PyTorch returned.
+// README.md in tests/golden/module has the grammar.
 //
 // usage: write_fixture ARCHIVE
 #include <torch/script.h>
@@ -56,8 +57,8 @@ at::Tensor ramp(std::vector<int64_t> sizes) {
   return torch::arange(numel, torch::kFloat).mul(0.25).sub(0.5).reshape(sizes);
 }
 
-/// The text of values: numbers so that they read back exactly, strings with escapes, tensors with
-/// their memory.
+/// Prints values: numbers so that they read back exactly, strings with escapes, tensors with their
+/// memory.
 class Printer {
  public:
   std::string of(const c10::IValue& value) {
@@ -236,7 +237,8 @@ int main(int argc, char** argv) {
   Module module = make_module();
   module.eval();
   module.save(argv[1]);
-  // Read back, so that the text says what the archive holds and not what only this process knew.
+  // The module is read back, so that the text says what the archive holds, and not what only this
+  // process knew.
   Module read = torch::jit::load(argv[1]);
   Printer printer;
   std::cout << "root : " << read.type()->name()->qualifiedName() << "\n";

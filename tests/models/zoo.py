@@ -1,9 +1,9 @@
-"""The models whose archives the tests read: what one is, how it is registered, and all of them
-together.
+"""The zoo: models whose archives the tests read. This file defines a model and registers all of
+them.
 
 A model is a function that builds a scripted (or traced, frozen, quantised…) module and says how to
-call it. It needs nothing but PyTorch, 1.13 or newer. What one PyTorch cannot build is left out
-there, by the reason that `without` gives.
+call it. It needs only PyTorch, 1.13 or newer. A PyTorch that cannot build a model leaves it out,
+and `without` gives the reason.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ TORCH = tuple(
 
 @dataclass
 class Call:
-    """One call of the module: the method and its arguments, which must be values that torch.save
-    and torch.load know.
+    """One call of the module: the method and its arguments. torch.save and torch.load must know the
+    arguments.
     """
 
     method: str
@@ -52,7 +52,7 @@ MODELS: dict[str, Model] = {}
 def model(
     flags: str, *, since: tuple[int, int] = (1, 13), able: bool = True, without: str = ""
 ) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
-    """Register a function as a model.
+    """Registers a function as a model.
 
     `without` says why a PyTorch that is older than `since`, or not `able`, cannot build it.
     """
@@ -69,12 +69,12 @@ def model(
 
 
 def scripted(module: torch.nn.Module, *arguments: Any, **extra_files: str | bytes) -> Case:
-    """The module scripted in evaluation mode, with one call of forward."""
+    """Scripts the module in evaluation mode, with one call of forward."""
     return Case(torch.jit.script(module.eval()), [forward(*arguments)], extra_files)
 
 
 def traced(module: torch.nn.Module, *arguments: Any, **options: Any) -> Case:
-    """The module traced in evaluation mode with these arguments, and called with them."""
+    """Traces the module in evaluation mode with these arguments, and calls it with them."""
     return Case(torch.jit.trace(module.eval(), arguments, **options), [forward(*arguments)])
 
 
@@ -83,7 +83,7 @@ def forward(*arguments: Any) -> Call:
 
 
 def ramp(*sizes: int) -> torch.Tensor:
-    """Floats that differ, small enough for any model."""
+    """Different floats that are small enough for any model."""
     numel = 1
     for size in sizes:
         numel *= size
@@ -92,8 +92,8 @@ def ramp(*sizes: int) -> torch.Tensor:
 
 @contextlib.contextmanager
 def plain_execution() -> Iterator[None]:
-    """No fusion, one thread, fixed seed: the same code gives the same bits however often it was
-    called before.
+    """No fusion, one thread and a fixed seed: the same code gives the same bits, however often it
+    was called before.
     """
     torch.manual_seed(7)
     torch.set_num_threads(1)
@@ -103,8 +103,8 @@ def plain_execution() -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """An output as a tree of values that torch.save and torch.load know: a NamedTuple is a tuple,
-    an enum its name and value.
+    """Turns an output into a tree of values that torch.save and torch.load know. A NamedTuple
+    becomes a tuple, and an enum its name and value.
     """
     if isinstance(
         value,
@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def run(module: torch.nn.Module, calls: list[Call]) -> list[Any]:
-    """What the calls return, each as a plain tree; a call that raises gives the name of its
+    """Returns the results of the calls as plain trees. A call that raises gives the name of its
     exception.
     """
     outputs: list[Any] = []

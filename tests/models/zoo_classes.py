@@ -1,5 +1,5 @@
-"""Models for classes: script classes, enums, interfaces, hooks, states of their own, names that
-clash.
+"""Models of the zoo for classes: script classes, enums, interfaces, hooks, classes with a state,
+and names that clash.
 """
 
 # ruff: noqa: UP006, UP035 (TorchScript reads the annotations)
@@ -177,7 +177,7 @@ def class_interface() -> Case:
 
 
 class Packed(nn.Module):
-    """Writes its weight as a list of floats; a class with a state of its own."""
+    """A class with a state of its own: it writes its weight as a list of floats."""
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,5 @@
-"""Models by the way that they came to be: traced, frozen, quantised, with packed weights and
-tensors in the code.
+"""Models of the zoo by the way that they were made: traced, frozen, quantised, with packed weights,
+and with tensors in the code.
 """
 
 # ruff: noqa: UP006, UP035 (TorchScript reads the annotations)

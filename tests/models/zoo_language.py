@@ -1,4 +1,4 @@
-"""Models for what the language can say: control flow, literals, functions, containers, forks."""
+"""Models of the zoo for the language: control flow, literals, functions, containers, forks."""
 
 # ruff: noqa: UP006, UP007, UP035, UP045 (TorchScript reads the annotations and the statements as
 # they stand)
@@ -350,8 +350,8 @@ def printing() -> Case:
 
 
 class Locals(nn.Module):
-    """Names that a printer must make different: reserved words of it, operators, the same name in
-    several scopes.
+    """Names that a printer must change: its reserved words, operators, and one name in several
+    scopes.
     """
 
     def forward(self, torch_: Tensor, ops: Tensor, CONSTANTS: int, inf: float) -> Tensor:

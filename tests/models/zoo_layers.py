@@ -1,4 +1,4 @@
-"""Models made of the usual layers, and of the containers of layers."""
+"""Models of the zoo that are made of the usual layers, and of containers of layers."""
 
 # ruff: noqa: UP006, UP035, UP045 (TorchScript reads the annotations)
 
@@ -83,7 +83,7 @@ def conv3d() -> Case:
 
 
 class Attention(nn.Module):
-    """A transformer block written out, so that its code is ours in every PyTorch."""
+    """A transformer block written out, so that every PyTorch has the same code for it."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -240,7 +240,7 @@ def module_containers() -> Case:
 
 
 class Weights(nn.Module):
-    """A list of parameters: its attributes are named by numbers too."""
+    """A list of parameters, whose attributes have numbers as names."""
 
     def __init__(self):
         super().__init__()

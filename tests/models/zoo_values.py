@@ -1,4 +1,4 @@
-"""Models for what a module can hold: tensors of every kind, attributes of every type, sharing."""
+"""Models of the zoo for values: tensors of every kind, attributes of every type, sharing."""
 
 # ruff: noqa: UP006, UP007, UP035, UP045 (TorchScript reads the annotations)
 
@@ -106,8 +106,8 @@ def sparse_tensors() -> Case:
 
 @model("conj neg lazy-bits")
 def conjugated() -> Case:
-    # One storage has one type in an archive, so a complex tensor and its imaginary part cannot
-    # share: PyTorch writes what it cannot read.
+    # One storage has one type in an archive. So a complex tensor and its imaginary part cannot
+    # share: PyTorch writes an archive that it cannot read.
     base, other = torch.tensor([1 + 2j, 3 - 4j]), torch.tensor([5 + 6j, 7j])
     return scripted(Buffers(base=base, conj=base.conj(), neg=other.conj().imag, plain=ramp(2)))
 
@@ -323,7 +323,7 @@ def final_constants() -> Case:
 
 
 class Same(nn.Module):
-    """The same list, dict and tensor in several places: one value each in the archive."""
+    """The same list, dict and tensor in several places. The archive has each of them once."""
 
     first: List[int]
     second: List[int]
@@ -353,7 +353,7 @@ def shared_values() -> Case:
 
 
 class Grow(nn.Module):
-    """Sharing that only the scripted code makes: what one attribute is assigned to another."""
+    """Only the scripted code makes this sharing: it assigns one attribute to another."""
 
     a: List[Tensor]
     b: List[Tensor]

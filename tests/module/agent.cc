@@ -1,5 +1,5 @@
-// Works on module archives. Told on stdin what to do, one task per line with tabs between its
-// words:
+// The agent of change_test.py and others, which works on module archives. A line of stdin is a
+// task, with tabs between its words:
 //
 //   pack <out> <in>...                            writes a package of modules: net.pt is the
 //                                                 resource zoo/net.pkl
@@ -17,7 +17,7 @@
 //                                                 states; compile: exports with bytecode that is
 //                                                 compiled here
 //
-// and ends every task with a line "ok", or "error <code> <message>".
+// The agent ends every task with a line "ok", or "error <code> <message>".
 #include <iostream>
 #include <string>
 #include <vector>
@@ -91,7 +91,7 @@ Status twice(const std::string& in, const std::string& out, const std::string& m
   TENON_TRY(module->remove(method + "_before"));
   TENON_ASSIGN(const Member old, module->find(method));
   std::string source = old.source;
-  // The old one under another name, at the level of a file.
+  // Renames the old method, in the text of a file.
   source.replace(source.find("def " + method), 4 + method.size(), "def " + method + "_once");
   std::string dedented;
   std::istringstream lines(source);

@@ -1,4 +1,4 @@
-// What the agents of these tests share.
+// Helpers that the agents of these tests share.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace tenon::module {
 
-// The tensor with `number` added to each element of its storage.
+// Returns the tensor with `number` added to each element of its storage.
 inline Result<value::ValueRef> added(const value::TensorValue& tensor, float number) {
   const value::StorageValue& old = *tensor.storage();
   storage::StorageOptions options;
@@ -42,7 +42,7 @@ inline Result<value::ValueRef> added(const value::TensorValue& tensor, float num
   return value::Value::of_tensor(std::move(made));
 }
 
-// Adds the number to every float parameter below the module.
+// Adds `number` to every float parameter below the module.
 inline Status add_to_parameters(Module& module, float number) {
   TENON_ASSIGN(const std::vector<NamedTensor> tensors, module.tensors());
   std::vector<const value::TensorValue*> done;
@@ -53,7 +53,7 @@ inline Status add_to_parameters(Module& module, float number) {
     if (tensor.type() != value::ScalarType::kFloat ||
         tensor.layout() != value::TensorLayout::kStrided || !tensor.storage()->bytes())
       continue;
-    // A shared one has the new value under its other names already.
+    // A shared tensor has the new value under its other names already.
     if (std::find(done.begin(), done.end(), &tensor) != done.end()) continue;
     TENON_ASSIGN(value::ValueRef made, added(tensor, number));
     done.push_back(made->as_tensor().get());
@@ -62,7 +62,7 @@ inline Status add_to_parameters(Module& module, float number) {
   return Status::ok();
 }
 
-// Gives each line of stdin, split at its tabs, to `run`, and says "ok", or "error <code>
+// Gives each line of stdin, split at its tabs, to `run`, and prints "ok" or "error <code>
 // <message>".
 template <typename Run>
 int run_tasks(Run run) {

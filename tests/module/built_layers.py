@@ -1,4 +1,4 @@
-"""Models with layers, code and classes, built by hand. check_built.py has what PyTorch computes for
+"""Models with layers, code and classes, built by hand. expected_layers.py has PyTorch's results for
 each.
 """
 
@@ -39,7 +39,7 @@ def mlp(s: Steps) -> int:
 
 @model
 def sequential(s: Steps) -> int:
-    """Layers under numbers, as nn.Sequential has them; one of them twice."""
+    """Layers under numbers, as in nn.Sequential. One of them occurs twice."""
     root = s.module("Sequential")
     layer = linear(s, 4, 4)
     s.submodule(root, "0", layer)
@@ -317,7 +317,9 @@ def forward(self, x: Tensor) -> __torch__.Point:
 
 @model
 def shared(s: Steps) -> int:
-    """One weight in two modules, two tensors over one storage, extra files, inputs of a trace."""
+    """One weight in two modules, two tensors over one storage, extra files, and inputs of a
+    trace.
+    """
     root = s.module("Shared")
     weight = s.ramp(4, 4)
     parts = []
@@ -343,7 +345,7 @@ def shared(s: Steps) -> int:
 
 @model
 def clashing(s: Steps) -> int:
-    """Three classes of one name: two are alike, the third is another one."""
+    """Three classes of one name: two are alike, and the third is different."""
     root = s.module("Clashing")
     for name, first, code in (
         ("a", 0.5, "x + self.by"),
@@ -366,7 +368,7 @@ def clashing(s: Steps) -> int:
 
 @model
 def changed(s: Steps) -> int:
-    """Every kind of change before the export: what is replaced, loaded, taken away."""
+    """Every kind of change before the export: replacing, loading and removing."""
     root = s.module("Changed")
     s.submodule(root, "body", linear(s, 4, 4))
     s.submodule(root, "head", linear(s, 4, 4))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that a module with a fault is noticed: by built_test.py if a language made it, by
-check_built.py if all did.
+"""Proves that the tests notice a faulty module: built_test.py if one language made it, and
+check_built.py if all languages did.
 
 Exit status 77: neither PyTorch is here, or one of them has no TorchScript. The rest passed.
 """
@@ -21,10 +21,10 @@ import page
 import programs
 from built_steps import MODELS, steps_of
 
-# What makes nothing that later steps count on: a program that forgot it would go on.
+# Steps that make no object for later steps. A program that forgot one would go on.
 DROPPED = ["parameter", "buffer", "attribute", "constant", "submodule", "define", "types"]
 DROPPED += ["before", "after", "extra", "set", "state", "replace", "remove", "load"]
-# Fields that are what they say here without being said, or of which PyTorch shows nothing.
+# Fields whose default equals the value here, or of which PyTorch shows nothing.
 SAME = {("axis", "0"), ("coalesced", "0"), ("coalesced", "1")}
 
 PROGRAM = """
@@ -43,7 +43,7 @@ def other_float(bits: str) -> str:
 
 
 def changes(line: str) -> Iterator[str | None]:
-    """The line with a fault; None: without the line."""
+    """Yields the line with a fault. None stands for a missing line."""
     step, *words = line.split("\t")
     if step in DROPPED:
         yield None
@@ -81,7 +81,9 @@ class Noticed(unittest.TestCase):
         self.c = programs.Program("c")
 
     def found_in(self, text: str) -> str:
-        """What built_test.py says of this Python program. c(lines) in it executes steps in C."""
+        """Returns what built_test.py says about this Python program. c(lines) in it executes steps
+        in C.
+        """
         path = self.folder / "program.py"
         path.write_text(PROGRAM.format(c=self.c.words) + text)
         faulty = programs.Program("c")
@@ -168,7 +170,7 @@ class Noticed(unittest.TestCase):
             self.assertEqual(self.c.run(lines, archives), "")
             right = (archives / f"{name}.pt").read_bytes()
             for number, steps in enumerate(broken(lines)):
-                # The file's name is the archive's, and must be the same.
+                # The file's name is in the archive, so both need the same name.
                 if self.c.run(steps, archives):
                     n_refused += 1
                 elif (archives / f"{name}.pt").read_bytes() != right:

@@ -1,5 +1,5 @@
-"""A module as steps, one a line, which a program in each language executes (builders/README.md has
-their grammar).
+"""A module as steps, one a line, which a program in each language executes. builders/README.md has
+the grammar of the steps.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-# How struct packs one number; a complex one is two of them.
+# The code by which struct packs one number. A complex number is packed as two.
 _CODES = {
     "uint8": "B",
     "int8": "b",
@@ -52,7 +52,7 @@ def _bits(number: float) -> str:
 
 
 class Steps:
-    """What makes something returns its number, which later steps know it by."""
+    """A method that makes an object returns its number, by which later steps refer to it."""
 
     def __init__(self, name: str) -> None:
         self.lines: list[str] = []
@@ -82,15 +82,15 @@ class Steps:
         offset: int = 0,
         grad: bool = False,
     ) -> int:
-        """A tensor that DLPack has a type for."""
+        """A tensor with a type of DLPack."""
         steps = "-" if strides is None else ",".join(map(str, strides))
         return self._value(
             "tensor", storage, dtype, ",".join(map(str, sizes)), steps, offset, int(grad)
         )
 
     def spec(self, **fields: Any) -> int:
-        """Any tensor; the names are those of C's tenon_value_tensor_spec, and requires_grad, conj,
-        neg, coalesced are 0 or 1.
+        """Any tensor. The names are the fields of C's tenon_value_tensor_spec. requires_grad, conj,
+        neg and coalesced are 0 or 1.
         """
         words: list[Any] = []
         for name, field in fields.items():
@@ -118,11 +118,13 @@ class Steps:
         return self._value("device", name)
 
     def tuple(self, *items: int, name: str = "") -> int:
-        """A NamedTuple if it has a name."""
+        """A tuple, or a NamedTuple if it has a name."""
         return self._value("tuple", name, *items)
 
     def list(self, type: str, *items: int) -> int:
-        """Without a type it takes the one that is declared where it is put; so does a dict."""
+        """A list. Without a type, it and a dict get the type that is declared where they are
+        put.
+        """
         return self._value("list", type, *items)
 
     def dict(self, type: str, *entries: Entry) -> int:
@@ -194,11 +196,11 @@ class Steps:
         self._add("export", module, file)
 
     def floats(self, numbers: Sequence[float], sizes: Sequence[int], grad: bool = False) -> int:
-        """A contiguous tensor of float32 in a storage of its own."""
+        """A contiguous tensor of float32 with a storage of its own."""
         return self.tensor(self.storage(packed("float32", numbers)), "float32", sizes, grad=grad)
 
     def ramp(self, *sizes: int, first: float = 0.0, grad: bool = True) -> int:
-        """Floats that differ: element i is (i % 17 - 8) / 16, plus `first`."""
+        """Different floats: element i is (i % 17 - 8) / 16, plus `first`."""
         numel = 1
         for size in sizes:
             numel *= size
@@ -209,13 +211,13 @@ MODELS: dict[str, Callable[[Steps], int]] = {}
 
 
 def model(build: Callable[[Steps], int]) -> Callable[[Steps], int]:
-    """Register a function that builds a module and returns the root; its name is the model's."""
+    """Registers a function that builds a module and returns the root. Its name is the model's."""
     MODELS[build.__name__] = build
     return build
 
 
 def steps_of(name: str) -> list[str]:
-    """The lines of one model; the last one exports it to <name>.pt."""
+    """Returns the lines of one model. The last line exports it to <name>.pt."""
     steps = Steps(name)
     steps.export(MODELS[name](steps), f"{name}.pt")
     return steps.lines

@@ -4,7 +4,7 @@ C.
 
 usage: built_test.py LANGUAGE
 
-For C itself, two runs are compared. Exit status 77: this machine has not got the language.
+For C itself, two runs are compared. Exit status 77: this machine lacks the language.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from built_steps import MODELS
 
 
 def compare(program: programs.Program) -> list[str]:
-    """What is wrong with its archives."""
+    """Returns the differences of its archives."""
     with tempfile.TemporaryDirectory() as folder:
         wanted, found = Path(folder, "c"), Path(folder, "found")
         wrong = programs.Program("c").run(programs.all_steps(), wanted) or program.run(

@@ -43,7 +43,7 @@ class Built(kit.TorchCase):
             ]
             self.assertEqual(archive.namelist(), [f"shared/{name}" for name in names])
             self.assertEqual(archive.read("shared/.data/version"), b"10\n")
-            # PyTorch shows nobody the inputs that it has read.
+            # PyTorch shows no user the inputs that it has read.
             self.assertEqual(archive.getinfo("shared/traced_inputs/0").file_size, 0)
             self.assertIn(b"forward", archive.read("shared/traced_inputs.pkl"))
 

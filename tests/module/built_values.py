@@ -1,13 +1,13 @@
-"""Models with every kind of value and tensor, built by hand. check_built.py has what PyTorch has
-for each.
+"""Models with every kind of value and tensor, built by hand. expected_values.py has PyTorch's
+values for each.
 """
 
 from __future__ import annotations
 
 from built_steps import Steps, model, packed
 
-# What every PyTorch has, and what 1.13 has not. `tensor` makes those for which DLPack has a type,
-# `spec` makes all.
+# The first dtypes exist in every PyTorch, and the last ones not in 1.13. `tensor` makes those for
+# which DLPack has a type. `spec` makes all.
 DTYPES = [
     "uint8",
     "int8",
@@ -22,7 +22,7 @@ DTYPES = [
 ]
 DTYPES += ["complex32", "complex64", "complex128"]
 NEW_DTYPES = ["uint16", "uint32", "uint64"]
-# Given as bytes; those of FLOAT8 are of one each.
+# These are given as bytes. Each element of FLOAT8 has one byte.
 FLOAT8 = ["float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu"]
 OPAQUE_DTYPES = [
     "bits1x8",
@@ -38,7 +38,7 @@ OPAQUE_DTYPES += [f"{sign}int{bits}" for sign in ("u", "") for bits in range(1, 
 
 @model
 def scalars(s: Steps) -> int:
-    """Every scalar as a constant of the class; some of them only constants.pkl can say."""
+    """Every scalar as a constant of the class. Only constants.pkl can hold some of them."""
     root = s.module("Scalars")
     s.constant(root, "i", "int", s.of(-3))
     s.constant(root, "f", "float", s.of(0.1))
@@ -67,7 +67,7 @@ def scalars(s: Steps) -> int:
 
 @model
 def attributes(s: Steps) -> int:
-    """Attributes of every kind, and what one object in several places is."""
+    """Attributes of every kind, and one object in several places."""
     root = s.module("Attributes")
     shared = s.list("List[int]", s.of(1), s.of(2))
     tensor = s.ramp(2, grad=False)
@@ -126,10 +126,10 @@ def attributes(s: Steps) -> int:
     ]
     for name, type, value in entries:
         s.attribute(root, name, type, value)
-    # Without a type it is the one that the value shows.
+    # An attribute without a type gets the type of its value.
     s.attribute(root, "shown", "", s.tuple(s.of(4), s.list("List[float]", s.of(0.25))))
     entries.append(("shown", "Tuple[int, List[float]]", 0))
-    # The first list grows, and the tensor: whoever has the same one sees it.
+    # The first list and the tensor change, and every place that shares them shows that.
     returned = [entry for entry in entries if entry[0] != "unit"]
     types, members = (
         ", ".join(parts)
@@ -149,7 +149,7 @@ def forward(self, more: int) -> Tuple[{types}]:
 
 @model
 def states(s: Steps) -> int:
-    """Objects that are a state: of a class with methods for it, and of one of PyTorch's own."""
+    """Objects with a state: one of a class with methods for it, and one of a class of PyTorch."""
     root = s.module("States")
     s.types(
         root,
@@ -191,7 +191,7 @@ def forward(self, x: Tensor) -> Tuple[Tensor, List[float], str]:
 
 @model
 def kept(s: Steps) -> int:
-    """Modules that have a state, of which a part is replaced."""
+    """Modules with a state, of which one part is replaced."""
     root, child = s.module("Root"), s.module("Kept")
     s.attribute(child, "w", "Tensor", s.floats([0.0], [1]))
     s.attribute(child, "b", "Optional[Tensor]", s.of(None))
@@ -224,7 +224,7 @@ def forward(self, x: Tensor) -> Tensor:
 
 
 def tensors_of(s: Steps, name: str) -> int:
-    """A module whose tensors no method reads: check_built.py compares them themselves."""
+    """A module whose tensors no method reads. check_built.py compares them itself."""
     root = s.module(name)
     s.define(root, "def forward(self) -> int:\n  return 1\n")
     return root
@@ -257,7 +257,7 @@ def new_dtypes(s: Steps) -> int:
 
 @model
 def opaque_dtypes(s: Steps) -> int:
-    """Of these PyTorch has tensors and hardly an operator."""
+    """PyTorch has tensors of these dtypes, and hardly an operator for them."""
     root = tensors_of(s, "OpaqueDTypes")
     for dtype in OPAQUE_DTYPES:
         numel = {"bits16": 4, "bcomplex32": 2}.get(dtype, 8)
@@ -333,8 +333,8 @@ def sparse(s: Steps) -> int:
 
 @model
 def views(s: Steps) -> int:
-    """Tensors that share one storage, strides and offsets of all kinds, no elements, no dimensions,
-    no bytes.
+    """Tensors that share one storage, with strides and offsets of all kinds, and tensors without
+    elements, dimensions or bytes.
     """
     root = tensors_of(s, "Views")
     storage = s.storage(packed("float32", [i / 2 for i in range(24)]))

@@ -1,5 +1,5 @@
-// Works on archives that have bytecode, for bytecode_test.py. A line of stdin is a task, with tabs
-// between its words:
+// The agent of bytecode_test.py, which works on archives with bytecode. A line of stdin is a task,
+// with tabs between its words:
 //
 //   rewrite <in> <out> <keep or drop> <debug or plain> imports and exports again
 //   add <in> <out> <number>                            adds the number to every float parameter;
@@ -9,8 +9,8 @@
 //   version <in> <out> <version>                       exports as that version of the operators
 //   reorder <in> <out>                                 reverses the order of the attributes
 //
-// The agent says what the reports say of bytecode and debug tables, and ends every task with a line
-// "ok", or "error <code> <message>".
+// The agent prints what the reports say about bytecode and debug tables, and ends every task with a
+// line "ok", or "error <code> <message>".
 #include <algorithm>
 #include <iostream>
 #include <string>

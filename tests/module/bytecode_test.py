@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Archives and flatbuffers with code and bytecode, imported, changed and exported again.
+"""Archives and flatbuffers with code and bytecode are imported, changed and exported again.
 
-Real PyTorch runs what comes out, by torch.jit.load and in the lite interpreter, and compares it
-with the old archive whose weights it changed itself.
+Real PyTorch runs the results, by torch.jit.load and in the lite interpreter, and compares them with
+the old archive, whose weights it changed itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def with_type(old: str, new: str) -> Change:
 
 
 def with_slot(slot: int) -> Change:
-    """The first GET_ATTR reads another attribute."""
+    """Makes the first GET_ATTR read another attribute."""
 
     def change(pickle: bytes) -> bytes:
         changed, count = re.subn(
@@ -67,7 +67,7 @@ BAD: tuple[tuple[str, Change, str], ...] = (
         "'MOVF', and PyTorch has no such opcode",
     ),
     ("mlp", with_slot(200), "there is no attribute 200, for an object of the class __torch__."),
-    # PyTorch's lite loader dies of it (SIGSEGV).
+    # PyTorch's lite loader crashes on it (SIGSEGV).
     (
         "flow",
         with_type("List[int]", "Union[int,str]"),
@@ -86,7 +86,9 @@ class Bytecode(kit.TorchCase):
             kit.run_python(python, PEER, "write", cls.folder / name)
 
     def each(self, task: str, *words: str, into: str = "new") -> list[tuple[Path, Path, list[str]]]:
-        """Does a task for every archive: the old one, the new one, what the agent said."""
+        """Does a task for every archive. Returns the old one, the new one and the agent's lines for
+        each.
+        """
         done = []
         for name in kit.TORCHES:
             new = self.folder / f"{name}-{into}"
@@ -131,7 +133,9 @@ class Bytecode(kit.TorchCase):
         self.run_new("0.25", "added")
 
     def test_flatbuffers(self) -> None:
-        """PyTorch's own, with new weights: as flatbuffers and as archives."""
+        """Flatbuffers of PyTorch get new weights, and are written as flatbuffers and as
+        archives.
+        """
         for name in kit.TORCHES:
             new = self.folder / f"{name}-flat"
             new.mkdir()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Archives of PyTorch with other weights, other methods, other submodules, and several under one
-root: what they compute then.
+"""Archives of PyTorch get other weights, other methods and other submodules, or several of them are
+put under one root. PyTorch then computes the right results.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Change(kit.TorchCase):
                         for entry in archive.namelist()
                         if entry.endswith(".py")
                     }
-                # The same archive twice has its classes once, and what only has its name from the
-                # other has another.
+                # The same archive twice has its classes once. A different class with the same name
+                # gets a new name.
                 whole = "\n".join(files.values())
                 self.assertEqual(whole.count("class Net(Module)"), 2)
                 self.assertEqual(whole.count("class Point(NamedTuple)"), 2)
@@ -100,8 +100,8 @@ class Change(kit.TorchCase):
     def test_versions_together(self) -> None:
         for name in kit.TORCHES:
             folder = self.folder / name / "versions"
-            # The new root is code of version 10. What has its present meaning since an older
-            # version than the part's is no trouble.
+            # The new root is code of version 10. An operator that has had its present meaning since
+            # before the part's version is accepted.
             for part, operator in (
                 ("div_3", "div"),
                 ("full_3", "full"),
@@ -122,7 +122,7 @@ class Change(kit.TorchCase):
                 ("div_10", "neutral_3"),
                 ("div_8", "full_9", "neutral_3"),
                 ("linspace_steps_9", "div_10"),
-                # With a number of steps it meant the same in every version.
+                # With a number of steps it means the same in every version.
                 ("linspace_steps_3", "div_10"),
                 ("linspace_steps_8", "full_8"),
             ):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs modules that were built by hand, in the PyTorch that runs this, and compares them with the
-same models computed by PyTorch.
+"""Runs modules that were built by hand in this PyTorch, and compares them with the same models
+computed by PyTorch.
 
-Each archive must have the parameters, buffers and extra files that are expected, sharing and
-strides included, and return what is expected. With --broken, FOLDER has archives
-<model>@<anything>.pt instead, each with a fault: those of models that this PyTorch has are judged,
-and those in which nothing is found are named, in JSON.
+Each archive must have the expected parameters, buffers and extra files, with the same sharing and
+strides, and return the expected results. With --broken, FOLDER has archives <model>@<anything>.pt
+instead, each with a fault. Those of models that this PyTorch has are judged, and the ones in which
+no fault is found are printed as JSON.
 
 usage: check_built.py FOLDER [--json FILE] [--broken]
 """
@@ -30,7 +30,7 @@ def differences(path: Path, wanted: Expected) -> Iterator[str]:
     module, extra_files = check_archives.load(path, list(wanted.extra_files))
     if extra_files != wanted.extra_files:
         yield f"extra files {extra_files}"
-    # PyTorch does not tell an empty one from one that is not there.
+    # PyTorch treats an empty extra file like a missing one.
     with zipfile.ZipFile(path) as archive:
         names = [name.split("/extra/")[1] for name in archive.namelist() if "/extra/" in name]
     if names != list(wanted.extra_files):
@@ -64,7 +64,7 @@ def differences(path: Path, wanted: Expected) -> Iterator[str]:
     if check_archives.sharing(wanted.tensors) != check_archives.sharing(tensors):
         yield "parameters and buffers are shared otherwise"
     for arguments, output in wanted.calls:
-        # Not forward, which would leave out the hooks.
+        # forward itself would leave out the hooks.
         (returned,) = zoo.run(module, [zoo.Call("__call__", arguments)])
         if not check_archives.same(zoo.plain(output), returned, wanted.exact):
             yield f"called with {arguments} it returned {returned} and not {output}"

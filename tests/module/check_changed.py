@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Asks, in the PyTorch that runs this, whether what the agent changed computes what it should.
+"""Checks in this PyTorch that the archives that the agent changed compute the right results.
 
 usage: check_changed.py added OLD NEW NUMBER          all float parameters of NEW are those of OLD
-                                                      and the number
+                                                      plus the number
        check_changed.py twice OLD NEW                 NEW returns twice what OLD returns
        check_changed.py combined NEW PART...          NEW returns the tuple of what the parts return
        check_changed.py swapped OLD PATH OTHER NEW    OLD with OTHER at PATH is NEW
 
-The exit status is 1 if it does not.
+The exit status is 1 if a result is wrong.
 """
 
 import sys

@@ -1,5 +1,5 @@
-"""What PyTorch itself computes and holds for each module that is built by hand: the models of
-built_layers.py and built_values.py again.
+"""The expected results and contents of each module that is built by hand. PyTorch itself computes
+them, from the models of built_layers.py and built_values.py.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from torch import Tensor
 
 @dataclass
 class Expected:
-    # Arguments of forward, and what it returns, as zoo.plain has it; the calls are made one after
+    # Arguments of forward and its result, in the form of zoo.plain. The calls are made one after
     # the other.
     calls: list[tuple[tuple[Any, ...], Any]]
-    # "parameter a.b" or "buffer a.b", and the tensor; all of them, in the order of the module.
+    # "parameter a.b" or "buffer a.b", and the tensor: all of them, in the order of the module.
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    # Returned values are equal to the bit.
+    # Whether results must be equal to the bit.
     exact: bool = False
     extra_files: dict[str, bytes] = field(default_factory=dict)
     # Tensors for which PyTorch has hardly an operator: element type, sizes and the bytes of the
@@ -30,16 +30,16 @@ class Expected:
 
 
 EXPECTED: dict[str, Callable[[], Expected]] = {}
-# Why this PyTorch has not got a model.
+# model -> the reason why this PyTorch lacks it
 LEFT_OUT: dict[str, str] = {}
 
 
 def expected(
     has: bool = True, without: str = ""
 ) -> Callable[[Callable[[], Expected]], Callable[[], Expected]]:
-    """Register what is expected of a model.
+    """Registers the expected results of a model.
 
-    `has`: whether this PyTorch can have it; `without` says why not.
+    `has` says whether this PyTorch can have the model, and `without` why not.
     """
 
     def register(build: Callable[[], Expected]) -> Callable[[], Expected]:
@@ -53,7 +53,7 @@ def expected(
 
 
 def ramp(*sizes: int, first: float = 0.0, grad: bool = True) -> Tensor:
-    """As Steps.ramp of built_steps.py."""
+    """Like Steps.ramp of built_steps.py."""
     numel = 1
     for size in sizes:
         numel *= size

@@ -1,4 +1,4 @@
-"""What PyTorch's own layers compute, for the models of built_layers.py."""
+"""The results of PyTorch's own layers for the models of built_layers.py."""
 
 from typing import Any
 
@@ -91,8 +91,8 @@ def transformer_block() -> Expected:
     block = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
     block.load_state_dict(state)
     block.eval()
-    # Where no gradient is asked for, PyTorch 2 takes a shorter way, on which a mask of floats is
-    # one of bools.
+    # Without gradients PyTorch 2 takes a faster path, which treats a mask of floats as one of
+    # bools.
     with torch.enable_grad():
         plain, masked = block(SEQUENCE).detach(), block(SEQUENCE, src_mask=MASK).detach()
     return Expected([((SEQUENCE,), plain), ((SEQUENCE, MASK), masked)], t)
@@ -160,7 +160,7 @@ def control_flow() -> Expected:
 def types() -> Expected:
     x, by = torch.tensor([1.0, -2.0]), ramp(1, first=2.5, grad=False)
     y = (((x + 1) * 2) * by + ramp(2, grad=False) - 1.0) * 3
-    # The counter is at 5, and each call adds 1 and 2; the point has a 7.
+    # The counter is at 5, and each call adds 1 and 2. The point has a 7.
     return Expected([((x,), (y, 5 + 3 + 7)), ((x,), (y, 5 + 6 + 7))], {"buffer scaler.by": by})
 
 

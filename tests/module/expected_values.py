@@ -1,4 +1,4 @@
-"""What PyTorch has for the models of built_values.py."""
+"""PyTorch's values for the models of built_values.py."""
 
 import math
 from typing import Any
@@ -28,8 +28,8 @@ def scalars() -> Expected:
 
 
 def attributes_after(calls: list[int]) -> tuple[Any, ...]:
-    """forward(n) adds n to the tensor, wherever it is, and appends it to the first list, whatever
-    else that is.
+    """forward(n) adds n to the tensor in every place that has it, and appends it to the first list
+    in every place that has it.
     """
     tensor, first = ramp(2, grad=False) + sum(calls), [1, 2, *calls]
     plain = (

@@ -1,4 +1,5 @@
-"""The agent that works on archives, and the PyTorch that runs what it makes.
+"""Starts the agent that works on archives, and the PyTorch that runs the agent's results. The tests
+of this folder use it.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -28,8 +29,8 @@ TORCHES, STATUS = find_script_torches()
 
 
 class Agent:
-    """What the agent said to each of its tasks: the lines before the last, which is "ok" or "error
-    …".
+    """Runs tasks. `answers` has the agent's lines for each task. The last line is "ok" or
+    "error …".
     """
 
     def __init__(self, tasks: list[list[str]]):
@@ -55,29 +56,29 @@ class Agent:
 
 
 def tell(*task: str | Path) -> list[str]:
-    """One task. What it printed, without the "ok"; an error is a failure of the test."""
+    """Runs one task. Returns the printed lines without the "ok". An error fails the test."""
     (answer,) = Agent([[str(word) for word in task]]).answers
     assert answer[-1] == "ok", f"{task}: {answer[-1]}"
     return answer[:-1]
 
 
 def refusal(*task: str | Path) -> str:
-    """One task, which must be refused: the error."""
+    """Runs one task, which must be refused. Returns the error."""
     (answer,) = Agent([[str(word) for word in task]]).answers
     assert answer[-1].startswith("error "), f"{task} was done"
     return answer[-1]
 
 
 def run_python(python: str, *arguments: str | Path) -> str:
-    """Runs a program of tests/models, or one that imports from there. What it printed."""
+    """Runs a program of tests/models, or one that imports from there. Returns its output."""
     done = run_torch(python, *arguments, cwd=MODELS, path=[MODELS])
     assert done.returncode == 0, f"{arguments}:\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
 def check(part: str, python: str, *arguments: str | Path) -> str:
-    """Runs a checker that has --json, and puts what it found on the page, whether it is good or
-    not. The last line that it printed.
+    """Runs a checker that has --json, and puts its results on the page, whether they are good or
+    not. Returns the last line that it printed.
     """
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.json")
@@ -92,7 +93,7 @@ def check(part: str, python: str, *arguments: str | Path) -> str:
 
 
 class TorchCase(unittest.TestCase):
-    """A folder that goes when the class is done."""
+    """A test with a folder that is removed after the class."""
 
     folder: Path
 

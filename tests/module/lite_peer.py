@@ -66,7 +66,7 @@ def inputs(name: str) -> tuple[Any, ...]:
 
 def write(folder: Path) -> None:
     folder.mkdir(parents=True)
-    # PyTorch 1.13 exports what an interface calls only when it is asked to.
+    # PyTorch 1.13 exports the methods that an interface calls only after this.
     torch._C._enable_mobile_interface_call_export()
     for name, model in all_models().items():
         model._c._save_for_mobile(str(folder / f"{name}.ptl"), {}, True, False)
@@ -90,7 +90,8 @@ def same(a: Any, b: Any) -> bool:
 def check(old: Path, new: Path, number: float) -> None:
     torch.backends.quantized.engine = "qnnpack"
     checked = 0
-    # What comes of a flatbuffer has its extra file. The archives that write() makes have none.
+    # An archive that was made from a flatbuffer has its extra file. The archives that write() makes
+    # have none.
     note = b"carried" if any(new.glob("*.ff")) else b""
     for path in sorted([*new.glob("*.ptl"), *new.glob("*.ff")]):
         arguments = inputs(path.stem)

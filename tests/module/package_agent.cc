@@ -1,4 +1,5 @@
-// Works on packages, for package_test.py. A line of stdin is a task, with tabs between its words:
+// The agent of package_test.py, which works on packages. A line of stdin is a task, with tabs
+// between its words:
 //
 //   add <in> <out> <number>       adds the number to every float parameter of every module
 //   pick <in> <out> <name>...     writes a package of some of the modules, each under its name

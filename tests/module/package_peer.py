@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.package import PackageExporter, PackageImporter, package_exporter
 
-# Both versions refuse script modules until then.
+# Both versions refuse script modules until this is set.
 package_exporter._gate_torchscript_serialization = False
 
 
@@ -47,8 +47,8 @@ def write(path: str) -> None:
     with PackageExporter(path) as package:
         package.save_pickle("models", "net.pkl", scripted)
         package.save_pickle("models", "twin.pkl", torch.jit.script(twin))
-        # In no resource of its own, beside tensors of Python's pickler, of which one is a script
-        # module's.
+        # This pickle has no resource of its own. It has tensors of Python's pickler, one of which
+        # is a script module's.
         package.save_pickle(
             "models",
             "all",
@@ -83,7 +83,7 @@ def main() -> None:
     after, package = load(sys.argv[3])
     number = float(sys.argv[4])
     weight = before["net"].fc.weight.detach().clone()
-    # A weight that two modules share may be one tensor here.
+    # Two modules may share one tensor here.
     parameters = {
         each.data_ptr(): each
         for name in ("net", "twin", "other")
@@ -96,7 +96,7 @@ def main() -> None:
         assert torch.equal(before[name](x), after[name](x)), name
     assert torch.equal(after["net"].fc.weight, weight + number)
     assert torch.equal(after["everything"]["numbers"], torch.arange(4.0))
-    # Nobody changed the tensor of the pickle that Python made.
+    # The tensor in Python's pickle must be unchanged.
     assert torch.equal(after["everything"]["weight"], weight)
     assert (
         package.load_text("models", "note.txt") == "hello"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packages that PyTorch's torch.package wrote, changed and written again, in both PyTorch.
+"""Packages of PyTorch's torch.package are changed and written again, in both PyTorch versions.
 rewrite_test.py packs the modules of the zoo.
 """
 

@@ -1,9 +1,9 @@
-"""What real PyTorch says of module archives, model by model: the page
-TENON_BUILD_DIR/modules/modules.md.
+"""The page TENON_BUILD_DIR/modules/modules.md: for each model, the result of its archives in real
+PyTorch.
 
-Each test puts the results that it has for a column of a table, {model: {"result": "ok", "left out"
-or "failed", "why": [text]}}; the page is written anew then. What a test has not put, because it did
-not run, is not on the page.
+Each test puts its results for one column of a table: {model: {"result": "ok", "left out" or
+"failed", "why": [text]}}. Then the page is written anew. A test that did not run has nothing on the
+page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# In the order of the page: the part's heading, and what its columns are.
+# The parts in the order of the page, each with its heading and what its columns mean.
 PARTS = {
     "built": ("Built by hand", "Run by PyTorch, which computes the same with its own layers."),
     "languages": (
@@ -54,7 +54,9 @@ Results = dict[str, dict[str, Any]]
 
 @contextmanager
 def _kept() -> Iterator[dict[str, dict[str, Results]]]:
-    """What has been put, to be changed; the page is written at the end. One test at a time."""
+    """Yields the results so far, to be changed. The page is written at the end. One test at a time
+    holds the file.
+    """
     folder = Path(os.environ["TENON_BUILD_DIR"], "modules")
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -67,7 +69,7 @@ def _kept() -> Iterator[dict[str, dict[str, Results]]]:
 
 
 def clear(part: str, column: str | None = None) -> None:
-    """Called at the beginning of a test, so that nothing of an earlier run stays."""
+    """Removes the results of an earlier run. A test calls this at its beginning."""
     with _kept() as kept:
         if column is None:
             kept.pop(part, None)

@@ -1,4 +1,4 @@
-"""The programs of builders/: what is built by them, and how their archives are compared."""
+"""The programs of builders/: how they are built and run, and how their archives are compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_TOOLCHAIN = 77
 
 
 class Program:
-    """TENON_BUILD_DIR/builders/<language>.json says how it is built and run."""
+    """One program. TENON_BUILD_DIR/builders/<language>.json says how it is built and run."""
 
     def __init__(self, language: str) -> None:
         how: dict[str, Any] = json.loads(
@@ -28,7 +28,7 @@ class Program:
         self._environment = {**os.environ, **how["environment"]}
 
     def build(self) -> str:
-        """Why there can be none on this machine, or nothing."""
+        """Builds the program. Returns why this machine cannot, or an empty text."""
         if not self._build:
             return ""
         done = subprocess.run(
@@ -45,7 +45,7 @@ class Program:
         return ""
 
     def run(self, lines: list[str], folder: Path) -> str:
-        """Executes the steps; what it complained of."""
+        """Executes the steps. Returns the program's complaints."""
         folder.mkdir(parents=True, exist_ok=True)
         steps = folder / "steps"
         steps.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
@@ -72,7 +72,7 @@ def archives_of(folder: Path) -> dict[str, bytes]:
 
 
 def differences(wanted: Path, found: Path) -> list[str]:
-    """The files that are not the same in both folders."""
+    """Returns the files that differ between the folders."""
     left, right = archives_of(wanted), archives_of(found)
     return [
         name for name in sorted(left.keys() | right.keys()) if left.get(name) != right.get(name)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Archives that PyTorch wrote, imported and exported again: each runs as before, in both PyTorch,
-and its records are the same.
+"""Archives of PyTorch are imported and exported again. Each runs as before, in both PyTorch
+versions, and its records are the same.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Rewrite(kit.TorchCase):
             kit.run_python(python, "write_archives.py", folder)
             index = json.loads((folder / "index.json").read_text())["models"]
             self.assertGreaterEqual(sum("left_out" not in entry for entry in index.values()), 30)
-            # How the tensors come into memory is no question of which PyTorch wrote them.
+            # The way in which tensors are read does not depend on the PyTorch that wrote them.
             for how in (
                 ("map", "private", "fill") if writer == next(iter(kit.TORCHES)) else ("map",)
             ):
@@ -99,7 +99,7 @@ class Rewrite(kit.TorchCase):
             kit.check("versions", python, "check_archives.py", folder, "--renamed", again)
 
     def test_fixtures(self) -> None:
-        """Archives that old PyTorch wrote (tests/golden/module)."""
+        """Archives that old PyTorch versions wrote (tests/golden/module)."""
         golden, folder, again = (
             kit.HERE.parent / "golden" / "module",
             self.folder / "old",

@@ -24,7 +24,7 @@ NO_LITE = {"set_only"}
 
 
 class Kept(nn.Module):
-    """A state with everything in it that a path can lead through."""
+    """A state with every kind of object through which a path can lead."""
 
     weight: Tensor
     bias: Optional[Tensor]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Modules whose archives have a state get new weights, and real PyTorch runs them: quantised ones,
-and classes of one's own.
+"""Modules whose archives have a state get new weights, and real PyTorch runs them: quantised
+modules, and modules with a class of their own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes, by the PyTorch that runs this, archives for change_test.py: of modules that have names in
-common and are not the same.
+"""Writes archives for change_test.py with this PyTorch: modules that have class names in common and
+different classes.
 
 usage: write_changed.py FOLDER a|b      one process each: one PyTorch has one class of a name
 """

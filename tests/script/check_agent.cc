@@ -1,14 +1,15 @@
-// Checks programs that tests give it. Reads cases from stdin, and writes a line for each.
+// The agent of check_test.py. It checks programs: it reads cases from stdin, and writes a line for
+// each.
 //
 //   case <version> <constants> <files> <roots>
 //
-// Then follow for each file: <qualifier> <nbytes>, a newline, the bytes, a newline; and for each
-// root its name.
+// For each file follow <qualifier> <nbytes>, a newline, the bytes and a newline. For each root
+// follows its name.
 //
-// Answers, with tabs between: "taken <oldest> <newest or -> <because of, or -> <versioned
-// operators> <foreign namespaces>", lists joined by commas, and for each sentence about calls that
-// one PyTorch of two refuses a line that begins with "~"; or "refused <one-line message>" and
-// "excerpt" lines that begin with "|".
+// An answer has tabs between its fields: "taken <oldest> <newest or -> <because of, or ->
+// <versioned operators> <foreign namespaces>", where lists are joined by commas. Then comes a line
+// that begins with "~" for each sentence about calls that one of two PyTorch versions refuses. Or
+// the answer is "refused <one-line message>", followed by the excerpt in lines that begin with "|".
 #include <iostream>
 #include <sstream>
 #include <string>

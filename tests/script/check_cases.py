@@ -1,7 +1,7 @@
-"""Small methods, most of them broken: each is given to PyTorch and to the checker, which may refuse
-only what PyTorch refuses.
+"""Small methods for check_test.py, most of them broken. PyTorch and the checker both get each one,
+and the checker may refuse only methods that PyTorch refuses.
 
-Bodies stand by the parameters and the annotation that they share; a `\n` is a line's end.
+Bodies are listed under the parameters and the annotation that they share. A `\n` is a line end.
 """
 
 CLASSES = """

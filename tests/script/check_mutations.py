@@ -1,7 +1,8 @@
-"""Breaks code that works, a little: a letter too many, an argument too few, an assignment gone.
+"""Makes small errors in working code for check_test.py: a letter too many, an argument too few, a
+missing assignment.
 
-Every mutation is a function of a piece of code and of chance, so that a seed gives the same mutants
-again. What comes out is not always broken: PyTorch says which are.
+Every mutation depends only on the code and on the random generator, so a seed gives the same
+mutants again. A mutant is not always broken. PyTorch says which ones are.
 """
 
 import random
@@ -28,7 +29,7 @@ def misspelt(name: str, rng: random.Random) -> str:
 
 
 def body_lines(code: str) -> list[int]:
-    """The numbers of lines inside of a function's body."""
+    """The numbers of the lines in a function's body."""
     numbers = []
     inside = False
     for number, line in enumerate(code.split("\n")):
@@ -45,7 +46,7 @@ def body_lines(code: str) -> list[int]:
 def rewrite(
     pattern: str, change: Callable[[re.Match, random.Random], str], code: str, rng: random.Random
 ) -> "str | None":
-    """`change` of one match of the pattern in a function's body, chosen by chance."""
+    """Applies `change` to one random match of the pattern in a function's body."""
     lines = code.split("\n")
     places = [
         (number, match)
@@ -61,7 +62,7 @@ def rewrite(
 
 
 def spell(pattern: str) -> Callable:
-    """Misspell the group `name` of the pattern."""
+    """Misspells the group `name` of the pattern."""
 
     def change(match: re.Match, rng: random.Random) -> str:
         begin, end = (position - match.start() for position in match.span("name"))
@@ -76,7 +77,7 @@ def replace(pattern: str, text: str) -> Callable:
 
 
 def swap_lines(code: str, rng: random.Random) -> "str | None":
-    """Two assignments that follow one another change places."""
+    """Swaps two neighbouring assignments."""
     lines = code.split("\n")
     plain = re.compile(rf"\s+{NAME} = ")
     numbers = [
@@ -115,7 +116,7 @@ def other_operator(code: str, rng: random.Random) -> "str | None":
     return rewrite(r"\btorch\.(\w+)\(", lambda _, rng: f"torch.{rng.choice(names)}(", code, rng)
 
 
-# A local name where it is used.
+# The use of a local name.
 WORDS = [
     "torch",
     "ops",
@@ -133,7 +134,7 @@ WORDS = [
 NO_WORD = "".join(rf"(?!{word}\b)" for word in WORDS)
 LOCAL = rf"(?<![\w.\"])(?P<name>{NO_WORD}[a-z_]\w*)(?=[,)\]]|$)"
 
-# An innermost call with arguments that have no brackets.
+# An innermost call, whose arguments have no brackets.
 CALL = r"(?P<callee>[\w.)\]]+)\((?P<arguments>[^()\[\]\"]+?)(?P<comma>, )?\)"
 
 MUTATIONS: dict[str, Callable] = {
@@ -175,7 +176,7 @@ MUTATIONS: dict[str, Callable] = {
 
 
 def mutants(code: str, count: int, rng: random.Random) -> Iterator[tuple[str, str]]:
-    """At most `count` different ones: what was done, and the code."""
+    """Yields at most `count` different mutants: the mutation's name, and the code."""
     seen = {code}
     names = list(MUTATIONS)
     for attempt in range(count * 6):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Loads programs in PyTorch, for check_test.py: which of them torch.jit.load takes.
+"""Loads programs in PyTorch for check_test.py, and says which ones torch.jit.load takes.
 
-stdin: a line of JSON for each program: {"archive": path, "code": {record: text}}, the records of
-that archive that have other text; without "archive", {"method": source of a class M without
-attributes}. stdout: a line of JSON for each: null, or PyTorch's message.
+stdin: a line of JSON for each program: {"archive": path, "code": {record: text}}, where `code` has
+the records of that archive that get another text. Without "archive": {"method": source of a class M
+without attributes}. stdout: a line of JSON for each: null, or PyTorch's message.
 """
 
 import io

@@ -1,12 +1,12 @@
-"""Random small methods about what is set where: branches, loops, returns and conditions that
-PyTorch decides while it compiles.
+"""Random small methods that test which names are set at each point: branches, loops, returns, and
+conditions that PyTorch decides while it compiles. check_test.py uses them.
 """
 
 import random
 
 NAMES = "abcd"
-# What PyTorch knows while it compiles, and what it does not; x is a Tensor, o an Optional[Tensor],
-# n an int, t a tuple.
+# Conditions that PyTorch knows while it compiles, and others. x is a Tensor, o an Optional[Tensor],
+# n an int, and t a tuple.
 CONDITIONS = [
     "bool(x)",
     "n > 3",

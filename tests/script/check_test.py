@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The checker against PyTorch: it refuses nothing that torch.jit.load takes, and most of what
+"""The checker against PyTorch: it refuses nothing that torch.jit.load takes, and most code that
 torch.jit.load refuses.
 
-For each PyTorch: the code of every model of the zoo, as that PyTorch wrote it, and of silero-vad is
-taken; then PyTorch and the checker get methods that are broken by hand (check_cases.py), methods
-made by chance (check_random.py), calls of operators made by chance (check_types.py) and that code,
-broken by chance (check_mutations.py).
+For each PyTorch the checker must take the code of every model of the zoo, as that PyTorch wrote it,
+and the code of silero-vad. Then PyTorch and the checker both get methods that were broken by hand
+(check_cases.py), random methods (check_random.py), random calls of operators (check_types.py), and
+the models' code with random mutations (check_mutations.py).
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -39,12 +39,12 @@ from torches import find_script_torches, run_torch
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 GOAL = 0.7
-# Of the calls that PyTorch refuses for an operand's type.
+# The least share of calls to refuse, among those that PyTorch refuses for an operand's type.
 CALLS_GOAL = 0.8
 
 
 class Program:
-    """The code of an archive, and which classes its values have."""
+    """The code of an archive, and the classes of its values."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -99,9 +99,10 @@ def agent_case(
 
 
 def ask_agent(cases: list[bytes]) -> list[list[str]]:
-    """For each case its answer's fields.
+    """Returns for each case the fields of its answer.
 
-    A refusal ends with the excerpt, and "taken" with what one of two PyTorch versions refuses.
+    A refusal ends with the excerpt. "taken" ends with the calls that one of two PyTorch versions
+    refuses.
     """
     done = subprocess.run(
         [os.environ["TENON_SCRIPT_CHECK_AGENT"]],
@@ -175,7 +176,7 @@ class Report:
             self.missed.append(f"{what}: {torch.splitlines()[0]}")
 
     def refused_here(self, agent: list[str]) -> list[str]:
-        """What the checker takes, and lists as refused by this PyTorch."""
+        """Returns the calls that the checker takes and lists as refused by this PyTorch."""
         return [line for line in agent if line.startswith(f"PyTorch {self.release} refuses ")]
 
     def share(self) -> float:

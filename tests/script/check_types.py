@@ -1,7 +1,7 @@
-"""Calls of operators with operands of any types, made by chance, for check_test.py: right ones, and
-ones with an operand of a wrong type.
+"""Random calls of operators with operands of many types, for check_test.py: right calls, and calls
+with one operand of a wrong type.
 
-The operators and what they take are those of the PyTorch that is asked: schema_peer.py prints them.
+The operators and their arguments are those of the PyTorch under test. schema_peer.py prints them.
 """
 
 import random
@@ -53,7 +53,7 @@ TYPES = [
     "__torch__.P",
     "__torch__.E",
 ]
-# What a right operand is, by the type that PyTorch prints.
+# Right operands, by the type that PyTorch prints.
 RIGHT = {
     "Tensor": ["v0"],
     "int": ["v1", "3", "-1", "v3"],
@@ -107,7 +107,7 @@ def split(text: str) -> list[str]:
 
 
 def schemas(python: str) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Gives the release ("1.13") and its operators, each with what it takes."""
+    """Returns the release ("1.13") and its operators, each with its argument types."""
     peer = run_torch(python, HERE / "schema_peer.py")
     peer.check_returncode()
     found = []
@@ -145,7 +145,7 @@ def call(name: str, arguments: list[str], rng: random.Random) -> str:
     space, short = name.split("::")
     positional, keywords, receiver = [], [], None
     by_keyword = False
-    # What has a default is given up to some argument, and left out from there.
+    # Arguments with a default are given up to a random one, and left out from there.
     given = rng.randrange(len(arguments) + 1)
     for number, word in enumerate(arguments):
         if word == "*":
@@ -189,7 +189,7 @@ def methods(listed: list[tuple[str, list[str]]], count: int, rng: random.Random)
         name, arguments = rng.choice(listed)
         text = f"y = {call(name, arguments, rng)}"
         if rng.random() < 0.3:
-            # What comes out goes into another operator.
+            # The result goes into another operator.
             other, more = rng.choice(listed)
             text += f"\n    z = {call(other, more, rng).replace('v0', 'y')}"
         made.append(

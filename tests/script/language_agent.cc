@@ -1,12 +1,12 @@
-// Parses programs that language_test.py gives it. Each on stdin is a line "<command> <nbytes>",
-// then its bytes. The answer is a line:
+// The agent of language_test.py. It parses programs. Each program on stdin is a line "<command>
+// <nbytes>", then its bytes. The answer is a line:
 //
-//   parse     "taken": and what was parsed, printed and parsed again is equal, and its extents are
+//   parse     "taken": the text was parsed, its print parses to the same tree, and its extents are
 //             its bytes
-//   classes   likewise, and every class is one that class_parts takes
+//   classes   the same, and class_parts also accepts every class
 //   print     "printed <nbytes>", and then the bytes
 //
-// or "refused <code> <line> <column> <message>", or, of a fault of ours, "broken <what>".
+// or "refused <code> <line> <column> <message>", or "broken <what>" for a bug of ours.
 #include <iostream>
 #include <memory>
 #include <span>

@@ -1,8 +1,8 @@
-"""Pieces of source for language_test.py: for every construct of the language forms that PyTorch
-takes and forms that it refuses.
+"""Pieces of source for language_test.py. For every construct of the language there are forms that
+PyTorch takes and forms that it refuses.
 
-Which of the two a piece is, PyTorch says. In a block of text a line is a piece, and \\n in it a
-line end.
+PyTorch says which of the two a piece is. In a block of text each line is a piece, and \\n in it is
+a line end.
 """
 
 
@@ -10,7 +10,7 @@ def lines(text: str) -> list[str]:
     return [line.replace("\\n", "\n") for line in text.strip("\n").split("\n")]
 
 
-# Bodies of a function that nothing calls, so that only its syntax counts.
+# Bodies of a function that is never called, so that only their syntax counts.
 BLOCKS = lines(r"""
 if b: return x
 for i in xs: pass
@@ -575,7 +575,7 @@ a = x...
 a = x:y
 """)
 
-# With bytes that a line of text cannot show.
+# Bodies with bytes that a line of text cannot show.
 ODD_BODIES = [
     'x = "a\\x41"',
     'x = "a\\u0041"',
@@ -614,7 +614,7 @@ ODD_BODIES = [
     "'''doc'''\nreturn x",
 ]
 
-# Whatever follows a file's first class.
+# Texts after a file's first class.
 TAILS = [
     "def f(x): if x:\n  pass\n",
     "def f(x): for i in x:\n  pass\n",
@@ -754,7 +754,7 @@ TAILS = [
     "def f(x):\n  # type: (int) ->\\\n int\n  y\n",
 ]
 
-# What stands before a file's first class.
+# Texts before a file's first class.
 HEADS = [
     "",
     "\n\n",
@@ -899,7 +899,7 @@ x : int\nRED = 1
 """),
 ]
 
-# Of ints a to e: what PyTorch makes of them tells how their operators group.
+# Expressions of the ints a to e. PyTorch's result shows how their operators group.
 EXPRESSIONS = lines(r"""
 a + b * c - d
 a - b - c

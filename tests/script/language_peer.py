@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Loads sources in PyTorch, for language_test.py.
+"""Loads sources in PyTorch for language_test.py.
 
-stdin: a line of JSON for each: {"source": text of code/__torch__.py, "arguments": null, or what to
-call the class M with}. stdout: a line of JSON for each: {"taken": is it loaded, "said": PyTorch's
-message, "result": what the call returned}. A child loads them, because some sources crash PyTorch
-or keep it for ever; then the next one gets a new child. A child for each would be most of the
-test's time.
+stdin: a line of JSON for each: {"source": text of code/__torch__.py, "arguments": null, or the
+arguments with which the class M is called}. stdout: a line of JSON for each: {"taken": whether it
+was loaded, "said": PyTorch's message, "result": the result of the call}. A child loads the sources,
+because some crash PyTorch or never end. The next source then gets a new child. A child for each
+source would take most of the test's time.
 """
 
 import io
@@ -54,7 +54,7 @@ def answer(case: dict) -> dict:
 
 
 class Child:
-    """Answers one case after the other, until one of them ends it."""
+    """A child that answers cases one after the other, until one of them ends it."""
 
     def __init__(self) -> None:
         from_parent, self.writable = os.pipe()
@@ -72,7 +72,9 @@ class Child:
         os.close(to_parent)
 
     def ask(self, line: str) -> dict | None:
-        """Nothing: the child crashed, or did not end. It is gone then."""
+        """Returns the answer, or None if the child crashed or did not end. Then the child is
+        gone.
+        """
         os.write(self.writable, line.encode())
         said = b""
         while not said.endswith(b"\n"):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The parser against PyTorch: nothing that torch.jit.load takes is refused, and most of what its
-parser refuses is.
+"""The parser against PyTorch: it refuses nothing that torch.jit.load takes, and most source that
+PyTorch's parser refuses.
 
-For each PyTorch: every piece of language_cases.py goes to both, and pieces with a token too few,
-too many or changed do; an expression, printed from our tree with all its parentheses, has the value
-that PyTorch gives the original; and the code that PyTorch wrote for every model of the zoo, and for
-silero-vad, is parsed, printed and parsed again.
+For each PyTorch:
+ - both get every piece of language_cases.py, and pieces with a token too few, too many or changed,
+ - an expression, printed from our tree with all its parentheses, has the value that PyTorch gives
+   the original,
+ - the code that PyTorch wrote for every model of the zoo, and for silero-vad, is parsed, printed
+   and parsed again.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript and the other passed.
@@ -34,8 +36,8 @@ from torches import find_script_torches, run_torch
 
 HERE = Path(__file__).resolve().parent
 WRITE_MODELS = HERE.parent / "models" / "write_archives.py"
-# Of what PyTorch refuses, how much must be refused; the rest needs types and names, which is the
-# checker's.
+# The share of sources to refuse, among those that PyTorch refuses. The rest needs types and names,
+# which the checker checks.
 GOAL = 0.95
 
 FIRST_CLASS = "class M(Module):\n  def forward(self, x: Tensor):\n    return x\n"
@@ -50,7 +52,7 @@ class Agent:
         )
 
     def ask(self, command: str, source: "str | bytes") -> tuple[str, str]:
-        """The answer's line, and for `print` the printed source."""
+        """Returns the answer's line, and for `print` the printed source."""
         data = source.encode() if isinstance(source, str) else source
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(f"{command} {len(data)}\n".encode() + data)
@@ -83,10 +85,10 @@ class Peer:
         return json.loads(self.process.stdout.readline())
 
     def ask_anew(self, source: str) -> dict:
-        """What a process says that has loaded nothing else.
+        """Returns the answer of a process that has loaded nothing else.
 
-        On some sources PyTorch crashes, as it reads memory that it never wrote. After thousands of
-        others that memory may happen to let it go on.
+        On some sources PyTorch crashes, because it reads memory that it never wrote. After many
+        other sources, that memory may by chance let it go on.
         """
         question = json.dumps({"source": source, "arguments": None}) + "\n"
         done = run_torch(self.python, HERE / "language_peer.py", given=question)
@@ -170,7 +172,7 @@ SPARE_TOKENS = [
 
 
 def mutated_sources(n: int, seed: int) -> Iterator[str]:
-    """Pieces with one or two tokens too few, too many, or changed."""
+    """Yields pieces with one or two tokens too few, too many, or changed."""
     chance = random.Random(seed)
     pieces = list(syntax_sources())
     for _ in range(n):
@@ -216,7 +218,7 @@ def random_expression(chance: random.Random, depth: int) -> str:
     if shape == 1:
         return f"{chance.choice(['-', '~'])}{left}"
     operator = chance.choice(["+", "-", "*", "&", "|", "^", "<<", "+", "-", "*"])
-    # A shift by more than a few, or by less than none, has no value to compare.
+    # A shift by many bits or by a negative number has no value to compare.
     return f"{left} {operator} {'1' if operator == '<<' else right}"
 
 

@@ -1,6 +1,6 @@
-// Prints every schema of the table, for schema_test.py: a line "oldest" or "newest", then the
-// schemas of that PyTorch, an operator's in the order in which PyTorch tries them. A line's end
-// inside a schema is written "\n".
+// The agent of schema_test.py. It prints every schema of the table: a line "oldest" or "newest",
+// then the schemas of that PyTorch. The schemas of one operator stand in the order in which PyTorch
+// tries them. A line end inside a schema is written "\n".
 #include "script/schema.h"
 
 #include <iostream>

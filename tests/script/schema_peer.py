@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints every schema of this PyTorch, for schema_test.py, in the form of tenon::script::show(),
-from what PyTorch says of each argument.
+"""Prints every schema of this PyTorch for schema_test.py, in the form of tenon::script::show(). The
+text is made from PyTorch's description of each argument.
 
 First comes a line with the version. An operator's schemas stand in the order in which PyTorch tries
-them. A PyTorch that no longer tells its schemas gets the line with the version alone.
+them. A PyTorch that no longer describes its schemas gets the line with the version alone.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The typed table against PyTorch: each schema of PyTorch 1.13 and of the newest, its types, its
-defaults, and the order of overloads.
+"""The typed table against PyTorch: each schema of PyTorch 1.13 and of the newest PyTorch, with its
+types, its defaults, and the order of overloads.
 
-A PyTorch of another version than those two is left out: the table is made from these. The library
-holds the table deflated, and the test fails if it has more than 64 KB there.
+A PyTorch of another version is left out, because the table is made from these two. The library
+holds the table deflated, and the test fails if it takes more than 64 KB there.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch.

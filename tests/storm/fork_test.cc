@@ -1,5 +1,5 @@
-// A child of fork holds what it inherited, whatever becomes of its parent: the name stays, others
-// open it, and messages about it are counted.
+// A forked child holds what it inherited, whatever happens to its parent: the name stays, other
+// processes open it, and messages about it are counted.
 #include <sys/prctl.h>
 
 #include "namespaces/names.h"
@@ -37,7 +37,7 @@ void let_parent_go(End end, uint32_t what_child_does) {
     if (end != End::kRelease) {
       fault::join(parent);
     } else {
-      // Its release is not to be seen from here; what follows holds before it as well as after.
+      // This process cannot see the release. The following checks hold before it as well as after.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     (void)sweep_names(meeting.path());

@@ -1,12 +1,12 @@
-"""Ends of queues are killed: putters, getters, keepers and an executor's workers die of SIGKILL at
+"""Kills ends of queues: putters, getters, keepers and an executor's workers die of SIGKILL at
 random moments.
 
-This process is the other end of each pipe, so that only one dies at a time: CPython's own queue
+This process is the other end of each pipe, so that only one end dies at a time. CPython's own queue
 hangs for all others when a getter is killed in get(), and a half-written message hangs its reader.
-Then it is looked whether
- - what was received has the right bytes, also after the death of its sender,
- - a receiver gets the message, or PeerGone, or the end of the pipe, and never waits,
- - all that was lent is free again, no fd is left, and the next process that deposits leaves no name
+Then this program checks that
+ - a received message has the right bytes, even after the death of its sender,
+ - a receiver gets the message, or PeerGone, or the end of the pipe, and never hangs,
+ - all lent memory is free again, no fd is left, and the next process that deposits leaves no name
    in /dev/shm.
 
 usage: queue_storm.py [--kills N] [--seed SEED]
@@ -71,8 +71,8 @@ def get_until_killed(end: mp.connection.Connection) -> None:
         try:
             received = reduction.ForkingPickler.loads(data)
         except tenon.NotFound:
-            # Withdrawn, if this process was kept from running for so long. Its age is in the
-            # message, unread.
+            # The message was withdrawn, because this process did not run for so long. Its unread
+            # bytes tell its age.
             continue
         check(received)
         kept.append(received)
@@ -111,7 +111,9 @@ class Storm:
         self.counts[f"{what} killed"] += 1
 
     def start(self, target: object) -> tuple[mp.connection.Connection, mp.process.BaseProcess]:
-        """A child with one end of a pipe, which is nobody else's; the other end, and the child."""
+        """Starts a child with one end of a pipe, which no other process has. Returns the other end
+        and the child.
+        """
         receives = target is get_until_killed
         ends = CONTEXT.Pipe(duplex=False)
         mine, theirs = reversed(ends) if receives else ends
@@ -201,7 +203,9 @@ class Storm:
 
 
 def children() -> list[int]:
-    """Of this process: keepers, which came to it when their starters ended."""
+    """The children of this process: keepers, which it inherited when the processes that started
+    them ended.
+    """
     found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in found]
 
@@ -224,15 +228,15 @@ def run(kills: int) -> Counter[str]:
         fds_before = len(os.listdir("/proc/self/fd"))
         while sum(count for what, count in storm.counts.items() if what.endswith("killed")) < kills:
             random.choice(kinds)()
-        # The thread of a queue that was left may deposit its last messages only now. They go when
-        # they are AGE_S old.
+        # The thread of an abandoned queue may deposit its last messages only now. They are
+        # withdrawn when they are AGE_S old.
         soon(
             lambda: arena.stats().blocks_lent == 0 and tenon.multiprocessing.unfetched() == (0, 0),
             f"blocks are still lent: {arena.stats()}, {tenon.lease_holders()}, or unfetched:"
             f" {tenon.multiprocessing.unfetched()}",
         )
         expect(arena.stats().bytes_retired == 0, f"{arena.stats()}")
-        # Some lenders that are gone stay known for a while, by two fds each.
+        # The process remembers some dead lenders for a while, with two fds each.
         fds = len(os.listdir("/proc/self/fd"))
         expect(fds <= fds_before + 40, f"{fds} fds, and {fds_before} at the start")
     return storm.counts
@@ -254,13 +258,13 @@ def main() -> None:
             ", ".join(f"{count} {what}" for what, count in sorted(run(arguments.kills).items()))
         )
     )
-    # Whoever deposits next removes the sockets of those that were killed last.
+    # The next process that deposits removes the sockets of the processes that were killed last.
     status = status or in_child(
         lambda: reduction.ForkingPickler.loads(
             bytes(reduction.ForkingPickler.dumps(tenon.zeros((1,))))
         )
     )
-    # The family's file is this process's too.
+    # The file of the family also belongs to this process.
     left = (
         [name for name in os.listdir("/dev/shm") if not name.startswith("tenon-family-")]
         if has_own_shm
@@ -278,7 +282,7 @@ def main() -> None:
 
 
 def in_child(body: object) -> int:
-    """In a process that ends in order; its exit status."""
+    """Runs the body in a child that ends in order. Returns its exit status."""
     child = os.fork()
     if child == 0:
         code = 1

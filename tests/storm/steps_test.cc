@@ -1,7 +1,7 @@
-// A process can die at any instruction. Here it does: at every system call of every step of lending
-// by name, before and after the call, and at random instructions between. A reader that lives keeps
-// its bytes; with it alive nothing of the dead is left within a second, and with nobody alive
-// nothing after the next call of anyone.
+// A process can die at any instruction. In these tests it dies at system calls of every step of
+// lending by name, before and after the call, and at random instructions between. A living reader
+// keeps its bytes. While it lives, nothing of the dead process is left after a second. With no
+// process alive, nothing is left after the next call of any process.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ using fault::join;
 using storm::g_kills;
 using storm::Victim;
 
-// A step of more stops than these is killed at every second or third of them, and so on, from a
-// first one that each run chooses anew.
+// A step with more stops than these is killed at every second or third stop, and so on. Each run
+// chooses the first one anew.
 constexpr long kMostKills = 30;
 constexpr long kMostKillsWithThePeer = 8;
 constexpr int kRandomKills = 10;
@@ -32,14 +32,14 @@ tenon_filename_handle with_access(tenon_filename_handle handle, tenon_access acc
   return handle;
 }
 
-// ---- the peer: a reader that lives
+// ---- the peer: a living reader
 
 struct PeerNames {
   tenon_filename_handle file = name_handle();
   tenon_filename_handle socket = name_handle();
 };
 
-// Holds a file and a segment under a socket's name, and looks at its bytes when it is asked to.
+// Holds a file and a segment under a socket's name, and checks its bytes on request.
 class Peer {
  public:
   explicit Peer(const std::string &place) {
@@ -48,7 +48,7 @@ class Peer {
       serve(place);
     });
     REQUIRE(pid_ > 0);
-    // In two packets: a pipe's worth.
+    // The peer sends the two handles in two packets.
     names_.file = line_.take<tenon_filename_handle>(0);
     names_.socket = line_.take<tenon_filename_handle>(0);
     const std::vector<std::string> there = Meeting::names_in(place);
@@ -60,7 +60,7 @@ class Peer {
     if (pid_ > 0) kill();
   }
   const PeerNames &names() const { return names_; }
-  // What it has in the directory, which nobody else was in before.
+  // The peer's names in the directory, in which no other process had a name before.
   const std::set<std::string> &leaves() const { return leaves_; }
   bool keeps_its_bytes() const { return ask('v'); }
   void send_a_message() const { CHECK(ask('i')); }
@@ -110,7 +110,7 @@ class Peer {
 
 // ---- the steps
 
-// What a victim works with.
+// The objects of a victim.
 struct Stage {
   std::string place;
   PeerNames peer;
@@ -129,12 +129,12 @@ struct Step {
   const char *name;
   void (*prepare)(Stage *);  // not traced
   void (*run)(Stage *);
-  bool reads_a_message = false;  // of the peer's
+  bool reads_a_message = false;  // the peer's
 };
 
 void nothing(Stage *) {}
 
-// The thread runs, the directory is known and watched, and has been swept.
+// Starts the service thread, and makes it know, watch and sweep the directory.
 void warm(Stage *stage) {
   const Lent file = lend(Way::kFile, stage->options, 3);
   tenon_storage_release(file.storage);
@@ -183,7 +183,7 @@ const Step kSteps[] = {
      [](Stage *stage) {
        const tenon_filename_options options = stage->named("chosen");
        tenon_storage *storage = nullptr;
-       // A peer that watches may be looking at the dead one in this moment.
+       // A watching peer may be looking at the dead name at this moment.
        const fault::Outcome made =
            CALL(tenon_storage_new_filename(&options, kNbytes, &storage, err));
        CHECK_SAYING(made.ok() || made.status == TENON_PERMISSION, made.text());
@@ -291,15 +291,15 @@ std::string where_left(const Meeting &meeting) {
   return "left in the end:" + list(meeting.names());
 }
 
-// One call by a process that was never here before.
+// Makes one call in a process that is new here.
 void call_once(const std::string &place) {
   const pid_t caller = fault::spawn(
       [&] { tenon_storage_release(lend(Way::kFile, name_options(place), 9).storage); });
   CHECK_EQ(join(caller), 0);
 }
 
-// Runs the step until its `stops`th system call starts or ends, and `instructions` more, and kills
-// it there. False: it ended before.
+// Runs the step until its `stops`th stop, and `instructions` more, and kills it there. A stop is
+// the start or the end of a system call. Returns false if the step was over before.
 bool kill_at(const Step &step, long stops, long instructions, const Meeting &meeting, Peer *peer,
              bool kill_peer, const std::string &where) {
   Stage stage;
@@ -331,11 +331,11 @@ bool kill_at(const Step &step, long stops, long instructions, const Meeting &mee
   CHECK_SAYING(gone, where + ": left after " +
                          (kill_peer ? "the next calls:" : "a second with a peer alive:") +
                          list(left));
-  // One of these tells enough, and the next are not to be judged by it.
+  // One failure tells enough, and it must not spoil the next tests.
   return in_time && gone;
 }
 
-// How many system calls, two stops each, the step makes.
+// Returns the number of stops of the step, which are two for each system call.
 long count_stops(const Step &step, const Meeting &meeting, Peer *peer) {
   Stage stage;
   stage.place = meeting.path();
@@ -363,7 +363,7 @@ TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
     const long stops = count_stops(step, meeting, &peer);
     std::printf("  %s: %ld stops\n", step.name, stops);
     std::mt19937_64 random(test_seed());
-    // The last of them is after the step.
+    // The last stop comes after the step.
     const long apart = stops / kMostKills + 1;
     for (long stop = random_below(&random, apart); stop <= stops; stop += apart) {
       const std::string where = std::string(step.name) + ", killed at stop " +
@@ -381,7 +381,7 @@ TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
       if (fault::g_failures > 0) return;
     }
     if (step.reads_a_message) {
-      // What a killed receiver did not come to is still awaited by its sender, as long as that one
+      // A message that a killed receiver did not get to stays in flight as long as its sender
       // lives.
       peer.kill();
       call_once(meeting.path());

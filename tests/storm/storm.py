@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The kill loop: processes lend to each other by name and die of SIGKILL at random moments,
-hundreds of times.
+"""The kill loop: processes lend to each other by name, and hundreds of them are killed by SIGKILL
+at random moments.
 
 In each round a few peers (storm_peer.c), PyTorch's workers (torch_peer.py) and their children make,
-lend, send, open, count, check, let go and fork, and are killed one after the other; now and then
-the manager is too. Then it is looked whether
- - all readers had their bytes as long as they lived (each checks what it holds at every step, and
-   fails if one is not what it was),
- - with one peer alive, a second later no name is left that Tenon owned, and in that peer no fd and
-   no mapping,
- - with nobody alive, nothing is left after the next call of anyone: no name, and of the file
-   system's memory not a page.
-It all happens on a /dev/shm of its own, in a mount namespace (77: the kernel refuses one).
+lend, send, open, count, check, release and fork. They are killed one after the other, and sometimes
+the manager is killed too. Then this program checks that
+ - all readers had their bytes as long as they lived (each reader checks everything that it holds at
+   every step, and fails if a byte has changed),
+ - with one peer alive, soon no name of Tenon is left, and that peer has no more fds and mappings
+   than at first,
+ - with no peer alive, nothing is left after the next call of any process: no name, and not a page
+   of the file system's memory.
+Everything happens on a /dev/shm of its own, in a mount namespace (77: the kernel refuses one).
 
 usage: storm.py PEER [--kills N] [--seconds S] [--seed SEED] [--no-torch] [--no-manager]
 """
@@ -42,7 +42,7 @@ from own_shm import call_libc, enter_namespace
 HERE = Path(__file__).resolve().parent
 SHM = "/dev/shm"
 PR_SET_CHILD_SUBREAPER = 36
-# A limit for what never happens. A look that is disturbed comes again after up to half a second.
+# A limit for names that never go. A disturbed look at a name is repeated after up to half a second.
 SOON_S = 10.0
 
 
@@ -68,12 +68,12 @@ def used_nbytes() -> int:
 
 
 def names() -> list[str]:
-    """What lies in /dev/shm but for the manager's folder."""
+    """The names in /dev/shm, without the manager's folder."""
     return sorted(name for name in os.listdir(SHM) if not name.startswith("tenon-manager-"))
 
 
 def describe(name: str) -> str:
-    """A name that is there and should not be, with what lies there."""
+    """Describes a name that should not exist, and the file or socket that has it."""
     try:
         info = os.lstat(f"{SHM}/{name}")
         if not stat.S_ISREG(info.st_mode):
@@ -108,7 +108,7 @@ def command_of(pid: int) -> str:
 
 
 def spawn(arguments: list[str], fds: list[int]) -> int:
-    """Not by subprocess, which would wait for it in our place."""
+    """subprocess is not used, because it would reap the process before this program does."""
     for fd in fds:
         if fd >= 0:
             os.set_inheritable(fd, True)
@@ -133,11 +133,11 @@ class Process:
 
 
 class Nursery:
-    """A PyTorch that forks workers."""
+    """A Python with PyTorch that forks workers."""
 
     def __init__(self, python: str) -> None:
         ours, theirs = pairs()
-        # A PyTorch whose manager is killed says a lot.
+        # A PyTorch whose manager is killed prints many lines.
         self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115
         arguments = [python, "-B", str(HERE / "torch_peer.py"), str(theirs.fileno())]
         self.process = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], stderr=self.errors)
@@ -216,7 +216,7 @@ class Storm:
             self.kills[process.what] += 1
 
     def listen(self, timeout_s: float = 0) -> list[tuple[Process, str]]:
-        """What the peers say."""
+        """Reads the reports of the peers."""
         said = []
         sockets = {
             process.control: process
@@ -251,7 +251,9 @@ class Storm:
         return said
 
     def reap(self) -> None:
-        """Whoever ended: by our SIGKILL, in order, or as it must not."""
+        """Reaps every process that ended, and checks how: by SIGKILL of this program, or in
+        order.
+        """
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -262,7 +264,7 @@ class Storm:
             pid = ended.si_pid
             command = command_of(pid)
             _, status = os.waitpid(pid, 0)
-            # Who is not known is a manager, or a child that had no time to tell of itself.
+            # An unknown process is a manager, or a child that had no time to report itself.
             process = self.processes.pop(pid, None) or Process(pid, command, closed_socket())
             process.control.close()
             code = os.waitstatus_to_exitcode(status)
@@ -272,9 +274,9 @@ class Storm:
                 and code == -signal.SIGABRT
                 and self.manager_kills
             ):
-                continue  # a PyTorch whose manager died ends so
+                continue  # PyTorch ends so when its manager dies
             if command == "tenon-manager" and code in (1, -signal.SIGPIPE):
-                # Whoever started it was killed before it could say that it runs.
+                # The process that started this manager was killed before the manager could report.
                 self.manager_kills += 1
                 continue
             if code not in (0, -signal.SIGKILL):
@@ -320,11 +322,11 @@ class Storm:
         self.slowest[what] = max(self.slowest.get(what, 0), time.monotonic() - begin)
 
     def settle(self, survivor: Process) -> None:
-        """All are dead but one, which lets go of everything and does nothing more. What is left?"""
-        # A child of a dead one may have its names still. Who has let go of everything watches no
-        # directory, and is not told of their end.
+        """Checks what is left when only the survivor lives, after it has released everything."""
+        # A child of a dead process may still have its names. A process that holds nothing watches
+        # no directory, and does not notice the child's end.
         self.finish_children(survivor, its_own=False)
-        with contextlib.suppress(OSError):  # it is gone, which is seen below
+        with contextlib.suppress(OSError):  # if it is gone, the loop below sees that
             survivor.control.send(b"S")
         deadline = time.monotonic() + 20
         answer = ""
@@ -339,10 +341,10 @@ class Storm:
                 raise Failure(f"{survivor.what} {survivor.pid} is gone")
             if time.monotonic() > deadline:
                 raise Failure(f"{survivor.what} {survivor.pid} does not settle")
-        self.finish_children(survivor)  # its own are the last
+        self.finish_children(survivor)  # the survivor's own children go last
         fds, mappings, sent = (int(word) for word in answer.split()[1:])
         if survivor.what != "receiver":
-            return  # what it sent and nobody received, it keeps
+            return  # a sender keeps messages that nobody received
         if fds > 0 or mappings or sent:
             raise Failure(
                 f"receiver {survivor.pid} let go of everything, and has {fds} fds more than at"
@@ -389,8 +391,8 @@ class Storm:
         self.look_at_what_is_left()
 
     def finish_children(self, survivor: Process | None, *, its_own: bool = True) -> None:
-        """Until nobody is left but the survivor, the nurseries and the managers, and its own
-        children if they are spared.
+        """Kills children until only the survivor, the nurseries and the managers are left, and the
+        survivor's children unless `its_own`.
         """
         nurseries = {nursery.process.pid for nursery in self.nurseries}
         deadline = time.monotonic() + 10
@@ -405,7 +407,7 @@ class Storm:
             for pid in set(children()) - keep | theirs:
                 self.kill(self.processes.setdefault(pid, Process(pid, "child", closed_socket())))
             left = set(children()) - keep | theirs | set(self.processes) - spared
-            # A worker of a nursery is not our child, and is gone when its pid is.
+            # A worker of a nursery is no child of this process. It is gone when its pid is.
             for pid in list(left):
                 if not Path(f"/proc/{pid}").exists():
                     self.processes.pop(pid, None)
@@ -421,7 +423,7 @@ class Storm:
     def look_at_what_is_left(self) -> None:
         self.call("call")
 
-        # A socket that died between its bind and its name may take another second.
+        # A socket that was left between bind and link may take another second.
         def ours() -> list[str]:
             left = [name for name in names() if not name.startswith("torch_")]
             if left:

@@ -1,20 +1,20 @@
-/* One process of the storm. It makes storages under names, sends them to the other processes over a
- * queue that all share, opens what it gets, reads the bytes of all that it holds, lets go, forks,
- * and is killed somewhere in between. It prints what it finds wrong to standard error, and ends
- * with status 1.
+/* One process of the storm (storm.py). It makes storages under names and sends them to the other
+ * processes over a shared queue. It opens what it receives, checks the bytes of everything that it
+ * holds, releases, forks, and is killed at some point. It prints each error to standard error, and
+ * then ends with status 1.
  *
  *   storm_peer work SEED DIRECTORY ROLE TORCH CONTROL QUEUE_IN QUEUE_OUT TORCH_QUEUE_OUT
- *   storm_peer call DIRECTORY     one call of a process that was never here before
+ *   storm_peer call DIRECTORY     one call of a process that is new here
  *   storm_peer sweep DIRECTORY    a sweep, also of PyTorch's dead names, however young they are
  *
- * ROLE is sender or receiver. TORCH 1: files are lent to PyTorch too. Over CONTROL come S (settle:
- * let go of everything, say what is left, and do nothing more until R) and Q (end in order). Over
- * it go "P pid" of a child, "S ..." and "M ..." when a manager was not there. */
+ * ROLE is sender or receiver. With TORCH 1 files are lent to PyTorch too. CONTROL brings S (settle:
+ * release everything, report what is left, and do nothing until R) and Q (exit in order). The peer
+ * writes to it "P pid" for a child, "S ..." for the report, and "M ..." if it found no manager. */
 #include "capi/check.h"
 
 #define HELD 12
 
-/* What goes over the queues; torch_peer.py has it too. */
+/* A message of the queues. torch_peer.py has the same layout. */
 struct note {
   uint32_t in_flight;
   int32_t sender;
@@ -26,9 +26,9 @@ struct held {
   tenon_storage *storage;
   tenon_filename_handle handle;
   uint64_t seed;
-  int has_own_name; /* its handle is this process's, not that of the lender from which it came */
-  int inherited;    /* by fork, and only to read */
-  int is_chosen;    /* its name can be another's by the time that a message comes to it */
+  int has_own_name; /* this process made its name, and not the lender from which it came */
+  int inherited;    /* inherited by fork, and only to read */
+  int is_chosen;    /* another storage can have its name by the time that a message comes to it */
 };
 
 static const char *directory;
@@ -58,7 +58,7 @@ static void fail(const char *what, const tenon_error *error) {
   _exit(1);
 }
 
-/* A manager is killed now and then, and that is said of it; anything else is not to be. */
+/* The storm kills a manager now and then, and the peers report that. Any other error is a bug. */
 static int is_about_manager(const tenon_error *error) {
   const char *path = tenon_error_detail(error, "path");
   const tenon_status code = tenon_error_code(error);
@@ -87,14 +87,14 @@ static int is_dead(pid_t pid) {
   return dead;
 }
 
-/* What was on its way from a sender goes with it, if it was killed. */
+/* If a sender was killed, its messages in flight go with it. */
 static int sender_dies(pid_t pid) {
   int i;
   for (i = 0; i < 1000 && !is_dead(pid); i++) usleep(1000);
   return is_dead(pid);
 }
 
-/* ---- what is held ---------------------------------------------------------------------------- */
+/* ---- held storages --------------------------------------------------------------------------- */
 
 static void look(const struct held *each) {
   char text[400];
@@ -149,7 +149,7 @@ static tenon_filename_handle name_handle(void) {
   return handle;
 }
 
-/* 0 if the manager was not there. */
+/* Returns 0 if there was no manager. */
 static int share(struct held *each, int for_torch) {
   tenon_filename_options options = name_options();
   tenon_error *error = NULL;
@@ -183,7 +183,7 @@ static void make_file(int chosen, int for_torch) {
   char name[40];
   tenon_storage *storage = NULL;
   if (chosen) {
-    /* The others want it too. */
+    /* Other processes want this name too. */
     snprintf(name, sizeof(name), "tenon-chosen-%d", (int)draw(3));
     options.name = name;
   }
@@ -210,7 +210,7 @@ static void make_memory(void) {
   options.struct_size = sizeof(options);
   options.mode = modes[draw(3)];
   if (draw(4) == 0) options.flags = TENON_STORAGE_ISOLATED;
-  if (draw(4) == 0) options.flags = TENON_STORAGE_PRIVATE; /* moves into a file */
+  if (draw(4) == 0) options.flags = TENON_STORAGE_PRIVATE; /* a lend moves it into a file */
   if (tenon_storage_new(&options, nbytes, &each->storage, &error) != TENON_OK) fail("new", error);
   fill(each->storage, nbytes, seed);
   if (options.mode == TENON_MODE_FROZEN && options.flags != TENON_STORAGE_PRIVATE &&
@@ -230,7 +230,7 @@ static void send_note(struct held *each) {
   }
   to_torch = each->handle.manager[0] != '\0' && torch_out >= 0 && draw(2) == 0;
   memset(&note, 0, sizeof(note));
-  /* What a receiver passes on it holds, or the one after it comes too late. */
+  /* A receiver holds what it passes on. Otherwise the next receiver could come too late. */
   note.in_flight = is_sender && draw(3) != 0;
   note.sender = (int32_t)getpid();
   note.seed = each->seed;
@@ -275,7 +275,7 @@ static void receive(void) {
   each->storage = storage;
   each->handle = note.handle;
   each->seed = note.seed;
-  each->inherited = is_child; /* it may be the one that it has from its parent already */
+  each->inherited = is_child; /* the parent may already have passed the same storage on */
   look(each);
 }
 
@@ -302,8 +302,8 @@ static void sweep(uint32_t flags, int64_t min_age_ns) {
 
 static void step(void);
 
-/* The child has what its parent had, reads it, makes something of its own, and ends in one of three
- * ways if it is not killed before. */
+/* The child reads what its parent had, makes something of its own, and ends in one of three ways,
+ * unless it is killed before. */
 static void fork_one(void) {
   char text[40];
   int i;
@@ -322,7 +322,7 @@ static void fork_one(void) {
   look_at_all();
   for (i = (int)draw(30); i > 0; i--) step();
   look_at_all();
-  /* What one that ends in order has sent is kept for a minute. */
+  /* A process that exits in order would leave its messages in flight for a minute. */
   if (sent_in_flight == 0 && draw(3) == 0) exit(0);
   if (draw(2) == 0) _exit(0);
   for (;;) {
@@ -366,7 +366,7 @@ static long count_mappings(void) {
   return n;
 }
 
-/* The library's thread may be looking at what the others just left. */
+/* The service thread may be looking at names that other processes have just left. */
 static long more_fds(long than) {
   long more;
   int i;
@@ -383,8 +383,8 @@ static void settle(long fds) {
   look_at_all();
   let_go_of_all();
   (void)tenon_storage_trim();
-  /* The library's thread may be the last to let go of a segment, and a trim takes only what nobody
-   * holds. */
+  /* The service thread may be the last to release a segment, and a trim takes only segments without
+   * a holder. */
   for (i = 0; i < 500 && (mappings = count_mappings()) > 0; i++) {
     usleep(2000);
     (void)tenon_storage_trim();
@@ -397,7 +397,7 @@ static int work(void) {
   long fds;
   signal(SIGCHLD, SIG_IGN);
   alarm(60);
-  /* What a process has from then on: the thread and its fds. */
+  /* From here on the process has its service thread and the thread's fds. */
   make_file(0, 0);
   make_memory();
   let_go_of_all();

@@ -1,9 +1,9 @@
-"""PyTorch in the storm: a nursery that imports it once and forks workers, which are killed in its
-place.
+"""PyTorch in the storm (storm.py): a nursery that imports PyTorch once and forks workers, which are
+killed in its place.
 
-Orders come over the socket whose number is the first argument, each with three fds: the worker's
-control, the queue from which it takes and the queue to which it gives. The answer is the worker's
-pid. storm_peer.c says what goes over the queues.
+Orders come over the socket whose number is the first argument. Each order brings three fds: the
+worker's control, the queue from which the worker takes and the queue to which it gives. The answer
+is the worker's pid. storm_peer.c defines the messages of the queues.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Worker:
 
     def step(self) -> None:
         dice = self.random.random()
-        # Who makes one before it has met Tenon's manager gets PyTorch's.
+        # A worker that makes a name before it has met Tenon's manager gets PyTorch's manager.
         if dice < 0.3 and self.manager:
             self.make()
         elif dice < 0.5 and self.held:
@@ -188,8 +188,8 @@ def main() -> None:
                 Worker(*(socket.socket(fileno=fd) for fd in fds), int(order)).run()
                 status = 0
             finally:
-                # As a worker of torch.multiprocessing ends: storages are let go, exit handlers do
-                # not run.
+                # The worker ends as one of torch.multiprocessing does: storages are released, and
+                # exit handlers do not run.
                 os._exit(status)
         for fd in fds:
             os.close(fd)

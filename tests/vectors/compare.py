@@ -1,11 +1,12 @@
 """usage: compare.py [--cuda] LANGUAGE...
 
-The last step: every language has executed the same cases. Reads
-TENON_BUILD_DIR/vectors/LANGUAGE.txt, which run.py wrote. Fails if a case was executed in one
+The last step, which checks that every language has executed the same cases. It reads
+TENON_BUILD_DIR/vectors/LANGUAGE.txt, which run.py wrote. It fails if a case was executed in one
 language and is missing in another, if a skip has no reason or every language skips a case, if a
-case failed, or if a language is missing; one whose toolchain this machine lacks is named and left
-out. A case whose requirement nobody found may be skipped by all of them, but not by some. --cuda:
-the same for the cases that require CUDA and LANGUAGE.cuda.txt, where nobody may.
+case failed, or if a language is missing. A language whose toolchain this machine lacks is named and
+left out. If the requirement of a case is not met, all languages may skip the case, but not only
+some of them. With --cuda it checks the cases that require CUDA and LANGUAGE.cuda.txt. No language
+may skip these.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import prepare
 
 
 class Output:
-    """What a runner printed: the reason by id, "" for a case that was executed."""
+    """The output of a runner: the reasons by id. An executed case has the reason ""."""
 
     def __init__(self, text: str) -> None:
         self.absent = ""
@@ -47,7 +48,7 @@ class Output:
 
 
 def compare(outputs: dict[str, Output | None], cases: list[str], *, met: bool = False) -> list[str]:
-    """What is wrong; nothing if all is well. met: what cases require is there."""
+    """Returns the errors. With `met`, everything that the cases require is there."""
     wrong = [f"{language}: no output" for language, output in outputs.items() if output is None]
     present = {
         language: output

@@ -1,5 +1,5 @@
-"""From the committed cases to a folder that a runner executes: bytes from golden files, fds, files
-on disk, and the flat form for C.
+"""Makes from the committed cases a folder that a runner executes: bytes from golden files, fds,
+files on disk, and the flat form for C.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SEALS = {
 }
 
 
-# The reason of a case that this machine has no use for: what its "requires" names is not here.
+# The beginning of the reason why a case is skipped whose requirement is not met.
 UNMET = "requires "
 
 
 def committed(requires: str = "") -> list[dict[str, Any]]:
-    """All cases, as they are in the repository; or those that require something."""
+    """Returns all cases as they are in the repository, or only those with this requirement."""
     cases = [
         case
         for path in sorted((HERE / "cases").glob("*.json"))
@@ -50,8 +50,8 @@ def pattern(seed: int, nbytes: int) -> bytes:
 
 
 def descriptor_bytes(case: dict[str, Any]) -> bytes:
-    """A golden file, or bytes in hex; patched, cut, lengthened; with a right checksum unless the
-    case keeps the wrong one.
+    """Returns the bytes of a golden file, or bytes in hex. They are patched, cut and lengthened,
+    and get a right checksum unless the case keeps the wrong one.
     """
     data = bytearray(
         (GOLDEN / case["file"]).read_bytes() if "file" in case else bytes.fromhex(case["bytes"])
@@ -76,7 +76,7 @@ def memory(nbytes: int, seals: str, seed: int) -> int:
 
 
 class Prepared:
-    """Cases ready to run in `folder`; `held` are fds that the runner inherits."""
+    """Cases that are ready to run in `folder`. The runner inherits the fds in `held`."""
 
     def __init__(self, folder: Path, shared: Path) -> None:
         self.folder, self.shared = folder, shared
@@ -101,7 +101,7 @@ class Prepared:
             if head is not None:
                 self.files[path] = bytes.fromhex(head + payload)
                 path.write_bytes(self.files[path])
-                # A file that nobody holds is dead, and who looks may remove it.
+                # A file without a holder is dead, and any process that looks may remove it.
                 self.locks.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
                 fcntl.flock(self.locks[-1], fcntl.LOCK_SH)
         elif case["kind"] == "new_named_file":
@@ -115,7 +115,7 @@ class Prepared:
         (self.folder / "cases.txt").write_text("".join(f"{flat(case)}\n" for case in self.cases))
 
     def left(self) -> list[str]:
-        """What the runner left behind or changed, which is nothing if all is well."""
+        """Returns the files that the runner left behind or changed."""
         wrong = [
             f"{path.name} is gone or has other bytes"
             for path, data in self.files.items()
@@ -143,7 +143,7 @@ def prepared(folder: Path, shared: Path, cases: list[dict[str, Any]]) -> Iterato
 
 
 def flat(case: dict[str, Any]) -> str:
-    """One case as lines of `key value`: see README.md, "cases.txt"."""
+    """Returns one case as lines of `key value` (README.md, "cases.txt")."""
     return "".join(f"{key} {value}\n" for key, value in _lines("", case))
 
 

@@ -1,13 +1,13 @@
 """usage: run.py LANGUAGE [--cuda] [--doctored]
 
 Prepares the cases, runs the runner of a language (TENON_BUILD_DIR/vectors/LANGUAGE.json names it)
-and keeps what it printed in TENON_BUILD_DIR/vectors/LANGUAGE.txt. Fails if a case failed, was not
-executed once, or if the runner left something behind.
+and keeps its output in TENON_BUILD_DIR/vectors/LANGUAGE.txt. Fails if a case failed, if a case was
+not executed exactly once, or if the runner left something behind.
 
---cuda: the cases that require CUDA, on the driver that tests/fake_cuda plays, where none of them is
-skipped for the lack of one; what was printed is in LANGUAGE.cuda.txt.
+--cuda runs the cases that require CUDA, on the driver that tests/fake_cuda plays. None of them may
+be skipped for the lack of CUDA. The output is in LANGUAGE.cuda.txt.
 
---doctored: one expected value of each case is made wrong, and the runner must notice every one of
+--doctored makes one expected value of each case wrong, and the runner must notice every one of
 them.
 """
 
@@ -28,7 +28,7 @@ NO_TOOLCHAIN = 77
 
 
 def doctor(case: dict[str, Any], number: int) -> dict[str, Any]:
-    """The case with one wrong expectation; which one goes round with the number."""
+    """Returns the case with one wrong expectation. The number chooses which one."""
     case = json.loads(json.dumps(case))
     if case["kind"] == "status":
         case["name"] = {"OK": "FINE", "UNKNOWN": "OK"}.get(case["name"], "UNKNOWN")
@@ -44,7 +44,7 @@ def _leaves(item: Any) -> Any:
         if key == "mask":
             continue
         if key == "find":
-            # The index; another name may be as unknown as the one before.
+            # Only the index is made wrong. Another name may be as unknown as the first one.
             yield from ((pair, 1) for pair in value)
             continue
         if isinstance(value, (dict, list)) and value:
@@ -64,7 +64,7 @@ def _wrong(key: str | int, value: Any) -> Any:
         return value + 1
     if key == "mode":
         return "FROZEN"
-    # Hex, or the text of a detail: its first byte becomes another one.
+    # The value is hex, or the text of a detail. Its first byte is changed.
     return ("0" if value[:1] != "0" else "1") + value[1:] if value else "00"
 
 
@@ -78,7 +78,9 @@ def command_of(language: str) -> dict[str, Any]:
 
 
 def build(how: dict[str, Any], environment: dict[str, str]) -> str | None:
-    """Runs the build command, if there is one. Returns why there can be none, if it says so."""
+    """Runs the build command, if there is one. Returns the reason if the command says that it
+    cannot build.
+    """
     if not how.get("build"):
         return None
     done = subprocess.run(
@@ -98,7 +100,9 @@ def build(how: dict[str, Any], environment: dict[str, str]) -> str | None:
 
 
 def on_fake_cuda(environment: dict[str, str], folder: str) -> dict[str, str]:
-    """The environment of a program that finds tests/fake_cuda's driver, with an empty world."""
+    """Returns the environment of a program that finds tests/fake_cuda's driver, with an empty
+    world.
+    """
     world = Path(folder, "world")
     world.mkdir()
     places = [
@@ -115,8 +119,8 @@ def on_fake_cuda(environment: dict[str, str], folder: str) -> dict[str, str]:
 def judge(
     lines: list[str], cases: list[dict[str, Any]], code: int, *, met: bool = False
 ) -> list[str]:
-    """What is wrong with a runner's output, apart from the cases that it says failed. met: what
-    cases require is there.
+    """Returns the errors of a runner's output, except the cases of which it says that they failed.
+    With `met`, everything that the cases require is there.
     """
     wrong = []
     ids = [case["id"] for case in cases]

@@ -1,5 +1,5 @@
-"""The comparison and the judgement of a runner can fail: doctored outputs, each of which must be
-noticed.
+"""Proves that compare.py and run.py can fail: they get doctored outputs, and must notice each of
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_CUDA = GOOD
 for _name in CUDA:
     NO_CUDA = NO_CUDA.replace(f"ok {_name}\n", f"skip {_name} requires cuda: no driver\n")
 
-# name: (output of language a, output of language b, what is said of it; "" if nothing)
+# name: (output of language a, output of language b, the expected complaint or "")
 COMPARED: dict[str, tuple[str | None, str | None, str]] = {
     "alike": (GOOD, GOOD, ""),
     "a skip with a reason": (
@@ -62,7 +62,7 @@ COMPARED: dict[str, tuple[str | None, str | None, str]] = {
     "no CUDA": (NO_CUDA, NO_CUDA, ""),
     "CUDA for one only": (GOOD, NO_CUDA, "others find what it requires"),
 }
-# The same for --cuda.
+# The same cases for --cuda.
 COMPARED_ON_CUDA: dict[str, tuple[str | None, str | None, str]] = {
     "alike": (ON_CUDA, ON_CUDA, ""),
     "CUDA for nobody": (
@@ -72,7 +72,8 @@ COMPARED_ON_CUDA: dict[str, tuple[str | None, str | None, str]] = {
     "a case is missing": (ON_CUDA, ON_CUDA.replace(f"ok {CUDA[0]}\n", ""), "was not executed"),
 }
 
-# A runner that does all right but for what is appended; and what run.py says of it.
+# A runner that does everything right, except for the text that is appended. JUDGED has the
+# complaints of run.py.
 RUNNER = """
 import json, os, sys
 cases = json.load(open(sys.argv[1] + "/cases.json"))
@@ -113,7 +114,7 @@ JUDGED = {
         "is gone",
     ),
 }
-# And with --cuda, where all that is required is there.
+# The same with --cuda, where everything that the cases require is there.
 JUDGED_ON_CUDA = {
     "all right": ("", ""),
     "no driver is found": (

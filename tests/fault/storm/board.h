@@ -1,5 +1,5 @@
-// What all processes of the storm of leases write to and the driver reads, dead writers' words
-// included.
+// The board of the storm of leases: memory that all its processes write and the driver reads. Words
+// that a dead process wrote stay readable.
 #pragma once
 
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ inline const char* name_of_op(uint32_t op) {
 
 struct Board : Findings {
   std::array<Slot, kPeers> slots;
-  // Of all processes, dead ones too.
+  // These counts are sums over all processes, the dead included.
   std::atomic<uint64_t> lent{0};
   std::atomic<uint64_t> received{0};
   std::atomic<uint64_t> forwarded{0};

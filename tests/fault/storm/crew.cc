@@ -165,8 +165,8 @@ void Crew::reap_orphans(int64_t limit_ns) {
         killer_.count_other();
       } else if (FAULT_ASAN && WIFEXITED(status) &&
                  (WEXITSTATUS(status) == 3 || WEXITSTATUS(status) == 4)) {
-        // The process with which LeakSanitizer stops a peer's threads as the peer ends. It says so
-        // if the peer was killed meanwhile.
+        // This is the process with which LeakSanitizer stops the threads of an ending peer. It
+        // exits with 3 or 4 if the peer was killed meanwhile.
       } else if (status != 0) {
         look_for_wrong_bytes();
         throw Failure("a child that outlived its parent ended with " + fault::how_it_ended(status));
@@ -184,7 +184,7 @@ void Crew::dismiss(const KillPlan* last) {
   if (last != nullptr && lives(last->victim)) {
     usleep(last->delay_us);
     const int status = killer_.kill(members_[last->victim].pid, &slots_[last->victim], *last);
-    // It may have been quicker.
+    // The victim may have ended in order before the kill.
     if (status != 0) ended(last->victim, status);
     if (status == 0) {
       close(std::exchange(members_[last->victim].control, -1));

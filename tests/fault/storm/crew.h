@@ -1,4 +1,4 @@
-// The processes of a storm, as its driver sees them: started, told, struck and waited for.
+// The processes of a storm. The driver uses this class to start, order, kill and await them.
 #pragma once
 
 #include <sys/types.h>
@@ -21,22 +21,25 @@ struct Failure : std::runtime_error {
 
 class Crew {
  public:
-  // One process for each slot. Slots and findings are in memory that all share.
+  // There is one process for each slot. The slots and findings lie in memory that all processes
+  // share.
   Crew(std::span<Slot> slots, Findings* findings, const char* (*name_of_op)(uint32_t));
 
-  // The body has its end of a socket to the driver, and does not return.
+  // The body gets its end of a socket to the driver, and never returns.
   void spawn(uint32_t index, const std::function<void(int control)>& body);
   bool lives(uint32_t index) const { return members_[index].pid > 0; }
   long count_living() const;
-  // False: nobody listens.
+  // Returns false if the process does not read its socket any more.
   bool tell(uint32_t index, const void* order, size_t nbytes, const std::vector<int>& fds);
   void tell_all(const void* order, size_t nbytes);
-  // Until all that live have said it.
+  // Waits until every living process has said `what`.
   void await_all(char what, int64_t limit_ns, const char* meaning);
   void strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan>& stops);
-  // All that live were told to end, and do so in order; but for a victim that is killed meanwhile.
+  // Waits for the living processes, which were told to end, to exit in order. The victim of `last`
+  // is killed meanwhile.
   void dismiss(const KillPlan* last);
-  // Children whose parent was killed are the driver's. They end by themselves, soon.
+  // Reaps children whose parent was killed. They are the driver's children now, and soon end by
+  // themselves.
   void reap_orphans(int64_t limit_ns);
   std::vector<pid_t> children() const;
   void kill_all();
@@ -44,11 +47,11 @@ class Crew {
   void look_for_wrong_bytes() const {
     if (findings_->text_state == 2) throw Failure(findings_->text.data());
   }
-  // Those that a SIGKILL really ended, as waitpid says it.
+  // Counts the processes that ended by SIGKILL, as waitpid reports it.
   uint64_t kills() const { return killer_.total(); }
   uint64_t orphans() const { return orphans_; }
   void print_kills() const { killer_.print(); }
-  // Who lives, where, and with what open.
+  // Prints each living process, its position and its open fds.
   void print_processes() const;
 
  private:
@@ -58,7 +61,7 @@ class Crew {
     bool stopped = false;
     std::string said;
   };
-  // Whoever ended as nobody meant it to.
+  // Records the end of a process that was not meant to end.
   void ended(uint32_t index, int status);
 
   std::span<Slot> slots_;

@@ -1,5 +1,5 @@
-// Where a process of a storm is and where it is to die: it and the driver write here, and the
-// driver reads what the dead wrote last.
+// The slot of a process in a storm: its current call, and the order by which it is to die. The
+// process and the driver write there, and the driver reads the last words of a dead process.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,10 @@ namespace storm {
 inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
 inline constexpr int kFailed = 1;
 inline constexpr int kWrongByte = 2;
-// Until everything that a round left must be gone. A sanitizer makes everything some ten times
-// slower.
+// After that time nothing of a round may be left. A sanitizer slows everything down about ten
+// times.
 inline constexpr int64_t kSoonNs = (kSanitized ? 8 : 1) * int64_t{1'000'000'000};
-// The watchdog: for whatever a process must say. Only a hang takes that long.
+// The watchdog: how long the driver waits for a process to answer. Only a hang takes that long.
 inline constexpr int64_t kPatienceNs = (kSanitized ? 6 : 1) * int64_t{20'000'000'000};
 
 inline int64_t now_ns() {
@@ -33,14 +33,14 @@ inline int64_t now_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// How the next call of a kind is to end: packed into one word, so that a peer takes it whole.
+// How the next call of one kind ends. It is packed into one word, so that a peer takes it whole.
 enum class Doom : uint32_t {
   kNone,
-  kStop,  // stops itself as the call begins, for a tracer that waits for it
-  kTimer  // a timer of its own kills it after so many nanoseconds
+  kStop,  // stops itself as the call begins, for a tracer
+  kTimer  // a timer of its own kills it after some nanoseconds
 };
 
-// Of one process. Each storm has its own kinds of calls; 0 is between them.
+// The slot of one process. Each storm has its own kinds of calls. Kind 0 is the time between calls.
 struct Slot {
   std::atomic<int32_t> pid{0};
   std::atomic<uint32_t> op{0};
@@ -50,7 +50,7 @@ struct Slot {
   void set_doom(Doom how, uint32_t where, uint32_t ns) {
     doom = uint64_t{ns} << 32 | static_cast<uint64_t>(where) << 8 | static_cast<uint64_t>(how);
   }
-  // By the process itself, as a call of that kind begins.
+  // The process itself calls this as a call of that kind begins.
   void enter(uint32_t what) {
     since_ns.store(now_ns(), std::memory_order_relaxed);
     op = what;
@@ -66,10 +66,10 @@ struct Slot {
 };
 
 enum class Way : uint8_t {
-  kWatcher,       // SIGKILL by the driver after so many microseconds
-  kTimer,         // a timer of the victim's own, nanoseconds after a call began
-  kSteps,         // single steps from where a call began
-  kServiceSteps,  // single steps of the library's thread
+  kWatcher,       // the driver sends SIGKILL after some microseconds
+  kTimer,         // a timer of the victim fires nanoseconds after a call began
+  kSteps,         // single steps from the beginning of a call
+  kServiceSteps,  // single steps of the service thread
   kCount
 };
 
@@ -82,11 +82,11 @@ inline const char* name_of(Way way) {
 struct KillPlan {
   uint32_t victim = 0;
   Way way = Way::kWatcher;
-  uint32_t delay_us = 0;  // before it is this one's turn
+  uint32_t delay_us = 0;  // before this kill's turn
   uint32_t op = 0;        // kTimer, kSteps
   uint32_t timer_ns = 0;  // kTimer
-  uint32_t calls = 0;     // kSteps, kServiceSteps: so many starts and ends of system calls
-  uint32_t steps = 0;     // and then so many instructions
+  uint32_t calls = 0;     // kSteps, kServiceSteps: number of starts and ends of system calls
+  uint32_t steps = 0;     // the number of instructions after that
 };
 
 struct StopPlan {
@@ -94,13 +94,13 @@ struct StopPlan {
   uint32_t delay_us = 0;
 };
 
-// What was found wrong. In memory that all processes share.
+// The errors that were found. They lie in memory that all processes share.
 struct Findings {
   std::atomic<uint64_t> wrong{0};
-  std::atomic<uint32_t> text_state{0};  // 1: being written, 2: there
+  std::atomic<uint32_t> text_state{0};  // 1: being written, 2: complete
   std::array<char, 700> text{};
 
-  // The first complaint stays; it may be the last thing that its process does.
+  // Keeps the first complaint. The call may be the last that its process makes.
   [[gnu::format(printf, 2, 3)]] void complain(const char* format, ...) {
     std::array<char, 700> line{};
     const int head =

@@ -84,8 +84,8 @@ void Storm::look_at_what_is_left() {
   if (!std::filesystem::is_empty("/dev/shm"))
     throw Failure("a name is left in /dev/shm: " +
                   std::filesystem::directory_iterator("/dev/shm")->path().string());
-  // One line is the title, and each survivor has its control. What the kernel closes for the dead
-  // it closes a little later.
+  // One line is the title, and each survivor has two ends of its control socket. The kernel closes
+  // the sockets of the dead a little later.
   const long wanted = 1 + 2 * alive;
   constexpr int64_t kPauseUs = 500;
   long sockets = 0;
@@ -104,7 +104,7 @@ void Storm::run_round(uint64_t number) {
   look_at_what_is_left();
 }
 
-// Those that are alive end in order, which a leak checker looks at.
+// The living peers end in order, so that a leak checker can check them.
 void Storm::end() {
   tell_all('Q');
   crew_.dismiss(nullptr);

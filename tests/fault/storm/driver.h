@@ -1,4 +1,5 @@
-// The driver of the storm: it starts the peers, strikes, and looks at what the survivors say.
+// The driver of the storm of leases. It starts the peers, kills some of them, and checks the
+// survivors' reports.
 #pragma once
 
 #include <cstdint>

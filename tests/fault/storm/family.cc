@@ -1,4 +1,5 @@
-// Children that read on what their parent borrowed, and hostile borrowers.
+// Parts of a storm's peer: children that read on what their parent borrowed, and the hostile
+// borrower.
 #include <sys/wait.h>
 
 #include <fstream>
@@ -9,7 +10,7 @@
 namespace storm {
 namespace {
 
-// A lease page, by its size: 4,194,304 slots.
+// The size of a lease page of 4,194,304 slots, by which the pages are found.
 constexpr size_t kPageNbytes = 4096 + 8192 + (size_t{4} << 20) / 8;
 
 }  // namespace
@@ -43,9 +44,10 @@ void Peer::fork_one() {
   children_.push_back(child);
 }
 
-// Reads what its parent held, whatever becomes of the parent, and ends one way or the other.
+// The child reads the memory that its parent held, even after the parent's end, and then ends in
+// one of several ways.
 void Peer::be_child(uint64_t seed) {
-  static Slot scratch;  // the parent's tells of the parent
+  static Slot scratch;  // the parent's slot tells of the parent alone
   slot_ = &scratch;
   is_child_ = true;
   alarm(fault::kWatchdogSeconds);
@@ -87,7 +89,7 @@ void Peer::reap(bool wait) {
 
 // ---- hostile borrowers
 
-// Everything that a borrower can write to: its lease pages and its bells.
+// Overwrites everything that a borrower can write: its lease pages and its bells.
 void Peer::harm() {
   enter(Op::kHarm);
   const std::vector<unsigned char*> pages = lease_pages();
@@ -99,7 +101,7 @@ void Peer::harm() {
                                                : random_.below(kPageNbytes / 8);
       __atomic_store_n(reinterpret_cast<uint64_t*>(page) + word, random_.next(), __ATOMIC_RELAXED);
     }
-    // The words with the leases that it has, which are the first ones.
+    // These are the words of the first slots, where its leases are.
     for (size_t i = 0; i < 4; ++i) {
       __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096), random_.next(), __ATOMIC_RELAXED);
       __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + 8192) + i, random_.next(),

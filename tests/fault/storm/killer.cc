@@ -16,9 +16,9 @@
 namespace storm {
 namespace {
 
-// Until the call in which it is to die begins. One that does not come is not waited for longer.
+// How long the killer waits for the call in which the victim is to die.
 constexpr int64_t kUntilCallNs = (kSanitized ? 10 : 1) * int64_t{20'000'000};
-// A tracee that makes no step for so long waits in a system call.
+// A tracee that makes no step for this long waits in a system call.
 constexpr int kStuckUs = kSanitized ? 50'000 : 5'000;
 
 pid_t wait_for(pid_t pid, int* status, int flags) {
@@ -30,13 +30,13 @@ pid_t wait_for(pid_t pid, int* status, int flags) {
 
 bool has_ended(int status) { return WIFEXITED(status) || WIFSIGNALED(status); }
 
-// Whoever is traced as a thread must be waited for by itself, or its process never ends.
+// A process that was traced by one of its threads ends only when that thread was waited for too.
 void wait_for_end(pid_t pid, int* status) {
   while (wait_for(pid, status, 0) == pid && !has_ended(*status)) {
   }
 }
 
-// waitpid returns every now and then while this lives.
+// While this object lives, a signal interrupts waitpid every now and then.
 class Impatience {
  public:
   Impatience() { set(kStuckUs); }
@@ -69,7 +69,7 @@ pid_t service_thread_of(pid_t pid) {
 
 Killer::Killer(const char* (*name_of_op)(uint32_t)) : name_of_op_(name_of_op) {
   struct sigaction nothing{};
-  nothing.sa_handler = [](int) {};  // without SA_RESTART: it ends a wait
+  nothing.sa_handler = [](int) {};  // no SA_RESTART: the signal ends a wait
   sigaction(SIGALRM, &nothing, nullptr);
 }
 
@@ -150,7 +150,7 @@ bool Killer::by_service_steps(pid_t pid, const KillPlan& plan, pid_t* thread) {
   return true;
 }
 
-// From where it stands: so many system calls, then so many instructions.
+// Moves the thread on by some system calls, and then by some instructions.
 void Killer::walk(pid_t thread, const KillPlan& plan) {
   const Impatience impatience;
   for (uint32_t i = 0; i < plan.calls; ++i) {
@@ -162,7 +162,7 @@ void Killer::walk(pid_t thread, const KillPlan& plan) {
   }
 }
 
-// False: it waits in the kernel, and dies there; or has ended.
+// Returns false if the thread waits in the kernel, where it then dies, or has ended.
 bool Killer::advance(int how, pid_t thread, int stop) {
   long signal = 0;
   while (true) {
@@ -174,8 +174,8 @@ bool Killer::advance(int how, pid_t thread, int stop) {
     }
     if (!WIFSTOPPED(status)) return false;
     if (WSTOPSIG(status) == stop) return true;
-    // Between the two ways of going on there is a trap of the other kind; what else comes is the
-    // victim's own.
+    // The change from one way of stepping to the other brings a trap of the other kind. Any other
+    // signal is the victim's own.
     signal = (WSTOPSIG(status) & 0x7f) == SIGTRAP ? 0 : WSTOPSIG(status);
   }
 }

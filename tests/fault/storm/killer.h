@@ -1,5 +1,5 @@
-// The ways to kill a peer: by the watch, by a timer that it sets itself as a call begins, and by
-// single steps from there.
+// Kills a peer in one of several ways: after a delay, by a timer that the peer starts as a call
+// begins, or by single steps from the beginning of a call.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@ namespace storm {
 
 class Killer {
  public:
-  // The storm's names of its kinds of calls.
+  // `name_of_op` names the storm's kinds of calls.
   explicit Killer(const char* (*name_of_op)(uint32_t));
-  // Returns the status with which it ended.
+  // Kills the process and returns its wait status.
   int kill(pid_t pid, Slot* slot, const KillPlan& plan);
 
   uint64_t total() const { return total_; }

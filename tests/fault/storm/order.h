@@ -1,4 +1,4 @@
-// What the driver tells the peers of the storm of leases; the sockets of the links come with it.
+// An order of the driver to a peer of the storm of leases. The sockets of the links travel with it.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ inline constexpr size_t kMostLinks = 16;  // of one peer
 static_assert(kMostLinks <= kMostFds);
 
 struct Order {
-  // R: a round; S: settle; T: let go of the connections too, and say what is left; Q: end.
+  // R: a round. S: settle. T: release the connections too, and report what is left. Q: end.
   char what = 0;
   bool hostile = false;
   uint32_t n_links = 0;

@@ -1,5 +1,5 @@
-// The bytes of every block in the storm: told by three numbers that travel beside it, so whoever
-// reads it knows what must be there, and a wrong one tells whose it is.
+// The bytes of every block in the storm. Three numbers that travel beside a block determine them,
+// so each reader knows what the block must hold, and a wrong word tells whose it is.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class Random {
   uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15); }
   uint64_t below(uint64_t end) { return next() % end; }
   bool chance(uint64_t percent) { return below(100) < percent; }
-  // From 1, every order of magnitude up to `most` as likely as the others.
+  // A random number of 1 to `most`. Every order of magnitude is equally likely.
   uint64_t up_to(uint64_t most) {
     uint64_t bits = 0;
     while (most >> bits > 1) ++bits;
@@ -33,13 +33,13 @@ class Random {
 };
 
 struct Stamp {
-  uint64_t seed = 0;        // of whoever filled it
-  uint64_t generation = 0;  // which of its blocks
+  uint64_t seed = 0;        // of the process that filled the block
+  uint64_t generation = 0;  // the number of the block in that process
   uint64_t nbytes = 0;
 };
 
-// Words 0 to 2 are the stamp itself, as far as there is room; the others depend on all of it and on
-// where they are.
+// Words 0 to 2 are the stamp itself, as far as there is room. Each other word depends on the whole
+// stamp and on its position.
 inline uint64_t word_at(const Stamp& stamp, uint64_t key, uint64_t i) {
   if (i == 0) return stamp.seed;
   if (i == 1) return stamp.generation;
@@ -62,7 +62,7 @@ inline void fill(void* data, const Stamp& stamp) {
 
 inline constexpr uint64_t kAllRight = UINT64_MAX;
 
-// The first word that is wrong, as an offset.
+// Returns the offset of the first wrong word, or kAllRight.
 inline uint64_t find_wrong(const void* data, const Stamp& stamp) {
   const uint64_t key = key_of(stamp);
   const auto* const bytes = static_cast<const unsigned char*>(data);

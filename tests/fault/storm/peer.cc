@@ -15,7 +15,7 @@ Peer::Peer(Board* board, Slot* slot, int control, uint64_t seed)
       seed_(seed),
       random_(seed),
       gives_back_early_(std::getenv("TENON_STORM_GIVES_BACK_EARLY") != nullptr) {
-  // A power of two, so that one block can be all of it.
+  // A power of two, so that one block can fill the arena.
   for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
     capacities_.push_back(uint64_t{1} << (18 + random_.below(5)));
     tenon_arena_options options{};
@@ -25,7 +25,7 @@ Peer::Peer(Board* board, Slot* slot, int control, uint64_t seed)
     tenon_arena* arena = nullptr;
     REQUIRE_OK(tenon_arena_new(&options, &arena, err));
     arenas_.push_back(arena);
-    // The first lend makes the fd that its borrowers get.
+    // The first lend makes the fd that the borrowers get.
     const fault::Pair pair(SOCK_STREAM);
     tenon_storage_options born{};
     born.struct_size = sizeof born;
@@ -39,8 +39,7 @@ Peer::Peer(Board* board, Slot* slot, int control, uint64_t seed)
     tenon_message_release(message);
   }
   (void)fault::hold();
-  // The library's thread may be at the end of one of these ledgers, whose page is the last thing to
-  // go.
+  // The service thread may still be ending one of these ledgers. The lease page goes last.
   for (const int64_t deadline = now_ns() + kSoonNs; !lease_pages().empty() && now_ns() < deadline;)
     usleep(500);
   REQUIRE(lease_pages().empty());
@@ -96,8 +95,8 @@ bool Peer::has_order() const {
 void Peer::begin_round(const Order& order, const std::vector<int>& fds) {
   random_ = Random(mix(order.seed ^ seed_));
   hostile_ = order.hostile;
-  // AddressSanitizer's allocator has locks that fork does not know, and the library's thread may be
-  // in it at any moment of a storm.
+  // AddressSanitizer's allocator has locks that fork does not handle, and in a storm the service
+  // thread may be inside it at any moment.
   forks_left_ = FAULT_ASAN || hostile_ ? 0 : 3;
   REQUIRE(fds.size() == order.n_links);
   links_.assign(order.n_links, {});
@@ -131,8 +130,8 @@ bool Peer::nothing_is_lent() {
   return total == 0;
 }
 
-// Lets go of all, and of what still comes, with the connections open: everybody gets back what is
-// his.
+// Releases everything, and every message that still comes, while the connections stay open. So
+// every lender gets its memory back.
 void Peer::settle() {
   Order order;
   std::vector<int> fds;
@@ -159,7 +158,7 @@ void Peer::settle() {
     } else if (!said && deadline.is_over()) {
       board_->complain("nobody holds anything, and it does not get back what it lent:%s",
                        holders().c_str());
-      usleep(500'000);  // for the driver to look at us all
+      usleep(500'000);  // so that the driver can look at every process
       die(kFailed);
     }
     usleep(200);
@@ -232,8 +231,8 @@ std::string Peer::what_is_left() {
           static_cast<uint64_t>(now.mappings));
   compare("lease pages", 0, lease_pages().size());
   compare("storages", before_.figures.storages, now.figures.storages);
-  // Those of the library's own arenas were trimmed: one that still had a leased block would be
-  // there.
+  // Segments of the library's own arenas were trimmed. One that still had a leased block would
+  // remain.
   compare("segments", before_.figures.segments, now.figures.segments);
   compare("fds of segments", before_.figures.segment_fds, now.figures.segment_fds);
   compare("bytes live", before_.figures.bytes_live, now.figures.bytes_live);

@@ -1,6 +1,6 @@
-// A process of the storm: in each round it lends, borrows and lends on as its links allow, and
-// reads all that it holds again and again. It lives through rounds until it is killed, so that what
-// a round leaves in it would pile up.
+// A process of the storm of leases. In each round it lends, borrows and lends on over its links,
+// and reads everything that it holds again and again. It lives through many rounds until it is
+// killed, so a leak of each round would pile up.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@
 
 namespace storm {
 
-// Those that this process has mapped, as lender or borrower.
+// Finds the lease pages that this process has mapped, as lender or as borrower.
 std::vector<unsigned char*> lease_pages();
 
 class Peer {
@@ -29,11 +29,11 @@ class Peer {
   struct Link {
     Carrier carrier = Carrier::kStream;
     bool out = false;
-    int raw = -1;                            // descriptors by hand
+    int raw = -1;                            // the socket of descriptors sent by hand
     tenon_connection* connection = nullptr;  // null: the other side is gone
     bool open() const { return raw >= 0 || connection != nullptr; }
   };
-  // What was borrowed. The storages are held by themselves, and sometimes by the message too.
+  // A borrowed message. It holds its storages itself, and sometimes the message too.
   struct Held {
     size_t link = 0;
     tenon_message* message = nullptr;
@@ -57,7 +57,7 @@ class Peer {
   void enter(Op op) { slot_->enter(static_cast<uint32_t>(op)); }
   void leave() { slot_->leave(); }
   [[noreturn]] void die(int status);
-  // One of these, or the peer ends and says so.
+  // Checks that the status is an allowed one. Otherwise the peer complains and ends.
   void expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed,
               const char* what);
 
@@ -88,7 +88,7 @@ class Peer {
   void drop(size_t link);
   Link* some_link(bool out, size_t* index);
 
-  // ---- others (family.cc)
+  // ---- children and hostile borrowers (family.cc)
   void fork_one();
   [[noreturn]] void be_child(uint64_t seed);
   void reap(bool wait);

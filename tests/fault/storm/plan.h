@@ -1,4 +1,5 @@
-// One round, as its seed tells it: who is linked to whom, who is hostile, who dies, when, and how.
+// The plan of one round, made from its seed: the links, the hostile peer, and the time and way of
+// each kill.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace storm {
 
-// A connection over one or the other, or descriptors sent by hand.
+// A link is a connection over one of two kinds of socket, or descriptors sent by hand.
 enum class Carrier : uint8_t { kStream, kPacket, kDescriptor };
 
 struct LinkPlan {
@@ -55,7 +56,7 @@ inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
   const Op borrower[] = {Op::kReceive, Op::kReceive, Op::kRelease, Op::kRelease};
   const bool as_lender = plan.lends(victim) && (!plan.borrows(victim) || random->chance(50));
   kill.op = static_cast<uint32_t>((as_lender ? lender : borrower)[random->below(4)]);
-  // A call is over after some microseconds, but for those that wait.
+  // A call takes some microseconds, unless it waits.
   kill.timer_ns = static_cast<uint32_t>(random->up_to(kSanitized ? 1 << 20 : 1 << 18));
   kill.calls = random->chance(50)
                    ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 24))
@@ -64,8 +65,8 @@ inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
   return kill;
 }
 
-// `cycles`: now and then somebody is lent what is its own, or what it handed on. Not by default: in
-// a circle of three or more, of which one was killed, tokens can keep each other
+// With `cycles`, a peer is sometimes lent its own memory, or memory that it lent on. This is off by
+// default: in a circle of three or more, of which one was killed, tokens can keep each other alive
 // (docs/format/lease.md, "Limits").
 inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
   Plan plan;
@@ -77,8 +78,8 @@ inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
   const auto link = [&](uint32_t i, uint32_t j, Carrier carrier) {
     plan.links.push_back({order[i], order[j], carrier});
   };
-  // Everybody has one at least: those that come later borrow from one before. Then a chain of
-  // three, and some more.
+  // Every peer gets at least one link: each later one borrows from an earlier one. Then come a
+  // chain of three, and a few more links.
   for (uint32_t j = 1; j < kPeers; ++j)
     link(static_cast<uint32_t>(random.below(j)), j, some_carrier(&random));
   link(0, 1, Carrier::kPacket);
@@ -97,7 +98,7 @@ inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
   for (uint64_t stops = random.below(3); stops > 0; --stops)
     plan.stops.push_back(
         {static_cast<uint32_t>(random.below(kPeers)), static_cast<uint32_t>(random.up_to(8192))});
-  // From two to all of them; who is hostile, among them.
+  // Two to all of the peers die. The hostile peer is always one of them.
   const uint64_t victims = 2 + random.below(kPeers - 1);
   std::vector<uint32_t> doomed = order;
   for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(doomed[i], doomed[random.below(i + 1)]);

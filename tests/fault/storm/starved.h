@@ -1,5 +1,5 @@
-// How long the storm's processes were ready and did not run, because the machine had others to run:
-// that is no time in which anything of theirs could have come back.
+// Measures how long the storm's processes were ready and did not run, because the machine ran other
+// processes. A time limit must not count that time.
 #pragma once
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 
 namespace storm {
 
-// Of all threads of all that live, since they began.
+// The sum over all threads of all living processes, since those began.
 inline int64_t starved_ns(std::span<const Slot> slots) {
   int64_t sum = 0;
   for (const Slot& slot : slots) {
@@ -30,7 +30,7 @@ inline int64_t starved_ns(std::span<const Slot> slots) {
   return sum;
 }
 
-// A time limit that stands still while they do not run.
+// A time limit that does not count the time in which the processes were starved.
 class Deadline {
  public:
   Deadline(std::span<const Slot> slots, int64_t limit_ns)

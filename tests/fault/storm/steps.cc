@@ -1,4 +1,4 @@
-// What a peer does in a round: one of these at a time, as its dice fall.
+// The steps of a storm's peer. In a round it takes one at random, again and again.
 #include <algorithm>
 
 #include "fault/storm/peer.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMostHeld = 12;
 constexpr size_t kMostOwn = 5;
-// Tensors over one storage, so many that the descriptor is too long for a packet.
+// So many tensors over one storage make the descriptor too long for a packet.
 constexpr size_t kManyTensors = 2000;
 
 }  // namespace
@@ -59,7 +59,7 @@ bool Peer::make(Own* out) {
   const uint64_t dice = random_.below(100);
   const size_t which = dice < 45 ? 0 : 1;
   const bool from_own_arena = dice < 70;
-  // Whose segment goes with it, so that an early reader would fall out of it.
+  // A frozen storage takes its segment with it, so an early reader would read unmapped memory.
   const bool frozen = dice >= 96 && !gives_back_early_;
   uint64_t nbytes = random_.up_to(uint64_t{1} << 16);
   if (from_own_arena && random_.chance(5)) nbytes = random_.up_to(capacities_[which] / 2);
@@ -111,7 +111,7 @@ void Peer::lend() {
     own_.push_back(own);
     chosen.push_back(own_.size() - 1);
   }
-  // One that was lent before, perhaps.
+  // Sometimes add a storage that was lent before.
   if (chosen.size() < own_.size() && random_.chance(30)) {
     const size_t more = random_.below(own_.size());
     if (std::find(chosen.begin(), chosen.end(), more) == chosen.end()) chosen.push_back(more);
@@ -132,7 +132,7 @@ void Peer::lend() {
   }
   send(link, message, stamps);
   tenon_message_release(message);
-  // Mostly it is the borrower's alone from now on.
+  // Usually the lender lets go, so that only the borrower has the block.
   for (size_t i = own_.size(); i-- > 0;) {
     if (std::find(chosen.begin(), chosen.end(), i) != chosen.end() &&
         (own_.size() > kMostOwn || random_.chance(85)))
@@ -157,7 +157,7 @@ void Peer::lend_on() {
   board_->forwarded.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Null: what an earlier call left.
+// `message` may be null: then the call finishes what an earlier call left.
 void Peer::send(size_t index, tenon_message* message, const std::vector<Stamp>& stamps) {
   Link& link = links_[index];
   if (message != nullptr)
@@ -170,7 +170,7 @@ void Peer::send(size_t index, tenon_message* message, const std::vector<Stamp>& 
     const fault::Outcome sent = call(Op::kSend, [&](tenon_error** err) {
       return tenon_send(link.connection, message, &wait, err);
     });
-    // RESOURCE_EXHAUSTED: too many fds are under way, of a user who is not root.
+    // RESOURCE_EXHAUSTED comes if a user who is not root has too many fds in flight.
     expect(sent,
            {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED},
            "tenon_send");
@@ -228,7 +228,7 @@ bool Peer::receive_descriptor(Link* link, tenon_message** out) {
     if (got == 0 || errno != EAGAIN) close(std::exchange(link->raw, -1));
     return false;
   }
-  // Nobody opens it, now and then.
+  // Sometimes nobody opens the descriptor.
   if (!random_.chance(10)) {
     expect(call(Op::kReceive,
                 [&](tenon_error** err) {
@@ -241,7 +241,7 @@ bool Peer::receive_descriptor(Link* link, tenon_message** out) {
   return true;
 }
 
-// False: nothing came.
+// Returns false if no message came.
 bool Peer::receive(size_t index, bool wait) {
   Link& link = links_[index];
   tenon_message* message = nullptr;
@@ -287,7 +287,8 @@ void Peer::hold(size_t link, tenon_message* message) {
   } else {
     held.message = message;
   }
-  // The storm's proof that it would see it: from here on it reads what it has given back.
+  // This proves that the storm sees such a bug: from here on the peer reads memory that it has
+  // given back.
   if (early) {
     for (tenon_storage* storage : held.storages) tenon_storage_release(storage);
     held.storages.clear();
@@ -298,7 +299,7 @@ void Peer::hold(size_t link, tenon_message* message) {
 }
 
 void Peer::check(const Held& held) {
-  if (hostile_) return;  // it gives back what it reads
+  if (hostile_) return;  // it overwrites what it reads
   enter(Op::kRead);
   for (size_t i = 0; i < held.stamps.size(); ++i) {
     const Stamp& stamp = held.stamps[i];
@@ -341,8 +342,8 @@ void Peer::let_go_of_all() {
   while (!held_.empty()) let_go(held_.size() - 1);
 }
 
-// What came over it stays; but for who gave it back and reads on, whose mapping the connection
-// keeps.
+// Received memory stays after that. An entry that was given back early is forgotten, because only
+// the connection keeps its mapping.
 void Peer::drop(size_t index) {
   Link& link = links_[index];
   if (gives_back_early_) {

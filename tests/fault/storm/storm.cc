@@ -1,6 +1,6 @@
-// The kill storm of leases. Rounds of lenders, borrowers, forwarders, their children and a hostile
-// one here and there, most of them killed at random instructions; after each round the survivors
-// say what is left, which must be nothing within a second.
+// The kill storm of leases. Each round has lenders, borrowers, forwarders, their children and
+// sometimes a hostile borrower. Most of them are killed at random instructions. Then the survivors
+// report what is left, which must be nothing within a second.
 //
 // usage: lease_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--cycles]
 // [--expect-wrong-byte]
@@ -22,8 +22,8 @@
 namespace storm {
 namespace {
 
-// A /dev/shm and abstract sockets of its own, so that whatever is there is of this storm. False:
-// the kernel refuses.
+// Gives the storm a /dev/shm and abstract sockets of its own, so that everything there belongs to
+// this storm. Returns false if the kernel refuses.
 bool move_into_namespaces() {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
@@ -113,7 +113,7 @@ int run(const Options& options) {
     std::printf("%s\n", board->wrong > 0 ? "found, as it had to be" : "no wrong byte was found");
     return board->wrong > 0 ? 0 : 1;
   }
-  // Counted are those that a SIGKILL really ended, as waitpid says it.
+  // Only processes that ended by SIGKILL count, as waitpid reports it.
   if (good && options.rounds == UINT64_MAX && storm.kills() < options.kills) {
     std::printf("FAILED: %.0f s are over, and %llu kills were wanted\n", options.seconds,
                 static_cast<unsigned long long>(options.kills));

@@ -1,5 +1,5 @@
-// SIGKILL from a timer of one's own: nobody else has to be awake, so it strikes within microseconds
-// of its time.
+// SIGKILL from a timer of the process itself. No other process has to wake up for it, so it strikes
+// within microseconds of its time.
 #pragma once
 
 #include <csignal>

@@ -1,5 +1,5 @@
-// Packets with fds: orders to the peers of a storm with the sockets of a round, and what peers send
-// each other by hand.
+// Packets with fds. The driver sends orders and the sockets of a round with them, and peers send
+// each other descriptors by hand.
 #pragma once
 
 #include <sys/socket.h>
@@ -35,7 +35,7 @@ inline bool put(int socket, const void* data, size_t nbytes, const int* fds, siz
   return done == static_cast<ssize_t>(nbytes);
 }
 
-// Bytes that came; 0: the other end is closed; -1: errno says it.
+// Returns the number of bytes received, 0 if the other end is closed, or -1 with errno.
 inline ssize_t take(int socket, void* data, size_t room, int flags, std::vector<int>* fds) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};
   iovec part{data, room};

@@ -15,7 +15,7 @@ static void release_connection(void *connection) {
   tenon_connection_release((tenon_connection *)connection);
 }
 
-/* The number of the word that a key has; 0 if there is no such key, -1 if it is none of them. */
+/* Returns the number of the word that a key has: 0 without the key, -1 if it is none of them. */
 static int64_t word_of(const struct test_case *test, const char *key, const char *const *words,
                        int64_t n) {
   const char *text = case_find(test, key);

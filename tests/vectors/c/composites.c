@@ -1,4 +1,4 @@
-/* Composites: made of the parts that a case gives, sent through a descriptor and compared. */
+/* Composites: they are made of a case's parts, sent through a descriptor and compared. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static tenon_tensor **field_at(tenon_composite_spec *spec, size_t i) {
   return (tenon_tensor **)(void *)((char *)spec + fields[i].offset);
 }
 
-/* The prefix of the keys of the part with that name; NULL if the case does not give it. */
+/* Returns the prefix of the keys of the part with that name, or NULL if the case lacks it. */
 static const char *prefix_of(const struct test_case *test, const char *name) {
   const int64_t n = case_number(test, "parts");
   int64_t i;
@@ -122,7 +122,7 @@ static int same_part(const struct test_case *test, const char *prefix, tenon_ten
   return same_data(tensor, test, prefix);
 }
 
-/* Compares a composite with what it was made of. */
+/* Compares a composite with the case. */
 static int same_composite(const struct test_case *test, const tenon_composite *composite,
                           int checked) {
   tenon_composite_spec spec;
@@ -155,7 +155,7 @@ static int same_composite(const struct test_case *test, const tenon_composite *c
   return 0;
 }
 
-/* Compares a message in which the composite stands behind one tensor. Its parts follow that tensor.
+/* Compares a message in which the composite comes after one tensor. Its parts follow that tensor.
  */
 static int same_message(const struct test_case *test, const tenon_message *message,
                         const char *name) {

@@ -1,5 +1,5 @@
-/* Device memory. It comes from an archive that is imported into it, for which no function of the
- * driver is needed. */
+/* Device memory. It comes from an archive that is imported to the device. That needs no function of
+ * the driver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static int add_buffer(tenon_module *module, const char *name, const char *hex) {
   return status == TENON_OK ? 0 : wrong("no buffer: %s", tenon_status_name(status));
 }
 
-/* The case's data as the buffers t0, t1 and so on of a module of the host's. */
+/* Makes a module on the host with the case's data as the buffers t0, t1 and so on. */
 static int make_module(const struct test_case *test, tenon_module **out) {
   size_t n, i;
   const char **data = case_texts(test, "data", &n);
@@ -82,7 +82,7 @@ static int make_module(const struct test_case *test, tenon_module **out) {
   return 0;
 }
 
-/* The storage of a buffer, a kept one. */
+/* Returns the storage of a buffer. It is released with the case. */
 static int storage_of(const tenon_module *module, size_t index, tenon_storage **out) {
   tenon_member_list *list = NULL;
   tenon_member member;

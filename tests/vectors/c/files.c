@@ -36,7 +36,7 @@ tenon_open_options open_options(const struct test_case *test) {
   return options;
 }
 
-/* The count at the start of a named file. */
+/* Compares the count at the start of a named file. */
 static int same_count(const char *path, int64_t wanted) {
   size_t nbytes = 0;
   unsigned char *data = read_file(path, &nbytes);

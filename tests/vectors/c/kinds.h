@@ -1,15 +1,15 @@
-/* One function per kind of case: 0, or 1 and a reason (wrong). */
+/* One function for each kind of case. It returns 0, or 1 and records a reason (wrong). */
 #ifndef TENON_TESTS_VECTORS_KINDS_H
 #define TENON_TESTS_VECTORS_KINDS_H
 
 #include "case.h"
 
-/* run_vectors.c. prefix: of the keys dtype, sizes, strides, offset, flags. */
+/* run_vectors.c. The keys dtype, sizes, strides, offset and flags have the prefix. */
 int make_tensor(const struct test_case *test, const char *prefix, tenon_storage *storage,
                 tenon_tensor **out, tenon_error **error);
-/* A tensor of uint8 that is all bytes of a storage. */
+/* Makes a tensor of uint8 over all bytes of a storage. */
 tenon_status make_bytes_tensor(tenon_storage *storage, tenon_tensor **out);
-/* A kept one; ends the program if there can be none. */
+/* Makes a storage that is released with the case. Ends the program if that fails. */
 tenon_storage *make_storage(uint64_t nbytes, uint32_t flags);
 /* Compares a status, its error (which it consumes) and the error's details with what is expected.
  */
@@ -45,7 +45,8 @@ int run_cuda_arena(const struct test_case *test);
 int run_named_file(const struct test_case *test);
 int run_new_named_file(const struct test_case *test);
 tenon_open_options open_options(const struct test_case *test);
-/* All of a file, with a NUL behind it, to be freed; NULL and errno. */
+/* Reads a whole file, with a NUL after it. The caller frees it. Returns NULL and sets errno if that
+ * fails. */
 unsigned char *read_file(const char *path, size_t *nbytes);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "kinds.h"
 
-/* The bytes of a hex text, repeated, with a NUL behind them. */
+/* Returns the bytes of a hex text, repeated, and a NUL after them. */
 static unsigned char *repeated(const char *hex, int64_t times, size_t *nbytes) {
   size_t one;
   const unsigned char *bytes = bytes_of_hex(hex, &one);

@@ -1,4 +1,5 @@
-/* Objects: read from the user bytes that a case gives, told value by value, and written again. */
+/* Objects: they are read from the user bytes of a case, described value by value, and written
+ * again. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* usage: run_vectors FOLDER: executes the cases of FOLDER/cases.txt with the C API
+/* usage: run_vectors FOLDER. It executes the cases of FOLDER/cases.txt with the C API
  * (tests/vectors/README.md). */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static int run_status(const struct test_case *test) {
   return 0;
 }
 
-/* The dtype's text is not looked at: the header has numbers only. */
+/* The dtype's text is not compared, because the header has numbers only. */
 static int run_dtype(const struct test_case *test) {
   size_t n;
   const int64_t *dtype = case_numbers(test, "dtype", &n), numel = case_number(test, "numel");
@@ -164,7 +164,7 @@ static const struct {
     {"cuda_arena", "status details stats", run_cuda_arena},
 };
 
-/* Every expectation is one that the kind has. */
+/* Checks that the kind has every key of the expectation. */
 static int check_keys(const struct test_case *test, const char *allowed) {
   int i;
   for (i = 0; i < test->n; i++) {
@@ -192,8 +192,8 @@ static int run(const struct test_case *test) {
   return wrong("unknown kind %s", kind);
 }
 
-/* 0: this machine has what the case requires; 1, and a reason: it lacks it; 2, and a reason: nobody
- * knows what that is. */
+/* Returns 0 if this machine has what the case requires, 1 with a reason if it lacks that, and 2
+ * with a reason if the requirement is unknown. */
 static int lacks(const struct test_case *test) {
   const char *
     requires

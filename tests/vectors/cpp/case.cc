@@ -35,7 +35,7 @@ std::vector<std::string> Case::texts(const std::string& key) const {
   std::stringstream all(text(key));
   std::string part;
   while (std::getline(all, part, ',')) parts.push_back(part);
-  // An empty text at the end is one too.
+  // An empty text at the end counts too.
   if (text(key).ends_with(',')) parts.emplace_back();
   return parts;
 }

@@ -1,5 +1,5 @@
-// One case in the flat form (tests/vectors/README.md, "cases.txt"), and comparing with what it
-// expects.
+// One case in the flat form (tests/vectors/README.md, "cases.txt"), and the comparison with its
+// expectation.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Wrong : std::runtime_error {
 
 class Case {
  public:
-  // The next case of a file; false at its end.
+  // Reads the next case of a file. Returns false at the end.
   bool read(std::istream& file);
 
   const std::vector<std::pair<std::string, std::string>>& lines() const { return lines_; }
@@ -28,11 +28,11 @@ class Case {
   std::string text(const std::string& key) const;
   std::int64_t number(const std::string& key) const { return std::stoll(text(key)); }
   std::int64_t number_or(const std::string& key, std::int64_t otherwise) const;
-  // Absent or null: nothing.
+  // Returns nothing if the key is absent or null.
   std::optional<std::vector<std::int64_t>> numbers(const std::string& key) const;
   std::vector<std::string> texts(const std::string& key) const;
 
-  // Bytes against expect.bytes, but for expect.mask.
+  // Compares bytes with expect.bytes, except those under expect.mask.
   void same_bytes(std::span<const std::byte> got) const;
 
  private:

@@ -1,4 +1,4 @@
-// Composites: made of the parts that a case gives, sent through a descriptor and compared.
+// Composites: they are made of a case's parts, sent through a descriptor and compared.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -25,7 +25,7 @@ const std::map<std::string, tenon::Tensor tenon::CompositeSpec::*> kParts = {
     {"zero_points", &tenon::CompositeSpec::zero_points},
 };
 
-// The prefix of the keys of the part with that name; none if the case does not give it.
+// Returns the prefix of the keys of the part with that name, or nothing if the case lacks it.
 std::optional<std::string> prefix_of(const Case& test, const std::string& name) {
   const std::int64_t count = test.text("parts").empty() ? 0 : test.number("parts");
   for (std::int64_t i = 0; i < count; ++i) {
@@ -43,7 +43,7 @@ double scale_of(const Case& test) {
   return scale;
 }
 
-// The numbers of a spec that have a name of their own in a case, with 0 for those that are absent.
+// Returns the numbers of a spec that have a name of their own in a case. An absent one is 0.
 std::map<std::string, std::int64_t> tie_of(const tenon::CompositeSpec& spec) {
   const std::int64_t coalesced = !spec.coalesced   ? TENON_COALESCED_UNKNOWN
                                  : *spec.coalesced ? TENON_COALESCED_YES
@@ -101,7 +101,7 @@ void same_part(const Case& test, const std::string& prefix, const tenon::Tensor&
   same_data(tensor, test, prefix);
 }
 
-// Compares a composite with what it was made of.
+// Compares a composite with the case.
 void same_composite(const Case& test, const tenon::Composite& composite, bool checked) {
   const tenon::CompositeSpec spec = composite.spec();
   for (const auto& [name, number] : tie_of(spec))
@@ -120,7 +120,7 @@ void same_composite(const Case& test, const tenon::Composite& composite, bool ch
   }
 }
 
-// Compares a message in which the composite stands behind one tensor. Its parts follow that tensor.
+// Compares a message in which the composite comes after one tensor. Its parts follow that tensor.
 void same_message(const Case& test, const tenon::Message& message,
                   std::optional<std::string_view> name) {
   const std::vector<std::string> parts = test.texts("expect.parts");

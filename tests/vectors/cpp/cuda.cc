@@ -1,5 +1,5 @@
-// Device memory. It comes from an archive that is imported into it, for which no function of the
-// driver is needed.
+// Device memory. It comes from an archive that is imported to the device. That needs no function of
+// the driver.
 #include <chrono>
 #include <map>
 #include <memory>
@@ -30,7 +30,7 @@ tenon::ImportOptions to_device(std::int32_t device) {
   return {.tensors = tenon::ImportTensors::kDevice, .device = device};
 }
 
-// The case's data as the buffers t0, t1 and so on of a module of the host's.
+// Returns a module on the host with the case's data as the buffers t0, t1 and so on.
 tenon::Module module_of(const Case& test) {
   tenon::Module module = tenon::Module::make("Net");
   int index = 0;

@@ -1,4 +1,4 @@
-// What the files of the runner in C++ know of each other.
+// Declarations that the files of the runner in C++ share.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ bool outcome(const Case& test, const std::function<void()>& call,
 tenon::Dtype dtype_of(const Case& test, const std::string& key);
 std::vector<std::int64_t> numbers_of(tenon::Dtype dtype);
 std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> numbers);
-// prefix: of the keys dtype, sizes, strides, offset, flags.
+// The keys dtype, sizes, strides, offset and flags have the prefix.
 tenon::Tensor make_tensor(const Case& test, const std::string& prefix,
                           const tenon::Storage& storage);
 
@@ -30,7 +30,7 @@ void run_arena(const Case& test);
 void run_lease(const Case& test);
 
 // cuda.cc
-// Why the case cannot be run here.
+// Returns why the case cannot run here, or nothing.
 std::optional<std::string> missing(const Case& test);
 void run_cuda_counter(const Case& test);
 void run_cuda_open(const Case& test);

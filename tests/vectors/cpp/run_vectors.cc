@@ -1,4 +1,4 @@
-// usage: run_vectors FOLDER: executes the cases of FOLDER/cases.txt with the C++ wrapper
+// usage: run_vectors FOLDER. It executes the cases of FOLDER/cases.txt with the C++ wrapper
 // (tests/vectors/README.md).
 #include <unistd.h>
 
@@ -123,7 +123,7 @@ void run_dtype(const Case& test) {
        numbers_of(dtype));
 }
 
-// Every key of `expect` under the prefix that a view can answer.
+// Compares every key of `expect` under the prefix that a view has.
 void same_view(const Case& test, const std::string& prefix, const tenon::TensorView& view) {
   for (const auto& [key, value] : test.lines()) {
     if (!key.starts_with(prefix)) continue;

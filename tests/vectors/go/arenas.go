@@ -89,9 +89,9 @@ func runArena(c, expect anything) {
 	compareStats(arena, get(expect, "stats", map[string]int64{}))
 }
 
-// within calls with a context that has the case's time, or with nil. The time can be over before
-// the library hears of the call, on a machine that is busy: such an error has no details, and the
-// call is repeated.
+// within makes calls with a context that has the case's time, or with nil. On a busy machine the
+// time can be over before the library sees the call. Such an error has no details, and the call is
+// repeated.
 func within(c anything, call func(context.Context) error) error {
 	if !c.has("timeout_ms") {
 		return call(nil)

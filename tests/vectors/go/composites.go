@@ -10,14 +10,14 @@ import (
 	"libtenon/tenon"
 )
 
-// part is one part of a composite as a case describes it: a tensor, and all bytes of its storage.
+// part is one part of a composite in a case: a tensor, and all bytes of its storage.
 type part struct {
 	shape
 	Part string `json:"part"`
 	Data string `json:"data"`
 }
 
-// tie is what a case says of a composite beside its parts. What is absent is zero.
+// tie has the keys of a composite in a case, except its parts. An absent key is zero.
 type tie struct {
 	Layout    int32     `json:"layout"`
 	Sizes     []int64   `json:"sizes"`
@@ -33,7 +33,7 @@ type tie struct {
 	Coalesced int32     `json:"coalesced"`
 }
 
-// spec is the composite without its parts.
+// spec returns the composite without its parts.
 func (t tie) spec() tenon.CompositeSpec {
 	spec := tenon.CompositeSpec{
 		Layout: tenon.Layout(t.Layout), Sizes: t.Sizes, Strides: t.Strides, Offset: t.Offset,
@@ -51,7 +51,7 @@ func (t tie) spec() tenon.CompositeSpec {
 	return spec
 }
 
-// fields are the parts of a spec by their names in C.
+// fields returns the parts of a spec by their names in C.
 func fields(spec *tenon.CompositeSpec) map[string]**tenon.Tensor {
 	return map[string]**tenon.Tensor{
 		"values": &spec.Values, "indices": &spec.Indices, "plain_indices": &spec.PlainIndices,
@@ -75,8 +75,8 @@ func sameData(tensor *tenon.Tensor, wanted part) {
 	same("data of "+wanted.Part, hex.EncodeToString(data), wanted.Data)
 }
 
-// sameComposite compares a composite with what it was made of. A checked composite may have copies
-// of parts, so only their shapes are compared.
+// sameComposite compares a composite with the case. A checked composite may have copies of parts,
+// so only their shapes are compared.
 func sameComposite(
 	composite *tenon.Composite,
 	wanted tie,
@@ -119,8 +119,8 @@ func sameComposite(
 	}
 }
 
-// sameMessage compares a message in which the composite stands behind one tensor. The parts of the
-// composite are the tensors behind that one.
+// sameMessage compares a message in which the composite comes after one tensor. The parts of the
+// composite are the tensors after that one.
 func sameMessage(message *tenon.Message, name *string, parts map[string]part, order []string) {
 	same("composites", message.CompositeCount(), 1)
 	same("tensors", message.Len(), len(order)+1)
@@ -158,7 +158,7 @@ func countParts(composite *tenon.Composite) int {
 	return count
 }
 
-// passOn makes a message of a tensor and the composite, and opens its descriptor of bytes alone.
+// passOn makes a message of a tensor and the composite, and opens its bytes-only descriptor.
 func passOn(composite *tenon.Composite, name *string, expect anything) *tenon.Message {
 	message := must(tenon.NewMessage())
 	defer message.Close()

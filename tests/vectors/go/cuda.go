@@ -10,10 +10,10 @@ import (
 	"libtenon/tenon"
 )
 
-// Device memory comes from an archive that is imported into it, for which no function of the driver
-// is needed.
+// Device memory comes from an archive that is imported to the device. That needs no function of the
+// driver.
 
-// missing says why a case cannot be run here, "" if it can.
+// missing returns why a case cannot run here, or "".
 func missing(c anything) string {
 	switch required := get(c, "requires", ""); required {
 	case "":
@@ -39,7 +39,7 @@ func toDevice(device int) *tenon.ImportOptions {
 	return &tenon.ImportOptions{Tensors: tenon.ImportDevice, Device: device}
 }
 
-// moduleOf has the case's data as the buffers t0, t1 and so on, on the host.
+// moduleOf returns a module on the host with the case's data as the buffers t0, t1 and so on.
 func moduleOf(c anything) *tenon.Module {
 	module := must(tenon.NewModule("Net"))
 	for i, data := range get(c, "data", []string{}) {

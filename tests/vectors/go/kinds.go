@@ -76,7 +76,7 @@ func runLayout(c, expect anything) {
 
 func unhex(text string) []byte { return must(hex.DecodeString(text)) }
 
-// add adds a tensor with a name, or without.
+// add adds a tensor, with or without a name.
 func add(message *tenon.Message, name *string, repeat int, tensor *tenon.Tensor) error {
 	if name == nil {
 		return message.AddAll(nil, []*tenon.Tensor{tensor}, nil)
@@ -139,7 +139,7 @@ func storageID(tensor *tenon.Tensor) uint64 {
 	return storage.ID()
 }
 
-// sameBytes compares with expect's bytes, but for its mask.
+// sameBytes compares bytes with expect's, except those under its mask.
 func sameBytes(got []byte, expect anything) {
 	wanted := unhex(get(expect, "bytes", ""))
 	same("length", len(got), len(wanted))
@@ -176,8 +176,8 @@ func runEncode(c, expect anything) {
 	sameBytes(descriptor.Bytes(), expect)
 }
 
-// firstBytes are those from a tensor's first element on, as many as hex has digits for, if there
-// are as many.
+// firstBytes returns the bytes from a tensor's first element on. It returns as many as `digits` has
+// pairs of digits for, or all that there are.
 func firstBytes(storage *tenon.Storage, start uint64, digits string) string {
 	count := min(uint64(len(digits)/2), storage.NBytes()-min(storage.NBytes(), start))
 	data := make([]byte, count)
@@ -246,7 +246,7 @@ func sameTensor(message *tenon.Message, i int, wanted anything) {
 	}
 }
 
-// countOf is the number at the start of a file in PyTorch's layout.
+// countOf returns the number at the start of a file in PyTorch's layout.
 func countOf(
 	path string,
 ) int {

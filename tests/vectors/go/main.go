@@ -1,5 +1,5 @@
-// The runner of the vectors in Go. usage: vectors FOLDER: executes the cases of FOLDER/cases.json
-// (tests/vectors/README.md).
+// The runner of the vectors in Go. usage: vectors FOLDER. It executes the cases of
+// FOLDER/cases.json (tests/vectors/README.md).
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 	"libtenon/tenon"
 )
 
-// anything is one case, or an expectation, whose keys are read by name; what was not read was not
-// known.
+// anything is one case or one expectation, whose keys are read by name. A key that was never read
+// was not known.
 type anything struct {
 	keys map[string]json.RawMessage
 	read map[string]bool
@@ -36,7 +36,7 @@ func (a anything) has(key string) bool {
 	return ok
 }
 
-// get reads a key, or gives what is the default.
+// get reads a key, or returns the default.
 func get[T any](a anything, key string, missing T) T {
 	if a.has(key) {
 		value := missing
@@ -46,7 +46,7 @@ func get[T any](a anything, key string, missing T) T {
 	return missing
 }
 
-// wrong ends a case; executed catches it.
+// wrong ends a case. executed catches it.
 type wrong string
 
 func fail(format string, arguments ...any) { panic(wrong(fmt.Sprintf(format, arguments...))) }
@@ -68,7 +68,7 @@ func same(what string, got, wanted any) {
 	}
 }
 
-// outcome compares an error with the expected status, and says whether the call succeeded as it
+// outcome compares an error with the expected status. It returns whether the call succeeded, as it
 // should.
 func outcome(expect anything, err error) bool {
 	status := get(expect, "status", "")
@@ -91,7 +91,7 @@ func outcome(expect anything, err error) bool {
 	return false
 }
 
-// shape is what a tensor is made of.
+// shape describes a tensor.
 type shape struct {
 	Storage int             `json:"storage"`
 	DType   [3]int64        `json:"dtype"`
@@ -135,7 +135,7 @@ func shapeOf(c anything) shape {
 	}
 }
 
-// accessOf and optionsOf read what two kinds have in common.
+// optionsOf reads the open options, which two kinds have in common.
 func optionsOf(c anything) *tenon.OpenOptions {
 	access, ok := map[string]tenon.Access{
 		"auto": tenon.AccessAuto, "read_only": tenon.AccessReadOnly,
@@ -156,7 +156,7 @@ var kinds = map[string]func(c, expect anything){
 	"cuda_arena": runCUDAArena,
 }
 
-// executed runs one case, and says how it went: the word and, but for "ok", the reason.
+// executed runs one case. It returns the word for its result and, except for "ok", the reason.
 func executed(c anything) (word, reason string) {
 	defer func() {
 		if failure, ok := recover().(wrong); ok {
@@ -176,7 +176,7 @@ func executed(c anything) (word, reason string) {
 	}
 	expect := newAnything(raw)
 	run(c, expect)
-	// Only a success looks at all of it.
+	// Only a case that succeeds reads all of these keys.
 	known := []string{
 		"status",
 		"details",

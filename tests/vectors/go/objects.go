@@ -43,7 +43,7 @@ func tensorText(message *tenon.Message, tensor *tenon.Tensor) string {
 	return ""
 }
 
-// objectText has a word for each value, and for everything inside it.
+// objectText returns a word for each value, and for everything inside it.
 func objectText(message *tenon.Message, value any) string {
 	container := func(letter string, items []any) string {
 		words := []string{fmt.Sprintf("%s%d", letter, len(items))}

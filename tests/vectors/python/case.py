@@ -1,4 +1,4 @@
-"""One case: why it is not ok, and comparing with what it expects."""
+"""One case: the reason why it is not ok, and the comparison with its expectation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Case = dict[str, Any]
 
 
 class Wrong(Exception):
-    """The case does not come out as it should."""
+    """The result of the case is not the expected one."""
 
 
 class Skip(Exception):
@@ -31,7 +31,7 @@ def known(expect: Case, *keys: str) -> None:
 
 
 def outcome(expect: Case, act: Callable[[], Any]) -> Any:
-    """What act returns, or None if it failed as it should."""
+    """Returns the result of `act`, or None if it failed as it should."""
     try:
         result = act()
     except tenon.TenonError as caught:
@@ -43,7 +43,8 @@ def outcome(expect: Case, act: Callable[[], Any]) -> Any:
             same(f"detail {key}", caught.details.get(key), value)
         return None
     except ValueError as caught:
-        # InvalidArgument is one too: what the package refuses before it asks the library.
+        # The package itself refuses some arguments before it calls the library, also with
+        # InvalidArgument.
         same(f"status ({caught})", "INVALID_ARGUMENT", expect["status"])
         return None
     same("status", "OK", expect["status"])
@@ -51,7 +52,7 @@ def outcome(expect: Case, act: Callable[[], Any]) -> Any:
 
 
 def missing(case: Case) -> str:
-    """Why the case cannot be run here, "" if it can."""
+    """Returns why the case cannot run here, or ""."""
     required = case.get("requires")
     if required is None:
         return ""
@@ -86,7 +87,7 @@ def dtype_number(dtype: list[int]) -> int:
 
 
 def tensor_of(storage: tenon.Storage, case: Case) -> tenon.Tensor:
-    """By number: a dtype that is to be refused has no name."""
+    """Uses the dtype's numbers, because a dtype that is to be refused has no name."""
     strides = case["strides"]
     return tenon.Tensor._new(
         storage,

@@ -1,4 +1,4 @@
-"""Composites: made of the parts that a case gives, sent through a descriptor and compared."""
+"""Composites: they are made of a case's parts, sent through a descriptor and compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenon.composite import LAYOUT_NAMES, PARTS, rebuild
 from tenon.tensor import Tensor
 from tenon.tensor_spec import COALESCED_WORDS
 
-# What ties the parts together, apart from sizes, strides, dtype and flags.
+# The numbers of a composite, apart from sizes, strides, dtype and flags.
 NUMBERS = ("offset", "zero_point", "axis", "ragged_dim", "quantizer", "coalesced")
 REQUIRES_GRAD, IS_PARAMETER = 1, 2
 
@@ -89,9 +89,9 @@ CLASS_METHODS: dict[str, Callable[..., tenon.Composite]] = {
 
 
 def make(case: Case, parts: Parts) -> tenon.Composite:
-    """Make the composite by the class method of its layout.
+    """Makes the composite by the class method of its layout.
 
-    If no class method can say what the case gives, call rebuild(), as unpickling does.
+    If no class method can express the case, calls rebuild(), as unpickling does.
     """
     spec, flags = case["spec"], case["spec"].get("flags", 0)
     if spec["layout"] not in LAYOUT_NAMES:
@@ -123,7 +123,7 @@ def same_data(tensor: Tensor, part: Case) -> None:
 
 
 def same_composite(composite: tenon.Composite, case: Case, *, checked: bool) -> None:
-    """Compare a composite with what it was made of.
+    """Compares a composite with the case.
 
     A checked composite may have copies of parts, so only their shapes are compared.
     """
@@ -132,7 +132,7 @@ def same_composite(composite: tenon.Composite, case: Case, *, checked: bool) -> 
     same("layout", composite.layout, LAYOUT_NAMES[spec["layout"]])
     same("sizes", list(composite.shape), expect["sizes"])
     same("dtype", _dtype.number_of(composite.dtype), dtype_number(expect["dtype"]))
-    # Each class has the properties of its own layout; the struct of C has all numbers.
+    # Each class has the properties of its own layout. The struct of C has all numbers.
     fields = composite._filled()
     for name in ("flags", *NUMBERS):
         same(name, getattr(fields, name), spec.get(name, 0))
@@ -156,9 +156,9 @@ def same_composite(composite: tenon.Composite, case: Case, *, checked: bool) -> 
 
 
 def same_message(message: tenon.Message, case: Case, name: str | None) -> None:
-    """Compare a message in which the composite stands behind one tensor.
+    """Compares a message in which the composite comes after one tensor.
 
-    The parts of the composite are the C library's tensors behind that one.
+    The parts of the composite are the C library's tensors after that one.
     """
     order, given = case["expect"]["parts"], {part["part"]: part for part in case["parts"]}
     same("names of all", [each for each, _ in message.contents()], ["t", name])
@@ -184,7 +184,7 @@ def run_composite(case: Case) -> None:
     composite = outcome(expect, lambda: make(case, parts))
     if composite is None:
         return
-    # A message of a tensor and the composite, as a descriptor of bytes alone.
+    # The bytes-only descriptor of a message of a tensor and the composite.
     with (
         tenon.Message([tenon.zeros((1,), "uint8"), composite], ["t", name]) as message,
         tenon.Descriptor(message, bytes_only=True) as descriptor,

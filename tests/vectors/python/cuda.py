@@ -1,6 +1,6 @@
 """Device memory.
 
-It comes from an archive that is imported into it, for which no function of the driver is needed.
+It comes from an archive that is imported to the device. That needs no function of the driver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def archive_of(module: tenon.Module, **options: Any) -> bytes:
 
 
 def module_of(case: Case) -> tenon.Module:
-    """The case's data as the buffers t0, t1 and so on of a module of the host's."""
+    """Returns a module on the host with the case's data as the buffers t0, t1 and so on."""
     module = tenon.Module("Net")
     for index, data in enumerate(map(bytes.fromhex, case["data"])):
         module.add_buffer(

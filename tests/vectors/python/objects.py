@@ -1,4 +1,4 @@
-"""Objects: read from the user bytes that a case gives, and told value by value."""
+"""Objects: they are read from the user bytes of a case, and described value by value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def numbers(values: Any) -> str:
 
 
 def words(value: Any, storages: list[tenon.Storage]) -> list[str]:
-    """The words of a value, and of everything inside it."""
+    """Returns the words of a value, and of everything inside it."""
     if value is None or isinstance(value, bool):
         return [{None: "N", True: "T", False: "F"}[value]]
     if isinstance(value, int):
@@ -34,7 +34,7 @@ def words(value: Any, storages: list[tenon.Storage]) -> list[str]:
     if isinstance(value, (bytes, bytearray)):
         return ["b" + value.hex()]
     if isinstance(value, tenon.Storage):
-        # Other languages have no storages in objects, but the tensor over all bytes.
+        # Other languages have the tensor over all bytes in objects, and not the storage.
         value = tenon.Tensor.over(value, (value.nbytes,), "uint8")
     if isinstance(value, tenon.Tensor):
         number = value._dtype_number
@@ -75,7 +75,7 @@ def run_object(case: Case) -> None:
     if found is None:
         return
     same("text", found, expect["text"])
-    # Python writes other bytes. It reads those that the other languages write.
+    # Python writes other bytes. It reads the bytes that the other languages write.
     user = bytes.fromhex(expect["user"])
     (count,) = struct.unpack_from("<I", user, 12)
     same("text of what is written", read(user, storages[:count]), expect["text"])

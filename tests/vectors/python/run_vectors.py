@@ -1,5 +1,5 @@
-"""usage: run_vectors.py FOLDER: executes the cases of FOLDER/cases.json with Tenon's Python package
-(tests/vectors/README.md).
+"""usage: run_vectors.py FOLDER. It executes the cases of FOLDER/cases.json with Tenon's Python
+package (tests/vectors/README.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tenon.arena import PAGES
 
 
 def first_bytes(tensor: tenon.Tensor, nbytes: int) -> bytes:
-    """From the tensor's first element on."""
+    """Returns the bytes from the tensor's first element on."""
     start = tensor.offset * _dtype.bits_of(tensor._dtype_number) // 8
     return tensor.storage.read(start, nbytes)
 

@@ -1,4 +1,4 @@
-//! Composites: made of the parts that a case gives, sent through a descriptor and compared.
+//! Composites: they are made of a case's parts, sent through a descriptor and compared.
 
 use serde_json::Value;
 use tenon::{
@@ -33,7 +33,7 @@ const QUANTIZERS: [(i64, Quantizer); 4] = [
 
 const COALESCED: [(i64, Option<bool>); 3] = [(0, None), (1, Some(false)), (2, Some(true))];
 
-/// The enum variant for a number of C. A case with a number that Rust lacks is skipped.
+/// Returns the enum variant for a number of C. A case with a number that Rust lacks is skipped.
 fn word_for<T: Copy>(table: &[(i64, T)], what: &str, wanted: i64) -> Outcome<T> {
     let found = table.iter().find(|(number, _)| *number == wanted);
     found.map_or_else(
@@ -50,13 +50,13 @@ fn number_or_0(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
-/// The float64 whose bytes a case has in hex; 0 if it has none.
+/// Returns the float64 whose bytes a case has in hex, or 0 if it has none.
 fn scale_of(spec: &Value) -> Outcome<f64> {
     let bytes = if spec["scale"].is_null() { vec![0; 8] } else { hex(&spec["scale"])? };
     Ok(f64::from_le_bytes(bytes.try_into().map_err(|_| Not::Wrong("a scale has 8 bytes".into()))?))
 }
 
-/// The part of that name, as the case describes it.
+/// Returns the part of that name in the case.
 fn part_of<'c>(case: &'c Value, name: &str) -> Outcome<Option<&'c Value>> {
     Ok(array(&case["parts"])?.iter().find(|part| part["part"] == name))
 }
@@ -107,8 +107,8 @@ fn same_data(tensor: &Tensor, part: &Value) -> Outcome {
     same(&what, first_bytes(&storage, 0, storage.nbytes() as usize)?.as_str(), text(&part["data"])?)
 }
 
-/// Compares a composite with what it was made of. A checked composite may have copies of parts, so
-/// only their shapes are compared.
+/// Compares a composite with the case. A checked composite may have copies of parts, so only their
+/// shapes are compared.
 fn same_composite(case: &Value, composite: &Composite, checked: bool) -> Outcome {
     let (given, expect) = (&case["spec"], &case["expect"]);
     let mut spec = composite.spec()?;
@@ -146,8 +146,8 @@ fn same_composite(case: &Value, composite: &Composite, checked: bool) -> Outcome
     Ok(())
 }
 
-/// Compares a message in which the composite stands behind one tensor. The parts of the composite
-/// are the tensors behind that one.
+/// Compares a message in which the composite comes after one tensor. The parts of the composite are
+/// the tensors after that one.
 fn same_message(case: &Value, message: &Message, name: Option<&str>) -> Outcome {
     let parts = array(&case["expect"]["parts"])?;
     same("composites", message.composite_count(), 1)?;

@@ -1,5 +1,5 @@
-//! Device memory. It comes from an archive that is imported into it, for which no function of the
-//! driver is needed.
+//! Device memory. It comes from an archive that is imported to the device. That needs no function
+//! of the driver.
 
 use std::ptr::null_mut;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::{
     array, first_bytes, hex, hex_of, known, number, outcome, same, text, unsigned, wrong, Outcome,
 };
 
-/// Why a case cannot be run here.
+/// Returns why a case cannot run here, or None.
 pub(crate) fn missing(case: &Value) -> Outcome<Option<String>> {
     match case["requires"].as_str() {
         None => Ok(None),
@@ -34,7 +34,7 @@ fn archive_of(module: &Module, options: &ExportOptions<'_>) -> Outcome<Vec<u8>> 
     Ok(archive)
 }
 
-/// The case's data as the buffers t0, t1 and so on of a module of the host's.
+/// Returns a module on the host with the case's data as the buffers t0, t1 and so on.
 fn module_of(case: &Value) -> Outcome<Module> {
     let mut module = Module::new("Net")?;
     for (index, data) in array(&case["data"])?.iter().enumerate() {
@@ -177,7 +177,7 @@ pub(crate) fn run_cuda_event(case: &Value) -> Outcome {
     if flag(&case["interprocess"])? {
         options = options.interprocess();
     }
-    // SAFETY: the default stream; and the event, where it is opened, is this function's, too.
+    // SAFETY: the default stream. Where the event is opened, it is this function's too.
     let act = || unsafe {
         let event = CudaEvent::new(options)?;
         event.record(null_mut())?;

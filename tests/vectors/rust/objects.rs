@@ -1,4 +1,5 @@
-//! Objects: read from the user bytes that a case gives, told value by value, and written again.
+//! Objects: they are read from the user bytes of a case, described value by value, and written
+//! again.
 
 use serde_json::Value;
 use tenon::{Message, Object, StorageOptions, Tensor, TensorSpec};
@@ -38,7 +39,7 @@ fn tensor_text(message: &Message, tensor: &Tensor) -> Outcome<String> {
     wrong("a tensor has a storage of its own")
 }
 
-/// A word for each value, and for everything inside it.
+/// Returns a word for each value, and for everything inside it.
 fn object_text(message: &Message, object: &Object) -> Outcome<String> {
     let container = |letter: &str, items: &[Object]| -> Outcome<String> {
         let mut text = format!("{letter}{}", items.len());

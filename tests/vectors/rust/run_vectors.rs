@@ -1,4 +1,4 @@
-//! usage: run_vectors FOLDER: executes the cases of FOLDER/cases.json with the Rust wrapper
+//! usage: run_vectors FOLDER. It executes the cases of FOLDER/cases.json with the Rust wrapper
 //!        (tests/vectors/README.md).
 
 mod arenas;
@@ -51,7 +51,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, wanted: T) -> Outcom
     }
 }
 
-// The parts of a case. What is absent is Value::Null.
+// Functions that read the parts of a case. An absent part is Value::Null.
 
 fn known(expect: &Value, keys: &[&str]) -> Outcome {
     match expect
@@ -119,7 +119,7 @@ fn times(value: &Value) -> usize {
     value.as_u64().unwrap_or(1) as usize
 }
 
-/// What the call gave, or None if it failed as it should.
+/// Returns the result of the call, or None if it failed as it should.
 fn outcome<T>(expect: &Value, result: tenon::Result<T>) -> Outcome<Option<T>> {
     let wanted = text(&expect["status"])?;
     match result {
@@ -172,7 +172,7 @@ fn first_bytes(storage: &Storage, start: u64, count: usize) -> Outcome<String> {
 
 fn run_status(case: &Value) -> Outcome {
     let (code, name) = (number(&case["status"])? as i32, text(&case["name"])?);
-    // The wrapper has no words for OK and for what is no code.
+    // The wrapper has no words for OK and for a number that is no code.
     // SAFETY: static storage, never NULL.
     same(
         "name",
@@ -307,7 +307,7 @@ fn options_of(case: &Value) -> OpenOptions {
 fn run_descriptor(case: &Value) -> Outcome {
     let expect = &case["expect"];
     known(expect, &["status", "details", "tensors", "user"])?;
-    // SAFETY: whoever started the runner gave it these.
+    // SAFETY: the program that started the runner gave it these fds.
     let fds: Vec<_> = numbers(&case["fds"])?
         .iter()
         .map(|fd| unsafe { BorrowedFd::borrow_raw(*fd as i32) })

@@ -1,5 +1,5 @@
-/* usage: build STEPS FOLDER: executes the steps of tests/module/builders/README.md with the C API.
- */
+/* usage: build STEPS FOLDER. It executes the steps of tests/module/builders/README.md with the C
+ * API. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include "lines.h"
 
-/* What steps made. A line makes one thing at most, so there is room for as many as there are lines.
- */
+/* The objects that the steps made. A line makes at most one, so there is room for one for each
+ * line. */
 static tenon_storage** storages;
 static tenon_value** values;
 static tenon_module** modules;
@@ -26,7 +26,7 @@ static tenon_value* value_at(size_t at) { return values[index_at(at, n_values)];
 static tenon_value* value_or_null(size_t at) { return is(at, "-") ? NULL : value_at(at); }
 static tenon_module* module_at(size_t at) { return modules[index_at(at, n_modules)]; }
 
-/* The values in every `step`th word from `first` on. */
+/* Returns the values in every `step`th word from `first` on. */
 static tenon_value** values_from(size_t first, size_t step, size_t* n) {
   static tenon_value* found[MOST_WORDS];
   size_t at;
@@ -146,7 +146,7 @@ static void make_tensor_from_spec(tenon_value** out) {
   ok(tenon_value_new_tensor_from_spec(&spec, out, &err));
 }
 
-/* Whether the step is one that makes a value. */
+/* Returns whether the step is one that makes a value. */
 static int make_value(tenon_value** out) {
   tenon_value* keys[MOST_WORDS];
   size_t n;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char* rest; /* of the file, from the next line on */
+static char* rest; /* the file from the next line on */
 static size_t line;
 static char* words[MOST_WORDS];
 static size_t nbytes_of[MOST_WORDS];
@@ -41,7 +41,7 @@ size_t read_lines(const char* path) {
   return n;
 }
 
-/* In place; the number of bytes that are left. */
+/* Decodes in place. Returns the number of bytes that are left. */
 static size_t unescape(char* text) {
   char *from = text, *to = text;
   for (; *from != '\0'; from++) {

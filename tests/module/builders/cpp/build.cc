@@ -1,4 +1,4 @@
-// usage: build STEPS FOLDER: executes the steps of tests/module/builders/README.md with the C++
+// usage: build STEPS FOLDER. It executes the steps of tests/module/builders/README.md with the C++
 // wrapper.
 #include <complex>
 #include <fstream>
@@ -24,7 +24,7 @@ const std::map<std::string, Quantizer> kQuantizers{
     {"per_channel_affine", Quantizer::kPerChannelAffine},
     {"per_channel_affine_float_qparams", Quantizer::kPerChannelAffineFloatQparams}};
 
-// What steps made.
+// Holds the objects that the steps made.
 class Builder {
  public:
   explicit Builder(std::string folder) : folder_(std::move(folder)) {}
@@ -133,7 +133,7 @@ class Builder {
     return Value::tensor_from_spec(spec);
   }
 
-  // Nothing if the step makes none.
+  // Returns no value if the step makes none.
   std::optional<Value> make_value(const std::string& step, const Words& words) const {
     if (step == "tensor") return make_tensor(words);
     if (step == "spec") return make_tensor_from_spec(words);

@@ -1,4 +1,4 @@
-// The words of one line of steps. What a word does not say is an exception.
+// The words of one line of steps. A word of the wrong form throws an exception.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Words {
   std::uint64_t size_at(size_t at) const { return static_cast<std::uint64_t>(number(at)); }
   std::uint32_t flag(size_t at, std::uint32_t flag) const { return number(at) != 0 ? flag : 0; }
 
-  // None where "-" says so.
+  // Returns an empty list for "-".
   std::vector<std::int64_t> numbers(size_t at) const {
     std::vector<std::int64_t> found;
     if (text(at) == "-") return found;
@@ -81,7 +81,7 @@ class Words {
     return *found;
   }
 
-  // What the word's number stands for.
+  // Returns the object whose number the word has.
   template <class T>
   const T& of(const std::vector<T>& made, size_t at) const {
     return made.at(size_at(at));

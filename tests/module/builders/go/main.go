@@ -1,4 +1,4 @@
-// The builder of modules in Go. usage: build_modules STEPS FOLDER: executes the steps of
+// The builder of modules in Go. usage: build_modules STEPS FOLDER. It executes the steps of
 // tests/module/builders/README.md.
 package main
 
@@ -11,7 +11,7 @@ import (
 	"libtenon/tenon"
 )
 
-// builder is what steps made.
+// builder holds the objects that the steps made.
 type builder struct {
 	folder   string
 	storages []*tenon.Storage
@@ -43,7 +43,7 @@ func (b *builder) valueOrNil(w words, at int) *tenon.Value {
 	return b.value(w, at)
 }
 
-// valuesFrom are the values in every step-th word from first on.
+// valuesFrom returns the values in every step-th word from first on.
 func (b *builder) valuesFrom(w words, first, step int) []*tenon.Value {
 	var found []*tenon.Value
 	for at := first; at < len(w); at += step {
@@ -137,7 +137,7 @@ func (b *builder) tensorFromSpec(w words) *tenon.Value {
 	return must(tenon.NewTensorValueFromSpec(spec))
 }
 
-// newValue is the value that a step makes, or nil.
+// newValue returns the value that a step makes, or nil.
 func (b *builder) newValue(w words) *tenon.Value {
 	switch w.text(0) {
 	case "tensor":

@@ -13,7 +13,7 @@ import (
 // words are those of one line.
 type words []string
 
-// wrong ends a step; executed catches it.
+// wrong ends a step. executed catches it.
 type wrong struct{ reason error }
 
 func give(err error) {
@@ -62,7 +62,7 @@ func (w words) text(at int) string {
 
 func (w words) number(at int) int64 { return must(strconv.ParseInt(w.text(at), 10, 64)) }
 
-// numbers is nil for "-".
+// numbers returns nil for "-".
 func (w words) numbers(at int) []int64 {
 	text := w.text(at)
 	if text == "-" {
@@ -87,7 +87,7 @@ func (w words) scalarType(
 	return must(tenon.ParseScalarType(w.text(at)))
 }
 
-// one is what the word's number stands for.
+// one returns the object whose number the word has.
 func one[T any](made []T, w words, at int) T {
 	number := w.number(at)
 	if number < 0 || number >= int64(len(made)) {

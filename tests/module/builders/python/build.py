@@ -1,5 +1,5 @@
-"""usage: build.py STEPS FOLDER: executes the steps of tests/module/builders/README.md with Tenon's
-Python package.
+"""usage: build.py STEPS FOLDER. It executes the steps of tests/module/builders/README.md with
+Tenon's Python package.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def numbers_of(word: str) -> list[int] | None:
 
 
 class Builder:
-    """What steps made; each step is the method of its name, which gets its words."""
+    """Holds the objects that the steps made. Each step is the method of its name, which gets its
+    words.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -97,7 +99,7 @@ class Builder:
                 fields[name] = word
             else:
                 fields[name] = int(word)
-        # Of a sparse tensor it is that of its values, and not read.
+        # The scalar type of a sparse tensor is that of its values, and is not read.
         self._keep(tenon.TensorSpec(**({"scalar_type": "float32"} | fields)))
 
     def step_none(self) -> None:

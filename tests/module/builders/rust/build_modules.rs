@@ -1,4 +1,4 @@
-//! usage: build_modules STEPS FOLDER: executes the steps of tests/module/builders/README.md with
+//! usage: build_modules STEPS FOLDER. It executes the steps of tests/module/builders/README.md with
 //!        the Rust wrapper.
 
 mod words;
@@ -16,7 +16,7 @@ use words::Words;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// What steps made.
+/// The objects that the steps made.
 struct Builder {
     folder: PathBuf,
     storages: Vec<Storage>,
@@ -70,7 +70,7 @@ impl Builder {
         self.value(words, word)
     }
 
-    /// The values in every `step`th word from `first` on.
+    /// Returns the values in every `step`th word from `first` on.
     fn values(&self, words: &Words, first: usize, step: usize) -> Outcome<Vec<Value>> {
         (first..words.len()).step_by(step).map(|word| self.value(words, word)).collect()
     }
@@ -130,7 +130,7 @@ impl Builder {
         Ok(Value::tensor_from_spec(&spec)?)
     }
 
-    /// The value that a step makes, if it is one that makes a value.
+    /// Returns the value that a step makes, or None if the step makes no value.
     fn new_value(&self, words: &Words) -> Outcome<Option<Value>> {
         let type_text = || words.given(1);
         Ok(Some(match words.text(0)? {

@@ -39,12 +39,12 @@ impl Words {
             .ok_or_else(|| format!("there is no word {word}").into())
     }
 
-    /// None if it is empty.
+    /// Returns None if the word is empty.
     pub(crate) fn given(&self, word: usize) -> Outcome<Option<&str>> {
         Ok(Some(self.text(word)?).filter(|text| !text.is_empty()))
     }
 
-    /// Every `step`th from `first` on.
+    /// Returns every `step`th word from `first` on.
     pub(crate) fn texts(&self, first: usize, step: usize) -> Outcome<Vec<&str>> {
         (first..self.len()).step_by(step).map(|word| self.text(word)).collect()
     }
@@ -57,7 +57,7 @@ impl Words {
         Ok(self.text(word)?.parse()?)
     }
 
-    /// None for "-".
+    /// Returns None for "-".
     pub(crate) fn numbers(&self, word: usize) -> Outcome<Option<Vec<i64>>> {
         match self.text(word)? {
             "-" => Ok(None),
