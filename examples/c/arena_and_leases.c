@@ -1,5 +1,5 @@
-/* An arena that two workers borrow from. One of them is killed, and what it had comes back by
- * itself; the other one reads on. */
+/* Two workers borrow from one arena. One worker is killed, and the blocks that it held come back
+ * to the lender. The other worker reads on. */
 #define _POSIX_C_SOURCE 200809L /* kill */
 #include <signal.h>
 #include <stdio.h>
@@ -32,11 +32,11 @@ static int work(int socket) {
   if (tenon_connection_new(socket, NULL, &lender, &err) || tenon_recv(lender, NULL, &weights, &err))
     return fail(err);
   if (send_note(lender, &err) || tenon_recv(lender, NULL, &note, &err))
-    return fail(err); /* one worker is killed in here */
+    return fail(err); /* meanwhile the lender kills one worker */
   printf("a worker still reads %g\n", ((const float *)tenon_tensor_data(tenon_message_tensor(
                                           weights, kTensors - 1)))[kElements - 1]);
   tenon_message_release(note);
-  tenon_message_release(weights); /* and with them the leases */
+  tenon_message_release(weights); /* this also ends the leases */
   tenon_connection_release(lender);
   return 0;
 }
@@ -53,8 +53,8 @@ static pid_t start(int *socket) {
   return worker;
 }
 
-/* The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's
- * leases that keep their memory. */
+/* Makes tensors in the arena, and releases them as soon as they are sent. From then on the
+ * worker's leases keep their memory. */
 static tenon_status lend(tenon_connection *worker, const tenon_storage_options *in_arena,
                          tenon_error **err) {
   tenon_tensor_spec spec = {
@@ -74,7 +74,7 @@ static tenon_status lend(tenon_connection *worker, const tenon_storage_options *
     tenon_storage_release(storage);
   }
   if (!status) status = tenon_send(worker, message, NULL, err);
-  if (!status) status = tenon_recv(worker, NULL, &note, err); /* it has them */
+  if (!status) status = tenon_recv(worker, NULL, &note, err); /* the worker has the tensors */
   tenon_message_release(note);
   tenon_message_release(message);
   return status;
@@ -116,7 +116,7 @@ int main(void) {
   tenon_error_release(err);
   err = NULL;
 
-  in_arena.wait = &wait; /* until there is room */
+  in_arena.wait = &wait; /* wait until there is room */
   if (kill(workers[0], SIGKILL) || tenon_storage_new(&in_arena, kNbytes, &storage, &err))
     return fail(err);
   printf("one worker was killed, and there is room\n");

@@ -1,5 +1,6 @@
-/* Two processes that have nothing in common but a name: one makes tensors' memory under it, the
- * other, started with the name as its argument, opens it and writes. usage: by_name [NAME] */
+/* Two processes share nothing but a name. One process makes memory for a tensor under the name.
+ * The other one is started with the name as its argument, opens it and writes. usage: by_name
+ * [NAME] */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,7 +20,8 @@ static int borrow(const char *name) {
   tenon_storage *storage = NULL;
   void *data = NULL;
   tenon_filename_handle handle = {.struct_size = sizeof handle, .nbytes = kCount * sizeof(int)};
-  /* A named file can be cut short by anybody who may write it: to open it is to trust them. */
+  /* Every process that may write to a named file can cut it short. A process that opens the file
+   * trusts them. */
   tenon_open_options options = {.struct_size = sizeof options, .flags = TENON_OPEN_ALLOW_UNSEALED};
   snprintf(handle.name, sizeof handle.name, "%s", name);
   if (tenon_open_filename(&handle, &options, NULL, &storage, &err)) return give_up(err);
@@ -46,7 +48,7 @@ int main(int argc, char **argv) {
   if (other < 0 || waitpid(other, &status, 0) != other || status != 0)
     return fprintf(stderr, "by_name: the other process failed\n"), 1;
   printf("the other process wrote %d\n", ((const int *)tenon_storage_data(storage))[kCount - 1]);
-  tenon_storage_release(storage); /* the last holder: the name goes with it */
+  tenon_storage_release(storage); /* the last holder releases the storage, and the name goes */
   printf("the name is %s\n",
          tenon_open_filename(&handle, NULL, NULL, &storage, NULL) == TENON_NOT_FOUND
              ? "gone"

@@ -1,7 +1,7 @@
-/* Weights on a GPU for another process: read from an archive into device memory and lent over a
- * connection, then those of the next archive, as a trainer has them for its workers. The worker has
- * them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test
- * that was skipped. usage: cuda_weights FILE... */
+/* Lends weights on a GPU to another process, as a trainer does for its workers. The lender reads
+ * an archive into device memory, and lends the tensors over a connection. Then it does the same
+ * with the next archive. The worker uses the tensors in place, without a copy. Without CUDA the
+ * program says why, and exits with 77, as a skipped test does. usage: cuda_weights FILE... */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,8 @@ static int give_up(tenon_error *err, int code) {
   return code;
 }
 
-/* Device memory is not for the host to read: by an archive it gets there. Only elements of float32
- * are added up. */
+/* Adds up the float32 elements of a tensor. The host cannot read device memory, so they travel
+ * through an archive. */
 static tenon_status sum_of(tenon_tensor *tensor, double *sum, tenon_error **err) {
   tenon_module *module = NULL, *copy = NULL;
   tenon_value *value = NULL;
@@ -76,7 +76,7 @@ static int work(int end) {
   if (tenon_connection_new(end, NULL, &lender, &err) != TENON_OK) return give_up(err, 1);
   tenon_status status = TENON_OK;
   while (status == TENON_OK && (status = tenon_recv(lender, NULL, &next, &err)) == TENON_OK) {
-    tenon_message_release(weights); /* those that are replaced go back to the lender */
+    tenon_message_release(weights); /* the old weights go back to the lender */
     weights = next;
     status = show(weights, &err);
   }
@@ -108,7 +108,7 @@ static tenon_status lend(tenon_connection *worker, const char *file, tenon_error
   if (status == TENON_OK) status = tenon_send(worker, message, NULL, err);
   tenon_message_release(message);
   tenon_member_list_release(list);
-  tenon_module_release(model); /* what was lent stays until the worker lets go of it */
+  tenon_module_release(model); /* lent tensors stay until the worker releases them */
   return status;
 }
 
@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc && status == TENON_OK; i++) status = lend(worker, argv[i], &err);
   tenon_connection_release(worker);
   close(ends[0]);
-  /* What is lent is there as long as this process. */
+  /* The lent memory exists as long as this process. */
   if ((waitpid(child, &result, 0) != child || result != 0) && status == TENON_OK)
     status = TENON_INTERNAL;
   if (status != TENON_OK) return give_up(err, 1);

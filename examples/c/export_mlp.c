@@ -1,13 +1,13 @@
-/* Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
- * PyTorch. usage: export_mlp [FILE] */
+/* Builds a multilayer perceptron by hand and writes it as a file that torch.jit.load runs,
+ * without PyTorch. usage: export_mlp [FILE] */
 #include <inttypes.h>
 #include <stdio.h>
 #include <tenon/tenon.h>
 
 enum { kMostElements = 64 };
 
-/* A float32 parameter of out x in elements, or of out if in is 0, with plain numbers for weights.
- */
+/* Adds a float32 parameter of out x in elements, or of out if in is 0. Its weights are plain
+ * numbers. */
 static tenon_status add_parameter(tenon_module *layer, const char *name, int64_t out, int64_t in,
                                   tenon_error **err) {
   float elements[kMostElements];

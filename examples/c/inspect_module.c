@@ -1,4 +1,4 @@
-/* Print what is in a TorchScript file. usage: inspect_module FILE */
+/* Prints the contents of a TorchScript file. usage: inspect_module FILE */
 #include <inttypes.h>
 #include <stdio.h>
 #include <tenon/tenon.h>

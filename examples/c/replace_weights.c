@@ -1,11 +1,11 @@
-/* The commonest job of all: import a model, put new weights in, export. The new ones are half the
- * old ones here; they would come from a trainer. usage: replace_weights FILE OUT */
+/* Imports a model, puts new weights in, and exports the model. Here the new weights are half the
+ * old ones. In practice a trainer makes them. usage: replace_weights FILE OUT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
-/* A new tensor of the same sizes, half as large in its elements. NULL and TENON_OK for what has no
- * float32 elements one after the other. */
+/* Gives a new tensor of the same sizes with halved elements. It gives NULL and TENON_OK for a
+ * tensor that does not have contiguous float32 elements. */
 static tenon_status halve(const tenon_value *old, tenon_value **out, tenon_error **err) {
   tenon_tensor_spec spec = {.struct_size = sizeof spec};
   tenon_tensor *tensor = NULL, *made = NULL;
@@ -49,7 +49,7 @@ static tenon_status replace(tenon_module *model, size_t *n_new, tenon_error **er
     if (status != TENON_OK || values[*n_new] == NULL) continue;
     paths[(*n_new)++] = member.name; /* "encoder.0.weight" */
   }
-  /* All of them or none; a name that the model has not is an error. */
+  /* The call replaces all of them or none. A name that the model does not have is an error. */
   if (status == TENON_OK)
     status =
         tenon_module_load(model, paths, values, *n_new, TENON_LOAD_ALLOW_MISSING, NULL, NULL, err);

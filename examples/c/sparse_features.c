@@ -1,4 +1,4 @@
-/* Lend a sparse matrix: the borrower checks its indices and reads it where it lies. */
+/* Lends a sparse matrix. The borrower checks its indices and reads it in place. */
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -39,7 +39,7 @@ static int borrow(tenon_connection *connection) {
   return fflush(stdout);
 }
 
-/* A frozen tensor of one dimension. */
+/* Makes a frozen tensor of one dimension. */
 static tenon_tensor *frozen(const void *data, tenon_dtype dtype, int64_t size, tenon_error **err) {
   tenon_storage_options options = {sizeof(options), TENON_MODE_FROZEN, 0, 0, NULL, NULL};
   tenon_tensor_spec spec = {sizeof(spec), dtype, 1, &size, NULL, 0, 0, 0};

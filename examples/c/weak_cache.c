@@ -1,12 +1,12 @@
-/* A cache that does not keep its storages alive: it holds weak references, and makes a storage
- * again when the last user let it go. */
+/* A cache that does not keep its storages alive. It holds weak references, and makes a storage
+ * again after its last user has released it. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
 enum { kEntries = 4 };
 static tenon_weak *cache[kEntries];
 
-/* A new reference, or NULL with *err set. */
+/* Returns a new reference, or NULL with *err set. */
 static tenon_storage *get(size_t entry, tenon_error **err) {
   char text[32] = {0};
   tenon_storage *storage = tenon_weak_lock(cache[entry]);

@@ -1,5 +1,5 @@
-// An arena that two workers borrow from. One of them is killed, and what it had comes back by
-// itself; the other one reads on.
+// Two workers borrow from one arena. One worker is killed, and the blocks that it held come back to
+// the lender. The other worker reads on.
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ int work(int socket) {
   auto lender = tenon::Connection::make(socket);
   const tenon::Message weights = lender.recv();
   lender.send(tenon::Message::make());
-  lender.recv();  // one worker is killed in here
+  lender.recv();  // meanwhile the lender kills one worker
   const tenon::Tensor last = weights[kTensors - 1];
   std::cout << "a worker still reads " << last.view<float>()[kElements - 1] << std::endl;
   return 0;  // the leases end with the message
@@ -45,8 +45,8 @@ Worker start() {
   return {process, tenon::Connection::make(ends[0], {.adopt_socket = true})};
 }
 
-// The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's
-// leases that keep their memory.
+// Makes tensors in the arena, and destroys them as soon as they are sent. From then on the worker's
+// leases keep their memory.
 void lend(Worker& worker, const tenon::Arena& arena) {
   auto message = tenon::Message::make();
   for (int i = 0; i < kTensors; ++i) {
@@ -55,7 +55,7 @@ void lend(Worker& worker, const tenon::Arena& arena) {
     message.add(tensor);
   }
   worker.connection.send(message);
-  worker.connection.recv();  // it has them
+  worker.connection.recv();  // the worker has the tensors
 }
 
 void print_holders() {
@@ -79,7 +79,7 @@ int main() try {
   }
 
   if (kill(workers[0].process, SIGKILL) != 0) return 1;
-  // Until there is room.
+  // Waits until there is room.
   const auto storage = tenon::Storage::make(kNbytes, {.arena = &arena, .wait = {.timeout = 10s}});
   std::cout << "one worker was killed, and there is room\n";
   print_holders();

@@ -1,5 +1,5 @@
-// Two processes that have nothing in common but a name: one makes tensors' memory under it, the
-// other, started with the name as its argument, opens it and writes. usage: by_name [NAME]
+// Two processes share nothing but a name. One process makes memory for a tensor under the name. The
+// other one is started with the name as its argument, opens it and writes. usage: by_name [NAME]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +11,8 @@ namespace {
 constexpr int kCount = 1000;
 
 void borrow(const char* name) {
-  // A named file can be cut short by anybody who may write it: to open it is to trust them.
+  // Every process that may write to a named file can cut it short. A process that opens the file
+  // trusts them.
   const tenon::Storage storage = tenon::open_filename(
       {.name = name, .nbytes = kCount * sizeof(int)}, {.allow_unsealed = true});
   tenon::Tensor numbers = tenon::Tensor::over(storage, {kCount}, tenon::kDtypeOf<int>);
@@ -38,7 +39,7 @@ int main(int argc, char** argv) try {
     if (wait(&status) < 0 || status != 0) return 1;
     const auto numbers = tenon::Tensor::over(storage, {kCount}, tenon::kDtypeOf<int>);
     std::cout << "the other process wrote " << numbers.view<int>()[kCount - 1] << "\n";
-  }  // the last holder: the name goes with it
+  }  // the last holder releases the storage, and the name goes
   const bool gone = tenon::try_open_filename(handle).code() == tenon::Code::kNotFound;
   std::cout << "the name is " << (gone ? "gone" : "still there") << "\n";
 } catch (const tenon::Error& error) {

@@ -1,7 +1,7 @@
-// Weights on a GPU for another process: read from an archive into device memory and lent over a
-// connection, then those of the next archive, as a trainer has them for its workers. The worker has
-// them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test
-// that was skipped. usage: cuda_weights FILE...
+// Lends weights on a GPU to another process, as a trainer does for its workers. The lender reads an
+// archive into device memory, and lends the tensors over a connection. Then it does the same with
+// the next archive. The worker uses the tensors in place, without a copy. Without CUDA the program
+// says why, and exits with 77, as a skipped test does. usage: cuda_weights FILE...
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Device memory is not for the host to read: by an archive it gets there.
+// The host cannot read device memory, so the elements travel through an archive.
 double sum_of(const tenon::Tensor& tensor) {
   auto module = tenon::Module::make("Weight");
   module.add_buffer("weight", tensor);
@@ -46,7 +46,7 @@ void show(const tenon::Message& weights) {
 int work(int end) try {
   auto lender = tenon::Connection::make(end);
   for (tenon::Message weights;;) {
-    weights = lender.recv();  // those that it replaces go back to the lender
+    weights = lender.recv();  // the old weights go back to the lender
     show(weights);
   }
 } catch (const tenon::PeerGone&) {
@@ -77,7 +77,8 @@ int main(int argc, char** argv) try {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return 1;
   const pid_t child = fork();
-  // A new program: CUDA's driver does not work in a child of a process that has used it.
+  // The worker is a new program, because CUDA's driver does not work in a child of a process that
+  // has used it.
   if (child == 0) {
     if (dup2(ends[1], STDIN_FILENO) == STDIN_FILENO)
       execl("/proc/self/exe", argv[0], "--worker", nullptr);
@@ -89,7 +90,7 @@ int main(int argc, char** argv) try {
     for (int i = 1; i < argc; ++i) lend(worker, argv[i]);
   }
   int result = 0;
-  // What is lent is there as long as this process.
+  // The lent memory exists as long as this process.
   if (waitpid(child, &result, 0) != child || result != 0) return 1;
   std::cout << tenon::cuda_collect() << " storages are still lent\n";
 } catch (const tenon::Error& error) {

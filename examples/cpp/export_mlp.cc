@@ -1,4 +1,4 @@
-// Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+// Builds a multilayer perceptron by hand and writes it as a file that torch.jit.load runs, without
 // PyTorch. usage: export_mlp [FILE]
 #include <iostream>
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Plain numbers for weights.
+// Makes a parameter with plain numbers as weights.
 tenon::Tensor parameter(const tenon::Sizes& sizes) {
   std::int64_t numel = 1;
   for (const std::int64_t size : sizes.get()) numel *= size;

@@ -1,4 +1,4 @@
-// Print what is in a TorchScript file. usage: inspect_module FILE
+// Prints the contents of a TorchScript file. usage: inspect_module FILE
 #include <iostream>
 #include <string>
 #include <tenon/tenon.hpp>

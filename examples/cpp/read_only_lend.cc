@@ -1,5 +1,5 @@
-// Lend weights that nobody can change any more: the borrower reads them in place, and its attempt
-// to write is refused.
+// Lends weights that nobody can change any more. The borrower reads them in place, and is refused
+// when it tries to write.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

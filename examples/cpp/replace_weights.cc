@@ -1,5 +1,5 @@
-// The commonest job of all: import a model, put new weights in, export. The new ones are half the
-// old ones here; they would come from a trainer. usage: replace_weights FILE OUT
+// Imports a model, puts new weights in, and exports the model. Here the new weights are half the
+// old ones. In practice a trainer makes them. usage: replace_weights FILE OUT
 #include <iostream>
 #include <span>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// A new tensor of the same sizes, half as large in its elements.
+// Makes a new tensor of the same sizes with halved elements.
 tenon::Tensor halve(const tenon::TensorView& old) {
   std::vector<float> half;
   for (const float element : old.view<float>()) half.push_back(element * 0.5F);
@@ -28,12 +28,12 @@ int main(int argc, char** argv) try {
   std::vector<tenon::NamedValue> weights;
   for (const tenon::Member& member : model.parameters()) {
     const auto tensor = member.value.try_as<tenon::Tensor>();
-    if (!tensor) continue;  // what is quantised, sparse, … is no Tensor
+    if (!tensor) continue;  // a quantised or a sparse tensor, for example, is not a Tensor
     const tenon::TensorView old = tensor->view();
     if (old.dtype() == tenon::kDtypeOf<float> && old.is_contiguous())
       weights.push_back({member.name, halve(old)});  // "encoder.0.weight"
   }
-  // All of them or none; a name that the model has not is an error.
+  // load replaces all of them or none. A name that the model does not have is an error.
   model.load(weights, {.allow_missing = true});
   tenon::export_module(model, out);
   std::cout << out << ": " << weights.size() << " parameters replaced\n";

@@ -1,9 +1,11 @@
 // A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected
-// AF_UNIX socket. It says "ready"; then the first message brings the tensors. After that each
-// message asks for something in its user bytes, and gets an answer:
-//     sum      read every float32 weight in place
-//     add N    add 1 to weight N of the first tensor, in place
-// Ends when the lender closes its end.
+// AF_UNIX socket.
+//
+// It says "ready". Then the first message brings the tensors. After that each message asks for
+// something in its user bytes, and gets an answer:
+//    sum      read every float32 weight in place
+//    add N    add 1 to weight N of the first tensor, in place
+// It ends when the lender closes its end.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -28,7 +30,7 @@ double sum_of(const tenon::Message& weights) {
   return sum;
 }
 
-// In nanoseconds, on the clock that the lender uses too.
+// Returns the time in nanoseconds, on the clock that the lender uses too.
 long long now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }

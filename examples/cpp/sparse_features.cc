@@ -1,4 +1,4 @@
-// Lend a sparse matrix: the borrower checks its indices and reads it where it lies.
+// Lends a sparse matrix. The borrower checks its indices and reads it in place.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

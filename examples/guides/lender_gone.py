@@ -1,4 +1,4 @@
-"""A borrower lets go of what it borrowed when the lender dies."""
+"""A borrower drops the memory that it borrowed when the lender dies."""
 
 import os
 import select

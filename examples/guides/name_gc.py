@@ -1,4 +1,4 @@
-"""A process is killed while it holds a name. The name goes without anybody's call."""
+"""A process is killed while it holds a name. The name is removed without a call by anybody."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
-"""A state with tensors goes to another process as one object: its tensors are lent, and nothing
-else may be named.
+"""A state with tensors goes to another process as one object. Its tensors are lent, and the object
+may name no functions or classes.
 """
 
 import multiprocessing

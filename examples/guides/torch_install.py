@@ -1,5 +1,5 @@
-"""DataLoader under Tenon's sharing strategy: the workers collate their batches in shared memory
-that they use again.
+"""DataLoader under Tenon's sharing strategy: the workers collate their batches in shared memory,
+which they reuse.
 """
 
 import tenon.torch

@@ -1,6 +1,7 @@
-"""An arena that two workers borrow from.
+"""Two workers borrow from one arena.
 
-One of them is killed, and what it had comes back by itself; the other one reads on.
+One worker is killed, and the blocks that it held come back to the lender. The other worker reads
+on.
 """
 
 import os
@@ -17,7 +18,7 @@ NBYTES = ELEMENTS * 4
 def work(lender: tenon.Connection) -> None:
     weights = lender.recv()
     lender.send([])
-    lender.recv()  # one worker is killed in here
+    lender.recv()  # meanwhile the lender kills one worker
     print("a worker still reads", weights[TENSORS - 1].numpy()[-1], flush=True)
     # the leases end with the message, its tensors, and their arrays
 
@@ -40,15 +41,15 @@ def print_holders() -> None:
 
 workers = [start(), start()]
 with tenon.Arena(2 * TENSORS * NBYTES) as arena:
-    # What is born in the arena is let go of as soon as it is sent: it is the worker's leases that
-    # keep its memory.
+    # The tensor is released as soon as it is sent. From then on the worker's leases keep its
+    # memory.
     for _, connection in workers:
         copies = [
             arena.tensor(numpy.arange(ELEMENTS, dtype="float32")) for _ in range(TENSORS // 2)
         ]
         connection.send(copies + [arena.full(ELEMENTS, 42) for _ in range(TENSORS // 2)])
         del copies
-        connection.recv()  # it has them
+        connection.recv()  # the worker has the tensors
     print_holders()
     try:
         arena.empty(ELEMENTS)
@@ -56,7 +57,7 @@ with tenon.Arena(2 * TENSORS * NBYTES) as arena:
         print("full:", error)
 
     os.kill(workers[0][0], signal.SIGKILL)
-    tensor = arena.empty(ELEMENTS, timeout=10)  # until there is room
+    tensor = arena.empty(ELEMENTS, timeout=10)  # waits until there is room
     print("one worker was killed, and there is room")
     print_holders()
     workers[1][1].send([])

@@ -1,9 +1,10 @@
-"""Weights on a GPU for another process: read from an archive into device memory and lent over a
-connection, then those of the next archive, as a trainer has them for its workers. usage:
+"""Lends weights on a GPU to another process, as a trainer does for its workers. usage:
 cuda_weights.py FILE...
 
-The worker has them where they are, without a copy. Without CUDA this prints why, and exits with 77,
-as a test that was skipped."""
+The lender reads an archive into device memory, and lends the tensors over a connection. Then it
+does the same with the next archive. The worker uses the tensors in place, without a copy. Without
+CUDA the program says why, and exits with 77, as a skipped test does.
+"""
 
 import io
 import multiprocessing
@@ -14,7 +15,7 @@ import tenon
 
 
 def sum_of(tensor: tenon.Tensor) -> float:
-    """Device memory is not for the host to read: by an archive it gets there."""
+    """The host cannot read device memory, so the elements travel through an archive."""
     module = tenon.Module("Weight")
     module.add_buffer("weight", tensor)
     archive = io.BytesIO()
@@ -26,14 +27,14 @@ def work(end: socket.socket) -> None:
     lender = tenon.Connection(end)
     try:
         while True:
-            weights = lender.recv()  # those that it replaces go back to the lender
+            weights = lender.recv()  # the old weights go back to the lender
             print(f"{weights.user_bytes.decode()}:")
             for name, tensor in weights.items():
                 print(
                     f"  {name}: {tensor.dtype} {list(tensor.shape)} on {tensor.device}, the sum is"
                     f" {sum_of(tensor)}"
                 )
-            # PyTorch gets them without a copy, too, and its model computes with them:
+            # PyTorch gets the weights without a copy too, and its model computes with them:
             #   state = {name: tenon.torch.to_torch(tensor) for name, tensor in weights.items()}
             #   model.load_state_dict(state, assign=True)
     except tenon.PeerGone:
@@ -57,14 +58,15 @@ def main(files: list[str]) -> int:
         print("cuda_weights:", error, file=sys.stderr)
         return 77
     ours, theirs = socket.socketpair()
-    # Not by fork: CUDA's driver does not work in a child of a process that has used it.
+    # The worker is not forked: CUDA's driver does not work in a child of a process that has used
+    # it.
     worker = multiprocessing.get_context("spawn").Process(target=work, args=(theirs,))
     worker.start()
     theirs.close()
     with tenon.Connection(ours, adopt=True) as connection:
         for file in files:
             lend(connection, file)
-    worker.join()  # what is lent is there as long as this process
+    worker.join()  # the lent memory exists as long as this process
     print(tenon.cuda_collect(), "storages are still lent")
     return int(worker.exitcode != 0)
 

@@ -1,4 +1,4 @@
-"""Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+"""Builds a multilayer perceptron by hand and writes it as a file that torch.jit.load runs, without
 PyTorch. usage: export_mlp.py [FILE]
 """
 
@@ -9,7 +9,7 @@ import tenon
 
 
 def parameter(*shape: int) -> tenon.Tensor:
-    """Plain numbers for weights."""
+    """Makes a parameter with plain numbers as weights."""
     tensor = tenon.empty(shape, requires_grad=True)
     tensor.numpy().flat = 0.25 * (numpy.arange(tensor.numel) % 7 - 3)
     return tensor

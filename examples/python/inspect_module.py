@@ -1,4 +1,4 @@
-"""Print what is in a TorchScript file. usage: inspect_module.py FILE"""
+"""Prints the contents of a TorchScript file. usage: inspect_module.py FILE"""
 
 import sys
 

@@ -1,5 +1,5 @@
-"""Tensors go through multiprocessing's own queues: what travels is a descriptor, the bytes stay
-where they are.
+"""Tensors go through multiprocessing's own queues. A descriptor travels, and the bytes stay in
+place.
 """
 
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Lend so that the borrower can read and cannot write, whatever it tries: the kernel keeps it."""
+"""Lends a tensor that the borrower can read. The kernel refuses every write of the borrower."""
 
 import os
 import socket

@@ -1,5 +1,6 @@
-"""The commonest job of all: import a model, put new weights in, export. The new ones are half the
-old ones here; they would come from a trainer. usage: replace_weights.py FILE OUT"""
+"""Imports a model, puts new weights in, and exports the model. Here the new weights are half the
+old ones. In practice a trainer makes them. usage: replace_weights.py FILE OUT
+"""
 
 import sys
 
@@ -15,6 +16,6 @@ for path, old in model.parameters().items():  # "encoder.0.weight"
         weights[path].numpy()[...] = old.numpy() * 0.5
 model.load(
     weights, allow_missing=True
-)  # all of them or none; a name that the model has not is an error
+)  # all of them or none; a name that the model does not have is an error
 tenon.export_module(model, sys.argv[2])
 print(f"{sys.argv[2]}: {len(weights)} parameters replaced")

@@ -1,11 +1,12 @@
 """A borrower of a model's weights, in Python or with PyTorch. usage: share_weights.py FD
 numpy|torch
 
-FD is one end of a connected AF_UNIX socket. It says "ready"; then the first message brings the
-tensors. After that each message asks for something in its user bytes, and gets an answer:
+FD is one end of a connected AF_UNIX socket. The borrower says "ready". Then the first message
+brings the tensors. After that each message asks for something in its user bytes, and gets an
+answer:
     sum      read every weight in place
     add N    add 1 to weight N of the first tensor, in place
-Ends when the lender closes its end.
+It ends when the lender closes its end.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def sum_of(arrays: list[Any], kind: str) -> float:
 
 def main() -> int:
     fd, kind = int(sys.argv[1]), sys.argv[2]
-    # Loaded before the clock of the lend matters.
+    # PyTorch is loaded before the time of the lend is measured.
     __import__(kind)
     with tenon.Connection(fd) as connection:
         connection.send(user_bytes=b"ready")

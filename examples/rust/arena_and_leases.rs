@@ -1,5 +1,5 @@
-//! An arena that two workers borrow from. One of them is killed, and what it had comes back by
-//! itself; the other one reads on.
+//! Two workers borrow from one arena. One worker is killed, and the blocks that it held come back
+//! to the lender. The other worker reads on.
 
 use std::env;
 use std::error::Error;
@@ -22,7 +22,7 @@ fn work() -> Result<(), Box<dyn Error>> {
     let lender = Connection::new(stdin().as_fd().try_clone_to_owned()?)?;
     let weights = lender.recv(Wait::FOREVER)?;
     lender.send(&Message::new()?, Wait::FOREVER)?;
-    lender.recv(Wait::FOREVER)?; // one worker is killed in here
+    lender.recv(Wait::FOREVER)?; // meanwhile the lender kills one worker
     let last = weights.tensor(TENSORS - 1).ok_or("no tensor")?;
     println!("a worker still reads {}", last.cells::<f32>()?[ELEMENTS - 1].get());
     Ok(()) // the leases end with the message and its tensors
@@ -35,8 +35,8 @@ fn start() -> Result<(Child, Connection), Box<dyn Error>> {
     Ok((worker, Connection::from_stream(ours)?))
 }
 
-/// The tensors are born in the arena, and let go of as soon as they are sent: it is the worker's
-/// leases that keep their memory.
+/// Makes tensors in the arena, and drops them as soon as they are sent. From then on the worker's
+/// leases keep their memory.
 fn lend(worker: &Connection, arena: &Arena) -> tenon::Result<()> {
     let mut message = Message::new()?;
     for _ in 0..TENSORS {
@@ -47,7 +47,7 @@ fn lend(worker: &Connection, arena: &Arena) -> tenon::Result<()> {
         )?;
     }
     worker.send(&message, Wait::FOREVER)?;
-    worker.recv(Wait::FOREVER).map(drop) // it has them
+    worker.recv(Wait::FOREVER).map(drop) // the worker has the tensors
 }
 
 fn print_holders() -> tenon::Result<()> {
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     first.kill()?; // SIGKILL
 
-    // Until there is room.
+    // Waits until there is room.
     let storage =
         StorageOptions::new().arena(&arena).wait(Duration::from_secs(10)).create(NBYTES)?;
     println!("one worker was killed, and there is room");

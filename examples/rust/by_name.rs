@@ -1,5 +1,6 @@
-//! Two processes that have nothing in common but a name: one makes tensors' memory under it, the
-//! other, started with the name as its argument, opens it and writes. usage: by_name [NAME]
+//! Two processes share nothing but a name. One process makes memory for a tensor under the name.
+//! The other one is started with the name as its argument, opens it and writes. usage: by_name
+//! [NAME]
 
 use std::env;
 use std::error::Error;
@@ -17,7 +18,8 @@ fn tensor_over(storage: &StorageMut) -> tenon::Result<TensorMut> {
 }
 
 fn borrow(name: &str) -> Result<(), Box<dyn Error>> {
-    // A named file can be cut short by anybody who may write it: to open it is to trust them.
+    // Every process that may write to a named file can cut it short. A process that opens the file
+    // trusts them.
     let options = OpenOptions::new().allow_unsealed();
     let tensor = tensor_over(&FilenameHandle::new(name, NBYTES).open_writable(options, None)?)?;
     for (i, cell) in (0..).zip(tensor.cells::<i32>()?) {
@@ -36,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("the other process failed".into());
     }
     println!("the other process wrote {}", tensor_over(&storage)?.cells::<i32>()?[COUNT - 1].get());
-    drop(storage); // the last holder: the name goes with it
+    drop(storage); // the last holder drops the storage, and the name goes
     let gone = matches!(
         handle.open(OpenOptions::new(), None),
         Err(error) if error.kind() == ErrorKind::NotFound

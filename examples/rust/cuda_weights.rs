@@ -1,7 +1,7 @@
-//! Weights on a GPU for another process: read from an archive into device memory and lent over a
-//! connection, then those of the next archive, as a trainer has them for its workers. The worker
-//! has them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a
-//! test that was skipped. usage: cuda_weights FILE...
+//! Lends weights on a GPU to another process, as a trainer does for its workers. The lender reads
+//! an archive into device memory, and lends the tensors over a connection. Then it does the same
+//! with the next archive. The worker uses the tensors in place, without a copy. Without CUDA the
+//! program says why, and exits with 77, as a skipped test does. usage: cuda_weights FILE...
 
 use std::env;
 use std::error::Error;
@@ -17,7 +17,7 @@ use tenon::{
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Device memory is not for the host to read: by an archive it gets there.
+/// The host cannot read device memory, so the elements travel through an archive.
 fn sum_of(tensor: &Tensor) -> tenon::Result<f64> {
     let mut module = Module::new("Weight")?;
     module.add_buffer("weight", tensor)?;
@@ -33,7 +33,7 @@ fn work(lender: &Connection) -> Outcome {
     loop {
         weights = match lender.recv(Wait::FOREVER) {
             Err(error) if error.kind() == ErrorKind::PeerGone => return Ok(()),
-            next => next?, // those that it replaces go back to the lender
+            next => next?, // the old weights go back to the lender
         };
         println!("{}:", std::str::from_utf8(weights.user_bytes())?);
         for (i, view) in weights.views().iter().enumerate() {
@@ -60,8 +60,8 @@ fn lend(worker: &Connection, file: &str) -> Outcome {
 }
 
 fn run(files: &[String]) -> Outcome {
-    // A new program, with its end of the socket as its standard input: CUDA's driver does not work
-    // in a child of fork.
+    // The worker is a new program, with its end of the socket as its standard input, because CUDA's
+    // driver does not work in a child of fork.
     let (ours, theirs) = UnixStream::pair()?;
     let mut worker =
         Command::new(env::current_exe()?).arg("--worker").stdin(OwnedFd::from(theirs)).spawn()?;
@@ -70,7 +70,7 @@ fn run(files: &[String]) -> Outcome {
         lend(&connection, file)?;
     }
     drop(connection);
-    // What is lent is there as long as this process.
+    // The lent memory exists as long as this process.
     if !worker.wait()?.success() {
         return Err("the worker failed".into());
     }

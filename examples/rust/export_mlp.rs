@@ -1,4 +1,4 @@
-//! Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+//! Builds a multilayer perceptron by hand and writes it as a file that torch.jit.load runs, without
 //! PyTorch. usage: export_mlp [FILE]
 
 use std::env;
@@ -6,7 +6,7 @@ use std::error::Error;
 
 use tenon::{export_module, ExportOptions, Flags, Module, StorageOptions, TensorMut, TensorSpec};
 
-/// Plain numbers for weights.
+/// Makes a parameter with plain numbers as weights.
 fn parameter(sizes: &[i64]) -> tenon::Result<TensorMut> {
     let numel: i64 = sizes.iter().product();
     let elements: Vec<f32> = (0..numel).map(|i| 0.25 * (i % 7 - 3) as f32).collect();

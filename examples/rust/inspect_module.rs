@@ -1,4 +1,4 @@
-//! Print what is in a TorchScript file. usage: inspect_module FILE
+//! Prints the contents of a TorchScript file. usage: inspect_module FILE
 
 use std::env;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Lend a tensor to another process, which changes it in place.
+//! Lends a tensor to another process, which changes it in place.
 
 use std::env;
 use std::error::Error;

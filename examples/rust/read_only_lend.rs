@@ -1,5 +1,5 @@
-//! Lend weights that nobody can change any more: the borrower reads them in place, and its attempt
-//! to write is refused.
+//! Lends weights that nobody can change any more. The borrower reads them in place, and is refused
+//! when it tries to write.
 
 use std::env;
 use std::error::Error;
@@ -13,7 +13,7 @@ use tenon::{Connection, ErrorKind, Message, Tensor, Wait};
 fn borrow() -> Result<(), Box<dyn Error>> {
     let connection = Connection::new(stdin().as_fd().try_clone_to_owned()?)?;
     let weights = connection.recv(Wait::FOREVER)?.find("weights").ok_or("no weights")?;
-    // Frozen memory is as good as this process's own: a plain &[f32].
+    // Nobody can change frozen memory, so it can be read as a plain &[f32].
     println!("borrower: the third weight is {}", weights.as_slice::<f32>()?[2]);
     match weights.writable() {
         Err(error) if error.kind() == ErrorKind::Permission => {

@@ -1,5 +1,5 @@
-//! The commonest job of all: import a model, put new weights in, export. The new ones are half the
-//! old ones here; they would come from a trainer. usage: replace_weights FILE OUT
+//! Imports a model, puts new weights in, and exports the model. Here the new weights are half the
+//! old ones. In practice a trainer makes them. usage: replace_weights FILE OUT
 
 use std::env;
 use std::error::Error;
@@ -9,7 +9,7 @@ use tenon::{
     Tensor, TensorMut, TensorSpec,
 };
 
-/// A new tensor of the same sizes, half as large in its elements.
+/// Makes a new tensor of the same sizes with halved elements.
 fn halve(old: &Tensor) -> tenon::Result<TensorMut> {
     let half: Vec<f32> = old.cells::<f32>()?.iter().map(|cell| cell.get() * 0.5).collect();
     TensorMut::new(
@@ -26,13 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut model = import_module(file, &ImportOptions::new())?;
     let mut weights = Vec::new();
     for member in model.parameters()? {
-        // What is quantised, sparse, … is no Tensor.
+        // A quantised or a sparse tensor, for example, is not a Tensor.
         let Some(Ok(old)) = member.value.map(|value| value.to_tensor()) else { continue };
         if old.dtype() == DType::F32 && old.is_contiguous() {
             weights.push((member.name, halve(&old)?)); // "encoder.0.weight"
         }
     }
-    // All of them or none; a name that the model has not is an error.
+    // load replaces all of them or none. A name that the model does not have is an error.
     model.load(
         weights.iter().map(|(path, tensor)| (path.as_str(), tensor)),
         LoadOptions::new().allow_missing(),

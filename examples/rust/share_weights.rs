@@ -6,7 +6,7 @@
 //!                                                   (this one if there is none), in whose
 //!                                                   arguments FD stands for its end of the socket
 //!
-//! The borrower says "ready"; then the first message brings the tensors. After that each message
+//! The borrower says "ready". Then the first message brings the tensors. After that each message
 //! asks for something in its user bytes, and gets an answer:
 //!
 //!     sum      read every float32 weight in place
@@ -45,10 +45,10 @@ fn say(connection: &Connection, text: &str) -> tenon::Result<()> {
     connection.send(&message, Wait::FOREVER)
 }
 
-/// On the clock that every process sees: an Instant has no number.
+/// Reads the clock that every process sees. An Instant does not show its number.
 fn monotonic_ns() -> i128 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: now is ours.
+    // SAFETY: `now` belongs to this function.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
@@ -87,7 +87,7 @@ fn borrow(connection: &Connection) -> Outcome {
     }
 }
 
-/// All weights of the file in one storage: the one copy that there is, from the file into memory
+/// Loads all weights of the file into one storage. This is the only copy: from the file into memory
 /// that can be lent.
 fn load(path: &Path) -> Outcome<Vec<(String, TensorMut)>> {
     let file = fs::read(path)?;
@@ -115,7 +115,7 @@ fn load(path: &Path) -> Outcome<Vec<(String, TensorMut)>> {
     Ok(weights)
 }
 
-/// A number in the borrower's answer.
+/// Reads a number from the borrower's answer.
 fn number(answer: &Message, key: &str) -> Outcome<f64> {
     let text = std::str::from_utf8(answer.user_bytes())?;
     let (_, rest) =
@@ -203,7 +203,7 @@ fn run() -> Outcome {
         [lend_it, model, command @ ..] if lend_it == "lend" => lend(Path::new(model), command),
         [fd] => {
             let fd = fd.to_str().and_then(|fd| fd.parse().ok()).ok_or("FD is a number")?;
-            // SAFETY: whoever started this program gave it the socket.
+            // SAFETY: the program that started this one gave it the socket.
             borrow(&Connection::new(unsafe { OwnedFd::from_raw_fd(fd) })?)
         }
         _ => Err("usage: share_weights FD | share_weights lend MODEL [PROGRAM ARG...]".into()),

@@ -1,4 +1,4 @@
-//! Lend a sparse matrix: the borrower checks its indices and reads it where it lies.
+//! Lends a sparse matrix. The borrower checks its indices and reads it in place.
 
 use std::env;
 use std::error::Error;

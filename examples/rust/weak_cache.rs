@@ -1,5 +1,5 @@
-//! A cache that does not keep its storages alive: it holds weak references, and makes a storage
-//! again when the last user let it go.
+//! A cache that does not keep its storages alive. It holds weak references, and makes a storage
+//! again after its last user has released it.
 
 use std::collections::HashMap;
 

@@ -1,3 +1,5 @@
+// Archives: writing modules to files that torch.jit.load runs, and reading such files.
+
 package tenon
 
 /*
@@ -53,20 +55,20 @@ import (
 	"unsafe"
 )
 
-// Durability is how sure an export is that the file is on the disk when it returns.
+// Durability is how certain it is that the file is on the disk when an export returns.
 type Durability int32
 
-// The degrees.
+// The degrees of durability.
 const (
-	// The system writes it when it likes.
+	// The system writes the file when it likes.
 	DurabilityNone Durability = C.TENON_DURABILITY_NONE
-	// Fsync of the file.
+	// The export calls fsync on the file.
 	DurabilityFile Durability = C.TENON_DURABILITY_FILE
-	// And of the directory that names it.
+	// The export calls fsync on the file and on the directory that names it.
 	DurabilityFileAndDirectory Durability = C.TENON_DURABILITY_FILE_AND_DIRECTORY
 )
 
-// Bytecode is what an export does about bytecode, which the lite interpreter of PyTorch runs.
+// Bytecode says what an export does about bytecode, which the lite interpreter of PyTorch runs.
 type Bytecode int32
 
 // The choices.
@@ -84,9 +86,9 @@ const (
 // with |.
 type Emission uint32
 
-// The switches.
+// The values of Emission.
 const (
-	// Each call of an operator has all its arguments, those that have their default too.
+	// Each call of an operator has all its arguments, also those that have their default.
 	EmitDefaultInputs Emission = C.TENON_EMIT_DEFAULT_INPUTS
 	// A call of an operator with an out argument has all arguments before it.
 	EmitDefaultsBeforeOut Emission = C.TENON_EMIT_DEFAULTS_BEFORE_OUT
@@ -98,21 +100,23 @@ const (
 	EmitForksAtOnce Emission = C.TENON_EMIT_FORKS_AT_ONCE
 )
 
-// ExportOptions say how a module is written. Nil: all zero.
+// ExportOptions say how to write a module. Nil means that all fields are zero.
 type ExportOptions struct {
-	ExtraFiles []File // of this export only; they win over the module's own
-	// The folder inside the archive; "": the file's name without its extension, else "archive".
+	ExtraFiles []File // for this export only; they replace the module's own of the same names
+	// The folder inside the archive. "" means the name of the file without its extension, or
+	// "archive" if there is no file name.
 	ArchiveName string
-	// 0: by the library's rule; else 1 to 10, refused if some code means something else there.
+	// 0 means the version by the library's rule. A number from 1 to 10 is taken as it is, and
+	// refused if some code means something else in that version.
 	FileVersion int
 	Durability  Durability
 	Unchecked   bool     // code is written as it is, without Check
-	KeepDevice  bool     // tensors on a CUDA device are written as that device's; else as the CPU's
+	KeepDevice  bool     // tensors on a CUDA device are written as tensors of it, not of the CPU
 	Stream      uintptr  // in which tensors on a CUDA device were written; 0: the default stream
 	Bytecode    Bytecode // what the export does about bytecode
 
-	// Methods names the methods that get bytecode, for BytecodeCompile. Methods that these call are
-	// in their bytecode. An empty list means all methods.
+	// Methods names the methods that get bytecode, for BytecodeCompile. The bytecode also has the
+	// methods that these call. An empty list means all methods.
 	Methods []string
 
 	// BytecodeVersion is from 4 to 8, for BytecodeCompile. Below 8 it is for runtimes of an old
@@ -123,51 +127,53 @@ type ExportOptions struct {
 	Emit Emission
 
 	// DebugTables writes debug tables, from which PyTorch's errors name modules and source lines.
-	// With BytecodeCompile they are made for the new bytecode. Else those of the archive that the
-	// module came from are written, unless the code was changed. Lines are those of the files from
-	// which the module was made if the import read the archive's tables (ImportOptions.DebugTables)
-	// and the code was not changed; such tables contain absolute paths of the person who saved the
-	// module. Otherwise new tables name lines of the archive's own code.
+	// With BytecodeCompile the tables are made for the new bytecode. Otherwise the tables of the
+	// archive that the module came from are written, unless the code was changed. If the import
+	// read the archive's tables (ImportOptions.DebugTables) and the code was not changed, the lines
+	// are those of the files from which the module was made. Such tables contain absolute paths of
+	// the person who saved the module. Otherwise new tables name lines of the archive's own code.
 	DebugTables bool
 
 	// Flatbuffer writes PyTorch's flatbuffer form in place of a zip archive. It always has
-	// bytecode, and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h
-	// says what it cannot hold.
+	// bytecode, and the whole buffer is in memory until it is written. TENON_EXPORT_FLATBUFFER in
+	// tenon/archive.h says what a flatbuffer cannot hold.
 	Flatbuffer bool
 
-	// Asked once, before anything is written, for more extra files. Its error ends the export,
-	// which returns it; a panic goes on from the export. Files whose names the export has already
-	// are left out. It cannot change the module, and must not call runtime.Goexit.
+	// Hook gives more extra files. The export calls it once, before anything is written. If it
+	// returns an error, the export ends and returns this error. If it panics, the export panics
+	// with the same value. Files whose names the export has already are left out. Hook cannot
+	// change the module, and must not call runtime.Goexit.
 	Hook func(*Module) ([]File, error)
 }
 
-// ExportReport is what was written.
+// ExportReport says what an export wrote.
 type ExportReport struct {
-	NBytes       uint64 // of the archive
-	Records      uint64 // in it
-	Version      int    // of the operators
-	SkippedFiles int    // of the hook, because others had their names
-	// That runs it, as far as operators and element types tell: "1.13"; "": nobody knows.
+	NBytes       uint64 // the size of the archive
+	Records      uint64 // how many records it has
+	Version      int    // the archive's version, which says what its operators mean
+	SkippedFiles int    // files of the hook that were left out because their names were in use
+	// The oldest PyTorch that can run the archive, as far as operators and element types tell, such
+	// as "1.13". "" if that is not known.
 	OldestPyTorch string
 
 	BytecodeFunctions int // the number of functions in the archive's bytecode, 0 without bytecode
 	DebugTables       int // the number of debug tables that were written
 }
 
-// exporting is what the callbacks of one export see, and how they ended.
+// exporting is the state of one export. Its callbacks use it, and note there how they ended.
 type exporting struct {
 	module   *Module
 	writer   io.Writer
 	hook     func(*Module) ([]File, error)
 	pinner   runtime.Pinner
-	err      error // of the writer or the hook
+	err      error // the error of the writer or the hook
 	panicked any
 }
 
-// ended says whether a callback ended the export; after that none is called again.
+// ended says whether a callback ended the export. After that no callback is called again.
 func (e *exporting) ended() bool { return e.err != nil || e.panicked != nil }
 
-// guard calls a callback of the user's, whose panic must not unwind C.
+// guard calls a callback of the user and catches its panic, which must not unwind C.
 func (e *exporting) guard(call func() error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -177,9 +183,9 @@ func (e *exporting) guard(call func() error) {
 	e.err = call()
 }
 
-// ExportModule writes a module as a file. Either all of it is there, under its name, or what was
-// there before still is. The error of bad code has the details "file", "line", "column" and
-// "excerpt".
+// ExportModule writes a module to a file. When it returns, either the whole new file has the name,
+// or the name still stands for what it stood for before. The error for wrong code has the details
+// "file", "line", "column" and "excerpt".
 func ExportModule(m *Module, path string, options *ExportOptions) (ExportReport, error) {
 	text, err := cText("the path", path)
 	if err != nil {
@@ -188,8 +194,8 @@ func ExportModule(m *Module, path string, options *ExportOptions) (ExportReport,
 	return export(m, text, -1, nil, options)
 }
 
-// ExportModuleFD is ExportModule to an open file, pipe or socket, from its current position on. The
-// fd stays open.
+// ExportModuleFD writes a module as ExportModule does, but to an open file, pipe or socket, from
+// its current position on. The fd stays open.
 func ExportModuleFD(m *Module, fd int, options *ExportOptions) (ExportReport, error) {
 	if fd < 0 || fd > math.MaxInt32 {
 		return ExportReport{}, invalid(fmt.Sprintf("%d is no fd", fd))
@@ -197,10 +203,11 @@ func ExportModuleFD(m *Module, fd int, options *ExportOptions) (ExportReport, er
 	return export(m, nil, C.int(fd), nil, options)
 }
 
-// ExportModuleTo is ExportModule to a writer, which gets the bytes in order, straight from where
-// the tensors are: it must not write to them. Its error ends the export, which returns it; a panic
-// goes on from here. After a failure it may have got some of the bytes. It cannot change the
-// module, and must not call runtime.Goexit.
+// ExportModuleTo writes a module as ExportModule does, but to a writer. The writer gets the bytes
+// in order, directly from the memory of the tensors, so it must not modify them. If the writer
+// returns an error, the export ends and returns this error. If it panics, ExportModuleTo panics
+// with the same value. After a failure the writer may have got some of the bytes. The writer cannot
+// change the module, and must not call runtime.Goexit.
 func ExportModuleTo(m *Module, w io.Writer, options *ExportOptions) (ExportReport, error) {
 	if w == nil {
 		return ExportReport{}, invalid("the writer is nil")
@@ -315,7 +322,8 @@ func exportReport(report *C.tenon_export_report) ExportReport {
 	}
 }
 
-// joinedMethods joins methods with commas, as the C library takes them. An empty list gives NULL.
+// joinedMethods joins methods with commas, as the C library expects them. It gives NULL for an
+// empty list.
 func joinedMethods(methods []string) (*C.char, error) {
 	if len(methods) == 0 {
 		return nil, nil
@@ -323,10 +331,10 @@ func joinedMethods(methods []string) (*C.char, error) {
 	return cText("the methods", strings.Join(methods, ","))
 }
 
-// OpNames lists the operators that bytecode of these methods calls, such as "aten::add.Tensor":
-// each once, in the order of the names. A mobile build of PyTorch needs these. An empty list means
-// all methods. Nothing is written. ErrUnsupported means that the lite interpreter cannot run some
-// code.
+// OpNames lists the operators that the bytecode of these methods calls, such as "aten::add.Tensor".
+// It lists each operator once, in alphabetical order. A mobile build of PyTorch needs these
+// operators. An empty list of methods means all methods. Nothing is written. ErrUnsupported means
+// that the lite interpreter cannot run some of the code.
 func (m *Module) OpNames(methods ...string) ([]string, error) {
 	text, err := joinedMethods(methods)
 	if err != nil {
@@ -381,47 +389,49 @@ func tenonGoExtraFiles(context C.uintptr_t, files, n unsafe.Pointer) C.int32_t {
 	return C.TENON_OK
 }
 
-// ImportTensors is where an import's tensors are.
+// ImportTensors says where an import puts the tensors.
 type ImportTensors int32
 
-// The places.
+// The places for tensors.
 const (
-	// Read-only views of the file; where that cannot be, copies.
+	// Read-only views of the file. A tensor that cannot be a view is copied.
 	ImportMap ImportTensors = C.TENON_IMPORT_MAP
-	// Writable views; what is written stays in this process.
+	// Writable views. Writes stay in this process.
 	ImportMapPrivate ImportTensors = C.TENON_IMPORT_MAP_PRIVATE
-	// Copies in storages of their own, in an arena if one is given.
+	// Copies in storages that can be lent, in an arena if one is given.
 	ImportFill   ImportTensors = C.TENON_IMPORT_FILL
 	ImportDevice ImportTensors = C.TENON_IMPORT_DEVICE // copies in memory of a CUDA device
 )
 
-// ImportCheck is what an import checks.
+// ImportCheck says what an import checks.
 type ImportCheck int32
 
 // The checks.
 const (
-	// Directory, headers, bounds, overlaps, references; checksums of pickles and code.
+	// The zip directory, headers, bounds, overlaps and references, and the checksums of pickles and
+	// code.
 	CheckStructure ImportCheck = C.TENON_IMPORT_CHECK_STRUCTURE
-	// And the checksum of each tensor that is copied.
+	// Also the checksum of each tensor that is copied.
 	CheckFill ImportCheck = C.TENON_IMPORT_CHECK_FILL
-	CheckAll  ImportCheck = C.TENON_IMPORT_CHECK_ALL // and that of every record
+	CheckAll  ImportCheck = C.TENON_IMPORT_CHECK_ALL // also the checksum of every record
 )
 
-// ImportOptions say how an archive is read. Nil: all zero.
+// ImportOptions say how to read an archive. Nil means that all fields are zero.
 type ImportOptions struct {
 	Tensors           ImportTensors
 	Check             ImportCheck
-	Arena             *Arena // of ImportFill; nil: the default home
-	Mode              Mode   // likewise, without an arena
-	Device            int    // of ImportDevice: ordinal in this process's numbering
-	MaxInflatedNBytes uint64 // of all compressed records together; 0: 1 GiB
-	MaxRecords        uint64 // 0: 1,000,000
-	MaxDepth          uint64 // of values in values, up to 1,000; 0: 512
+	Arena             *Arena // for the copies of ImportFill; nil: the default home
+	Mode              Mode   // of the copies of ImportFill; with Arena 0, or the arena's mode
+	Device            int    // for ImportDevice: the device's ordinal in this process's numbering
+	MaxInflatedNBytes uint64 // the most bytes of all compressed records together; 0 means 1 GiB
+	MaxRecords        uint64 // the most records; 0 means 1,000,000
+	MaxDepth          uint64 // how deep values may be nested in values, up to 1,000; 0 means 512
 
-	// DeviceMap says where tensors go that were saved on certain devices, such as {"cuda:1":
-	// "cuda:0", "mps": "cpu"}. A key is a device as the archive names it, or a kind ("cuda") for
-	// each number without a key of its own; a value is "cpu" or a CUDA device, whose memory gets
-	// copies. Tensors of other devices go as Tensors says: to the CPU, unless that is ImportDevice.
+	// DeviceMap says where to put tensors that were saved on certain devices, such as {"cuda:1":
+	// "cuda:0", "mps": "cpu"}. A key is a device as the archive names it, or a kind of device
+	// ("cuda"), which stands for every number that has no key of its own. A value is "cpu", or a
+	// CUDA device to which the tensors are copied. Tensors of other devices go where Tensors says:
+	// to the device with ImportDevice, otherwise to the CPU.
 	DeviceMap map[string]string
 
 	// DebugTables reads the debug tables too, so that an export can write them
@@ -430,8 +440,8 @@ type ImportOptions struct {
 }
 
 // ImportModule reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in
-// it is executed. The file must not be changed as long as views of it are used; replacing it by
-// rename is harmless. The error of a bad archive has the details "record" and "offset".
+// the file is executed. The file must not be changed while views of it are in use, but it may be
+// replaced by a rename. The error for a malformed archive has the details "record" and "offset".
 func ImportModule(path string, options *ImportOptions) (*Module, error) {
 	text, err := cText("the path", path)
 	if err != nil {
@@ -447,8 +457,8 @@ func ImportModule(path string, options *ImportOptions) (*Module, error) {
 	)
 }
 
-// ImportModuleFD is ImportModule from an open file, whatever its position. The fd may be closed
-// afterwards.
+// ImportModuleFD reads an archive as ImportModule does, but from an open file, whatever its
+// position. The fd may be closed afterwards.
 func ImportModuleFD(fd int, options *ImportOptions) (*Module, error) {
 	if fd < 0 || fd > math.MaxInt32 {
 		return nil, invalid(fmt.Sprintf("%d is no fd", fd))
@@ -463,9 +473,9 @@ func ImportModuleFD(fd int, options *ImportOptions) (*Module, error) {
 	)
 }
 
-// ImportModuleBytes is ImportModule from memory. The bytes are kept, and not moved, until nothing
-// needs them any more, at the latest with the last tensor over them; until then they must not
-// change. With ImportMapPrivate they are copied.
+// ImportModuleBytes reads an archive as ImportModule does, but from memory. The bytes are kept, and
+// not moved, until nothing needs them any more, which is at the latest when the last tensor over
+// them is gone. Until then they must not change. With ImportMapPrivate the tensors are copies.
 func ImportModuleBytes(data []byte, options *ImportOptions) (*Module, error) {
 	kept := new(wrapped)
 	start := pinSlice(&kept.pinner, data)
@@ -509,7 +519,7 @@ func importFrom(
 	return newModule(out), nil
 }
 
-// withImportOptions makes one call with C's form of the options.
+// withImportOptions makes one call, with C's form of the options.
 func withImportOptions(
 	options *ImportOptions,
 	call func(*C.tenon_import_options, **C.tenon_error) C.tenon_status,
@@ -557,21 +567,22 @@ func withImportOptions(
 	return nil
 }
 
-// ImportReport is what an import found.
+// ImportReport says what an import found.
 type ImportReport struct {
-	Version        int    // of the operators; 0: the module was not imported
-	Records        int    // in the archive
-	MappedStorages uint64 // that are views of the file
+	Version        int    // the archive's, which says what its operators mean; 0: not imported
+	Records        int    // how many records the archive has
+	MappedStorages uint64 // storages that are views of the file
 	MappedNBytes   uint64
-	FilledStorages uint64 // that were copied
+	FilledStorages uint64 // storages that were copied
 	FilledNBytes   uint64
-	Misaligned     uint64 // storages that had to be copied because they lie badly in the file
-	Compressed     uint64 // likewise, because they are compressed
-	ForeignEndian  uint64 // likewise, because their bytes are the other way round
-	WithoutCRC     uint64 // records whose checksum nobody computed
+	Misaligned     uint64 // storages that had to be copied because of their alignment in the file
+	Compressed     uint64 // storages that had to be copied because they are compressed
+	ForeignEndian  uint64 // storages that had to be copied because of their byte order
+	WithoutCRC     uint64 // records that have no checksum, because their writer computed none
 }
 
-// ImportReport is what the import found that gave this root; of every other module all of it is 0.
+// ImportReport says what the import of this module found. For a module that is not the root of an
+// import all figures are 0.
 func (m *Module) ImportReport() (ImportReport, error) {
 	out := C.tenon_import_report{struct_size: C.sizeof_tenon_import_report}
 	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
@@ -591,9 +602,9 @@ func (m *Module) ImportReport() (ImportReport, error) {
 	}, err
 }
 
-// Warnings lists what is remarkable about a module, one line each: calls that PyTorch 1.13 refuses
-// and the newest PyTorch takes, or the other way round, and what an import found, such as operators
-// that have another meaning in the archive's version than today.
+// Warnings lists facts about a module that deserve attention, one line each. It lists calls that
+// only one of PyTorch 1.13 and the newest PyTorch accepts. It also lists what an import found, such
+// as operators that had another meaning in the archive's version than today.
 func (m *Module) Warnings() ([]string, error) {
 	var list *C.tenon_name_list
 	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {

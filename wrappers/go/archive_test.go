@@ -1,3 +1,5 @@
+// Tests of imports and exports of module archives.
+
 package tenon_test
 
 import (
@@ -15,7 +17,7 @@ import (
 	"libtenon/tenon"
 )
 
-// archive is what scale exports.
+// archive is the archive that scale exports.
 func archive(t testing.TB) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -23,10 +25,10 @@ func archive(t testing.TB) []byte {
 	return buffer.Bytes()
 }
 
-// isScale fails the test unless the module is that of scale.
+// isScale fails the test unless the module equals that of scale.
 func isScale(t testing.TB, module *tenon.Module) {
 	t.Helper()
-	// A class that was written declares parameters and buffers first.
+	// A class that an export wrote declares parameters and buffers first.
 	members := strings.Split(membersOf(t, module), "; ")
 	slices.Sort(members)
 	if !slices.Equal(
@@ -81,7 +83,7 @@ func TestExportAndImport(t *testing.T) {
 	weight := must(module.Find("weight"))
 	defer weight.Close()
 	module.Close()
-	tensor := must(weight.Value.Tensor()) // outlives the module
+	tensor := must(weight.Value.Tensor()) // stays valid after the module
 	defer tensor.Close()
 	if _, err := tenon.Slice[float32](tensor); !errors.Is(err, tenon.ErrPermission) {
 		t.Error("a view of the file can be written: ", err)
@@ -161,7 +163,7 @@ func TestArchivesOfPyTorch(t *testing.T) {
 	}
 	for _, path := range golden {
 		if filepath.Base(filepath.Dir(path)) == "1.2.0" {
-			continue // older than what is read
+			continue // an import does not read versions this old
 		}
 		module := must(
 			tenon.ImportModule(
@@ -420,7 +422,7 @@ func TestErrorsOfWriters(t *testing.T) {
 		}
 		return 0, errMine
 	})
-	large := newModule(t, "Large") // more than one piece
+	large := newModule(t, "Large") // more than one piece for the writer
 	check(t, large.AddBuffer("large", tensorValue(t, make([]float32, 1<<20)...)))
 	if _, err := tenon.ExportModuleTo(large, failing, nil); !errors.Is(err, errMine) || calls != 2 {
 		t.Error(err, calls)
@@ -447,7 +449,7 @@ func TestErrorsOfWriters(t *testing.T) {
 	isScale(t, module)
 }
 
-// panicOf is what f panics with.
+// panicOf returns the value with which f panics.
 func panicOf(f func()) (value any) {
 	defer func() { value = recover() }()
 	f()
@@ -473,7 +475,7 @@ func TestPanicsInExports(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	check(t, module.SetExtraFile("still", []byte("changes"))) // no export is going on any more
+	check(t, module.SetExtraFile("still", []byte("changes"))) // no export runs any more
 	isScale(t, module)
 }
 

@@ -1,3 +1,5 @@
+// Arenas: memory in which many storages lie, so that they share one fd and one mapping.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -15,20 +17,20 @@ import (
 	"unsafe"
 )
 
-// Pages are kinds of pages, from the ordinary up.
+// Pages is a kind of memory pages, from ordinary pages upwards.
 type Pages uint32
 
 // The kinds of pages.
 const (
-	// PagesTHP where the machine gives them to shared memory, else PagesSmall.
+	// PagesTHP if the machine gives them to shared memory, else PagesSmall.
 	PagesAuto  Pages = C.TENON_PAGES_AUTO
 	PagesSmall Pages = C.TENON_PAGES_SMALL // ordinary pages, 4 KiB on x86
 	PagesTHP   Pages = C.TENON_PAGES_THP   // transparent huge pages
-	// Pages of the pool that the administrator set aside; PyTorch cannot open such memory.
+	// Pages of the pool that the administrator set aside. PyTorch cannot open such memory.
 	PagesHugeTLB Pages = C.TENON_PAGES_HUGETLB
 )
 
-// String is the name of the pages, as in "thp".
+// String returns the name of the pages, such as "thp".
 func (p Pages) String() string {
 	switch p {
 	case PagesAuto:
@@ -43,25 +45,27 @@ func (p Pages) String() string {
 	return fmt.Sprintf("Pages(%d)", uint32(p))
 }
 
-// ArenaOptions say how an arena is made. Nil, and the zero value: Shared, as much address space as
-// can be had, at most 1 TiB.
+// ArenaOptions say how to make an arena. Nil and the zero value mean mode Shared and as much
+// address space as is available, at most 1 TiB.
 type ArenaOptions struct {
-	Mode          Mode   // Shared or LenderWrites; of all its storages
-	Capacity      uint64 // most bytes that it can hold
-	Alignment     uint64 // of each storage, in bytes, a power of two from 64 to 4096; 0: 64
+	Mode          Mode   // of all its storages: Shared or LenderWrites
+	Capacity      uint64 // the most bytes that it can hold
+	Alignment     uint64 // of each storage, in bytes, a power of two from 64 to 4096; 0 means 64
 	Pages         Pages
 	HugePageBytes uint64 // with PagesHugeTLB: size of the pool's pages; 0: the machine's default
-	NUMANode      *int   // memory of that node only; nil: wherever
-	Locked        bool   // never swapped out; counts against RLIMIT_MEMLOCK
-	// Pages or a node that cannot be had are an error, and not told by Stats alone.
+	NUMANode      *int   // take memory of this node only; nil means of any node
+	Locked        bool   // never swap the memory out; it counts against RLIMIT_MEMLOCK
+	// Fail if the pages or the node are not available. Without Exact, only Stats tells what the
+	// arena got.
 	Exact         bool
-	PrefaultBytes uint64 // memory that is made ready in the background
+	PrefaultBytes uint64 // how many bytes are made ready in the background
 }
 
-// Arena is one segment in which many storages are born (StorageOptions.Arena): one fd and one
-// mapping, here and at each borrower. Memory is taken as it fills. Its memory goes with its Close,
-// the last storage in it and the last lease on it. Who is lent one byte of it can read all of it,
-// and in mode Shared write all of it. Any goroutine may use it.
+// Arena is one segment in which many storages are made (StorageOptions.Arena). It takes one fd and
+// one mapping, in this process and in each borrower. It takes memory from the system as it fills.
+// The memory is freed when the arena was closed, its last storage was closed, and the last lease on
+// it has ended. A borrower of one byte can read the whole arena, and in mode Shared can also write
+// to all of it. Any goroutine may use an Arena.
 type Arena struct{ handle }
 
 // NewArena makes an arena.
@@ -98,7 +102,7 @@ func NewArena(options *ArenaOptions) (*Arena, error) {
 	return a, nil
 }
 
-// begin starts a use of an arena, which end ends. Of nil it gives the C library's NULL.
+// begin starts a use of the arena, and end ends it. For a nil arena it gives the C library's NULL.
 func (a *Arena) begin() (*C.tenon_arena, error) {
 	if a == nil {
 		return nil, nil
@@ -113,26 +117,26 @@ func (a *Arena) end() {
 	}
 }
 
-// ArenaStats is what an arena holds and what it got, of one moment.
+// ArenaStats tells what an arena holds, and which memory it got, at one moment.
 type ArenaStats struct {
-	BytesCapacity    uint64 // what it can hold
-	BytesReserved    uint64 // memory that it has from the system
+	BytesCapacity    uint64 // the most that it can hold
+	BytesReserved    uint64 // memory that it has taken from the system
 	BytesLive        uint64 // in storages of this process
 	BytesLent        uint64 // under leases, whether their storage still lives here or not
-	BytesFree        uint64 // reserved, and nobody's
-	BytesLargestFree uint64 // the longest piece of them
-	BytesRetired     uint64 // lent without a lease (by fd, by name) and closed: never used again
-	BytesPeak        uint64 // the most that was live or lent at once
+	BytesFree        uint64 // reserved, and not in use
+	BytesLargestFree uint64 // the longest free piece
+	BytesRetired     uint64 // lent without a lease (by fd, by name) and closed: never reused
+	BytesPeak        uint64 // the most that was live or lent at one time
 	BlocksLive       uint64 // storages of this process
 	BlocksLent       uint64 // blocks under leases
-	Fragmentation    uint32 // of the free bytes, how many in 1,000 lie outside the longest piece
-	Pages            Pages  // which pages it got; not PagesAuto
-	PageBytes        uint64 // and of what size
-	NUMANode         int    // the node that it is bound to; -1: none
-	Locked           bool   // never swapped out
+	Fragmentation    uint32 // how many of 1,000 free bytes lie outside the longest free piece
+	Pages            Pages  // the pages that it got; never PagesAuto
+	PageBytes        uint64 // the size of these pages
+	NUMANode         int    // the node to which it is bound; -1 means none
+	Locked           bool   // whether the memory is never swapped out
 }
 
-// Stats tells what it holds and what it got, now.
+// Stats tells what the arena holds now, and which memory it got.
 func (a *Arena) Stats() (ArenaStats, error) {
 	pointer, err := a.begin()
 	if err != nil {
@@ -163,8 +167,8 @@ func (a *Arena) Stats() (ArenaStats, error) {
 	}, nil
 }
 
-// Reserve takes memory from the system ahead of need: nbytes from the arena's start; more than its
-// capacity means all of it.
+// Reserve takes memory from the system before it is needed: nbytes bytes from the arena's start. A
+// number above its capacity means the whole arena.
 func (a *Arena) Reserve(nbytes uint64) error {
 	pointer, err := a.begin()
 	if err != nil {

@@ -1,3 +1,5 @@
+// Tests of arenas, and of waits for room in them.
+
 package tenon_test
 
 import (
@@ -21,7 +23,7 @@ func newArena(t testing.TB, options *tenon.ArenaOptions) *tenon.Arena {
 	return arena
 }
 
-// within is a context of that much time.
+// within returns a context that ends after that time.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -137,7 +139,7 @@ func TestAFullArena(t *testing.T) {
 		full.Details["holders"] != "nobody" {
 		t.Errorf("%v %+v", err, full)
 	}
-	// No wait helps.
+	// A wait cannot help here.
 	if _, err := tenon.NewStorage(
 		mib+1, &tenon.StorageOptions{Arena: arena, Wait: background(t)},
 	); !errors.Is(err, tenon.ErrResourceExhausted) {

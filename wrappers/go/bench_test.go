@@ -1,3 +1,5 @@
+// A benchmark of the receiver's side.
+
 package tenon_test
 
 import (
@@ -7,7 +9,8 @@ import (
 	"libtenon/tenon"
 )
 
-// 300 tensors of 4 KiB: received, and every one of them seen and read. tests/bench/go has the rest.
+// The benchmark receives 300 tensors of 4 KiB, and looks at each of them and reads it.
+// tests/bench/go has the other benchmarks.
 func BenchmarkReceive300(b *testing.B) {
 	left, right := pair(b)
 	m := must(tenon.NewMessage())

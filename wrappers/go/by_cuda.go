@@ -1,3 +1,5 @@
+// Lending memory of a CUDA device by handles that the program passes on itself.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -11,9 +13,10 @@ import (
 	"unsafe"
 )
 
-// CUDAAvailable tells whether this process can use CUDA: nil, or an error for ErrUnsupported with
-// the reason. The first call starts CUDA's driver, and can take a tenth of a second and more; what
-// came of it is kept until the process ends, but for refusals that can pass. No context is made.
+// CUDAAvailable tells whether this process can use CUDA. It returns nil, or an error for
+// ErrUnsupported with the reason. The first call starts CUDA's driver, which can take a tenth of a
+// second and more. The result is kept until the process ends, except for refusals that can pass.
+// The call makes no context.
 func CUDAAvailable() error {
 	var failure *C.tenon_error
 	if status := C.tenon_cuda_available(&failure); status != C.TENON_OK {
@@ -22,14 +25,15 @@ func CUDAAvailable() error {
 	return nil
 }
 
-// CUDATransport is by which way a handle leads to the memory. PyTorch opens CUDAIPC only.
+// CUDATransport is the way by which a handle gives access to memory. PyTorch opens CUDAIPC only.
 type CUDATransport uint32
 
-// The ways.
+// The ways to lend device memory.
 const (
-	// Of an empty storage; as an option: the first of the others by which it can travel.
+	// In a handle: the storage is empty. As an option: the first of the other ways that the driver
+	// offers for the memory.
 	CUDANoMemory CUDATransport = C.TENON_CUDA_NO_MEMORY
-	// cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default.
+	// An IPC handle (cuIpcGetMemHandle) of memory from cudaMalloc. It is PyTorch's default.
 	CUDAIPC CUDATransport = C.TENON_CUDA_IPC
 	// An fd for each piece of memory that is mapped piece by piece.
 	CUDAFD     CUDATransport = C.TENON_CUDA_FD
@@ -37,69 +41,76 @@ const (
 	CUDAPool   CUDATransport = C.TENON_CUDA_POOL   // an fd of the memory pool
 )
 
-// CUDAForm is the bytes of the memory handle, by the versions of PyTorch that write them. All are
-// read.
+// CUDAForm is the layout of an IPC handle's bytes, by the versions of PyTorch that write it. Tenon
+// reads all of them.
 type CUDAForm uint32
 
 // The forms.
 const (
-	// Up to 2.4; every later one reads it too, but for some builds of mid-2024.
+	// PyTorch up to 2.4 writes it. Every later version reads it too, except for some builds of
+	// mid-2024.
 	CUDAFormA CUDAForm = C.TENON_CUDA_FORM_A
-	CUDAFormB CUDAForm = C.TENON_CUDA_FORM_B // those builds
-	CUDAFormC CUDAForm = C.TENON_CUDA_FORM_C // 2.6, 2.7
-	CUDAFormD CUDAForm = C.TENON_CUDA_FORM_D // 2.8 to 2.12
-	CUDAFormE CUDAForm = C.TENON_CUDA_FORM_E // 2.13 and later
+	CUDAFormB CUDAForm = C.TENON_CUDA_FORM_B // those builds of mid-2024
+	CUDAFormC CUDAForm = C.TENON_CUDA_FORM_C // PyTorch 2.6 and 2.7
+	CUDAFormD CUDAForm = C.TENON_CUDA_FORM_D // PyTorch 2.8 to 2.12
+	CUDAFormE CUDAForm = C.TENON_CUDA_FORM_E // PyTorch 2.13 and later
 )
 
-// ShareCUDAOptions says how device memory is lent. Nil: the zero value.
+// ShareCUDAOptions says how to lend device memory. Nil means the zero value.
 type ShareCUDAOptions struct {
-	Transport CUDATransport // the way to take
-	Form      CUDAForm      // of an IPC handle
-	// A read-only storage, too, though its receiver can write it: else that is ErrPermission.
+	Transport CUDATransport // the way to lend the memory
+	Form      CUDAForm      // the layout of an IPC handle
+	// Also lend a read-only storage, although its receiver can write to it. Without this option
+	// that is ErrPermission.
 	LetWrite bool
 }
 
-// OpenCUDAOptions says how device memory is opened. Nil: the zero value.
+// OpenCUDAOptions says how to open device memory. Nil means the zero value.
 type OpenCUDAOptions struct {
-	// Ordinal in this process's numbering, whatever the handle says; nil: the handle's.
+	// The device's ordinal in this process's numbering, whatever the handle says. Nil means the
+	// handle's device.
 	Device *int32
-	// So that the device refuses this process's writes; by CUDAFD and CUDAFabric only.
+	// The device refuses writes of this process. This works for CUDAFD and CUDAFabric only.
 	ReadOnly bool
 
-	// What the driver opened stays so when its last storage has gone, for the next handle of the
-	// same memory, until CUDACollect. For senders that do not free meanwhile what they lent.
+	// Memory that the driver has opened stays open after its last storage is closed, for the next
+	// handle of the same memory, until CUDACollect. Use it only if the sender does not free
+	// meanwhile what it lent.
 	KeepOpen bool
 
-	// Fetch PyTorch's expandable segments from another user's process, too, with the rights of this
-	// one.
+	// Also open PyTorch's expandable segments from another user's process, if this process has the
+	// rights.
 	OtherUser bool
 }
 
-// CUDAHandle is how to reach device memory: the eight items of PyTorch's tuple, and what it lacks.
-// A value, but for one receiver, who opens it once. It leads to the whole allocation in which the
-// storage lies, so its receiver can read and write all of that.
+// CUDAHandle says how to reach device memory. It has the eight items of PyTorch's tuple, and what
+// that tuple lacks. It is a plain value, but it is for one receiver, which opens it once. It leads
+// to the whole allocation in which the storage lies, and the receiver can read and write all of
+// that.
 type CUDAHandle struct {
-	// Of a handle that is opened not looked at: the memory handle says it.
+	// Ignored when a handle is opened, because the memory handle says it.
 	Transport CUDATransport
-	Device    int32 // ordinal in the sender's numbering
-	// Of the device, which wins over the ordinal; nil: not known, as in PyTorch's tuple.
+	Device    int32 // the device's ordinal in the sender's numbering
+	// The UUID of the device, which takes precedence over the ordinal. Nil means that it is not
+	// known, as in PyTorch's tuple.
 	UUID    *[16]byte
-	NBytes  uint64 // bytes of the storage
-	Offset  uint64 // bytes from where the memory handle leads
-	Counter string // name of the counter's file; "" for an empty storage
-	Slot    uint64 // index of the counter in its file
-	// The bytes are good once the event has passed; else they are already.
+	NBytes  uint64 // the size of the storage in bytes
+	Offset  uint64 // bytes from the start of the memory to which the memory handle leads
+	Counter string // the name of the counter's file; "" for an empty storage
+	Slot    uint64 // the index of the counter in its file
+	// True: the bytes are valid once the event is complete. False: they are valid already.
 	EventRequired bool
 	Event         [64]byte // the event's handle
-	Memory        []byte   // the memory handle; none for an empty storage
+	Memory        []byte   // the memory handle; empty for an empty storage
 
-	// CUDAFD, CUDAPool: the fds that go with it, to be sent in this order. Of a lent storage they
-	// are the library's, and open until its last release; a receiver puts its own here, and closes
-	// them itself.
+	// For CUDAFD and CUDAPool: the fds that must be sent with the handle, in this order. In a
+	// handle from ShareCUDA they belong to the library and are open until the storage's last
+	// release. A receiver puts its own fds here, and closes them itself.
 	FDs []int32
 }
 
-// c leaves out the memory handle and the fds, to which a struct of Go's must not point.
+// c makes C's form of the handle without the memory handle and the fds, because a struct of Go must
+// not point to them.
 func (h *CUDAHandle) c() (*C.tenon_cuda_handle, error) {
 	given := &C.tenon_cuda_handle{
 		struct_size:   C.sizeof_tenon_cuda_handle,
@@ -134,9 +145,10 @@ func (h *CUDAHandle) c() (*C.tenon_cuda_handle, error) {
 }
 
 // ShareCUDA lends a storage on a CUDA device. No byte is copied. stream is the CUstream or
-// cudaStream_t in which the bytes were written, 0 for the default one: what was given to it until
-// now is done before work of the receiver's begins. It is a number, since some streams are (0x2 is
-// that of the calling thread), which Go allows in no pointer.
+// cudaStream_t in which the bytes were written, and 0 is the default stream. All work that was
+// given to it before the call is complete before the receiver's work begins. The stream is a
+// number, because some streams are small numbers (0x2 is that of the calling thread), which Go does
+// not allow in a pointer.
 func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHandle, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -191,10 +203,10 @@ func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHand
 	return handle, nil
 }
 
-// OpenCUDA opens device memory that Tenon or PyTorch lends. Bytes that this process holds already,
-// or that it sent, come back as the same storage. What is given to stream from now on waits for the
-// sender's work, on the device; the storage counts as used in that stream. Its last release, once
-// the streams have passed, gives the memory back to the sender.
+// OpenCUDA opens device memory that Tenon or PyTorch lends. If this process already holds the same
+// bytes, or sent them, the result is the same storage. Work that is given to stream after the call
+// waits for the sender's work, on the device. The storage counts as used in that stream. After its
+// last release, the memory is given back to the sender once the work in the streams is complete.
 func OpenCUDA(handle CUDAHandle, stream uintptr, options *OpenCUDAOptions) (*Storage, error) {
 	collect()
 	given, err := handle.c()
@@ -238,9 +250,10 @@ func OpenCUDA(handle CUDAHandle, stream uintptr, options *OpenCUDAOptions) (*Sto
 	return newStorage(out), nil
 }
 
-// ReleaseCUDACounter takes a message back that will not be opened, on its receiver's side: what
-// opening and closing it would do to its counter. counter and slot are the handle's. Needs no CUDA.
-// Of a file that is gone with its sender: nothing.
+// ReleaseCUDACounter gives up a handle that its receiver will not open, so that the sender gets its
+// memory back. The counter changes as if the handle had been opened and its storage closed. counter
+// and slot are fields of the handle. No CUDA is needed. If the counter's file is gone with its
+// sender, the call does nothing.
 func ReleaseCUDACounter(counter string, slot uint64) error {
 	if err := checkText("the counter's name", counter); err != nil {
 		return err
@@ -256,9 +269,9 @@ func ReleaseCUDACounter(counter string, slot uint64) error {
 	return nil
 }
 
-// RecordStream says that work in that stream uses a storage on a CUDA device: what was given to it
-// until the storage's last release has passed before the memory is given back. The host does not
-// wait for it. The stream must be there until then.
+// RecordStream records that work in a stream uses a storage on a CUDA device. The memory is not
+// given back before all work is complete that was given to the stream until the storage's last
+// release. The host does not wait for it. The stream must exist until then.
 func (s *Storage) RecordStream(stream uintptr) error {
 	pointer, err := s.begin()
 	if err != nil {
@@ -274,8 +287,9 @@ func (s *Storage) RecordStream(stream uintptr) error {
 	return nil
 }
 
-// OrderStream lets what is given to that stream from now on come after what was given until now to
-// the streams in which the storage is used: for whoever uses it in yet another stream. The host
+// OrderStream lets a stream wait for the other streams in which the storage is used. Work that is
+// given to the stream after the call begins when the work is complete that was given to those
+// streams before the call. A program that uses the storage in yet another stream calls it. The host
 // does not wait, and the stream is not recorded.
 func (s *Storage) OrderStream(stream uintptr) error {
 	pointer, err := s.begin()
@@ -292,17 +306,17 @@ func (s *Storage) OrderStream(stream uintptr) error {
 	return nil
 }
 
-// CUDACollect gives device memory back that nobody uses any more: it looks at all that was released
-// here and still had a receiver or a stream, and closes what was only kept open. It returns how
-// many storages' memory waits on.
+// CUDACollect gives back device memory that nobody uses any more. It checks all memory that was
+// released here and still had a receiver or a stream, and closes memory that was only kept open. It
+// returns how many storages have memory that must still wait.
 func CUDACollect() uint64 {
 	collect()
 	return uint64(C.tenon_cuda_collect())
 }
 
-// forHost refuses bytes of a device: an address there is none for a slice.
+// forHost refuses to give out bytes of a device, because their address means nothing to the host.
 func forHost(device C.tenon_device) error {
-	if device._type == 1 { // the CPU, of which there are thousands to be read without a call each
+	if device._type == 1 { // the CPU: no call, because a reader may have thousands of tensors
 		return nil
 	}
 	var failure *C.tenon_error

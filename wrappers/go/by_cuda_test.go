@@ -1,3 +1,5 @@
+// Tests of device memory where there is no device.
+
 package tenon_test
 
 import (
@@ -25,7 +27,7 @@ func TestCUDAAvailable(t *testing.T) {
 	}
 }
 
-// With device memory: tests/cuda/go.
+// tests/cuda/go has the tests with device memory.
 func TestCUDAWithoutDeviceMemory(t *testing.T) {
 	storage := must(tenon.NewStorage(64, nil))
 	defer storage.Close()

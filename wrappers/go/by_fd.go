@@ -1,3 +1,5 @@
+// Lending storages by fd: a handle with an fd and a few numbers.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -13,19 +15,20 @@ import (
 	"runtime"
 )
 
-// Access is what a handle allows, or an opener asks for.
+// Access is the access that a handle allows, or that an opener asks for.
 type Access uint32
 
-// The accesses.
+// The kinds of access.
 const (
-	// Share: what the mode gives; open: what the handle gives.
+	// To share: the access that the mode gives. To open: the access that the handle gives.
 	AccessAuto Access = C.TENON_ACCESS_AUTO
-	// Share: the kernel must enforce it, so a Shared storage is refused; open: map to read.
+	// To share: the kernel must enforce it, so a Shared storage is refused. To open: map the memory
+	// read-only.
 	AccessReadOnly Access = C.TENON_ACCESS_READ_ONLY
-	AccessWritable Access = C.TENON_ACCESS_WRITABLE // both sides write; Shared only
+	AccessWritable Access = C.TENON_ACCESS_WRITABLE // both sides write; only mode Shared allows it
 )
 
-// String is the access's name, as in "read_only".
+// String returns the name of the access, such as "read_only".
 func (a Access) String() string {
 	switch a {
 	case AccessAuto:
@@ -38,7 +41,8 @@ func (a Access) String() string {
 	return fmt.Sprintf("Access(%d)", uint32(a))
 }
 
-// ShareOptions says what a lend asks for. Nil, and the zero value: what the mode gives.
+// ShareOptions says how to lend a storage. Nil and the zero value mean the access that the mode
+// gives.
 type ShareOptions struct {
 	Access Access
 }
@@ -51,17 +55,18 @@ func (o *ShareOptions) c() C.tenon_share_options {
 	return options
 }
 
-// OpenOptions says how to open what was lent. Nil, and the zero value: what the handle gives.
+// OpenOptions says how to open a lent storage. Nil and the zero value mean what the handle gives.
 type OpenOptions struct {
 	Access Access
-	// Writes stay in this process; pages not written yet still show the lender's later writes.
+	// This process's writes stay in this process. Pages that it has not written yet still show
+	// later writes of the lender.
 	PrivateCOW  bool
-	PrivateCopy bool // copy the bytes now: a snapshot, in private memory
-	// Take memory that its owner can cut short (PyTorch's, plain files): a later load may meet
-	// SIGBUS.
+	PrivateCopy bool // copy the bytes now into private memory: a snapshot
+	// Accept memory that its owner can cut short (PyTorch's memory, plain files). A later load from
+	// it may cause a SIGBUS.
 	AllowUnsealed bool
-	OtherUser     bool // OpenFilename, OpenDescriptor: take memory that belongs to another user
-	NoManager     bool // OpenFilename: do not tell the manager that the handle names
+	OtherUser     bool // OpenFilename, OpenDescriptor: accept memory of another user
+	NoManager     bool // OpenFilename: do not register with the manager that the handle names
 	Decref        bool // OpenFilename: a message was received, so also do what FilenameDecref does
 }
 
@@ -103,19 +108,22 @@ func (o *OpenOptions) c() C.tenon_open_options {
 	}
 }
 
-// FDHandle is how to reach a storage by fd. Everything is in bytes.
+// FDHandle says how to reach a storage by fd. All sizes and offsets are in bytes.
 type FDHandle struct {
-	// The fd, close-on-exec, fit for exec.Cmd.ExtraFiles; nil for an empty storage.
+	// The fd, which is close-on-exec and can go into exec.Cmd.ExtraFiles. Nil for an empty storage.
 	File *os.File
-	// What the handle allows; of an opener's own making, AccessAuto: what the fd gives.
+	// The access that the handle allows. An opener that makes a handle itself may set AccessAuto,
+	// which stands for the access that the fd gives.
 	Access Access
 	Offset uint64 // where the storage begins in the segment
 	NBytes uint64 // the size of the storage
-	// The size of the whole segment; of an opener's own making, 0: ask the fd.
+	// The size of the whole segment. An opener that makes a handle itself may set 0, and then the
+	// size is taken from the fd.
 	SegmentNBytes uint64
 }
 
-// Close closes the fd, once it was sent; the storage that was lent is not affected. Again: nothing.
+// Close closes the fd, which is not needed any more once it was sent. The lent storage is not
+// affected. A second Close does nothing.
 func (h *FDHandle) Close() error {
 	if h == nil || h.File == nil {
 		return nil
@@ -126,9 +134,9 @@ func (h *FDHandle) Close() error {
 	return nil
 }
 
-// ShareFD lends the storage: it gives an fd, an offset and a size that another process can open. No
-// byte is copied or moved. Who is lent one storage of a segment can read all of it (and in mode
-// Shared write it): StorageOptions.Isolated gives a storage a segment of its own.
+// ShareFD lends the storage: it gives an fd, an offset and a size with which another process can
+// open it. No byte is copied or moved. A borrower of one storage can read the whole segment, and in
+// mode Shared can write to all of it. StorageOptions.Isolated gives a storage a segment of its own.
 func (s *Storage) ShareFD(options *ShareOptions) (*FDHandle, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -153,8 +161,8 @@ func (s *Storage) ShareFD(options *ShareOptions) (*FDHandle, error) {
 	return handle, nil
 }
 
-// OpenFD opens what was lent. The fd stays the handle's, and may be closed afterwards. What this
-// process already holds comes back as the same storage.
+// OpenFD opens a storage that was lent by fd. The fd still belongs to the handle and may be closed
+// afterwards. If this process already holds the same memory, the result is the same storage.
 func OpenFD(handle *FDHandle, options *OpenOptions) (*Storage, error) {
 	collect()
 	if handle == nil {
@@ -169,7 +177,7 @@ func OpenFD(handle *FDHandle, options *OpenOptions) (*Storage, error) {
 		segment_nbytes: C.uint64_t(handle.SegmentNBytes),
 	}
 	if handle.File != nil {
-		given.fd = C.int32_t(int(handle.File.Fd())) // of a closed file: -1
+		given.fd = C.int32_t(int(handle.File.Fd())) // -1 for a closed file
 	}
 	defer runtime.KeepAlive(handle.File)
 	how := options.c()

@@ -1,3 +1,5 @@
+// Lending storages by name: a file or a socket in a directory that both processes see.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -10,24 +12,26 @@ import (
 	"unsafe"
 )
 
-// FilenameOptions says how a name is made. Nil, and the zero value: in /dev/shm, "tenon-" and 128
-// unguessable bits, for this user alone.
+// FilenameOptions says how to make a name. Nil and the zero value mean a name in /dev/shm that is
+// "tenon-" and 128 unguessable bits, for this user alone.
 type FilenameOptions struct {
-	// Share: what borrowers get; a file cannot be lent AccessReadOnly to its own user.
+	// To share: the access that borrowers get. A file cannot be lent AccessReadOnly, because a
+	// process of the same user could write to it nevertheless.
 	Access Access
-	// Share: PyTorch must be able to open it, so a manager is asked to guard the name.
+	// To share: PyTorch must be able to open the name, so a manager is asked to guard it.
 	Torch     bool
-	InFlight  bool    // share: also do what FilenameIncref does
-	Mode      uint32  // permission bits; 0: 0600
-	Group     *uint32 // a gid whose members may open it too
-	Directory string  // absolute; "": /dev/shm, the only one in which PyTorch looks
-	Prefix    string  // of the name; 128 unguessable bits follow it; "": "tenon-"
-	Name      string  // the whole name, without a slash; "": prefix and random bits
-	// With Torch, the socket of a running manager; "": this user's, started if there is none.
+	InFlight  bool    // to share: also do what FilenameIncref does
+	Mode      uint32  // the permission bits; 0 means 0600
+	Group     *uint32 // a gid whose members may open the name too
+	Directory string  // an absolute path; "" means /dev/shm, the only one in which PyTorch looks
+	Prefix    string  // the beginning of the name; 128 unguessable bits follow; "" means "tenon-"
+	Name      string  // the whole name, without a slash; "" means prefix and random bits
+	// With Torch: the socket of a running manager. "" means this user's manager, which is started
+	// if none runs.
 	Manager string
 }
 
-// with makes C's form of the options for the time of one call.
+// with calls call with C's form of the options, which is valid for that time.
 func (o *FilenameOptions) with(call func(options *C.tenon_filename_options) error) error {
 	if o == nil {
 		o = new(FilenameOptions)
@@ -69,15 +73,17 @@ func (o *FilenameOptions) with(call func(options *C.tenon_filename_options) erro
 	return call(&options)
 }
 
-// FilenameHandle is how to reach a storage by name. A value: it holds nothing, and can be sent by
-// any means. For a file that PyTorch shares: its tuple (manager, name, nbytes), Offset 0.
+// FilenameHandle says how to reach a storage by name. It is a plain value: it holds no memory, and
+// can be sent by any means. For a file that PyTorch shares it has PyTorch's tuple (manager, name,
+// nbytes), with Offset 0.
 type FilenameHandle struct {
-	// What the handle allows; of an opener's own making, AccessAuto: what the name gives.
+	// The access that the handle allows. An opener that makes a handle itself may set AccessAuto,
+	// which stands for the access that the name gives.
 	Access  Access
-	Offset  uint64 // bytes: of the storage behind the name
-	NBytes  uint64 // bytes of the storage
-	Manager string // the socket of the manager that guards the name; "" if none does
-	// "/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none.
+	Offset  uint64 // where the storage begins in the memory behind the name, in bytes
+	NBytes  uint64 // the size of the storage in bytes
+	Manager string // the socket of the manager that guards the name; "" if there is none
+	// "/leaf" in /dev/shm, otherwise an absolute path. "" for an empty storage that has no name.
 	Name string
 }
 
@@ -97,7 +103,7 @@ func (h FilenameHandle) c() (*C.tenon_filename_handle, error) {
 	return given, nil
 }
 
-// fill copies text, with a NUL behind it, into an array of C's.
+// fill copies text, with a NUL behind it, into an array for C.
 func fill(room []C.char, what, text string) error {
 	if err := checkText(what, text); err != nil {
 		return err
@@ -113,9 +119,9 @@ func fill(room []C.char, what, text string) error {
 	return nil
 }
 
-// NewStorageFilename makes a storage that lives in a named file of its own, in PyTorch's layout,
-// mode Shared. All bytes are 0. The file appears whole, under its name, or not at all, and goes
-// with its last holder. options.Access is not looked at.
+// NewStorageFilename makes a storage of mode Shared that lies in a named file of its own, in
+// PyTorch's layout. All bytes are 0. The file appears under its name as a whole or not at all. It
+// is removed when its last holder has released it. options.Access is ignored.
 func NewStorageFilename(nbytes uint64, options *FilenameOptions) (*Storage, error) {
 	collect()
 	var out *C.tenon_storage
@@ -134,8 +140,8 @@ func NewStorageFilename(nbytes uint64, options *FilenameOptions) (*Storage, erro
 	return newStorage(out), nil
 }
 
-// briefly is for waits that the library bounds itself, with 5 seconds, unless it is told otherwise:
-// with a context that can never be done it is not told; else the context alone says how long.
+// briefly runs step with a limit on its wait. If ctx can end, ctx alone is the limit. If ctx can
+// never end, step gets no wait, and the library limits it to 5 seconds.
 func briefly(
 	ctx context.Context,
 	step func(wait *C.tenon_wait, failure **C.tenon_error) C.tenon_status,
@@ -153,10 +159,11 @@ func briefly(
 	)
 }
 
-// ShareFilename lends the storage by name. A storage in a named file gives that name; any other
-// shared one gets a socket, that of its segment, or one of its own if options name it; private
-// memory whose bytes were never handed out moves into a new file. No other byte is copied or moved.
-// ctx bounds the wait for a manager: 5 seconds if it can never be done.
+// ShareFilename lends the storage by name. A storage in a named file is lent under that name. Any
+// other shared storage is lent through a socket: the socket of its segment, or a socket of its own
+// if the options name one. Private memory whose bytes were never handed out moves into a new file.
+// No other byte is copied or moved. ctx bounds the wait for a manager. If ctx can never end, the
+// limit is 5 seconds.
 func (s *Storage) ShareFilename(
 	ctx context.Context,
 	options *FilenameOptions,
@@ -184,10 +191,10 @@ func (s *Storage) ShareFilename(
 	}, nil
 }
 
-// OpenFilename opens what was lent by name, by Tenon or by PyTorch. What this process already
-// holds, by name or by fd, comes back as the same storage. A file takes OpenOptions.AllowUnsealed.
-// ctx bounds the wait for the lender behind a socket, or for a manager: 5 seconds if it can never
-// be done.
+// OpenFilename opens a storage that Tenon or PyTorch lent by name. If this process already holds
+// the same memory, by name or by fd, the result is the same storage. Opening a file takes
+// OpenOptions.AllowUnsealed. ctx bounds the wait for the lender behind a socket, or for a manager.
+// If ctx can never end, the limit is 5 seconds.
 func OpenFilename(
 	ctx context.Context,
 	handle FilenameHandle,
@@ -209,9 +216,10 @@ func OpenFilename(
 	return newStorage(out), nil
 }
 
-// FilenameIncref counts one message in flight about a storage that this process holds: the name
-// outlives this process's own references until somebody opens it with OpenOptions.Decref or calls
-// FilenameDecref, as long as this process lives.
+// FilenameIncref counts one message in flight that refers to a storage of this process. The name
+// then outlives this process's own references, until a receiver opens it with OpenOptions.Decref or
+// calls FilenameDecref. It does so as long as this process lives, and for 60 seconds after
+// FilenameLeave.
 func FilenameIncref(handle FilenameHandle) error {
 	given, err := handle.c()
 	if err != nil {
@@ -224,8 +232,8 @@ func FilenameIncref(handle FilenameHandle) error {
 	return nil
 }
 
-// FilenameDecref takes one FilenameIncref back: the message was received, or will never be. Of a
-// name that is gone: nothing.
+// FilenameDecref undoes one FilenameIncref: the message was received, or will never be received. If
+// the name does not exist any more, it does nothing.
 func FilenameDecref(handle FilenameHandle) error {
 	given, err := handle.c()
 	if err != nil {
@@ -238,15 +246,15 @@ func FilenameDecref(handle FilenameHandle) error {
 	return nil
 }
 
-// FilenameLeave takes this process's part out of the counts of names, and keeps what it has in
-// flight for 60 seconds, as exit() does in C. A Go program ends without that: one that shares by
-// name closes its storages, then calls Trim, which lets segments and their sockets' names go, and
-// this last. Storages stay valid.
+// FilenameLeave subtracts this process from the counts of names, and keeps the files of its
+// messages in flight for 60 seconds, as exit() does in C. A Go program ends without exit(). So a
+// program that shares by name closes its storages, then calls Trim, which frees segments and the
+// names of their sockets, and calls FilenameLeave last. Storages stay valid.
 func FilenameLeave() { C.tenon_filename_leave() }
 
-// FilenameUnlink takes a name away. Who has it open keeps the memory; nobody opens it any more. Of
-// a name that is gone: nothing. A process of PyTorch's that holds it aborts when it lets go: leave
-// such names to their holders.
+// FilenameUnlink removes a name. Processes that have it open keep the memory, and no process can
+// open it any more. If the name does not exist, the call does nothing. If a PyTorch process holds
+// the name, that process aborts when it releases the memory: leave such names to their holders.
 func FilenameUnlink(name string) error {
 	if err := checkText("the name", name); err != nil {
 		return err
@@ -260,25 +268,25 @@ func FilenameUnlink(name string) error {
 	return nil
 }
 
-// SweepOptions says what to sweep. Nil, and the zero value: /dev/shm, Tenon's names.
+// SweepOptions says what to sweep. Nil and the zero value mean Tenon's names in /dev/shm.
 type SweepOptions struct {
-	DryRun    bool          // count, remove nothing
+	DryRun    bool          // count the names, and remove none
 	Torch     bool          // also remove PyTorch's own dead files
-	Directory string        // absolute; "": /dev/shm
-	MinAge    time.Duration // PyTorch's files younger than this stay; 0: 60 seconds
+	Directory string        // an absolute path; "" means /dev/shm
+	MinAge    time.Duration // PyTorch's files younger than this stay; 0 means 60 seconds
 }
 
-// SweepResult is what a sweep found.
+// SweepResult counts the names that a sweep found.
 type SweepResult struct {
-	Live          uint64 // names that somebody holds
-	InFlight      uint64 // names that nobody holds and a message may be about
-	Dead          uint64 // names that nobody holds: those removed or, in a dry run, to be removed
-	Unsure        uint64 // names of other users, and others that could not be looked at: left alone
-	RemovedNBytes uint64 // bytes of memory that the dead ones have or had
+	Live          uint64 // names that some process holds
+	InFlight      uint64 // names that no process holds, but to which a message may refer
+	Dead          uint64 // names that no process holds: removed, or to be removed in a dry run
+	Unsure        uint64 // left alone: other users', not examinable, or PyTorch's without Torch
+	RemovedNBytes uint64 // bytes of memory that the dead names have or had
 }
 
-// FilenameSweep removes the names in a directory that nobody holds. The kernel is asked, so a
-// holder in any container is seen.
+// FilenameSweep removes the names in a directory that no process holds. It asks the kernel, so it
+// sees a holder in any container.
 func FilenameSweep(options *SweepOptions) (SweepResult, error) {
 	var flags C.uint32_t
 	var directory *C.char
@@ -319,10 +327,11 @@ func FilenameSweep(options *SweepOptions) (SweepResult, error) {
 	}, nil
 }
 
-// StartManager gives the socket of this user's manager, which is started if there is none: a small
-// process that speaks PyTorch's protocol and guards the names that PyTorch processes hold. program
-// is the path of tenon-manager; "": TENON_MANAGER of the environment, else beside the library. This
-// process is a client of it from then on. ctx bounds the wait: 5 seconds if it can never be done.
+// StartManager gives the socket of this user's manager, and starts the manager if none runs. The
+// manager is a small process that speaks PyTorch's protocol and guards the names that PyTorch
+// processes hold. program is the path of tenon-manager. "" means the environment variable
+// TENON_MANAGER, or else the program beside the library. From then on this process is a client of
+// the manager. ctx bounds the wait. If ctx can never end, the limit is 5 seconds.
 func StartManager(ctx context.Context, program string) (string, error) {
 	if err := checkText("the program", program); err != nil {
 		return "", err

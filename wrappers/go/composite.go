@@ -1,3 +1,5 @@
+// Composites: sparse, nested, quantised and meta tensors, which consist of several tensors.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -14,54 +16,56 @@ import (
 	"unsafe"
 )
 
-// CompositeSpec is what a composite is made of: parts, and what ties them together. A field that
-// the layout does not use must be zero, except for DType and Sizes, which are then ignored. Sizes,
+// CompositeSpec describes a composite: its parts, and how they belong together. A field that the
+// layout does not use must be zero, except for DType and Sizes, which are then ignored. Sizes,
 // strides and offset count elements.
 type CompositeSpec struct {
 	Layout Layout // not LayoutStrided
-	// Sparse and meta: given by the caller. Other layouts: ignored on input. On output a size is -1
-	// if it can differ from component to component.
+	// For sparse layouts and meta the caller gives the sizes. For other layouts they are ignored on
+	// input. On output a size is -1 if it can differ from component to component.
 	Sizes   []int64
-	Strides []int64 // meta; nil on input means contiguous
-	Offset  uint64  // meta: the distance from the start of the storage that is not there
-	DType   DType   // meta: given by the caller; other layouts: that of Values, ignored on input
+	Strides []int64 // for meta; nil on input means contiguous
+	Offset  uint64  // for meta: the distance from the start of the storage that is not there
+	DType   DType   // for meta given by the caller; else that of Values, ignored on input
 	Flags   TensorFlags
 
-	// The parts. [Composite.Spec] gives each with a reference of the caller's to close, and nil for
-	// a part that the composite has not.
+	// The parts follow. [Composite.Spec] gives a new reference to each part, which the caller
+	// closes. A part that the composite does not have is nil.
 
-	// Values are the elements of all layouts but meta. COO: non-zeros, then the dense dimensions.
-	// CSR, CSC, BSR, BSC: batch, non-zeros, for BSR and BSC the two block dimensions, then the
-	// dense dimensions. Jagged: as the whole tensor, without the first dimension, all components
-	// one after another in the ragged one. Nested: one dimension, contiguous. Quantised: int8,
-	// uint8, int32, uint4 or uint2.
+	// Values are the elements, in all layouts except meta. Their dimensions are, for COO, the
+	// non-zeros, then the dense dimensions. For CSR, CSC, BSR and BSC they are the batch, the
+	// non-zeros, for BSR and BSC the two block dimensions, and then the dense dimensions. For a
+	// jagged tensor they are those of the whole tensor without the first, and all components follow
+	// each other in the ragged one. A nested tensor has one dimension, which is contiguous. Values
+	// of a quantised tensor are int8, uint8, int32, uint4 or uint2.
 	Values *Tensor
-	// Indices are int64 or int32, like the next three. COO: the indices, sparse dimensions by
-	// non-zeros. CSR and BSR: the row pointers. CSC and BSC: the column pointers.
+	// Indices are int64 or int32, as are the next three parts. For COO they are the indices: sparse
+	// dimensions by non-zeros. For CSR and BSR they are the row pointers, and for CSC and BSC the
+	// column pointers.
 	Indices *Tensor
 	// PlainIndices are the column indices of CSR and BSR, and the row indices of CSC and BSC.
 	PlainIndices *Tensor
-	// Offsets of a jagged tensor are where each component begins along the ragged dimension of
-	// Values, and then where the last one ends. Nested: where each component begins in Values;
-	// int64.
+	// Offsets of a jagged tensor say where each component begins along the ragged dimension of
+	// Values, and then where the last one ends. Offsets of a nested tensor are int64 and say where
+	// each component begins in Values.
 	Offsets *Tensor
-	// Lengths of a jagged tensor: the length of each component. Nil if each ends where the next one
-	// begins.
+	// Lengths of a jagged tensor are the lengths of the components. Nil means that each component
+	// ends where the next one begins.
 	Lengths          *Tensor
 	ComponentSizes   *Tensor // nested: components by dimensions, int64
 	ComponentStrides *Tensor // nested: components by dimensions, int64
-	// Scales of a tensor that is quantised per channel: one float64 for each channel; float32 with
-	// float parameters.
+	// Scales of a tensor that is quantised per channel: one float64 for each channel, or one
+	// float32 with float parameters.
 	Scales *Tensor
-	// ZeroPoints of a tensor that is quantised per channel: one int64 for each channel; float32
-	// with float parameters.
+	// ZeroPoints of a tensor that is quantised per channel: one int64 for each channel, or one
+	// float32 with float parameters.
 	ZeroPoints *Tensor
 
 	Scale     float64 // quantised per tensor: a number is (element - ZeroPoint) * Scale
 	ZeroPoint int64   // quantised per tensor
 	Axis      int32   // quantised per channel: the dimension of the channels
-	// RaggedDim of a jagged tensor is the dimension in which components differ, from 1 on.
-	// Dimension 0 counts components.
+	// RaggedDim of a jagged tensor is the dimension in which the components differ, from 1 on.
+	// Dimension 0 counts the components.
 	RaggedDim int32
 	Quantizer Quantizer
 	Coalesced Coalesced // COO
@@ -86,7 +90,7 @@ func (s *CompositeSpec) Close() error {
 
 // Composite is a tensor of several parts: sparse, jagged, nested or quantised. A tensor on meta,
 // which has no memory, is a composite without parts. A composite never changes, and any goroutine
-// may use it. Its methods that return no error return zero values once it is closed.
+// may use it. After Close, the methods that return no error return zero values.
 type Composite struct{ handle }
 
 func newComposite(pointer *C.tenon_composite) *Composite {
@@ -110,9 +114,9 @@ func (c *Composite) end() {
 }
 
 // NewComposite makes a composite, which takes a reference of its own to each part. The shapes, the
-// element types and the devices of the parts must fit each other. The detail "part" of an error
-// names the part that is wrong, if one is. The numbers in the indices, offsets and component sizes
-// are not read: see Check.
+// element types and the devices of the parts must fit each other. The error's detail "part" names
+// the wrong part, if there is one. NewComposite does not read the numbers in the indices, offsets
+// and component sizes: see Check.
 func NewComposite(spec CompositeSpec) (*Composite, error) {
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Sizes) {
 		text := fmt.Sprintf("%d strides for %d sizes", len(spec.Strides), len(spec.Sizes))
@@ -162,7 +166,7 @@ func NewComposite(spec CompositeSpec) (*Composite, error) {
 	return newComposite(out), nil
 }
 
-// look lends C's spec to use, which must copy or retain what it keeps.
+// look calls use with C's spec. use must copy or retain what it keeps.
 func (c *Composite) look(use func(spec *C.tenon_composite_spec)) error {
 	pointer, err := c.begin()
 	if err != nil {
@@ -178,7 +182,7 @@ func (c *Composite) look(use func(spec *C.tenon_composite_spec)) error {
 	return nil
 }
 
-// partOf gives a part with a reference of its own, and nil for NULL.
+// partOf gives a part with a new reference, and nil for NULL.
 func partOf(tensor *C.tenon_tensor) *Tensor {
 	if tensor == nil {
 		return nil
@@ -186,8 +190,8 @@ func partOf(tensor *C.tenon_tensor) *Tensor {
 	return newTensor(C.tenon_tensor_retain(tensor))
 }
 
-// Spec gives all that the composite is made of. Its slices are the caller's, and its parts are the
-// caller's to close ([CompositeSpec.Close]). They stay valid when the composite is closed.
+// Spec describes the composite. The caller owns its slices and closes its parts
+// ([CompositeSpec.Close]). They stay valid when the composite is closed.
 func (c *Composite) Spec() (CompositeSpec, error) {
 	var spec CompositeSpec
 	err := c.look(func(out *C.tenon_composite_spec) {
@@ -220,29 +224,29 @@ func (c *Composite) Spec() (CompositeSpec, error) {
 	return spec, err
 }
 
-// Layout is how the elements are laid out.
+// Layout says how the elements are laid out.
 func (c *Composite) Layout() Layout {
 	var layout Layout
 	_ = c.look(func(out *C.tenon_composite_spec) { layout = Layout(out.layout) })
 	return layout
 }
 
-// Sizes are the sizes of the dimensions, in elements. A size is -1 if it can differ from component
-// to component.
+// Sizes returns the sizes of the dimensions, in elements. A size is -1 if it can differ from
+// component to component.
 func (c *Composite) Sizes() []int64 {
 	var sizes []int64
 	_ = c.look(func(out *C.tenon_composite_spec) { sizes = numbers(out.sizes, out.ndim) })
 	return sizes
 }
 
-// DType is the element type.
+// DType returns the element type.
 func (c *Composite) DType() DType {
 	var dtype DType
 	_ = c.look(func(out *C.tenon_composite_spec) { dtype = dtypeOf(out.dtype) })
 	return dtype
 }
 
-// Retain gives another object for the same composite, with a reference of its own to close.
+// Retain gives another object for the same composite, which the caller closes too.
 func (c *Composite) Retain() (*Composite, error) {
 	pointer, err := c.begin()
 	if err != nil {
@@ -255,13 +259,13 @@ func (c *Composite) Retain() (*Composite, error) {
 	return newComposite(C.tenon_composite_retain(pointer)), nil
 }
 
-// Check checks the numbers in the indices, offsets and component sizes. A reader that follows the
-// numbers of the result stays inside the parts. A wrong number is ErrCorrupt, with the details
-// "part" and "index". Parts on a device are ErrUnsupported.
+// Check checks the numbers in the indices, offsets and component sizes. After that, a reader that
+// follows the numbers of the result stays inside the parts. A wrong number is ErrCorrupt, with the
+// details "part" and "index". Parts on a device are ErrUnsupported.
 //
-// If another process can still write a part, Check copies that part into private memory first, and
-// checks the copy. It does this for every part but the values. The result, for the caller to close,
-// is the same composite or one with the copied parts.
+// If another process can still write to a part, Check copies that part into private memory first,
+// and checks the copy. It does this for every part except the values. The result is the same
+// composite, or one with the copied parts. The caller closes it.
 func (c *Composite) Check() (*Composite, error) {
 	pointer, err := c.begin()
 	if err != nil {
@@ -281,10 +285,11 @@ func (m *Message) AddComposite(name string, composite *Composite) error {
 	return m.AddComposites([]string{name}, []*Composite{composite}, nil)
 }
 
-// AddComposites adds composites, all of them or none, in one call of C. Names is nil (no names) or
-// has one for each composite. The parts of each become tensors of the message, without names and
-// one after another, behind those that the message has already. The options hold for every part. A
-// Tenon that does not know composites yet refuses to receive such a message: ErrIncompatible.
+// AddComposites adds composites, all of them or none, in one call of C. names is nil (no names) or
+// has one name for each composite. The parts of each composite become tensors of the message. They
+// have no names, and follow the tensors that the message has already. The options apply to every
+// part. A Tenon that does not know composites yet refuses to receive such a message with
+// ErrIncompatible.
 func (m *Message) AddComposites(names []string, composites []*Composite,
 	options *ShareOptions) error {
 	message, err := m.begin()
@@ -327,7 +332,7 @@ func (m *Message) AddComposites(names []string, composites []*Composite,
 	return nil
 }
 
-// CompositeCount is how many composites there are.
+// CompositeCount returns the number of composites.
 func (m *Message) CompositeCount() int {
 	message, err := m.begin()
 	if err != nil {
@@ -337,8 +342,8 @@ func (m *Message) CompositeCount() int {
 	return int(C.tenon_message_composite_count(message))
 }
 
-// Composite gives composite i, with a reference of the caller's to close; it stays valid when the
-// message is closed. Composites are in the order of their parts.
+// Composite gives composite i with a new reference, which the caller closes. It stays valid when
+// the message is closed. Composites are in the order of their parts.
 func (m *Message) Composite(i int) (*Composite, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -354,7 +359,7 @@ func (m *Message) Composite(i int) (*Composite, error) {
 	return nil, invalid(fmt.Sprintf("composite %d: the message has %d", i, count))
 }
 
-// CompositeName is the name of composite i; ok is false if it has none.
+// CompositeName returns the name of composite i. ok is false if it has no name.
 func (m *Message) CompositeName(i int) (name string, ok bool) {
 	message, err := m.begin()
 	if err != nil || i < 0 {
@@ -365,8 +370,8 @@ func (m *Message) CompositeName(i int) (name string, ok bool) {
 	return C.GoString(text), text != nil
 }
 
-// FindComposite gives the first composite of that name, with a reference of the caller's to close;
-// ErrNotFound if there is none.
+// FindComposite gives the first composite of that name with a new reference, which the caller
+// closes. It returns ErrNotFound if there is none.
 func (m *Message) FindComposite(name string) (*Composite, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -384,12 +389,13 @@ func (m *Message) FindComposite(name string) (*Composite, error) {
 	return nil, &Error{Code: ErrNotFound, Message: text}
 }
 
-// CompositeParts is where the parts of composite i are among the tensors of the message: the index
-// of the first part, and how many parts there are, 0 on meta. On meta first is the index of the
-// tensor before which the composite was added. It is Len, and n 0, if there is no composite i.
+// CompositeParts says where the parts of composite i are among the tensors of the message. first is
+// the index of the first part, and n is the number of parts. On meta, n is 0, and first is the
+// index of the tensor before which the composite was added. If there is no composite i, first is
+// Len and n is 0.
 //
-// A reader who wants all that was sent in its order walks through the tensors, and takes the
-// composite where its parts begin instead of them.
+// A reader that wants everything in the order in which it was sent walks through the tensors. Where
+// the parts of a composite begin, it takes the composite instead of them.
 func (m *Message) CompositeParts(i int) (first, n int) {
 	message, err := m.begin()
 	if err != nil {
@@ -397,6 +403,6 @@ func (m *Message) CompositeParts(i int) (first, n int) {
 	}
 	defer m.end()
 	var count C.size_t
-	at := C.tenon_message_composite_parts(message, C.size_t(i), &count) // a negative i is past all
+	at := C.tenon_message_composite_parts(message, C.size_t(i), &count) // negative: past all
 	return int(at), int(count)
 }

@@ -1,3 +1,5 @@
+// Tests of composites.
+
 package tenon_test
 
 import (
@@ -24,7 +26,7 @@ func tensorOf[T tenon.Element](t testing.TB, mode tenon.Mode, values []T,
 	return tensor
 }
 
-// csr is [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]].
+// csr makes [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]].
 func csr(t testing.TB, mode tenon.Mode) *tenon.Composite {
 	t.Helper()
 	composite := must(tenon.NewComposite(csrSpec(t, mode)))
@@ -44,7 +46,8 @@ func csrSpec(t testing.TB, mode tenon.Mode) tenon.CompositeSpec {
 	}
 }
 
-// parts takes the parts out of a spec, and gives the IDs of their storages, 0 for no part.
+// parts takes the parts out of a spec, and returns the IDs of their storages, with 0 for a part
+// that is missing.
 func parts(spec *tenon.CompositeSpec) (ids []uint64) {
 	for _, part := range []**tenon.Tensor{
 		&spec.Values, &spec.Indices, &spec.PlainIndices, &spec.Offsets, &spec.Lengths,
@@ -78,7 +81,7 @@ func TestCompositeLayouts(t *testing.T) {
 	for _, each := range []struct {
 		spec  tenon.CompositeSpec
 		dtype tenon.DType
-		sizes []int64 // those that the parts give, where the spec has none
+		sizes []int64 // sizes that follow from the parts, if the spec has none
 	}{
 		{spec: csrSpec(t, tenon.Frozen), dtype: tenon.Float32},
 		{spec: tenon.CompositeSpec{Layout: tenon.LayoutSparseCOO, Sizes: []int64{2, 3},
@@ -119,7 +122,7 @@ func TestCompositeLayouts(t *testing.T) {
 		composite := must(tenon.NewComposite(each.spec))
 		checked := must(composite.Check())
 		composite.Close()
-		again := must(tenon.NewComposite(must(checked.Spec()))) // what was read can be given back
+		again := must(tenon.NewComposite(must(checked.Spec()))) // a spec can be used again
 		checked.Close()
 		if again.Layout() != wanted.Layout || again.DType() != wanted.DType ||
 			!slices.Equal(again.Sizes(), wanted.Sizes) {
@@ -127,7 +130,7 @@ func TestCompositeLayouts(t *testing.T) {
 		}
 		got := must(again.Spec())
 		again.Close()
-		defer got.Close() // the parts outlive the composites
+		defer got.Close() // the parts stay valid after the composites
 		here, there := parts(&got), parts(&wanted)
 		if !reflect.DeepEqual(got, wanted) || !slices.Equal(here, there) {
 			t.Errorf("%+v with parts %v, not %+v with parts %v", got, here, wanted, there)
@@ -147,7 +150,7 @@ func TestCompositeLayouts(t *testing.T) {
 	}
 }
 
-// checkComposites takes what TestComposites sends, and writes a column that is not there.
+// checkComposites receives what TestComposites sends, and writes a column that does not exist.
 func checkComposites(c *tenon.Connection) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

@@ -1,3 +1,5 @@
+// Connections: sending and receiving messages over a connected AF_UNIX socket.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -15,72 +17,76 @@ import (
 	"unsafe"
 )
 
-// ConnectionOptions are limits and options of one connection. Nil, and the zero value: the
+// ConnectionOptions are limits and options of one connection. Nil and the zero value mean the
 // library's defaults.
 type ConnectionOptions struct {
-	// How to open what is received; OtherUser, NoManager and Decref do not apply.
+	// How to open received storages. OtherUser, NoManager and Decref are refused with
+	// ErrUnsupported.
 	Open            OpenOptions
-	MaxMessageBytes uint64 // largest descriptor accepted, in bytes; 0: 64 MiB
-	MaxTensors      uint64 // most tensors accepted in one message; 0: 1,000,000
-	// Most segments that the peer may have open here through this connection; 0: what RLIMIT_NOFILE
-	// allows, at most 65,536.
+	MaxMessageBytes uint64 // the largest descriptor that is accepted, in bytes; 0 means 64 MiB
+	MaxTensors      uint64 // the most tensors in one message; 0 means 1,000,000
+	// The most segments that the peer may keep open in this process through this connection. 0
+	// means a half of RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least.
 	MaxSegments uint64
-	// Most address space that the peer's memory may take here; 0: a quarter of it (32 TiB on
-	// amd64).
+	// The most address space, in bytes, that the peer's memory may take in this process. 0 means a
+	// quarter of the address space (32 TiB on amd64).
 	MaxMappedBytes uint64
-	// Refuse a peer that is neither of this process's user nor root; by default any peer is good.
+	// Refuse a peer whose user is neither this process's user nor root. By default every peer is
+	// accepted.
 	SameUser bool
-	Group    *uint32 // the same, but the members of that gid are let in too
-	// Also take named files that Tenon made, although they have no seals, if the peer is of this
+	Group    *uint32 // as SameUser, but accept members of this group (a gid) too
+	// Accept named files that Tenon made, although they have no seals, if the peer's user is this
 	// process's user or root.
 	NamedFiles bool
-	// Send read-only storages on a CUDA device too, though their receiver can write them: else that
-	// is ErrPermission.
+	// Also send read-only storages on a CUDA device, although their receiver can write to them.
+	// Without this option that is ErrPermission.
 	CUDALetWrite bool
 	CUDAKeepOpen bool       // as OpenCUDAOptions.KeepOpen, for device memory that is received
 	OnLenderGone LenderGone // what happens to received memory when its lender is gone
 }
 
-// LenderGone says what happens to received memory when nobody holds the other end of the socket any
-// more: the lender's process ended, or everybody who had that end closed it.
+// LenderGone says what happens to received memory when its lender is gone. The lender is gone when
+// no process holds the other end of the socket any more: the lender's process ended, or all
+// processes that had this end closed it.
 type LenderGone uint32
 
 const (
-	// KeepLent: what was received stays valid, and messages that were sent before are delivered.
-	// The default.
+	// KeepLent is the default: received memory stays valid, and messages that were sent before are
+	// still delivered.
 	KeepLent LenderGone = C.TENON_LENDER_GONE_KEEP
-	// DropLent: later accesses fail with ErrPeerGone, and so does Recv. Slices that are out stay
-	// valid as long as the tensor is open. Memory of a CUDA device is closed as soon as the streams
-	// that use it have passed.
+	// DropLent drops received memory: later accesses fail with ErrPeerGone, and so does Recv.
+	// Slices that were given out before stay valid as long as the tensor is open. Memory of a CUDA
+	// device is closed as soon as the work in the streams that use it is complete.
 	DropLent LenderGone = C.TENON_LENDER_GONE_DROP
 )
 
-// Peer is who is at the other end of a connection, as the kernel told it when the socket was
-// connected; for a socketpair, who made it.
+// Peer says who is at the other end of a connection. The kernel reports it as of the moment when
+// the socket was connected. For a socketpair it is the process that made the pair.
 type Peer struct {
-	// 0: of a pid namespace that this process does not see; it can be another process's by now.
+	// 0 if this process does not see the peer's pid namespace. Another process may have this pid by
+	// now.
 	PID int32
 	UID uint32 // effective
 	GID uint32 // effective
 }
 
 // Connection is one end of a connected AF_UNIX socket (stream or seqpacket) that carries messages.
-// The other end must be a connection too, in any language. Sends queue behind each other, receives
-// too; a send and a receive run at the same time. Any goroutine may use it.
+// The other end must be a connection too, in any language. Sends wait for each other, and so do
+// receives. A send and a receive can run at the same time. Any goroutine may use a Connection.
 type Connection struct {
 	handle
 	waits waits
 }
 
-// NewConnection puts a connection on a socket of the caller's, which stays open when the connection
-// is closed. Nobody else may read from it or write to it meanwhile.
+// NewConnection makes a connection on a socket of the caller. The socket stays open when the
+// connection is closed. No other code may read from it or write to it meanwhile.
 func NewConnection(socket int, options *ConnectionOptions) (*Connection, error) {
 	return connect(socket, options, 0)
 }
 
-// ConnectionOn puts a connection on the socket of a *net.UnixConn or an *os.File. The connection
-// has its own copy of the fd, closed with it; close the original at any time, and do so to let the
-// peer notice the end of the connection.
+// ConnectionOn makes a connection on the socket of a *net.UnixConn or an *os.File. The connection
+// has its own copy of the fd, which is closed with it. The caller may close the original at any
+// time, and must close it so that the peer notices the end of the connection.
 func ConnectionOn(socket syscall.Conn, options *ConnectionOptions) (*Connection, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -109,7 +115,7 @@ func ConnectionOn(socket syscall.Conn, options *ConnectionOptions) (*Connection,
 	return c, err
 }
 
-// Pair makes two connections that are each other's ends, for two goroutines. For another process,
+// Pair makes two connections that are each other's peers, for two goroutines. For another process,
 // use socketpair and exec.Cmd.ExtraFiles.
 func Pair() (*Connection, *Connection, error) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
@@ -185,8 +191,9 @@ func (c *Connection) begin() (*C.tenon_connection, error) {
 	return (*C.tenon_connection)(pointer), err
 }
 
-// GoneFD gives an fd that is readable once the lender is gone, and what it lent is dropped. It is
-// the connection's, and valid until Close: poll it, and do not read from it.
+// GoneFD gives an fd that becomes readable when the lender is gone; with DropLent, once the
+// lender's memory was dropped. The fd belongs to the connection and is valid until Close. Poll it,
+// and do not read from it.
 func (c *Connection) GoneFD() (int, error) {
 	pointer, err := c.begin()
 	if err != nil {
@@ -201,9 +208,9 @@ func (c *Connection) GoneFD() (int, error) {
 	return int(out), nil
 }
 
-// Close gives the connection back; calls that wait in other goroutines end with ErrClosed. A
-// message half sent is never finished: the peer gets ErrPeerGone. What was received stays valid.
-// Again: nothing. Close never fails.
+// Close closes the connection. Calls that wait in other goroutines end with ErrClosed. A message
+// that was sent only in part is never finished, and the peer gets ErrPeerGone. Received storages
+// stay valid. A second Close does nothing. Close never fails.
 func (c *Connection) Close() error {
 	if c != nil && c.close() {
 		c.waits.end()
@@ -211,9 +218,9 @@ func (c *Connection) Close() error {
 	return nil
 }
 
-// FD is the socket, to poll, until the connection is closed: when it is readable call TryRecv until
-// it says ErrWouldBlock; after an unfinished send wait until it is writable and call Flush. -1 of a
-// closed connection.
+// FD returns the socket, for polling, until the connection is closed. When the socket is readable,
+// call TryRecv until it returns ErrWouldBlock. After an unfinished send, wait until the socket is
+// writable and call Flush. FD returns -1 for a closed connection.
 func (c *Connection) FD() int {
 	connection, err := c.begin()
 	if err != nil {
@@ -223,7 +230,7 @@ func (c *Connection) FD() int {
 	return int(C.tenon_connection_fd(connection))
 }
 
-// Peer tells who is at the other end.
+// Peer says who is at the other end.
 func (c *Connection) Peer() (Peer, error) {
 	connection, err := c.begin()
 	if err != nil {
@@ -238,11 +245,12 @@ func (c *Connection) Peer() (Peer, error) {
 	return Peer{PID: int32(out.pid), UID: uint32(out.uid), GID: uint32(out.gid)}, nil
 }
 
-// SetStream names the stream, a number as in ShareCUDA, in which memory of a CUDA device is used
-// here; without this call it is the default one. What was given to it before a send is done before
-// work of the receiver's begins; what is given to it after a receive waits for the sender's, and
-// what was received counts as used in it. It must be there until the connection, and what was
-// received meanwhile, was closed.
+// SetStream names the stream in which this process uses memory of a CUDA device that it sends or
+// receives. A stream is a number, as in ShareCUDA. Without this call it is the default stream. Work
+// that was given to the sender's stream before a send is complete before the receiver's work
+// begins. Work that is given to the receiver's stream after a receive waits for the sender's work,
+// and a received storage counts as used in that stream. The stream must exist until the connection
+// is closed, and until all storages that were received meanwhile are closed.
 func (c *Connection) SetStream(device int32, stream uintptr) error {
 	connection, err := c.begin()
 	if err != nil {
@@ -258,10 +266,12 @@ func (c *Connection) SetStream(device int32, stream uintptr) error {
 	return nil
 }
 
-// Send sends a message, whole or not at all, in order. What is lent stays valid for the peer after
-// everything here was closed. If ctx ends first the message may be half sent: the connection keeps
-// it, and the next Send (of the same message, sent once all the same, or of another, sent after it)
-// or Flush goes on. A context that is already done ends Send before it begins.
+// Send sends a message. A message arrives whole or not at all, and messages arrive in the order in
+// which they were sent. Lent storages stay valid for the peer after everything in this process is
+// closed. If ctx ends first, part of the message may be sent already. The connection then keeps the
+// message, and the next Send or Flush continues. That Send may pass the same message, which is
+// still sent only once, or another message, which is sent after it. If ctx is already done, Send
+// returns before it begins.
 func (c *Connection) Send(ctx context.Context, message *Message) error {
 	if message == nil {
 		return invalid("the message is nil")
@@ -269,11 +279,11 @@ func (c *Connection) Send(ctx context.Context, message *Message) error {
 	return c.send(ctx, message)
 }
 
-// Flush finishes what an earlier Send or TrySend left.
+// Flush finishes a message that an earlier Send or TrySend left unfinished.
 func (c *Connection) Flush(ctx context.Context) error { return c.send(ctx, nil) }
 
-// TrySend is Send without waiting: ErrWouldBlock if some of it is left for Flush, or for the next
-// call.
+// TrySend sends as Send does, but does not wait. ErrWouldBlock means that a part of the message is
+// left for Flush or for the next call.
 func (c *Connection) TrySend(message *Message) error {
 	if message == nil {
 		return invalid("the message is nil")
@@ -307,10 +317,10 @@ func (c *Connection) send(ctx context.Context, message *Message) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	// Both calls by one thread, which is how the library knows that they are one send.
+	// One thread must make both calls, because the library recognises a resumed send by its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// Without a wait first: it needs no cancel, and mostly ends here.
+	// Try without waiting first. That needs no cancel, and mostly succeeds.
 	if err := c.trySend(message); err != ErrWouldBlock {
 		return err
 	}
@@ -333,9 +343,9 @@ func (c *Connection) send(ctx context.Context, message *Message) error {
 	)
 }
 
-// Recv receives the next message, to be closed by the caller: ErrPeerGone once all that the peer
-// sent was received. If ctx ends first nothing is lost: the next call goes on. A context that is
-// already done ends Recv before it begins.
+// Recv receives the next message, which the caller closes. It returns ErrPeerGone once every
+// message of the peer was received. If ctx ends first, nothing is lost, and the next call
+// continues. If ctx is already done, Recv returns before it begins.
 func (c *Connection) Recv(ctx context.Context) (*Message, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
@@ -362,7 +372,7 @@ func (c *Connection) Recv(ctx context.Context) (*Message, error) {
 	return newMessage(out), nil
 }
 
-// TryRecv is Recv without waiting: ErrWouldBlock if no message is there.
+// TryRecv receives as Recv does, but does not wait. ErrWouldBlock means that there is no message.
 func (c *Connection) TryRecv() (*Message, error) {
 	connection, err := c.begin()
 	if err != nil {

@@ -1,3 +1,5 @@
+// Tests of connections: waits, peers, and calls that run at the same time.
+
 package tenon_test
 
 import (
@@ -165,12 +167,12 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// strangers makes a pair of sockets as another user, with a group besides.
+// strangers makes a pair of sockets as another user with an additional group.
 func strangers() (ends [2]int, err error) {
 	done := make(chan error)
 	go func() {
-		// Straight to the kernel, so that one thread alone is another user; it ends with the
-		// goroutine.
+		// These system calls bypass Go's runtime, so that only this thread becomes another user.
+		// The thread ends with its goroutine.
 		runtime.LockOSThread()
 		groups := [...]uint32{65532, 65533}
 		const same = ^uintptr(0)
@@ -223,7 +225,7 @@ func TestAnotherUsersPeer(t *testing.T) {
 	}
 }
 
-// fill sends until the socket takes no more.
+// fill sends until the socket takes no more messages.
 func fill(t *testing.T, c *tenon.Connection, m *tenon.Message) {
 	t.Helper()
 	for {
@@ -276,7 +278,8 @@ func TestContext(t *testing.T) {
 		}
 		stop()
 	}
-	// Nothing was lost or sent twice: what one end counts as sent the other receives.
+	// Nothing was lost or sent twice: one end receives as many messages as the other end counts as
+	// sent.
 	drained := make(chan int)
 	go func() {
 		n := 0
@@ -297,7 +300,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// A call that waits with a context that never ends is ended by Close.
+// Close ends a call that waits with a context that never ends.
 func TestCloseEndsWaits(t *testing.T) {
 	nothingLeft(t)
 	for range rounds(20) {
@@ -313,7 +316,7 @@ func TestCloseEndsWaits(t *testing.T) {
 				}
 			}()
 		}
-		time.Sleep(time.Millisecond) // some wait already, some do not: both must end
+		time.Sleep(time.Millisecond) // some goroutines wait already, some do not: both must end
 		left.Close()
 		group.Wait()
 		right.Close()
@@ -346,7 +349,8 @@ func TestWaitsLeaveNoThreads(t *testing.T) {
 	for range rounds(200) {
 		round()
 	}
-	// Go's own come and go, as many as run at once; a thread for each wait would be hundreds.
+	// Go's own threads come and go, as many as run at once. One thread for each wait would be
+	// hundreds.
 	if after := threads(); after > before+4+runtime.GOMAXPROCS(0) {
 		t.Errorf("%d threads before and %d after many waits", before, after)
 	}

@@ -1,3 +1,5 @@
+// Arenas on a CUDA device: memory in which many storages lie, so that one handle leads to all.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -12,23 +14,25 @@ import (
 	"unsafe"
 )
 
-// CUDAArenaOptions say how an arena on a device is made.
+// CUDAArenaOptions say how to make an arena on a device.
 type CUDAArenaOptions struct {
-	Device int32 // ordinal in this process's numbering
-	// How it is to be lent: CUDAIPC, CUDAFD or CUDAFabric; CUDANoMemory: CUDAIPC where the device
-	// has it, else CUDAFD.
+	Device int32 // the device's ordinal in this process's numbering
+	// The way to lend the memory: CUDAIPC, CUDAFD or CUDAFabric. CUDANoMemory means CUDAIPC if the
+	// device has it, else CUDAFD.
 	Transport CUDATransport
-	// Bytes, all of which are taken at once; rounded up to what the device gives.
+	// The size in bytes, rounded up to a size that the device can allocate. All of it is allocated
+	// at once.
 	Capacity uint64
 }
 
-// CUDAArena is one allocation on a device in which many storages lie, and which whoever receives
-// them opens once, be it over a Connection, by ShareCUDA or in PyTorch. Its memory goes with its
-// Close, the last storage in it and the last who keeps it. Who is lent one byte of it can read and
-// write all of it. Any goroutine may use it.
+// CUDAArena is one allocation on a device in which many storages lie. A receiver opens the
+// allocation once for all of them, whether they come over a Connection, by ShareCUDA or through
+// PyTorch. The memory is freed when the arena was closed, the last storage in it was closed, and no
+// stream and no receiver uses it any more. A borrower of one byte can read and write all of it. Any
+// goroutine may use a CUDAArena.
 type CUDAArena struct{ handle }
 
-// NewCUDAArena makes an arena. Its options have to have a capacity.
+// NewCUDAArena makes an arena. The options must set Capacity.
 func NewCUDAArena(options *CUDAArenaOptions) (*CUDAArena, error) {
 	collect()
 	given := C.tenon_cuda_arena_options{struct_size: C.sizeof_tenon_cuda_arena_options}
@@ -47,10 +51,11 @@ func NewCUDAArena(options *CUDAArenaOptions) (*CUDAArena, error) {
 	return a, nil
 }
 
-// Allocate makes a storage in it, whose bytes are what they happen to be. A block is free when its
-// storage was closed, the streams in which it was used have passed, and every receiver has let go
-// or was killed: ctx says how long a full arena waits for that. Nil: not at all, which is
-// ErrResourceExhausted, with the detail "holders" that says who holds what was lent.
+// Allocate makes a storage in the arena. The content of its bytes is unspecified. A block is free
+// when its storage was closed, the work in the streams that used it is complete, and every receiver
+// has released it or was killed. ctx says how long a full arena waits for that. Nil means not to
+// wait. The error of a full arena is then ErrResourceExhausted, and its detail "holders" says who
+// holds the lent blocks.
 func (a *CUDAArena) Allocate(ctx context.Context, nbytes uint64) (*Storage, error) {
 	pointer, err := a.acquire()
 	if err != nil {
@@ -86,19 +91,19 @@ func (a *CUDAArena) Allocate(ctx context.Context, nbytes uint64) (*Storage, erro
 	return newStorage(out), nil
 }
 
-// CUDAArenaStats is what an arena on a device holds, of one moment.
+// CUDAArenaStats tells what an arena on a device holds, at one moment.
 type CUDAArenaStats struct {
-	Device           int32         // ordinal
-	Transport        CUDATransport // how it is lent
-	BytesCapacity    uint64        // what it can hold
-	BytesUsed        uint64        // in storages, or kept by a stream or a receiver
-	BytesFree        uint64        // nobody's
-	BytesLargestFree uint64        // the longest piece of them
-	BytesPeak        uint64        // the most that was used at once
-	BlocksUsed       uint64        // storages, or what is kept of them
+	Device           int32         // the device's ordinal
+	Transport        CUDATransport // the way in which the memory is lent
+	BytesCapacity    uint64        // the most that it can hold
+	BytesUsed        uint64        // in storages, or still used by a stream or a receiver
+	BytesFree        uint64        // not in use
+	BytesLargestFree uint64        // the longest free piece
+	BytesPeak        uint64        // the most that was in use at one time
+	BlocksUsed       uint64        // in storages, or still used by a stream or a receiver
 }
 
-// Stats tells what it holds, now. It looks for what was given back first.
+// Stats tells what the arena holds now. It checks for memory that was given back first.
 func (a *CUDAArena) Stats() (CUDAArenaStats, error) {
 	pointer, err := a.acquire()
 	if err != nil {

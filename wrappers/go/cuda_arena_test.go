@@ -1,3 +1,5 @@
+// Tests of arenas on a device where there is no device.
+
 package tenon_test
 
 import (
@@ -8,7 +10,7 @@ import (
 	"libtenon/tenon"
 )
 
-// With a device: tests/cuda/go.
+// tests/cuda/go has the tests with a device.
 func TestCUDAArenaWithoutADevice(t *testing.T) {
 	if _, err := tenon.NewCUDAArena(
 		&tenon.CUDAArenaOptions{Device: -1, Capacity: 1 << 20},

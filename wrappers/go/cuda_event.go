@@ -1,3 +1,5 @@
+// CUDA events: marks in streams, with which a program orders the work of streams and processes.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -16,16 +18,17 @@ import (
 	"unsafe"
 )
 
-// CUDAEvent is a mark in a CUDA stream: it is complete when all that was given to the stream before
-// has passed. Streams of this process and of others wait for it on the device, and the host can ask
-// or wait. It is of its device's primary context, which CUDA's runtime uses and so every framework.
-// Any goroutine may use it. Streams are numbers, as in ShareCUDA. Events measure no time.
+// CUDAEvent is a mark in a CUDA stream. It is complete when all work is complete that was given to
+// the stream before the mark. Streams of this process and of others can wait for it on the device,
+// and the host can query it or wait for it. It belongs to its device's primary context, which
+// CUDA's runtime uses and therefore every framework. Any goroutine may use an event. Streams are
+// numbers, as in ShareCUDA. Events do not measure time.
 type CUDAEvent struct{ handle }
 
-// CUDAEventOptions says how an event is made. Nil: the zero value.
+// CUDAEventOptions says how to make an event. Nil means the zero value.
 type CUDAEventOptions struct {
-	Device       int32 // ordinal in this process's numbering
-	Interprocess bool  // it has an IPC handle, by which other processes open it
+	Device       int32 // the device's ordinal in this process's numbering
+	Interprocess bool  // the event has an IPC handle, with which other processes open it
 }
 
 func cudaEventOptions(device int32) C.tenon_cuda_event_options {
@@ -41,7 +44,7 @@ func newCUDAEvent(pointer *C.tenon_cuda_event) *CUDAEvent {
 	return e
 }
 
-// NewCUDAEvent makes an event, which is complete until it is recorded.
+// NewCUDAEvent makes an event. The event is complete until it is recorded.
 func NewCUDAEvent(options *CUDAEventOptions) (*CUDAEvent, error) {
 	collect()
 	given := cudaEventOptions(0)
@@ -59,9 +62,9 @@ func NewCUDAEvent(options *CUDAEventOptions) (*CUDAEvent, error) {
 	return newCUDAEvent(out), nil
 }
 
-// OpenCUDAEvent opens another process's event, on the device where it was made: both then mean the
-// same mark, whichever of them records it. The process that made it cannot open it, and has to keep
-// it until all others have closed it.
+// OpenCUDAEvent opens an event of another process, on the device where it was made. Both events are
+// then the same mark, whichever process records it. The process that made the event cannot open it,
+// and must keep it until all others have closed it.
 func OpenCUDAEvent(handle [64]byte, device int32) (*CUDAEvent, error) {
 	collect()
 	given := cudaEventOptions(device)
@@ -74,8 +77,8 @@ func OpenCUDAEvent(handle [64]byte, device int32) (*CUDAEvent, error) {
 	return newCUDAEvent(out), nil
 }
 
-// Record marks what was given to the stream until now; an older mark is forgotten. The stream is of
-// the event's device.
+// Record marks the work that was given to the stream before the call. An older mark is forgotten.
+// The stream must belong to the event's device.
 func (e *CUDAEvent) Record(stream uintptr) error {
 	pointer, err := e.acquire()
 	if err != nil {
@@ -91,8 +94,8 @@ func (e *CUDAEvent) Record(stream uintptr) error {
 	return nil
 }
 
-// Wait lets what is given to the stream from now on wait for the mark that was recorded last. The
-// host does not wait.
+// Wait lets the work that is given to the stream after the call wait for the mark that was recorded
+// last. The host does not wait.
 func (e *CUDAEvent) Wait(stream uintptr) error {
 	pointer, err := e.acquire()
 	if err != nil {
@@ -108,7 +111,7 @@ func (e *CUDAEvent) Wait(stream uintptr) error {
 	return nil
 }
 
-// Query says whether the event is complete. One that nobody recorded is.
+// Query says whether the event is complete. An event that nobody has recorded is complete.
 func (e *CUDAEvent) Query() (bool, error) {
 	pointer, err := e.acquire()
 	if err != nil {
@@ -125,8 +128,8 @@ func (e *CUDAEvent) Query() (bool, error) {
 	return out != 0, nil
 }
 
-// Synchronize waits here until the event is complete, or ctx ends. A context that is already done
-// ends it before it begins.
+// Synchronize waits on the host until the event is complete or ctx ends. If ctx is already done, it
+// returns at once.
 func (e *CUDAEvent) Synchronize(ctx context.Context) error {
 	pointer, err := e.acquire()
 	if err != nil {
@@ -147,7 +150,8 @@ func (e *CUDAEvent) Synchronize(ctx context.Context) error {
 	)
 }
 
-// IPCHandle gives the handle by which other processes open the event, the same each time.
+// IPCHandle gives the handle with which other processes open the event. It is the same in each
+// call.
 func (e *CUDAEvent) IPCHandle() ([64]byte, error) {
 	var out [64]byte
 	pointer, err := e.acquire()

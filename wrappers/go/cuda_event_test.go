@@ -1,3 +1,5 @@
+// Tests of CUDA events where there is no device.
+
 package tenon_test
 
 import (
@@ -8,7 +10,7 @@ import (
 	"libtenon/tenon"
 )
 
-// With a device: tests/cuda/go.
+// tests/cuda/go has the tests with a device.
 func TestCUDAEventWithoutADevice(t *testing.T) {
 	if _, err := tenon.NewCUDAEvent(&tenon.CUDAEventOptions{Device: -1}); !errors.Is(
 		err,

@@ -1,3 +1,5 @@
+// Pinned memory: host memory that a CUDA device reaches.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -7,11 +9,11 @@ import "C"
 
 import "unsafe"
 
-// Pin lets a CUDA device reach the bytes of a shared storage of the host. It returns the address by
-// which the device does, 0 if there are none; again, the same one. The whole segment is registered
-// with the driver, once in this process, until it goes. Work of the device's may use it until the
-// storage is closed. ErrResourceExhausted if the segment has not all of its memory, as that of an
-// arena that is not reserved.
+// Pin lets a CUDA device reach the bytes of a shared storage in host memory. It returns the address
+// that the device uses, which is the same in each call, and 0 for an empty storage. The whole
+// segment is registered with the driver, once in this process, until the segment is gone. Work on
+// the device may use the address until the storage is closed. ErrResourceExhausted means that the
+// segment does not have all of its memory yet, as in an arena that is not reserved.
 func (s *Storage) Pin(device int32) (uintptr, error) {
 	pointer, err := s.begin()
 	if err != nil {

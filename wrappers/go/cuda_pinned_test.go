@@ -1,3 +1,5 @@
+// Tests of pinned memory where there is no device.
+
 package tenon_test
 
 import (
@@ -7,7 +9,7 @@ import (
 	"libtenon/tenon"
 )
 
-// With a device: tests/cuda/go.
+// tests/cuda/go has the tests with a device.
 func TestCUDAPinnedWithoutADevice(t *testing.T) {
 	private := must(tenon.NewStorage(64, &tenon.StorageOptions{Private: true}))
 	defer private.Close()

@@ -1,5 +1,7 @@
 //go:build tenon_debug
 
+// Garbage collections around every call, for the build tag tenon_debug.
+
 package tenon
 
 import "runtime"

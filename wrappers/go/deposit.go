@@ -1,3 +1,5 @@
+// Deposits: messages that this process keeps until a receiver fetches them by a ticket.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -22,10 +24,11 @@ import (
 )
 
 // Deposit deposits the message for a receiver that is not known yet, such as the reader of a queue,
-// and gives its ticket, which is bytes. The goroutine or process that fetches the ticket first has
-// the message, under leases. Lender and receiver are processes of one user that see the same
-// /dev/shm. The message and its tensors may be closed afterwards: this process keeps them until the
-// message is fetched or withdrawn. A program that deposits calls [HandOverDeposits] at its end.
+// and returns its ticket, which is bytes. The first goroutine or process that fetches the ticket
+// gets the message, under leases. The lender and the receiver must be processes of one user that
+// see the same /dev/shm. The message and its tensors may be closed afterwards, because this process
+// keeps them until the message is fetched or withdrawn. A program that deposits calls
+// [HandOverDeposits] at its end.
 func (m *Message) Deposit() ([]byte, error) {
 	pointer, err := m.begin()
 	if err != nil {
@@ -43,7 +46,7 @@ func (m *Message) Deposit() ([]byte, error) {
 	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...), nil
 }
 
-// Withdraw takes back a message of this process by its ticket. It gives false if the message was
+// Withdraw takes back a message of this process by its ticket. It returns false if the message was
 // fetched or withdrawn before.
 func Withdraw(ticket []byte) (bool, error) {
 	collect()
@@ -61,10 +64,11 @@ func Withdraw(ticket []byte) (bool, error) {
 	return withdrawn != 0, nil
 }
 
-// Watch takes a message of this process back when fd has hung up and grace has passed, if nobody
-// has fetched it by then. The fd is the end of a pipe whose other end travels with the ticket, so
-// it hangs up when the message is read and when its carrier goes with the message unread. The
-// library owns the fd once the call has succeeded. After a failure it is still the caller's.
+// Watch takes back a message of this process if nobody has fetched it by the time that fd has hung
+// up and grace has passed. The fd is one end of a pipe whose other end travels with the ticket. So
+// it hangs up when the message is read, and also when the carrier of the ticket ends with the
+// message unread. The library owns the fd once the call has succeeded. After a failure the fd is
+// still the caller's.
 func Watch(ticket []byte, fd int, grace time.Duration) error {
 	collect()
 	var failure *C.tenon_error
@@ -81,10 +85,10 @@ func Watch(ticket []byte, fd int, grace time.Duration) error {
 	return nil
 }
 
-// Fetch fetches the message of a ticket, to be closed by the caller. ErrNotFound means that it was
-// fetched before or withdrawn. ErrPeerGone means that the lender is gone and this process had not
-// met it. ctx bounds the wait for a lender that does not answer. If ctx ends first, the message
-// stays where it is.
+// Fetch fetches the message of a ticket. The caller closes the message. ErrNotFound means that it
+// was fetched or withdrawn before. ErrPeerGone means that the lender is gone and this process had
+// no contact with it before. ctx bounds the wait for a lender that does not answer. If ctx ends
+// first, the message stays with its lender.
 func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, error) {
 	collect()
 	given := options.c()
@@ -110,11 +114,11 @@ func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, 
 	return newMessage(out), nil
 }
 
-// Deposit is a message that is deposited in pieces, for a program that learns of its storages one
-// by one. The message stays deposited when the Deposit is closed. Any goroutine may use it.
+// Deposit is a message that is deposited in pieces, for a program that finds its storages one by
+// one. The message stays deposited when the Deposit is closed. Any goroutine may use a Deposit.
 type Deposit struct{ handle }
 
-// NewDeposit begins a message.
+// NewDeposit begins a message without storages.
 func NewDeposit() (*Deposit, error) {
 	collect()
 	var out *C.tenon_deposit
@@ -141,8 +145,8 @@ func (d *Deposit) end() {
 	}
 }
 
-// Head is a copy of the bytes with which a receiver begins. They must not leave before all storages
-// are added. It is nil of a closed Deposit.
+// Head returns a copy of the bytes with which a receiver begins. They must not be sent before all
+// storages were added. The result is nil for a closed Deposit.
 func (d *Deposit) Head() []byte {
 	pointer, err := d.begin()
 	if err != nil {
@@ -157,8 +161,8 @@ func (d *Deposit) Head() []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
 }
 
-// Add adds a storage, which the message keeps. It gives the storage's record, by which the receiver
-// opens the storage.
+// Add adds a storage, which the message keeps. It returns the storage's record, with which the
+// receiver opens the storage.
 func (d *Deposit) Add(storage *Storage, options *ShareOptions) ([]byte, error) {
 	pointer, err := d.begin()
 	if err != nil {
@@ -187,7 +191,7 @@ func (d *Deposit) Add(storage *Storage, options *ShareOptions) ([]byte, error) {
 	return record[:nbytes], nil
 }
 
-// Withdraw takes the message back. It gives false if the message was fetched or withdrawn before.
+// Withdraw takes the message back. It returns false if the message was fetched or withdrawn before.
 func (d *Deposit) Withdraw() (bool, error) {
 	pointer, err := d.begin()
 	if err != nil {
@@ -198,11 +202,11 @@ func (d *Deposit) Withdraw() (bool, error) {
 }
 
 // Fetched is a message that is fetched in pieces. Close gives back the storages that were not
-// opened. Storages that were opened stay. It is for one goroutine at a time.
+// opened. Storages that were opened stay valid. Only one goroutine at a time may use a Fetched.
 type Fetched struct{ handle }
 
 // NewFetched begins to fetch a message by the Head of its Deposit. From then on no other receiver
-// can fetch it. The errors and ctx are as for [Fetch].
+// can fetch the message. The errors and ctx are as for [Fetch].
 func NewFetched(ctx context.Context, head []byte, options *OpenOptions) (*Fetched, error) {
 	collect()
 	given := options.c()
@@ -263,20 +267,20 @@ func (f *Fetched) Storage(ctx context.Context, record []byte) (*Storage, error) 
 	return newStorage(out), nil
 }
 
-// DepositLimits says how much of this process may wait to be fetched. Nil, and the zero value: the
+// DepositLimits limits the unfetched messages of this process. Nil and the zero value mean the
 // library's defaults.
 type DepositLimits struct {
-	// For how many segments receivers may ask. A deposit of one more is ErrResourceExhausted. 0
-	// means half of the most fds that this process may open.
+	// The most segments for which receivers may still ask. A deposit that needs one more is
+	// ErrResourceExhausted. 0 means half of the number of fds that this process may open.
 	MaxUnfetchedSegments uint64
-	// How many bytes the storages of unfetched messages may have. A deposit of more withdraws the
-	// oldest messages. 0 means any number.
+	// The most bytes in the storages of unfetched messages. A deposit that exceeds this limit
+	// withdraws the oldest messages. 0 means no limit.
 	MaxUnfetchedBytes uint64
-	// After what time an unfetched message is withdrawn. 0 means never.
+	// How long a message may stay unfetched before it is withdrawn. 0 means for ever.
 	MaxUnfetchedTime time.Duration
 }
 
-// SetDepositLimits sets the limits of this process. MaxUnfetchedBytes and MaxUnfetchedTime hold for
+// SetDepositLimits sets the limits of this process. MaxUnfetchedBytes and MaxUnfetchedTime apply to
 // messages that are deposited from now on.
 func SetDepositLimits(limits *DepositLimits) error {
 	given := C.tenon_deposit_limits{struct_size: C.sizeof_tenon_deposit_limits}
@@ -292,14 +296,14 @@ func SetDepositLimits(limits *DepositLimits) error {
 	return nil
 }
 
-// DepositStats is what of this process waits to be fetched, at one moment.
+// DepositStats describes the unfetched messages of this process at one moment.
 type DepositStats struct {
-	Messages uint64 // that no process has fetched
-	Segments uint64 // for which their receivers may ask; 0 if no message waits
-	Expired  uint64 // messages withdrawn by a limit or without a carrier, in all
+	Messages uint64 // messages that no process has fetched
+	Segments uint64 // segments for which receivers may ask; 0 if no message waits
+	Expired  uint64 // messages that a limit, or the loss of their carrier, withdrew, in all
 }
 
-// GetDepositStats gives the figures now.
+// GetDepositStats returns the figures now.
 func GetDepositStats() (DepositStats, error) {
 	out := C.tenon_deposit_stats{struct_size: C.sizeof_tenon_deposit_stats}
 	var failure *C.tenon_error
@@ -309,25 +313,26 @@ func GetDepositStats() (DepositStats, error) {
 	return DepositStats{uint64(out.messages), uint64(out.segments), uint64(out.expired)}, nil
 }
 
-// KeepOptions says how a keeper keeps the messages that were not fetched. Nil, and the zero value:
-// for 60 seconds.
+// KeepOptions says how a keeper keeps the unfetched messages. Nil and the zero value mean that it
+// keeps them for 60 seconds.
 type KeepOptions struct {
-	// How long the keeper stays at the most. 0 means 60 seconds.
+	// How long the keeper stays at most. 0 means 60 seconds.
 	Timeout time.Duration
-	// The pidfds of processes that may fetch.
+	// The pidfds of processes that may fetch the messages.
 	PIDFDs []int
 	// The path of a file on which processes that may fetch hold a shared flock. "" means none.
 	Family string
-	// The path of tenon-manager. "" means what it means for StartManager.
+	// The path of tenon-manager. "" means the same as for StartManager.
 	Program string
 }
 
-// HandOverDeposits hands the messages of this process that were not fetched to a keeper, which is a
-// process of its own, and gives how many it has. A program that deposits calls it last, while no
-// other goroutine deposits: Go ends without what exit() does in C, so the messages would end with
-// the program, and the name of its socket would be left for the next process that looks. Without a
-// message that waits no keeper is started. The keeper ends when all messages are fetched or its
-// time is over. If PIDFDs or Family is set, it also ends when none of these processes is left.
+// HandOverDeposits hands the unfetched messages of this process to a keeper, which is a process of
+// its own. It returns how many messages the keeper has. A program that deposits calls it last,
+// while no other goroutine deposits. The reason is that a Go program ends without the work that
+// exit() does in C. So its messages would end with the program, and the name of its socket would
+// stay until another process sweeps. If there is no unfetched message, no keeper is started. The
+// keeper ends when all messages are fetched or its time is over. If PIDFDs or Family is set, it
+// also ends when none of these processes is left.
 func HandOverDeposits(options *KeepOptions) (int, error) {
 	if options == nil {
 		options = new(KeepOptions)

@@ -1,3 +1,5 @@
+// Tests of deposits: receivers in other processes, limits, and keepers.
+
 package tenon_test
 
 import (
@@ -57,7 +59,7 @@ func ticketOf(tensor *tenon.Tensor) ([]byte, error) {
 	return m.Deposit()
 }
 
-// depositing runs a test in a process of its own, because the depot stays as long as its process.
+// depositing runs a test in a process of its own, because the depot lives as long as its process.
 func depositing(t *testing.T, test func(t *testing.T)) {
 	inOwnProcess(t, func(t *testing.T, _ string) {
 		t.Cleanup(func() {
@@ -73,7 +75,7 @@ func depositing(t *testing.T, test func(t *testing.T)) {
 func expires(t *testing.T, weak *tenon.WeakRef) {
 	t.Helper()
 	for range 10_000 {
-		must(tenon.LeaseHolders()) // looks for leases that were given back
+		must(tenon.LeaseHolders()) // checks for leases that were given back
 		if weak.Expired() {
 			return
 		}

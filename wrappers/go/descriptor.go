@@ -1,3 +1,5 @@
+// Descriptors: messages in a portable form, which a program can carry by any means.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -10,15 +12,18 @@ import (
 	"unsafe"
 )
 
-// DescriptorOptions says how a descriptor is made. Nil, and the zero value: with fds.
+// DescriptorOptions says how to make a descriptor. Nil and the zero value mean a descriptor with
+// fds.
 type DescriptorOptions struct {
-	// No fds travel: the opener fetches them from this process through /proc, so this process must
-	// live, and hold the descriptor, until then; same user and pid namespace.
+	// The descriptor has no fds. The opener fetches them from this process through /proc. So this
+	// process must live and hold the descriptor until then, and the opener must be of the same user
+	// and pid namespace.
 	BytesOnly bool
 }
 
-// Descriptor is the portable form of a message: versioned bytes and the fds that they count on. It
-// keeps the tensors and the fds alive until it is closed. Any goroutine may use it.
+// Descriptor is the portable form of a message: versioned bytes, and the fds to which the bytes
+// refer. It keeps the tensors and the fds alive until it is closed. Any goroutine may use a
+// Descriptor.
 type Descriptor struct{ handle }
 
 func (d *Descriptor) begin() (*C.tenon_descriptor, error) {
@@ -56,7 +61,7 @@ func NewDescriptor(message *Message, options *DescriptorOptions) (*Descriptor, e
 	return d, nil
 }
 
-// Bytes is a copy of the bytes to carry; nil of a closed descriptor.
+// Bytes returns a copy of the bytes to carry; nil for a closed descriptor.
 func (d *Descriptor) Bytes() []byte {
 	pointer, err := d.begin()
 	if err != nil {
@@ -71,8 +76,8 @@ func (d *Descriptor) Bytes() []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
 }
 
-// FDs are the fds to carry, in this order. They are the descriptor's: send them before it is
-// closed, and do not close them.
+// FDs returns the fds to carry, in this order. They belong to the descriptor: send them before it
+// is closed, and do not close them.
 func (d *Descriptor) FDs() []int {
 	pointer, err := d.begin()
 	if err != nil {
@@ -88,9 +93,9 @@ func (d *Descriptor) FDs() []int {
 	return fds
 }
 
-// OpenDescriptor opens a descriptor that came from another process; nobody is trusted about its
-// bytes. The fds, as many as it was made with, stay the caller's. An error's detail "field" names
-// the part that is wrong.
+// OpenDescriptor opens a descriptor from another process. It does not trust the bytes. fds are as
+// many fds as the descriptor was made with, and they still belong to the caller. An error's detail
+// "field" names the wrong part.
 func OpenDescriptor(data []byte, fds []int, options *OpenOptions) (*Message, error) {
 	collect()
 	numbers := make([]C.int32_t, len(fds))

@@ -1,3 +1,5 @@
+// DLPack: exchanging tensors with other frameworks of this process without a copy.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -5,9 +7,10 @@ import "C"
 
 import "unsafe"
 
-// ToDLPack hands the tensor to another framework of this process, without a copy: the result points
-// to a DLManagedTensorVersioned, with the flag READ_ONLY if the storage is read-only. It is the
-// caller's until a consumer takes it; a caller that keeps it calls DeleteDLPack, once.
+// ToDLPack hands the tensor to another framework of this process, without a copy. The result points
+// to a DLManagedTensorVersioned, with the flag READ_ONLY if the storage is read-only. It belongs to
+// the caller until a consumer takes it. If no consumer takes it, the caller calls DeleteDLPack,
+// once.
 func (t *Tensor) ToDLPack() (unsafe.Pointer, error) {
 	pointer, err := t.begin()
 	if err != nil {
@@ -22,9 +25,10 @@ func (t *Tensor) ToDLPack() (unsafe.Pointer, error) {
 	return unsafe.Pointer(out), nil
 }
 
-// ToDLPackLegacy is ToDLPack in the form without a version, a DLManagedTensor. Refused for a
-// read-only tensor (ErrPermission): the consumer could not know, and would be killed at its first
-// write. A caller that keeps it calls DeleteDLPackLegacy, once.
+// ToDLPackLegacy is as ToDLPack, but gives the form without a version, a DLManagedTensor. It
+// refuses a read-only tensor (ErrPermission), because the consumer could not know that it is
+// read-only and would be killed at its first write. If no consumer takes the result, the caller
+// calls DeleteDLPackLegacy, once.
 func (t *Tensor) ToDLPackLegacy() (unsafe.Pointer, error) {
 	pointer, err := t.begin()
 	if err != nil {
@@ -40,9 +44,9 @@ func (t *Tensor) ToDLPackLegacy() (unsafe.Pointer, error) {
 }
 
 // FromDLPack takes a tensor from another framework of this process, without a copy. Its storage is
-// private (it cannot be lent). managed points to a DLManagedTensorVersioned in C's memory. On
-// success it is Tenon's: its deleter is called once, when the last reference to the storage goes,
-// on whatever thread. On failure it stays the caller's.
+// private and cannot be lent. managed points to a DLManagedTensorVersioned in C's memory. On
+// success it belongs to Tenon, which calls its deleter once, when the last reference to the storage
+// is released, on any thread. On failure it still belongs to the caller.
 func FromDLPack(managed unsafe.Pointer) (*Tensor, error) {
 	collect()
 	var out *C.tenon_tensor
@@ -55,8 +59,8 @@ func FromDLPack(managed unsafe.Pointer) (*Tensor, error) {
 	return newTensor(out), nil
 }
 
-// FromDLPackLegacy is FromDLPack for the form without a version, which cannot say read-only: the
-// bytes count as writable.
+// FromDLPackLegacy is as FromDLPack, but takes the form without a version. That form cannot say
+// that the bytes are read-only, so they count as writable.
 func FromDLPackLegacy(managed unsafe.Pointer) (*Tensor, error) {
 	collect()
 	var out *C.tenon_tensor
@@ -69,9 +73,9 @@ func FromDLPackLegacy(managed unsafe.Pointer) (*Tensor, error) {
 	return newTensor(out), nil
 }
 
-// DeleteDLPack calls the deleter of what ToDLPack gave and no consumer took. Nil is allowed.
+// DeleteDLPack calls the deleter of a result of ToDLPack that no consumer took. Nil is allowed.
 func DeleteDLPack(managed unsafe.Pointer) { C.tenon_go_dlpack_delete(managed) }
 
-// DeleteDLPackLegacy calls the deleter of what ToDLPackLegacy gave and no consumer took. Nil is
+// DeleteDLPackLegacy calls the deleter of a result of ToDLPackLegacy that no consumer took. Nil is
 // allowed.
 func DeleteDLPackLegacy(managed unsafe.Pointer) { C.tenon_go_dlpack_delete_legacy(managed) }

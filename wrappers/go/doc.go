@@ -1,12 +1,12 @@
-// Package tenon lends tensors between processes without copying them: to and from Go, C, C++,
-// Python, Rust and PyTorch. It writes and reads PyTorch's TorchScript archives too, without
-// PyTorch.
+// Package tenon lends tensors between processes without copying them. The other process can use Go,
+// C, C++, Python, Rust or PyTorch. The package also writes and reads PyTorch's TorchScript
+// archives, and needs no PyTorch for that.
 //
-// A [Storage] is counted bytes that are born shareable, a [Tensor] a shape over one. Tensors travel
-// in a [Message] over a [Connection], as a [Descriptor] by any other means, by fd
-// ([Storage.ShareFD]) or by name ([Storage.ShareFilename]). What arrives is the same memory.
-// Sparse, nested, quantised and meta tensors are [Composite] tensors, which travel in a Message
-// too.
+// A [Storage] is a range of bytes that other processes can map. A [Tensor] is a shape over one
+// storage. Tensors travel in a [Message] over a [Connection], as a [Descriptor] by any other means,
+// by fd ([Storage.ShareFD]) or by name ([Storage.ShareFilename]). The receiver gets the same
+// memory, and no byte is copied. Sparse, nested, quantised and meta tensors are [Composite]
+// tensors, which travel in a Message too.
 //
 //	weight, err := tenon.FromSlice([]float32{1, 2, 3}, []int64{3}, nil)    // the lender
 //	message, err := tenon.NewMessage(weight)
@@ -18,36 +18,38 @@
 //
 // # Who closes what
 //
-// What has a Close is to be closed, in any order and more than once if you like; an object that was
-// forgotten goes with a collection, but the collector does not know how much memory hangs on it. A
-// closed object gives [ErrClosed]. Close in one goroutine while another uses the object is fine:
-// the memory goes when the last use ends.
+// The caller closes every object that has a Close method. Objects can be closed in any order and
+// more than once. The garbage collector frees an object that was never closed, but it does not know
+// how much memory depends on the object. A call on a closed object gives [ErrClosed]. One goroutine
+// may close an object while another goroutine uses it: the memory is freed when the last use ends.
 //
 // # Elements
 //
-// Elements are Go slices over the shared memory itself: no copy, and no call of C for each. [With]
-// lends such a slice to a function, [NewView] makes a read-only view that keeps its memory, and
-// both are safe whatever is closed meanwhile. [Slice] and [ReadOnlySlice] give the bare slice: it
-// points to memory that the collector does not know, so it must not be used after its source was
-// closed, or was collected (runtime.KeepAlive). Go's own slice of unmapped memory ends the program,
-// as a bad pointer does in C.
+// Elements are Go slices over the shared memory itself, without a copy and without a call of C for
+// each element. [With] lends such a slice to a function. [NewView] makes a read-only view that
+// keeps its memory. Both are safe even if another goroutine closes the source meanwhile. [Slice]
+// and [ReadOnlySlice] give the bare slice. The collector does not know that memory. So a program
+// must not use the slice after its source was closed or collected (runtime.KeepAlive). A load from
+// unmapped memory ends the program, as a bad pointer does in C.
 //
-// Nobody orders the reads and writes of two processes: agree with the other side, for example by a
-// message, who writes when.
+// Tenon does not synchronise access to tensor data. The two processes must agree who writes when,
+// for example by a message.
 //
 // # Waiting
 //
-// Every call that waits takes a context (for room in an arena: [StorageOptions].Wait): its deadline
-// is the call's, and its end ends the call. So does Close of the connection. A call that has to
-// wait occupies a thread and one fd until it returns.
+// Every call that waits takes a context. (The context of a wait for room in an arena is
+// [StorageOptions].Wait.) The call ends at the context's deadline, or when the context is
+// cancelled. Closing the connection ends the calls that wait on it. A call that has to wait
+// occupies a thread and one fd until it returns.
 //
 // # Arenas and leases
 //
-// All that is born in an [Arena] ([StorageOptions]) has one fd and one mapping, here and at each
-// borrower. What was sent is under a lease: its block is not used again before the borrower closed
-// it or died. StorageOptions.Wait waits for that in a full arena; [Arena.Stats] and [LeaseHolders]
-// tell who holds what. A program that wants no thread of the library's calls [LeaseUseNoThread]
-// first, polls [LeaseFD] and calls [LeasePoll].
+// All storages of an [Arena] ([StorageOptions]) share one fd and one mapping, in this process and
+// in each borrower. A storage that is sent over a connection is lent under a lease: its block is
+// not reused before the borrower has closed the storage or has died. StorageOptions.Wait waits for
+// that in a full arena. [Arena.Stats] and [LeaseHolders] tell which processes hold blocks. A
+// program in which the library must not start a thread calls [LeaseUseNoThread] first, polls
+// [LeaseFD] and calls [LeasePoll].
 //
 // # Objects
 //
@@ -57,27 +59,28 @@
 //
 // # Modules
 //
-// A [Module] is what PyTorch calls a ScriptModule: built with [NewModule] or read with
-// [ImportModule], changed, and written with [ExportModule] as an archive that torch.jit.load runs.
-// Its attributes are [Value]s. No PyTorch is needed, and nothing in an archive is executed.
+// A [Module] is what PyTorch calls a ScriptModule. [NewModule] builds a module, and [ImportModule]
+// reads one. [ExportModule] writes a module as an archive that torch.jit.load runs. The attributes
+// of a module are [Value]s. No PyTorch is needed, and nothing in an archive is executed.
 //
 // # Errors
 //
-// A failed call gives an [*Error] with code, message and details of the C library; errors.Is
-// compares with a [Code] such as [ErrPeerGone], with the standard library's error of that meaning
-// (fs.ErrNotExist, context.DeadlineExceeded), or with a syscall.Errno.
+// A failed call gives an [*Error] with the code, the message and the details of the C library.
+// errors.Is compares it with a [Code] such as [ErrPeerGone], with the error of the standard library
+// that means the same (fs.ErrNotExist, context.DeadlineExceeded), or with a syscall.Errno.
 //
 // # Processes
 //
-// Go programs do not fork: they start others (os/exec), with fds in ExtraFiles. A Go program ends
-// without what exit() does in C: one that shares by name closes its storages, then calls [Trim] and
-// [FilenameLeave], else its names are left for the next process that looks.
+// Go programs do not fork. They start other programs (os/exec) and pass fds in ExtraFiles. A Go
+// program ends without the work that exit() does in C. So a program that shares by name closes its
+// storages, and then calls [Trim] and [FilenameLeave]. Otherwise its names stay until another
+// process sweeps the directory.
 //
 // A program that deposits messages ([Message.Deposit]) calls [HandOverDeposits] at its end.
 //
 // # Building
 //
-// The C library is found by pkg-config (tenon.pc). With the build tag tenon_static its archive is
-// linked in instead (tenon-static.pc). The tag tenon_debug collects garbage around every call, to
-// find what is not kept alive.
+// pkg-config finds the C library (tenon.pc). With the build tag tenon_static the library's archive
+// is linked into the program instead (tenon-static.pc). The build tag tenon_debug collects garbage
+// around every call, to find objects that a call does not keep alive.
 package tenon

@@ -1,3 +1,5 @@
+// Element types in DLPack's numbers, and the Go types that stand for them.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -11,14 +13,14 @@ import (
 	"unsafe"
 )
 
-// DType is an element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar).
-// Comparable, and a constant.
+// DType is an element type in DLPack's numbers: the code, the bits of one lane, and the lanes (1
+// for a scalar). DTypes can be compared and can be constants.
 type DType uint32
 
-// The element types that have a name. Others: NewDType.
+// The element types that have a name. NewDType makes others.
 const (
 	Bool DType = C.TENON_DTYPE_BOOL | 8<<8 | 1<<16
-	// Under 8 bits: packed, lowest bits first.
+	// Elements under 8 bits are packed, with the lowest bits first.
 	Int1              DType = C.TENON_DTYPE_INT | 1<<8 | 1<<16
 	Int2              DType = C.TENON_DTYPE_INT | 2<<8 | 1<<16
 	Int4              DType = C.TENON_DTYPE_INT | 4<<8 | 1<<16
@@ -53,28 +55,28 @@ const (
 	Float4E2M1FN      DType = C.TENON_DTYPE_FLOAT4_E2M1FN | 4<<8 | 1<<16
 )
 
-// NewDType makes a DType of DLPack's three numbers.
+// NewDType makes a DType from DLPack's three numbers.
 func NewDType(code, bits uint8, lanes uint16) DType {
 	return DType(code) | DType(bits)<<8 | DType(lanes)<<16
 }
 
-// Code is DLPack's type code.
+// Code returns DLPack's type code.
 func (d DType) Code() uint8 { return uint8(d) }
 
-// Bits is the size of one lane in bits.
+// Bits returns the size of one lane in bits.
 func (d DType) Bits() uint8 { return uint8(d >> 8) }
 
-// Lanes is how many values one element has; 1 for a scalar.
+// Lanes returns how many values one element has; 1 for a scalar.
 func (d DType) Lanes() uint16 { return uint16(d >> 16) }
 
-// String is the name, as in "float32", "bfloat16" or "int8x4".
+// String returns the name, such as "float32", "bfloat16" or "int8x4".
 func (d DType) String() string {
 	var name [C.TENON_DTYPE_MAX_NAME_NBYTES]C.char
 	C.tenon_dtype_name(d.c(), &name[0], C.size_t(len(name)))
 	return C.GoString(&name[0])
 }
 
-// ParseDType is the DType of a name that String gives.
+// ParseDType returns the DType with a name that String gives.
 func ParseDType(name string) (DType, error) {
 	if strings.IndexByte(name, 0) >= 0 {
 		return 0, invalid(fmt.Sprintf("there is no element type %q", name))
@@ -97,7 +99,8 @@ func (d DType) c() C.tenon_dtype {
 	}
 }
 
-// Element is what Slice and View can show. A type of your own over one of these is fine.
+// Element is the set of types that Slice and View can show. A program's own type over one of these
+// types is allowed too.
 type Element interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128
@@ -106,7 +109,7 @@ type Element interface {
 // Float16Bits is one IEEE half, the Element of Float16.
 type Float16Bits uint16
 
-// Float32 is the value.
+// Float32 returns the value as a float32.
 func (f Float16Bits) Float32() float32 {
 	sign, exponent, fraction := uint32(f>>15)<<31, uint32(f>>10&0x1f), uint32(f&0x3ff)
 	switch exponent {
@@ -122,17 +125,17 @@ func (f Float16Bits) Float32() float32 {
 // BFloat16Bits is one bfloat16, the Element of BFloat16.
 type BFloat16Bits uint16
 
-// Float32 is the value.
+// Float32 returns the value as a float32.
 func (b BFloat16Bits) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// BoolByte is the Element of Bool. It is no bool of Go's: a peer may write any byte, and a bool
-// that is neither 0 nor 1 breaks its rules.
+// BoolByte is the Element of Bool. It is not Go's bool, because a peer may write any byte, and a Go
+// bool must be 0 or 1.
 type BoolByte uint8
 
-// Bool is the value.
+// Bool says whether the byte is not 0.
 func (b BoolByte) Bool() bool { return b != 0 }
 
-// DTypeOf is the DType that a Go type stands for.
+// DTypeOf returns the DType that a Go type stands for.
 func DTypeOf[T Element]() DType {
 	var zero T
 	switch any(zero).(type) {

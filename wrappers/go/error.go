@@ -1,3 +1,5 @@
+// Errors: the codes of the C library, and the error that a failed call gives.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -15,48 +17,49 @@ import (
 	"syscall"
 )
 
-// Code is what a call came to, chosen by what a caller can do about it. A Code is an error itself,
-// the target of errors.Is:
+// Code is the outcome of a call. Each code stands for one thing that a caller can do about the
+// failure. A Code is itself an error, and a target for errors.Is:
 //
 //	if errors.Is(err, tenon.ErrPeerGone) { … }
 type Code int32
 
 // The codes of the C library. Their numbers never change.
 const (
-	// The call is wrong whatever the state of the machine: mend the program.
+	// The call is wrong whatever the state of the machine. Fix the program.
 	ErrInvalidArgument Code = C.TENON_INVALID_ARGUMENT
-	// The object does not allow it: ask for other access, or another mode at birth.
+	// The object does not allow the access. Ask for other access, or make the object in another
+	// mode.
 	ErrPermission Code = C.TENON_PERMISSION
-	ErrNotFound   Code = C.TENON_NOT_FOUND // no such object (any more)
-	// Bytes or an fd from outside are not what they claim.
+	ErrNotFound   Code = C.TENON_NOT_FOUND // the object does not exist, or no longer exists
+	// Bytes or an fd from outside are not what they claim to be.
 	ErrCorrupt Code = C.TENON_CORRUPT
-	// Made by a version that this one does not read.
+	// A version that this library does not read made the object.
 	ErrIncompatible Code = C.TENON_INCOMPATIBLE
-	// A limit was met; the detail "limit" names it.
+	// A limit was reached. The detail "limit" names it.
 	ErrResourceExhausted Code = C.TENON_RESOURCE_EXHAUSTED
-	// This build, kernel or object cannot do it.
+	// This build, this kernel or this object cannot do it.
 	ErrUnsupported Code = C.TENON_UNSUPPORTED
 	// The other process closed its end or died.
 	ErrPeerGone Code = C.TENON_PEER_GONE
-	// TryRecv or TrySend had nothing to do at once.
+	// TryRecv or TrySend would have had to wait.
 	ErrWouldBlock Code = C.TENON_WOULD_BLOCK
-	ErrTimeout    Code = C.TENON_TIMEOUT // the time is over: call again to go on
-	// A signal ended the wait; waits of this package go on by themselves.
+	ErrTimeout    Code = C.TENON_TIMEOUT // the time is over: call again to continue
+	// A signal ended the wait. Signals do not end the waits of this package.
 	ErrInterrupted Code = C.TENON_INTERRUPTED
-	// The context ended the wait: call again to go on.
+	// The context ended the wait. Call again to continue.
 	ErrCancelled Code = C.TENON_CANCELLED
-	// The system refused; see the detail "errno".
+	// The system refused for another reason. The detail "errno" has its number.
 	ErrIO       Code = C.TENON_IO
-	ErrInternal Code = C.TENON_INTERNAL // a defect in Tenon: please report it
+	ErrInternal Code = C.TENON_INTERNAL // Tenon has a defect: please report it
 )
 
-// String is the name of the code, as in "RESOURCE_EXHAUSTED".
+// String returns the name of the code, such as "RESOURCE_EXHAUSTED".
 func (c Code) String() string { return C.GoString(C.tenon_status_name(C.tenon_status(c))) }
 
-// Error is "tenon: " and the name.
+// Error returns "tenon: " and the name of the code.
 func (c Code) Error() string { return "tenon: " + c.String() }
 
-// Is matches the errors of the standard library that mean the same: fs.ErrNotExist,
+// Is matches the error of the standard library that means the same: fs.ErrNotExist,
 // fs.ErrPermission, os.ErrDeadlineExceeded, context.DeadlineExceeded, context.Canceled,
 // errors.ErrUnsupported.
 func (c Code) Is(target error) bool {
@@ -75,20 +78,20 @@ func (c Code) Is(target error) bool {
 	return false
 }
 
-// Timeout says whether the time was over, as in net.Error.
+// Timeout says whether the time was over. It is the method of net.Error.
 func (c Code) Timeout() bool { return c == ErrTimeout }
 
-// Error is why a call failed: what the C library says, as it says it.
+// Error says why a call failed, in the words of the C library.
 type Error struct {
 	Code    Code
 	Message string // one line that names the object and the cause
-	// "errno", "limit", "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field",
-	// "option", "holders", "part", "index", "offset"; may be nil
+	// Facts by their keys, such as "errno", "limit", "in_use", "path", "field", "option" and
+	// "holders". tenon_error_detail lists all keys. May be nil.
 	Details map[string]string
-	Cause   error // what led to it: another *Error, or the context's own error; may be nil
+	Cause   error // the error that led to it: another *Error, or the context's own; may be nil
 }
 
-// Error is the message, with its cause if there is one.
+// Error returns the message, followed by the cause if there is one.
 func (e *Error) Error() string {
 	if e.Cause == nil {
 		return "tenon: " + e.Message
@@ -96,7 +99,8 @@ func (e *Error) Error() string {
 	return "tenon: " + e.Message + ": " + e.Cause.Error()
 }
 
-// Is matches the error's Code, what the Code matches, and the syscall.Errno of the detail "errno".
+// Is matches the error's Code, the errors that the Code matches, and the syscall.Errno of the
+// detail "errno".
 func (e *Error) Is(target error) bool {
 	switch wanted := target.(type) {
 	case Code:
@@ -129,13 +133,13 @@ func (e *Error) errno() (syscall.Errno, bool) {
 	return syscall.Errno(number), err == nil && number != 0
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Timeout says whether the time was over, as in net.Error.
+// Timeout says whether the time was over. It is the method of net.Error.
 func (e *Error) Timeout() bool { return e.Code.Timeout() }
 
-// ErrClosed is the error of a call on an object that was closed; os.ErrClosed and net.ErrClosed
+// ErrClosed is the error of a call on an object that was closed. os.ErrClosed and net.ErrClosed
 // match it too.
 var ErrClosed error = errClosed{}
 
@@ -145,7 +149,7 @@ func (errClosed) Error() string { return "tenon: already closed: use it before C
 
 func (errClosed) Is(target error) bool { return target == os.ErrClosed || target == net.ErrClosed }
 
-// closedError is the name of a closed object's type.
+// closedError names the type of a closed object.
 type closedError string
 
 func (e closedError) Error() string {
@@ -154,9 +158,9 @@ func (e closedError) Error() string {
 
 func (closedError) Unwrap() error { return ErrClosed }
 
-// takeError makes a Go error of a failed call's, and gives that back.
+// takeError makes a Go error from the error of a failed call, and releases the latter.
 func takeError(status C.tenon_status, failure *C.tenon_error) error {
-	if failure == nil { // there was no memory even for the error
+	if failure == nil { // there was not even memory for the error
 		return &Error{Code: Code(status), Message: Code(status).String()}
 	}
 	defer C.tenon_error_release(failure)
@@ -184,5 +188,5 @@ func readError(failure *C.tenon_error) *Error {
 	return e
 }
 
-// invalid is an error that this package itself finds.
+// invalid makes an error that this package itself found.
 func invalid(message string) error { return &Error{Code: ErrInvalidArgument, Message: message} }

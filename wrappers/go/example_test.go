@@ -10,10 +10,10 @@ import (
 	"libtenon/tenon"
 )
 
-// Lend a tensor over a connection; the receiver changes it in place.
+// Lends a tensor over a connection. The receiver changes it in place.
 func Example() {
 	ctx := context.Background()
-	// Here for two goroutines; usually each in a process of its own.
+	// Here the ends are two goroutines. Usually each end is in a process of its own.
 	lender, borrower, err := tenon.Pair()
 	if err != nil {
 		log.Fatal(err)
@@ -69,7 +69,7 @@ func Example() {
 	// the lender sees [42 2 3 4]
 }
 
-// A view keeps its elements, whatever becomes of the tensor.
+// A view keeps its elements, even if the tensor is closed.
 func ExampleNewView() {
 	tensor, err := tenon.FromSlice(
 		[]int32{10, 20, 30},

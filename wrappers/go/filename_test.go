@@ -1,3 +1,5 @@
+// Tests of lends by name.
+
 package tenon_test
 
 import (
@@ -15,7 +17,7 @@ import (
 const directoryVariable = "TENON_GO_TEST_DIRECTORY"
 
 // inOwnProcess runs a test in a process of its own, because the library's thread for names keeps
-// some fds as long as its process lives, and so that all names can be seen to go with it.
+// some fds as long as its process lives. It also checks that no name is left after the process.
 func inOwnProcess(t *testing.T, test func(t *testing.T, directory string)) {
 	if path := os.Getenv(directoryVariable); path != "" {
 		t.Cleanup(func() {
@@ -31,8 +33,8 @@ func inOwnProcess(t *testing.T, test func(t *testing.T, directory string)) {
 	nothingLeft(t)
 	path := directory(t)
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=100s")
-	// A manager of this user that another test has started would be given out, whatever program is
-	// asked for.
+	// Another test may have started a manager of this user. StartManager would then return that
+	// manager, whatever program it is given.
 	command.Env = append(
 		os.Environ(),
 		directoryVariable+"="+path,

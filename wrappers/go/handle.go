@@ -1,3 +1,5 @@
+// The handle inside every type of the package: one reference of the C library, its users, its end.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -35,7 +37,7 @@ var kindNames = [...]string{
 	"Module", "CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package", "Weights",
 }
 
-// reference is one counted reference of the C library's, to be given back once.
+// reference is one counted reference of the C library, which must be given back once.
 type reference struct {
 	pointer unsafe.Pointer
 	kind    kind
@@ -80,23 +82,24 @@ func (r reference) giveBack() {
 
 const closedBit = 1 << 31
 
-// handle is what every type here holds: a reference that goes back when Close was called and the
-// last call that uses the reference ended, or when the collector finds the handle unreachable. So
-// neither Close in another goroutine nor a collection takes memory away under a call.
+// handle is part of every type of the package and holds one reference. The reference is given back
+// when Close was called and the last call that uses it has ended, or when the collector finds the
+// handle unreachable. So neither Close in another goroutine nor a collection frees memory under a
+// call.
 type handle struct {
 	reference
 	state   atomic.Uint32 // closedBit, and the number of users
 	cleanup runtime.Cleanup
 }
 
-// own makes h, which is new, the owner of a reference.
+// own makes the new handle h the owner of a reference.
 func (h *handle) own(kind kind, pointer unsafe.Pointer) {
 	h.reference = reference{pointer, kind}
 	h.cleanup = runtime.AddCleanup(h, reference.giveBack, h.reference)
 }
 
-// acquire begins a use, which release ends. Of nil, and of a zero value, it gives the NULL that the
-// C library has answers for.
+// acquire begins a use, and release ends it. For nil and for a zero value it gives NULL, and the C
+// library answers for that.
 func (h *handle) acquire() (unsafe.Pointer, error) {
 	collect()
 	if h == nil {
@@ -120,8 +123,8 @@ func (h *handle) release() {
 	}
 }
 
-// Close gives the object back. Again: nothing. A call that uses it in another goroutine ends first.
-// Close never fails.
+// Close gives the object back. A second Close does nothing. If a call uses the object in another
+// goroutine, the object is freed when that call ends. Close never fails.
 func (h *handle) Close() error {
 	h.close()
 	return nil

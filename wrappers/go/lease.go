@@ -1,3 +1,6 @@
+// Leases: which processes borrow memory of this process, and how a process does without the
+// library's thread.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -9,19 +12,19 @@ import "C"
 
 import "time"
 
-// LeaseHolder is who holds leases of this process's blocks, over one connection.
+// LeaseHolder is a borrower that holds leases of this process's blocks, over one connection.
 type LeaseHolder struct {
-	// As the kernel tells it; 0: of a pid namespace that this process does not see.
+	// The process id from the kernel. 0 if this process does not see the pid namespace.
 	PID          int32
-	UID          uint32        // as the kernel tells it
-	Leases       uint64        // that stand now
-	NBytes       uint64        // of their blocks; a block with two leases counts twice
-	Granted      uint64        // leases ever granted
-	GrantedBytes uint64        // of their blocks
-	Age          time.Duration // since the first of them
+	UID          uint32        // the user id from the kernel
+	Leases       uint64        // the leases that it holds now
+	NBytes       uint64        // the bytes in their blocks; a block with two leases counts twice
+	Granted      uint64        // the leases that were ever granted to it
+	GrantedBytes uint64        // the bytes in the blocks of these
+	Age          time.Duration // the time since the first of these
 }
 
-// LeaseHolders tells who holds leases, one entry for each connection that does.
+// LeaseHolders lists the holders of leases, usually with one entry for each connection.
 func LeaseHolders() ([]LeaseHolder, error) {
 	var failure *C.tenon_error
 	var total C.size_t
@@ -29,7 +32,7 @@ func LeaseHolders() ([]LeaseHolder, error) {
 		return nil, takeError(status, failure)
 	}
 	for {
-		out := make([]C.tenon_lease_holder, total+1) // some more may come meanwhile
+		out := make([]C.tenon_lease_holder, total+1) // some may be added meanwhile
 		out[0].struct_size = C.sizeof_tenon_lease_holder
 		if status := C.tenon_lease_holders(
 			&out[0], C.size_t(len(out)), &total, &failure,
@@ -56,8 +59,8 @@ func LeaseHolders() ([]LeaseHolder, error) {
 	}
 }
 
-// LeaseUseNoThread has the library start no thread: the process itself polls LeaseFD and calls
-// LeasePoll. Before the first lend and the first use of a name.
+// LeaseUseNoThread makes the library start no thread in this process. The process must then poll
+// LeaseFD and call LeasePoll. Call it before the first lend and the first use of a name.
 func LeaseUseNoThread() error {
 	var failure *C.tenon_error
 	if status := C.tenon_lease_use_no_thread(&failure); status != C.TENON_OK {
@@ -66,8 +69,8 @@ func LeaseUseNoThread() error {
 	return nil
 }
 
-// LeaseFD is the fd to poll, borrowed, readable when LeasePoll has something to do. Without a
-// thread only.
+// LeaseFD gives the fd to poll in a process without the library's thread. It is readable when
+// LeasePoll has something to do. The library owns it.
 func LeaseFD() (int, error) {
 	var out C.int32_t
 	var failure *C.tenon_error
@@ -77,9 +80,9 @@ func LeaseFD() (int, error) {
 	return int(out), nil
 }
 
-// LeasePoll does what is due, and never blocks: about a millisecond at most, and the fd stays
-// readable if there is more. But the end of memory that a device has pinned may wait for the
-// device. Without a thread only.
+// LeasePoll does the work that is due in a process without the library's thread. It does not block
+// and takes about a millisecond at most. If more work is left, the fd stays readable. There is one
+// exception: releasing memory that a device has pinned may wait for the device.
 func LeasePoll() error {
 	var failure *C.tenon_error
 	if status := C.tenon_lease_poll(&failure); status != C.TENON_OK {

@@ -1,3 +1,5 @@
+// Tests of leases, with and without the library's thread.
+
 package tenon_test
 
 import (
@@ -18,7 +20,7 @@ func init() {
 	roles["without a thread"] = withoutAThread
 }
 
-// holdOne keeps a message, and says so, until another comes.
+// holdOne keeps a message, and says so, until another message arrives.
 func holdOne(c *tenon.Connection) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -44,7 +46,7 @@ func holdOne(c *tenon.Connection) error {
 	return err
 }
 
-// lendAll lends a tensor that fills the arena, and keeps nothing of it here.
+// lendAll lends a tensor that fills the arena, and closes everything here.
 func lendAll(ctx context.Context, arena *tenon.Arena, c *tenon.Connection) error {
 	tensor, err := tenon.Empty(
 		tenon.DTypeOf[uint8](),
@@ -135,7 +137,7 @@ func TestWithoutAThread(t *testing.T) {
 	check(t, command.Run())
 }
 
-// withoutAThread takes the place of the library's thread: a goroutine that polls.
+// withoutAThread runs a goroutine that polls in place of the library's thread.
 func withoutAThread() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -148,7 +150,7 @@ func withoutAThread() error {
 	t := &testing.T{}
 	arena := must(tenon.NewArena(&tenon.ArenaOptions{Capacity: mib}))
 	command, c := start(t, "hold")
-	defer c.Close() // and not before, when the collector sees that nobody uses it any more
+	defer c.Close() // not earlier: the collector may find that nobody uses it any more
 	if err := lendAll(ctx, arena, c); err != nil {
 		return err
 	}

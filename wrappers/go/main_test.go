@@ -1,3 +1,5 @@
+// Helpers of all tests: checks for leaks, and other processes.
+
 package tenon_test
 
 import (
@@ -16,7 +18,7 @@ import (
 	"libtenon/tenon"
 )
 
-// Helper processes are this program again, told its part by the environment.
+// A helper process is this program again. The environment variable says which role it has.
 const roleVariable = "TENON_GO_TEST_ROLE"
 
 var roles = map[string]func() error{}
@@ -29,16 +31,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// What the runtime opens once, it opens here: the poller's fds are not a test's.
+	// The runtime opens some fds once, such as those of its poller. It opens them here, so that no
+	// test counts them.
 	if listener, err := net.Listen("unix", ""); err == nil {
 		listener.Close()
 	}
-	// And what the library's thread keeps, from the first lend on.
+	// The library's thread keeps some fds too, from the first lend on.
 	must(tenon.NewArena(&tenon.ArenaOptions{Capacity: 4096, PrefaultBytes: 1})).Close()
 	os.Exit(m.Run())
 }
 
-// must is for calls that a test relies on; a panic shows the line as well as t.Fatal does.
+// must is for calls that a test needs. A panic shows the line as well as t.Fatal does.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -77,8 +80,8 @@ func hold(t testing.TB) held {
 	}
 }
 
-// nothingLeft fails the test if, after it, anything is held that was not held before. Cleanups run
-// some time after a collection.
+// nothingLeft fails the test if more is held after it than before. Cleanups run some time after a
+// collection.
 func nothingLeft(t testing.TB) {
 	t.Helper()
 	before := settled(t, nil)
@@ -89,8 +92,8 @@ func nothingLeft(t testing.TB) {
 	})
 }
 
-// isMoreThan tells whether anything is held beyond what other has. Less is no leak: what an earlier
-// test let go of may have gone since, as a busy machine lets it wait.
+// isMoreThan says whether h has more than other has. Holding less is not a leak: a busy machine may
+// free memory of an earlier test late.
 func (h held) isMoreThan(other held) bool {
 	return h.storages > other.storages || h.segments > other.segments ||
 		h.segmentFDs > other.segmentFDs ||
@@ -98,7 +101,8 @@ func (h held) isMoreThan(other held) bool {
 		h.maps > other.maps
 }
 
-// settled collects until no more is held than wanted, or what is held does not change any more.
+// settled collects garbage until no more is held than wanted, or until the figures do not change
+// any more.
 func settled(t testing.TB, wanted *held) held {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -125,7 +129,7 @@ func settled(t testing.TB, wanted *held) held {
 	return last
 }
 
-// background is a context that ends before the test's own time does.
+// background returns a context that ends before the time of the test is over.
 func background(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -153,13 +157,13 @@ func floats(t testing.TB, n int, options *tenon.StorageOptions) *tenon.Tensor {
 	return tensor
 }
 
-// start runs this program in another part, with one end of a socket as fd 3.
+// start runs this program in another role, with one end of a socket as fd 3.
 func start(t testing.TB, role string, environment ...string) (*exec.Cmd, *tenon.Connection) {
 	t.Helper()
 	return startWith(t, role, nil, environment...)
 }
 
-// startWith hands it a file too, as fd 4.
+// startWith is as start, and also passes a file as fd 4.
 func startWith(
 	t testing.TB,
 	role string,
@@ -170,7 +174,7 @@ func startWith(
 	return startConnected(t, role, file, nil, environment...)
 }
 
-// startConnected says how this process's end is connected.
+// startConnected is as startWith, with options for this process's end of the connection.
 func startConnected(t testing.TB, role string, file *os.File, options *tenon.ConnectionOptions,
 	environment ...string) (*exec.Cmd, *tenon.Connection) {
 	t.Helper()
@@ -193,10 +197,10 @@ func startConnected(t testing.TB, role string, file *os.File, options *tenon.Con
 	return command, connection
 }
 
-// parent is the other end of start's connection.
+// parent makes the other end of start's connection.
 func parent() (*tenon.Connection, error) { return tenon.NewConnection(3, nil) }
 
-// directory is a fresh folder in shared memory.
+// directory makes a new folder in shared memory, and checks at the end that it is empty.
 func directory(t testing.TB) string {
 	t.Helper()
 	path, err := os.MkdirTemp("/dev/shm", "tenon-go-test-")
@@ -211,7 +215,7 @@ func directory(t testing.TB) string {
 	return path
 }
 
-// rounds is fewer with -short, for runs in which each call is dear.
+// rounds returns a smaller number with -short, for runs in which each call is expensive.
 func rounds(n int) int {
 	if testing.Short() {
 		return max(1, n/10)

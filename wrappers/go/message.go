@@ -1,3 +1,5 @@
+// Messages: tensors that travel together, with optional names and user bytes.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -17,15 +19,16 @@ import (
 	"unsafe"
 )
 
-// The most that one message takes, in bytes.
+// The limits of one message, in bytes.
 const (
-	MaxUserNBytes = C.TENON_MESSAGE_MAX_USER_NBYTES // of the user's own
-	MaxNameNBytes = C.TENON_MESSAGE_MAX_NAME_NBYTES // of one tensor's name
+	MaxUserNBytes = C.TENON_MESSAGE_MAX_USER_NBYTES // of the user bytes
+	MaxNameNBytes = C.TENON_MESSAGE_MAX_NAME_NBYTES // of the name of one tensor
 )
 
-// Message is tensors and composites that travel together, an optional name for each, and up to
-// 64 KiB of the user's own bytes. While it is filled it is for one goroutine at a time; then any
-// goroutine may use it. Its methods that return no error return zero values once it is closed.
+// Message is a list of tensors and composites that travel together. Each may have a name, and the
+// message may have up to 64 KiB of user bytes. Only one goroutine at a time may fill a message.
+// After that any goroutine may use it. After Close, the methods that return no error return zero
+// values.
 type Message struct{ handle }
 
 func newMessage(pointer *C.tenon_message) *Message {
@@ -64,14 +67,14 @@ func NewMessage(tensors ...*Tensor) (*Message, error) {
 	return m, nil
 }
 
-// Add adds one tensor under a name. The message takes a reference of its own; whether it can be
-// lent is checked here.
+// Add adds one tensor under a name. The message takes a reference of its own. Add checks whether
+// the tensor can be lent.
 func (m *Message) Add(name string, tensor *Tensor) error {
 	return m.AddAll([]string{name}, []*Tensor{tensor}, nil)
 }
 
-// AddAll adds tensors, all of them or none, in one call of C. Names is nil (no names) or has one
-// for each tensor. Tensors of one message that share a storage share it on arrival.
+// AddAll adds tensors, all of them or none, in one call of C. names is nil (no names) or has one
+// name for each tensor. Tensors of one message that share a storage share it on arrival too.
 func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOptions) error {
 	message, err := m.begin()
 	if err != nil {
@@ -89,8 +92,8 @@ func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOption
 		return err
 	}
 	defer endAll(tensors)
-	// The array of names points to Go's memory, which C may see only while it is pinned: so the
-	// names lie in one piece.
+	// C may see the names only while they are pinned, because the array of names points to Go's
+	// memory. So all names lie in one piece, which is pinned once.
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	var first **C.char
@@ -111,7 +114,8 @@ func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOption
 	return nil
 }
 
-// beginAll starts a use of each tensor, which endAll ends. A nil tensor gives the C library's NULL.
+// beginAll starts a use of each tensor, and endAll ends it. A nil tensor gives the C library's
+// NULL.
 func beginAll(tensors []*Tensor) ([]*C.tenon_tensor, error) {
 	pointers := make([]*C.tenon_tensor, len(tensors))
 	for i, tensor := range tensors {
@@ -131,7 +135,7 @@ func endAll(tensors []*Tensor) {
 	}
 }
 
-// pinnedStrings gives C's form of each text, in one pinned piece of memory.
+// pinnedStrings gives C's form of each text, all in one pinned piece of memory.
 func pinnedStrings(pinner *runtime.Pinner, texts []string) ([]*C.char, error) {
 	total := 0
 	for _, text := range texts {
@@ -151,7 +155,7 @@ func pinnedStrings(pinner *runtime.Pinner, texts []string) ([]*C.char, error) {
 	return starts, nil
 }
 
-// checkText refuses a NUL, at which C's text would end.
+// checkText refuses a text with a NUL, because C's text would end there.
 func checkText(what, text string) error {
 	if strings.IndexByte(text, 0) >= 0 {
 		return invalid(fmt.Sprintf("%s %q has a NUL in it", what, text))
@@ -159,7 +163,7 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// SetUserBytes sets the user's bytes, in place of those set before.
+// SetUserBytes sets the user bytes. It replaces those that were set before.
 func (m *Message) SetUserBytes(data []byte) error {
 	message, err := m.begin()
 	if err != nil {
@@ -179,7 +183,7 @@ func (m *Message) SetUserBytes(data []byte) error {
 	return nil
 }
 
-// UserBytes is a copy of the user's bytes; nil if there are none.
+// UserBytes returns a copy of the user bytes; nil if there are none.
 func (m *Message) UserBytes() []byte {
 	message, err := m.begin()
 	if err != nil {
@@ -194,7 +198,7 @@ func (m *Message) UserBytes() []byte {
 	return C.GoBytes(data, C.int(nbytes))
 }
 
-// Len is how many tensors there are. The parts of composites are among the tensors.
+// Len returns the number of tensors. The parts of composites are among the tensors.
 func (m *Message) Len() int {
 	message, err := m.begin()
 	if err != nil {
@@ -204,7 +208,7 @@ func (m *Message) Len() int {
 	return int(C.tenon_message_count(message))
 }
 
-// Name is the name of tensor i; ok is false if it has none.
+// Name returns the name of tensor i. ok is false if it has no name.
 func (m *Message) Name(i int) (name string, ok bool) {
 	message, err := m.begin()
 	if err != nil || i < 0 {
@@ -215,8 +219,8 @@ func (m *Message) Name(i int) (name string, ok bool) {
 	return C.GoString(text), text != nil
 }
 
-// Tensor gives tensor i, with a reference of the caller's to close; it stays valid when the message
-// is closed.
+// Tensor gives tensor i with a new reference, which the caller closes. It stays valid when the
+// message is closed.
 func (m *Message) Tensor(i int) (*Tensor, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -233,8 +237,8 @@ func (m *Message) Tensor(i int) (*Tensor, error) {
 	)
 }
 
-// Find gives the first tensor of that name, with a reference of the caller's to close; ErrNotFound
-// if there is none.
+// Find gives the first tensor of that name with a new reference, which the caller closes. It
+// returns ErrNotFound if there is none.
 func (m *Message) Find(name string) (*Tensor, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -254,9 +258,9 @@ func (m *Message) Find(name string) (*Tensor, error) {
 	}
 }
 
-// Views gives shape and place of all tensors in one call of C, however many they are. The parts of
-// composites are among the tensors: see CompositeParts. The views are valid while the message is
-// open, and need no closing.
+// Views describes all tensors, however many they are, in two calls of C. The parts of composites
+// are among the tensors: see CompositeParts. The views are valid while the message is open, and
+// need not be closed.
 func (m *Message) Views() ([]TensorView, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -277,8 +281,8 @@ func (m *Message) Views() ([]TensorView, error) {
 	return views, nil
 }
 
-// rawViews is what C says of all tensors, in one call; with retain each gets a new reference, which
-// is the caller's.
+// rawViews gives C's views of all tensors. With retain, each tensor gets a new reference, which
+// belongs to the caller.
 func rawViews(message *C.tenon_message, retain bool) ([]C.tenon_tensor_view, error) {
 	n := C.tenon_message_count(message)
 	if n == 0 {
@@ -299,8 +303,8 @@ func rawViews(message *C.tenon_message, retain bool) ([]C.tenon_tensor_view, err
 	return raw, nil
 }
 
-// goStrings gives all names one after another: one string, where hundreds would cost more than the
-// rest.
+// goStrings gives all names one after another, in one string. Hundreds of single strings would cost
+// more than everything else.
 func goStrings(views []C.tenon_tensor_view) string {
 	total := 0
 	for i := range views {
@@ -316,7 +320,7 @@ func goStrings(views []C.tenon_tensor_view) string {
 	return all.String()
 }
 
-// textLen is strlen, without a call of C; 0 of NULL.
+// textLen is strlen without a call of C. It gives 0 for NULL.
 func textLen(text *C.char) int {
 	n := 0
 	for text != nil && *(*byte)(unsafe.Add(unsafe.Pointer(text), n)) != 0 {
@@ -325,9 +329,9 @@ func textLen(text *C.char) int {
 	return n
 }
 
-// Tensors gives all tensors in one call of C, each with a reference of the caller's to close; they
-// stay valid when the message is closed. The parts of composites are among the tensors: see
-// CompositeParts.
+// Tensors gives all tensors, however many they are, with a new reference to each, which the caller
+// closes. They stay valid when the message is closed. The parts of composites are among the
+// tensors: see CompositeParts.
 func (m *Message) Tensors() ([]*Tensor, error) {
 	message, err := m.begin()
 	if err != nil {

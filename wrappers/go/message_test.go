@@ -1,3 +1,5 @@
+// Tests of messages, and of how many calls of C they take.
+
 package tenon_test
 
 import (
@@ -36,7 +38,7 @@ func TestMessage(t *testing.T) {
 		}
 	}
 	views := must(m.Views())
-	check(t, m.Add(strings.Repeat("x", 4096), second)) // names may move now
+	check(t, m.Add(strings.Repeat("x", 4096), second)) // this may move the names
 	if len(views) != 5 || views[1].Name() != "é" ||
 		must(tenon.ReadOnlySlice[float32](views[1]))[1] != 1 {
 		t.Error("the views show something else")
@@ -108,7 +110,8 @@ func calls(work func()) int64 {
 	return runtime.NumCgoCall() - before
 }
 
-// 300 tensors cross in one call of C, whichever way: counted, not timed.
+// 300 tensors cross in as few calls of C as one does, in each direction. The test counts calls and
+// measures no time.
 func TestOneCrossing(t *testing.T) {
 	tensors := make([]*tenon.Tensor, 300)
 	names := make([]string, 300)
@@ -121,7 +124,7 @@ func TestOneCrossing(t *testing.T) {
 		t.Errorf("%d calls to add 300 tensors", n)
 	}
 	var views []tenon.TensorView
-	if n := calls(func() { views = must(m.Views()) }); n != 2 { // how many there are, and the views
+	if n := calls(func() { views = must(m.Views()) }); n != 2 { // their number, and the views
 		t.Errorf("%d calls to see 300 tensors", n)
 	}
 	if n := calls(func() {
@@ -139,7 +142,7 @@ func TestOneCrossing(t *testing.T) {
 		for _, tensor := range must(m.Tensors()) {
 			defer tensor.Close()
 		}
-	}); n != 2+300 { // the last are the Closes
+	}); n != 2+300 { // 300 of them are the Closes
 		t.Errorf("%d calls to take 300 tensors", n)
 	}
 }

@@ -1,3 +1,5 @@
+// Modules: reading what a module contains. module_change.go has the methods that change one.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -9,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// MemberKind is what a name of a module stands for.
+// MemberKind is the kind of a member of a module.
 type MemberKind int32
 
 // The kinds of members.
@@ -23,7 +25,7 @@ const (
 	MemberState     MemberKind = C.TENON_MEMBER_STATE
 )
 
-// String is the kind's name, as in "parameter".
+// String returns the name of the kind, such as "parameter".
 func (k MemberKind) String() string {
 	switch k {
 	case MemberParameter:
@@ -47,11 +49,11 @@ func (k MemberKind) String() string {
 // Member is one member of a module.
 type Member struct {
 	Kind   MemberKind
-	Name   string  // a path in what Tensors gives
-	Type   string  // declared type, of submodules their class; "" for methods
-	Source string  // of methods, and of constants, as it stands in the class; else ""
-	Value  *Value  // nil for submodules, methods, and constants that are no literals
-	Module *Module // of submodules, else nil
+	Name   string  // the member's name; in the result of Tensors, its path
+	Type   string  // the declared type; of a submodule its class; "" for a method
+	Source string  // of a method, and of a constant as it stands in the class; else ""
+	Value  *Value  // nil for submodules, methods, and constants that are not literals
+	Module *Module // of a submodule; else nil
 }
 
 // Close closes Value and Module.
@@ -65,11 +67,10 @@ func (m Member) Close() error {
 	return nil
 }
 
-// Members are members that were looked up. They stay what they were, whatever happens to the
-// module.
+// Members are members that a call gave. They do not change when the module changes.
 type Members []Member
 
-// Close closes each of them.
+// Close closes each member.
 func (m Members) Close() error {
 	for _, member := range m {
 		member.Close()
@@ -77,23 +78,23 @@ func (m Members) Close() error {
 	return nil
 }
 
-// File is a named piece of bytes: an extra file, or a file of code.
+// File is bytes with a name: an extra file, or a file of code.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// Module is an object tree with typed attributes, parameters, buffers and methods, and the code of
-// its classes: what PyTorch calls a ScriptModule. It is built here, or read from an archive
-// (ImportModule), changed, and written as an archive that torch.jit.load runs (ExportModule).
-// Nothing in it is ever run here.
+// Module is what PyTorch calls a ScriptModule: a tree of objects with typed attributes, parameters,
+// buffers and methods, and the code of its classes. A program builds a module, or reads it from an
+// archive (ImportModule). It can change the module, and write it as an archive that torch.jit.load
+// runs (ExportModule). The package never runs the code.
 //
-// A path names a member from a module on, with dots: "encoder.0.weight". A submodule that was
-// looked up is a Module of its own over the same objects: what is changed through one shows in all.
+// A path names a member, seen from a module, with dots: "encoder.0.weight". A submodule that a call
+// gave is a Module of its own over the same objects. A change through one of them shows in all.
 //
-// Looking is for any number of goroutines. Changing is for one, beside no other call on the same
-// tree; during an export, also from its callbacks, it is ErrPermission. After a failed change
-// everything is as it was.
+// Any number of goroutines may read a module. Only one may change it, while no other call uses the
+// same tree. During an export, also from its callbacks, a change is ErrPermission. After a failed
+// change everything is as it was.
 type Module struct{ handle }
 
 func newModule(pointer *C.tenon_module) *Module {
@@ -116,7 +117,7 @@ func (m *Module) end() {
 	}
 }
 
-// NewModule makes a module without members, of a new class: "MLP", or a qualified name as
+// NewModule makes a module without members, of a new class: "MLP", or a qualified name such as
 // "__torch__.my.MLP".
 func NewModule(className string) (*Module, error) {
 	collect()
@@ -132,7 +133,7 @@ func NewModule(className string) (*Module, error) {
 	return newModule(out), nil
 }
 
-// ClassName is the qualified name of its class.
+// ClassName returns the qualified name of the module's class.
 func (m *Module) ClassName() (string, error) {
 	pointer, err := m.begin()
 	if err != nil {
@@ -148,7 +149,7 @@ func (m *Module) ClassName() (string, error) {
 	)
 }
 
-// Object is the object that the module is.
+// Object gives the object that the module is, as a Value.
 func (m *Module) Object() (*Value, error) {
 	pointer, err := m.begin()
 	if err != nil {
@@ -160,7 +161,8 @@ func (m *Module) Object() (*Value, error) {
 	})
 }
 
-// Same says whether both are the same module: a submodule with two owners is there twice.
+// Same says whether both are the same module. A submodule with two owners is one module in two
+// places.
 func (m *Module) Same(other *Module) bool {
 	own, err := m.Object()
 	if err != nil {
@@ -176,16 +178,16 @@ func (m *Module) Same(other *Module) bool {
 }
 
 // Check checks the code as an export does: names, operators, and the numbers, keywords and types of
-// arguments. The error of bad code has the details "file", "line", "column" and "excerpt". A call
-// that the newest PyTorch takes and PyTorch 1.13 refuses is no error: Warnings lists it.
+// arguments. The error for wrong code has the details "file", "line", "column" and "excerpt". A
+// call that the newest PyTorch takes and PyTorch 1.13 refuses is not an error: Warnings lists it.
 func (m *Module) Check() error {
 	return m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_check(pointer, failure)
 	})
 }
 
-// Members are all members, in the order in which the class declares them, methods last; the
-// caller's to close.
+// Members lists all members, in the order in which the class declares them, methods last. The
+// caller closes them.
 func (m *Module) Members() (Members, error) {
 	return m.members(
 		func(
@@ -196,9 +198,9 @@ func (m *Module) Members() (Members, error) {
 	)
 }
 
-// Tensors are every parameter, buffer and tensor of a state below the module, named by its path, in
-// the order of the tree; a shared one under each of its paths. Those that are None are left out.
-// The caller's to close.
+// Tensors lists every parameter, every buffer and every tensor of a state below the module, in the
+// order of the tree. The name of each is its path. A shared tensor has an entry for each of its
+// paths. Parameters and buffers that are None are left out. The caller closes the members.
 func (m *Module) Tensors() (Members, error) {
 	return m.members(
 		func(
@@ -209,9 +211,9 @@ func (m *Module) Tensors() (Members, error) {
 	)
 }
 
-// States are the paths of all states below the module, such as "conv.state". A class that has both
-// __getstate__ and __setstate__ has a state in an archive and no attributes. Find gives a state, or
-// a part of it: "conv.state[0]".
+// States lists the paths of all states below the module, such as "conv.state". A class that has
+// both __getstate__ and __setstate__ has a state in an archive, and no attributes. Find gives a
+// state, or a part of it: "conv.state[0]".
 func (m *Module) States() ([]string, error) {
 	pointer, err := m.begin()
 	if err != nil {
@@ -226,8 +228,8 @@ func (m *Module) States() ([]string, error) {
 	return takeNames(list), nil
 }
 
-// Find is the member of a path, the caller's to close. The error names the part of the path that is
-// not there.
+// Find gives the member with a path. The caller closes it. The error names the part of the path
+// that does not exist.
 func (m *Module) Find(path string) (Member, error) {
 	text, err := cText("the path", path)
 	if err != nil {
@@ -286,7 +288,7 @@ func (m *Module) members(
 	return members, nil
 }
 
-// ExtraFiles are the files beside the module, copied.
+// ExtraFiles gives copies of the extra files of the module.
 func (m *Module) ExtraFiles() ([]File, error) {
 	return m.files(
 		func(
@@ -297,8 +299,8 @@ func (m *Module) ExtraFiles() ([]File, error) {
 	)
 }
 
-// CodeFiles are the code of its classes and functions, as an export writes it: one file for each
-// qualifier, "__torch__/my/layers.py".
+// CodeFiles gives the code of the module's classes and functions, as an export writes it. There is
+// one file for each qualifier, such as "__torch__/my/layers.py".
 func (m *Module) CodeFiles() ([]File, error) {
 	return m.files(
 		func(
@@ -339,7 +341,7 @@ func (m *Module) files(
 	return files, nil
 }
 
-// pinnedFiles gives C's form of files, all of it pinned.
+// pinnedFiles gives C's form of files, and pins all of it.
 func pinnedFiles(pinner *runtime.Pinner, files []File) ([]C.tenon_file, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -364,7 +366,8 @@ func pinnedFiles(pinner *runtime.Pinner, files []File) ([]C.tenon_file, error) {
 	return out, nil
 }
 
-// Constants is a tuple: what CONSTANTS.c0, CONSTANTS.c1, … are in the code that CodeFiles gives.
+// Constants gives a tuple with the values of CONSTANTS.c0, CONSTANTS.c1, … in the code of
+// CodeFiles.
 func (m *Module) Constants() (*Value, error) {
 	pointer, err := m.begin()
 	if err != nil {

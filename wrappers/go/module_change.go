@@ -1,3 +1,5 @@
+// Changing modules: adding, replacing and removing their members.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -11,20 +13,20 @@ import (
 	"unsafe"
 )
 
-// LoadFlags say what Load lets pass.
+// LoadFlags say which differences Load allows.
 type LoadFlags uint32
 
-// The flags.
+// The values of LoadFlags.
 const (
-	// Parameters and buffers that are not among the given ones keep what they have.
+	// Parameters and buffers that were not given keep what they have.
 	AllowMissing LoadFlags = C.TENON_LOAD_ALLOW_MISSING
-	// Given names that the module has not are left out.
+	// Given names that the module does not have are left out.
 	AllowUnexpected LoadFlags = C.TENON_LOAD_ALLOW_UNEXPECTED
-	// Change nothing, say what would be missing and unexpected.
+	// Change nothing. Only tell what would be missing and unexpected.
 	CheckOnly LoadFlags = C.TENON_LOAD_CHECK_ONLY
 )
 
-// with makes one call on the module that gives nothing but an error.
+// with makes a call on the module that gives nothing but an error.
 func (m *Module) with(
 	call func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status,
 ) error {
@@ -40,7 +42,7 @@ func (m *Module) with(
 	return nil
 }
 
-// withText is with, for a call that takes a text.
+// withText is as with, for a call that takes a text.
 func (m *Module) withText(
 	what, text string,
 	call func(*C.tenon_module, *C.char, **C.tenon_error) C.tenon_status,
@@ -54,7 +56,7 @@ func (m *Module) withText(
 	})
 }
 
-// withValue is with, for a call that takes a name or a path and a value.
+// withValue is as with, for a call that takes a name or a path and a value.
 func (m *Module) withValue(
 	name string,
 	value *Value,
@@ -74,9 +76,9 @@ func (m *Module) withValue(
 	)
 }
 
-// AddParameter adds a parameter; its name is any text without dots, as "weight" or "0". Nil: one
-// that is None, as bias=None. Here, and in all that follows, the module takes references of its
-// own.
+// AddParameter adds a parameter. Its name is any text without dots, such as "weight" or "0". A nil
+// tensor adds a parameter that is None, such as bias=None. This method and the following ones take
+// references of their own to what they add.
 func (m *Module) AddParameter(name string, tensor *Value) error {
 	return m.withValue(
 		name,
@@ -89,7 +91,7 @@ func (m *Module) AddParameter(name string, tensor *Value) error {
 	)
 }
 
-// AddBuffer adds a buffer, as AddParameter does a parameter.
+// AddBuffer adds a buffer, as AddParameter adds a parameter.
 func (m *Module) AddBuffer(name string, tensor *Value) error {
 	return m.withValue(
 		name,
@@ -102,9 +104,10 @@ func (m *Module) AddBuffer(name string, tensor *Value) error {
 	)
 }
 
-// AddAttribute adds an attribute of a declared type, as "Dict[str, int]"; classes by their
-// qualified names, defined before. "": the type that the value shows by itself. What does not fit
-// stands in the error's details "where", "wanted" and "found".
+// AddAttribute adds an attribute of a declared type, such as "Dict[str, int]". A class in the type
+// has its qualified name and must be defined before. "" means the type that the value shows by
+// itself. If the value does not fit the type, the error's details "where", "wanted" and "found" say
+// why.
 func (m *Module) AddAttribute(name, declared string, value *Value) error {
 	text, err := cTextOrNull("the type", declared)
 	if err != nil {
@@ -121,8 +124,8 @@ func (m *Module) AddAttribute(name, declared string, value *Value) error {
 	)
 }
 
-// AddConstant adds a constant, which PyTorch calls Final: it stands in the class and cannot change
-// when the module runs. Its type is as for an attribute.
+// AddConstant adds a constant, which PyTorch calls Final: the class contains it, and it cannot
+// change when the module runs. Its type is as for an attribute.
 func (m *Module) AddConstant(name, declared string, value *Value) error {
 	text, err := cTextOrNull("the type", declared)
 	if err != nil {
@@ -139,9 +142,9 @@ func (m *Module) AddConstant(name, declared string, value *Value) error {
 	)
 }
 
-// AddSubmodule adds a submodule, built or imported. One module may be added in several places, and
-// is shared by them then, here and in the archive. Declared is the qualified name of an interface
-// that the child has; "": the child's own class.
+// AddSubmodule adds a submodule that was built or imported. One module may be added in several
+// places, which then share it, in memory and in the archive. declared is the qualified name of an
+// interface that the child has. "" means the child's own class.
 func (m *Module) AddSubmodule(name string, child *Module, declared string) error {
 	text, err := cTextOrNull("the type", declared)
 	if err != nil {
@@ -161,9 +164,9 @@ func (m *Module) AddSubmodule(name string, child *Module, declared string) error
 	)
 }
 
-// Define defines methods: one def or more in TorchScript. One that is there already is replaced;
-// all modules of the class get them. The error of bad code has the details "file", "line", "column"
-// and "excerpt".
+// Define defines methods: one or more def in TorchScript. A method that exists already is replaced.
+// All modules of the class get the methods. The error for wrong code has the details "file",
+// "line", "column" and "excerpt".
 func (m *Module) Define(source string) error {
 	return m.withText(
 		"the source",
@@ -175,7 +178,7 @@ func (m *Module) Define(source string) error {
 }
 
 // DefineTypes defines what methods and types use: functions, NamedTuples, enums, interfaces and
-// plain classes. The qualifier is "__torch__" or a name below it: of `class P` comes
+// plain classes. The qualifier is "__torch__" or a name below it. `class P` gets the name
 // "<qualifier>.P".
 func (m *Module) DefineTypes(qualifier, source string) error {
 	code, err := cText("the source", source)
@@ -191,8 +194,8 @@ func (m *Module) DefineTypes(qualifier, source string) error {
 	)
 }
 
-// SetHooks says which methods PyTorch runs before or after forward, in the order of their runs;
-// none: none any more.
+// SetHooks says which methods PyTorch runs before or after forward, in this order. No names mean
+// that there are no hooks any more.
 func (m *Module) SetHooks(beforeForward bool, names ...string) error {
 	before := C.int(0)
 	if beforeForward {
@@ -215,8 +218,8 @@ func (m *Module) SetHooks(beforeForward bool, names ...string) error {
 	})
 }
 
-// SetTracedInputs keeps the example inputs of a traced method in the archive, for who asks PyTorch
-// for them. Their tensors are written without bytes.
+// SetTracedInputs keeps the example inputs of a traced method in the archive, for programs that ask
+// PyTorch for them. Their tensors are written without bytes.
 func (m *Module) SetTracedInputs(method string, inputs ...*Value) error {
 	pointers, end, err := beginValues(inputs)
 	if err != nil {
@@ -238,8 +241,8 @@ func (m *Module) SetTracedInputs(method string, inputs ...*Value) error {
 	)
 }
 
-// SetExtraFile puts a file beside the module, which goes into every archive of it. One of that name
-// is replaced.
+// SetExtraFile gives the module an extra file, which goes into every archive of the module. It
+// replaces an extra file of that name.
 func (m *Module) SetExtraFile(name string, data []byte) error {
 	return m.withText(
 		"the name",
@@ -256,7 +259,7 @@ func (m *Module) SetExtraFile(name string, data []byte) error {
 	)
 }
 
-// RemoveExtraFile takes such a file away.
+// RemoveExtraFile removes an extra file.
 func (m *Module) RemoveExtraFile(name string) error {
 	return m.withText(
 		"the name",
@@ -267,9 +270,9 @@ func (m *Module) RemoveExtraFile(name string) error {
 	)
 }
 
-// Set replaces a parameter, buffer or attribute; nil: None. The shape and the element type of a
-// tensor may change. Whatever else below the module held the same tensor has the new one too. A
-// parameter that requires a gradient goes on to require one.
+// Set replaces a parameter, buffer or attribute. Nil means None. The shape and the element type of
+// a tensor may change. Every other place below the module that held the same tensor gets the new
+// one too. A parameter that requires a gradient still requires one.
 func (m *Module) Set(path string, value *Value) error {
 	return m.withValue(
 		path,
@@ -282,9 +285,9 @@ func (m *Module) Set(path string, value *Value) error {
 	)
 }
 
-// SetState gives the object at a path a state, in place of the one that it has or of a module's
-// attributes; nil: None. "" is the module itself. Set("conv.state[0]", …) replaces a part of a
-// state.
+// SetState gives the object at a path a state, in place of the state that it has or of a module's
+// attributes. Nil means None. The path "" is the module itself. Set("conv.state[0]", …) replaces a
+// part of a state.
 func (m *Module) SetState(path string, state *Value) error {
 	return m.withValue(
 		path,
@@ -297,8 +300,8 @@ func (m *Module) SetState(path string, state *Value) error {
 	)
 }
 
-// SetSubmodule replaces a submodule. Another class is fine unless an interface is declared that it
-// has not.
+// SetSubmodule replaces a submodule. The new one may be of another class. If the submodule is
+// declared by an interface, the new one must have that interface.
 func (m *Module) SetSubmodule(path string, child *Module) error {
 	given, err := child.begin()
 	if err != nil {
@@ -314,7 +317,7 @@ func (m *Module) SetSubmodule(path string, child *Module) error {
 	)
 }
 
-// Remove takes a member away: a parameter, buffer, attribute, constant, submodule or method.
+// Remove removes a member: a parameter, buffer, attribute, constant, submodule or method.
 func (m *Module) Remove(path string) error {
 	return m.withText(
 		"the path",
@@ -325,9 +328,9 @@ func (m *Module) Remove(path string) error {
 	)
 }
 
-// Load replaces parameters and buffers by their paths, all of them or, on failure, none; nil: None.
-// It gives the paths of the module that are not among the given ones, and the given ones that the
-// module has not.
+// Load replaces parameters and buffers by their paths, all of them or, on failure, none. Nil means
+// None. It returns the paths of the module that were not given, and the given paths that the module
+// does not have.
 func (m *Module) Load(
 	tensors map[string]*Value,
 	flags LoadFlags,
@@ -340,7 +343,7 @@ func (m *Module) Load(
 	return m.LoadSlices(paths, values, flags)
 }
 
-// LoadSlices is Load of paths and the tensor of each.
+// LoadSlices loads as Load does, from paths and the tensor for each.
 func (m *Module) LoadSlices(
 	paths []string,
 	tensors []*Value,

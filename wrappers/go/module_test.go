@@ -1,3 +1,5 @@
+// Tests of modules that are built, read and changed.
+
 package tenon_test
 
 import (
@@ -16,7 +18,7 @@ func newModule(t testing.TB, className string) *tenon.Module {
 	return kept(t, module, err)
 }
 
-// scale is a module with one parameter, one buffer and a method.
+// scale makes a module with one parameter, one buffer and a method.
 func scale(t testing.TB) *tenon.Module {
 	t.Helper()
 	module := newModule(t, "Scale")
@@ -31,7 +33,7 @@ func scale(t testing.TB) *tenon.Module {
 	return module
 }
 
-// holds says which members there are.
+// holds checks which members there are.
 func holds(t testing.TB, members tenon.Members, err error) string {
 	t.Helper()
 	check(t, err)
@@ -58,7 +60,7 @@ func tensorsOf(t testing.TB, module *tenon.Module) string {
 	return holds(t, members, err)
 }
 
-// elements are those of the float32 tensor of a path.
+// elements returns the elements of the float32 tensor at a path.
 func elements(t testing.TB, module *tenon.Module, path string) []float32 {
 	t.Helper()
 	member := must(module.Find(path))
@@ -375,7 +377,7 @@ func TestClosedAndNilModules(t *testing.T) {
 	}
 }
 
-// What is forgotten goes with a collection, while calls go on.
+// A collection frees a module that was not closed, while calls on others go on.
 func TestForgottenModules(t *testing.T) {
 	nothingLeft(t)
 	for range rounds(50) {

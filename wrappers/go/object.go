@@ -1,3 +1,5 @@
+// Objects: plain data with tensors in it, which travels in a message.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -23,20 +25,20 @@ import (
 	"unsafe"
 )
 
-// Tuple is a tuple of Python in an object.
+// Tuple is a Python tuple in an object.
 type Tuple []any
 
-// Set is a set of Python in an object. Its items are in the order in which the sender wrote them.
+// Set is a Python set in an object. Its items are in the order in which the sender wrote them.
 type Set []any
 
-// Dict is a dict of Python in an object, with its entries in their order.
+// Dict is a Python dict in an object. Its entries keep their order.
 type Dict []Entry
 
 // Entry is a key of a [Dict] and the value that the dict has for the key.
 type Entry struct{ Key, Value any }
 
-// Get gives the value of a key that is a string; ok is false if the dict has no such key. The cost
-// grows with the number of entries.
+// Get gives the value of a key that is a string. ok is false if the dict has no such key. Get looks
+// at one entry after another, so its cost grows with the number of entries.
 func (d Dict) Get(key string) (value any, ok bool) {
 	for _, entry := range d {
 		if found, isText := entry.Key.(string); isText && found == key {
@@ -46,7 +48,8 @@ func (d Dict) Get(key string) (value any, ok bool) {
 	return nil, false
 }
 
-// Map gives the dict as a map. A key that is no string, or that stands there twice, is an error.
+// Map gives the dict as a map. It returns an error if a key is not a string, or if two entries have
+// the same key.
 func (d Dict) Map() (map[string]any, error) {
 	all := make(map[string]any, len(d))
 	for i, entry := range d {
@@ -67,8 +70,8 @@ func (d Dict) Map() (map[string]any, error) {
 
 // NewMessageFromObject makes a message that carries an object: plain data with tensors in it, as
 // Python's send_object sends. [Message.Object] reads the object, and so does recv_object in Python.
-// The storages of the tensors are lent whole, and the options hold for each of them. The rest is
-// copied. Nothing may be added to the message.
+// The whole storages of the tensors are lent, and the options apply to each of them. All other data
+// is copied. Nothing can be added to the message.
 //
 // An object is nil, a bool, an integer or a float of any Go type, a complex number, a string in
 // UTF-8, a []byte, a *Tensor, a *Composite, or a container of these: []any, which is a list in
@@ -76,10 +79,10 @@ func (d Dict) Map() (map[string]any, error) {
 // lists too. A map[string]any and a map[string]*Tensor are dicts, with their keys sorted. Types of
 // a program's own must be converted.
 //
-// An object is a tree. A container in two places becomes two containers, and one that contains
-// itself is an error, since values can be nested 200 deep. A key of a dict, and an item of a set,
-// is nil, a bool, a number, a string, a []byte or a Tuple of these, and stands there once. The
-// error of a wrong value names its place, such as dict["a"][2]. Its detail "index" counts values
+// An object is a tree. A container in two places becomes two containers. A container that contains
+// itself is an error, because values can be nested at most 200 deep. A key of a dict, and an item
+// of a set, is nil, a bool, a number, a string, a []byte or a Tuple of these, and occurs once. The
+// error for a wrong value names its place, such as dict["a"][2]. Its detail "index" counts values
 // in the order in which a program would write them.
 func NewMessageFromObject(value any, options *ShareOptions) (*Message, error) {
 	collect()
@@ -99,15 +102,15 @@ func NewMessageFromObject(value any, options *ShareOptions) (*Message, error) {
 	return newMessage(out), nil
 }
 
-// errTooDeep ends an [objectWriter] at a container that the C library refuses, so that a list that
-// contains itself has an end.
+// errTooDeep ends an [objectWriter] at a container that the C library refuses. So the walk through
+// a list that contains itself ends.
 var errTooDeep = errors.New("values are nested too deep")
 
-// objectWriter lists the nodes of a value for one call of C. The tensors and composites in it are
-// in use until end, and the texts and bytes are pinned.
+// objectWriter lists the nodes of a value for one call of C. It uses the tensors and composites of
+// the value until end, and pins the texts and bytes.
 type objectWriter struct {
 	nodes  []C.tenon_object_node
-	depth  int // containers around the next value
+	depth  int // the number of containers around the next value
 	pinner runtime.Pinner
 	ends   []func()
 }
@@ -119,7 +122,7 @@ func (w *objectWriter) end() {
 	}
 }
 
-// add writes the node of a value, and the nodes of all that is inside the value.
+// add writes the node of a value, and the nodes of all values inside it.
 func (w *objectWriter) add(value any) error {
 	node := C.tenon_object_node{struct_size: C.sizeof_tenon_object_node}
 	switch value := value.(type) {
@@ -197,13 +200,13 @@ func (w *objectWriter) add(value any) error {
 	return nil
 }
 
-// addContainer writes a container. The values are those right inside it, and count is its length:
-// a dict has twice as many values.
+// addContainer writes a container. values are the values directly inside it, and count is its
+// length. A dict has twice as many values as its length says.
 func (w *objectWriter) addContainer(kind C.int32_t, count int, values iter.Seq[any]) error {
 	w.nodes = append(w.nodes, C.tenon_object_node{
 		struct_size: C.sizeof_tenon_object_node,
 		kind:        kind,
-		count:       C.uint32_t(min(count, math.MaxUint32)), // the C library refuses so many
+		count:       C.uint32_t(min(count, math.MaxUint32)), // the C library refuses such a number
 	})
 	if w.depth == C.TENON_OBJECT_MAX_DEPTH {
 		return errTooDeep
@@ -246,13 +249,13 @@ func (d Dict) keysAndValues() iter.Seq[any] {
 	}
 }
 
-// point lends bytes of Go's to C.
+// point lets a node point to Go's bytes, and pins them.
 func (w *objectWriter) point(node *C.tenon_object_node, bytes []byte) {
 	node.data = (*C.char)(unsafe.Pointer(pinSlice(&w.pinner, bytes)))
 	node.nbytes = C.size_t(len(bytes))
 }
 
-// refuse is the error of the value whose node would be the next one.
+// refuse makes the error for the value whose node would be the next one.
 func (w *objectWriter) refuse(what string) error {
 	index := len(w.nodes)
 	return &Error{
@@ -262,12 +265,12 @@ func (w *objectWriter) refuse(what string) error {
 	}
 }
 
-// closed is the error of a closed tensor or composite, whose node would be the next one.
+// closed makes the error for a closed tensor or composite, whose node would be the next one.
 func (w *objectWriter) closed(kind kind) error {
 	return closedError(kindNames[kind] + " at " + w.place(len(w.nodes)))
 }
 
-// withPlace adds to an error of the C library's the place of the node that the error is about.
+// withPlace adds the place of the wrong node to an error of the C library.
 func (w *objectWriter) withPlace(err error) error {
 	if e, ok := err.(*Error); ok {
 		index, noNumber := strconv.Atoi(e.Details["index"])
@@ -285,11 +288,11 @@ var objectKindNames = map[C.int32_t]string{
 	C.TENON_OBJECT_DICT:  "dict",
 }
 
-// mostSteps is how many steps of a place are shown. A longer place lacks those in the middle.
+// mostSteps is how many steps of a place are shown. A longer place is shown without its middle.
 const mostSteps = 12
 
-// place tells how the node of this index is reached, as in dict["a"][2]. The nodes before that node
-// must be there.
+// place shows how to reach the node with this index, as in dict["a"][2]. The nodes before that node
+// must exist.
 func (w *objectWriter) place(index int) string {
 	if index == 0 {
 		return "the object"
@@ -297,7 +300,7 @@ func (w *objectWriter) place(index int) string {
 	// The containers around the next node, the innermost one last.
 	type container struct {
 		node int
-		at   int // the number of the value right inside it that is walked through
+		at   int // the index of the current value directly inside it
 		key  int // of a dict: the node of the last key
 	}
 	var around []container
@@ -334,7 +337,7 @@ func (w *objectWriter) place(index int) string {
 	return strings.Join(steps, "")
 }
 
-// inside is how many values there are right inside a node.
+// inside returns the number of values directly inside a node.
 func (w *objectWriter) inside(index int) int {
 	count := int(w.nodes[index].count)
 	if w.nodes[index].kind == C.TENON_OBJECT_DICT {
@@ -343,7 +346,8 @@ func (w *objectWriter) inside(index int) int {
 	return count
 }
 
-// keyText shows a key as in Go, or the number of its entry if it is no string and no integer.
+// keyText shows a key as Go writes it, or the number of its entry if it is neither a string nor an
+// integer.
 func (w *objectWriter) keyText(index, entry int) string {
 	switch node := &w.nodes[index]; node.kind {
 	case C.TENON_OBJECT_STR:
@@ -354,21 +358,21 @@ func (w *objectWriter) keyText(index, entry int) string {
 	return fmt.Sprintf("key(%d)", entry)
 }
 
-// bytesOf shows the text or the bytes of a node, without a copy.
+// bytesOf gives the text or the bytes of a node, without a copy.
 func bytesOf(node *C.tenon_object_node) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(node.data)), int(node.nbytes))
 }
 
 // Object gives the object that the message carries, in these types: nil, bool, int64, float64,
-// complex128, string, []byte, *Tensor, *Composite, []any for a list, [Tuple], [Set] and [Dict].
-// The tensors and composites in it are the caller's to close ([CloseObject]), and stay valid when
-// the message is closed.
+// complex128, string, []byte, *Tensor, *Composite, []any for a list, [Tuple], [Set] and [Dict]. The
+// caller closes the tensors and composites in it ([CloseObject]). They stay valid after the message
+// is closed.
 //
-// The sender is not trusted: nothing that it names is called, and every tensor is checked against
-// its storage. The contents of composites are not checked: see [Composite.Check]. A message without
-// an object, or with a wrong one, is ErrCorrupt. An object with a class or function of Python in
-// it, or with an integer of more than 64 bits, is ErrUnsupported. The detail "offset" of an error
-// says where in the pickle the error is, in bytes.
+// The sender is not trusted. No function that the object names is called, and every tensor is
+// checked against its storage. The contents of composites are not checked: see [Composite.Check]. A
+// message without an object, or with a malformed one, is ErrCorrupt. An object with a Python class
+// or function in it, or with an integer of more than 64 bits, is ErrUnsupported. The error's detail
+// "offset" says where in the pickle the error is, in bytes.
 func (m *Message) Object() (any, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -397,14 +401,15 @@ func (m *Message) Object() (any, error) {
 	return value, nil
 }
 
-// objectReader makes values of nodes. It takes over their references to tensors and composites.
+// objectReader makes values from nodes. It takes over the nodes' references to tensors and
+// composites.
 type objectReader struct {
 	nodes   []C.tenon_object_node
 	at      int
 	unknown error
 }
 
-// next makes the value of the next node, with all that is inside the value.
+// next makes the value of the next node, with all values inside it.
 func (r *objectReader) next() any {
 	node := &r.nodes[r.at]
 	r.at++
@@ -459,10 +464,11 @@ func (r *objectReader) until(node *C.tenon_object_node) []any {
 	return values
 }
 
-// CloseObject closes all tensors and composites in an object, such as [Connection.RecvObject]
-// gives. A value that cannot be in an object is left alone.
+// CloseObject closes all tensors and composites in an object, such as one from
+// [Connection.RecvObject]. It ignores values that an object cannot contain.
 func CloseObject(value any) {
-	// A place of containers in memory, since a container that the program made can contain itself.
+	// A place identifies the memory of a container. A container that the program made can contain
+	// itself, so each place is visited once.
 	type place struct {
 		start  unsafe.Pointer
 		length int
@@ -505,7 +511,8 @@ func CloseObject(value any) {
 }
 
 // SendObject sends an object, as [Connection.Send] sends the message of [NewMessageFromObject]. If
-// ctx ends first, Flush finishes the message. A second SendObject would send the object twice.
+// ctx ends first, [Connection.Flush] finishes the message. A second SendObject would send the
+// object twice.
 func (c *Connection) SendObject(ctx context.Context, value any) error {
 	message, err := NewMessageFromObject(value, nil)
 	if err != nil {
@@ -516,9 +523,9 @@ func (c *Connection) SendObject(ctx context.Context, value any) error {
 }
 
 // RecvObject receives the next message, as [Connection.Recv] does, and gives the object that the
-// message carries, as [Message.Object] does. The tensors and composites in it are the caller's to
-// close ([CloseObject]). The contents of composites are not checked. A message without a good
-// object is gone when RecvObject fails.
+// message carries, as [Message.Object] does. The caller closes the tensors and composites in it
+// ([CloseObject]). The contents of composites are not checked. If RecvObject fails because the
+// message has no valid object, the message is lost.
 func (c *Connection) RecvObject(ctx context.Context) (any, error) {
 	message, err := c.Recv(ctx)
 	if err != nil {

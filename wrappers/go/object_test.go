@@ -1,3 +1,5 @@
+// Tests of objects: every kind of value, sent to another process and back, and errors.
+
 package tenon_test
 
 import (
@@ -28,7 +30,7 @@ func carried(t testing.TB, value any) any {
 	return received
 }
 
-// nested is lists in lists: so many of them, and a number in the innermost one.
+// nested makes lists in lists, depth of them, with a number in the innermost one.
 func nested(depth int) any {
 	value := any(int64(1))
 	for range depth {
@@ -58,7 +60,7 @@ func TestObjectKinds(t *testing.T) {
 		{"int64s", []int64{1, -1}},
 		{"float64s", []float64{0.25}},
 		{"map", map[string]any{"b": 2, "a": map[string]any{}, "c": nil}},
-		// A container that ends here is not confused with those around it.
+		// A container that ends here is not confused with the containers around it.
 		{"empty", []any{[]any{}, tenon.Tuple{}, tenon.Set(nil), tenon.Dict{},
 			[]any{[]any{7}, []any{}}}},
 		{7, "an int as a key"},
@@ -116,7 +118,7 @@ func TestObjectOfMapIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// returnObject takes what TestObjectInAnotherProcess sends, writes to it, and sends it back.
+// returnObject receives what TestObjectInAnotherProcess sends, writes to it, and sends it back.
 func returnObject(c *tenon.Connection) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -147,7 +149,7 @@ func returnObject(c *tenon.Connection) error {
 	if sparse.Layout() != tenon.LayoutSparseCSR || meta.DType() != tenon.BFloat16 {
 		return fmt.Errorf("%v of %v, %v", sparse.Layout(), sparse.DType(), meta.DType())
 	}
-	// The second column of this one is outside, and only this call finds that.
+	// The second column of this tensor is outside of it, and only this call notices that.
 	if _, err := sparse.Check(); !errors.Is(err, tenon.ErrCorrupt) {
 		return fmt.Errorf("a wrong column gives %v", err)
 	}
@@ -374,7 +376,7 @@ func TestMessageWithoutObject(t *testing.T) {
 	check(t, left.SendObject(ctx, "next"))
 	_, err := right.RecvObject(ctx)
 	bad(tenon.ErrCorrupt, err)
-	// That message is gone, and the connection goes on.
+	// That message is lost, and the connection still works.
 	if next := must(right.RecvObject(ctx)); next != "next" {
 		t.Error(next)
 	}
@@ -462,7 +464,7 @@ func TestObjectWaits(t *testing.T) {
 	if err := left.SendObject(done, 0); !errors.Is(err, tenon.ErrCancelled) {
 		t.Error(err)
 	}
-	// When no more goes into the socket, the connection keeps the last object, which Flush sends.
+	// When the socket takes no more, the connection keeps the last object, and Flush sends it.
 	var sent int64
 	for {
 		sent++
@@ -484,7 +486,7 @@ func TestObjectWaits(t *testing.T) {
 	check(t, <-flushed)
 	left.Close()
 	last, err := right.RecvObject(ctx)
-	// If the time was over before the last send began, nothing of it was kept.
+	// If the time was over before the last send began, the connection kept nothing of it.
 	if err == nil {
 		if last.([]any)[0] != sent {
 			t.Error(last.([]any)[0], sent)
@@ -505,7 +507,8 @@ func TestObjectWaits(t *testing.T) {
 	}
 }
 
-// 300 tensors and their names cross in one call of C, whichever way: counted, not timed.
+// 300 tensors and their names cross in as few calls of C as one does, in each direction. The test
+// counts calls and measures no time.
 func TestObjectInOneCrossing(t *testing.T) {
 	state := make(map[string]any)
 	for i := range 300 {
@@ -517,7 +520,7 @@ func TestObjectInOneCrossing(t *testing.T) {
 	}
 	defer m.Close()
 	var received any
-	// Those that make the object, count its nodes, give them and release the object.
+	// These are the calls that make the object, count its nodes, give them, and release the object.
 	if n := calls(func() { received = must(m.Object()) }); n != 4 {
 		t.Errorf("%d calls to read 300 tensors", n)
 	}

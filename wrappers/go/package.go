@@ -1,3 +1,5 @@
+// Packages: archives of torch.package, which contain modules and other files.
+
 package tenon
 
 /*
@@ -20,9 +22,9 @@ import (
 	"unsafe"
 )
 
-// Package is an archive of torch.package that was opened. Its parts are called records. A record
-// such as "models/net.pkl" is the resource "net.pkl" of the Python package "models". Nothing in a
-// package is executed, and no PyTorch is needed.
+// Package is an open archive of torch.package. Its parts are called records. A record such as
+// "models/net.pkl" is the resource "net.pkl" of the Python package "models". Nothing in a package
+// is executed, and no PyTorch is needed.
 //
 // A script module has two names: its resource, if there is a record that holds this module and
 // nothing else, and its id in the package, such as "0". Storages that several modules share are in

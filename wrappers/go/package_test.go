@@ -1,3 +1,5 @@
+// Tests of packages.
+
 package tenon_test
 
 import (
@@ -27,7 +29,7 @@ func sharing(t testing.TB) (left, right *tenon.Module) {
 	return left, right
 }
 
-// pairPackage writes a package of the modules of sharing and a text, and gives its path.
+// pairPackage writes a package with the modules of sharing and a text, and returns its path.
 func pairPackage(t testing.TB) string {
 	t.Helper()
 	left, right := sharing(t)
@@ -40,7 +42,7 @@ func pairPackage(t testing.TB) string {
 	return path
 }
 
-// weightIn is what the weight of a module of a package has in it.
+// weightIn returns the elements of the weight of a module in a package.
 func weightIn(t testing.TB, opened *tenon.Package, name string) []float32 {
 	t.Helper()
 	module := must(opened.Module(name))
@@ -114,7 +116,7 @@ func TestPackageThereAndBack(t *testing.T) {
 	byResource.Close()
 	opened.Close()
 	if values := elements(t, again, "weight"); !slices.Equal(values, []float32{1, 2, 3}) {
-		t.Error(values) // The module outlives the package.
+		t.Error(values) // the module stays valid after the package
 	}
 }
 
@@ -241,8 +243,8 @@ func TestClosedAndNilPackages(t *testing.T) {
 	check(t, zero.Close())
 }
 
-// A package that is closed under a call is given back after the call. One that was forgotten goes
-// with a collection.
+// If a package is closed during a call, it is given back after the call. A collection frees a
+// package that was not closed.
 func TestForgottenPackages(t *testing.T) {
 	nothingLeft(t)
 	path := pairPackage(t)

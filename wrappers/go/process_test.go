@@ -1,3 +1,5 @@
+// Tests with other processes: lends by connection and by name, and lenders that are killed.
+
 package tenon_test
 
 import (
@@ -113,12 +115,13 @@ func TestAnotherProcess(t *testing.T) {
 	check(t, command.Wait())
 }
 
-// takeNamedFile gets the same message by two connections: one takes named files, and the other does
-// not.
+// takeNamedFile gets the same message over two connections. One of them accepts named files, and
+// the other one does not.
 func takeNamedFile() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	// A Go program ends without atexit, and would stay in the count of the file's holders.
+	// A Go program ends without atexit. Without this call the file would still count it as a
+	// holder.
 	defer tenon.FilenameLeave()
 	defer tenon.Trim()
 	plain, err := parent()
@@ -205,7 +208,7 @@ func lendAndWait() error {
 	})
 }
 
-// What was borrowed outlives its lender.
+// Borrowed memory stays valid after its lender is killed.
 func TestLenderKilled(t *testing.T) {
 	nothingLeft(t)
 	ctx := background(t)
@@ -221,7 +224,7 @@ func TestLenderKilled(t *testing.T) {
 	}
 }
 
-// A connection that drops what a dead lender lent.
+// A connection drops the memory of a dead lender.
 func TestLenderKilledAndDropped(t *testing.T) {
 	nothingLeft(t)
 	ctx := background(t)

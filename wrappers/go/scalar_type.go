@@ -1,3 +1,5 @@
+// Element types in PyTorch's numbers, which archives use.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -9,8 +11,8 @@ import "C"
 
 import "fmt"
 
-// ScalarType is an element type in PyTorch's numbers, which stand in archives. More of them than
-// DLPack has: see DType.
+// ScalarType is an element type in PyTorch's numbers, which archives use. There are more of them
+// than DLPack has: see DType.
 type ScalarType int32
 
 // The element types.
@@ -64,7 +66,7 @@ const (
 	ScalarBComplex32     ScalarType = C.TENON_SCALAR_TYPE_BCOMPLEX32
 )
 
-// String is the name, as torch.dtype has it: "float32", "qint8", "bits16".
+// String returns the name that torch.dtype uses: "float32", "qint8", "bits16".
 func (s ScalarType) String() string {
 	if name := C.tenon_scalar_type_name(C.tenon_scalar_type(s)); name != nil {
 		return C.GoString(name)
@@ -72,26 +74,27 @@ func (s ScalarType) String() string {
 	return fmt.Sprintf("ScalarType(%d)", int32(s))
 }
 
-// StorageName is the name of PyTorch's storage class: "FloatStorage"; "" for a number that is no
-// element type.
+// StorageName returns the name of PyTorch's storage class, such as "FloatStorage"; "" for a number
+// that is not an element type.
 func (s ScalarType) StorageName() string {
 	return C.GoString(C.tenon_scalar_type_storage_name(C.tenon_scalar_type(s)))
 }
 
-// NBytes is the bytes of one element of a storage. Of quint4x2 and quint2x4 this is the byte that 2
-// or 4 elements of a tensor share; 0 for a number that is no element type.
+// NBytes returns the size of one element of a storage in bytes. For quint4x2 and quint2x4 this is
+// the byte that 2 or 4 elements of a tensor share. It is 0 for a number that is not an element
+// type.
 func (s ScalarType) NBytes() uint64 {
 	return uint64(C.tenon_scalar_type_nbytes(C.tenon_scalar_type(s)))
 }
 
-// Since is the oldest PyTorch that is known to read a storage of it, as "2.1"; "1.4" for all that
-// are older; "" for a number that is no element type.
+// Since returns the oldest PyTorch that is known to read a storage of this type, such as "2.1". It
+// is "1.4" for all types that are older, and "" for a number that is not an element type.
 func (s ScalarType) Since() string {
 	return C.GoString(C.tenon_scalar_type_since(C.tenon_scalar_type(s)))
 }
 
-// DType is DLPack's element type for it. Quantised types, bits, integers under 8 bits and
-// bcomplex32 have none: ErrUnsupported.
+// DType returns DLPack's element type for it. Quantised types, bits, integers under 8 bits and
+// bcomplex32 have none, which is ErrUnsupported.
 func (s ScalarType) DType() (DType, error) {
 	var out C.tenon_dtype
 	var failure *C.tenon_error
@@ -103,8 +106,8 @@ func (s ScalarType) DType() (DType, error) {
 	return dtypeOf(out), nil
 }
 
-// ParseScalarType gives the element type of a name: torch.dtype's ("float32"), PyTorch's own
-// ("Float") or its storage class ("FloatStorage").
+// ParseScalarType gives the element type with a name: torch.dtype's name ("float32"), PyTorch's own
+// ("Float"), or the name of its storage class ("FloatStorage").
 func ParseScalarType(name string) (ScalarType, error) {
 	text, err := cText("the name", name)
 	if err != nil {
@@ -118,7 +121,7 @@ func ParseScalarType(name string) (ScalarType, error) {
 	return ScalarType(out), nil
 }
 
-// ScalarTypeOf is PyTorch's element type for one of DLPack's; ErrUnsupported if there is none.
+// ScalarTypeOf returns PyTorch's element type for one of DLPack's; ErrUnsupported if there is none.
 func ScalarTypeOf(dtype DType) (ScalarType, error) {
 	var out C.tenon_scalar_type
 	var failure *C.tenon_error

@@ -1,3 +1,5 @@
+// Figures about the library in this process.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -5,20 +7,20 @@ package tenon
 // #cgo nocallback tenon_stats_get
 import "C"
 
-// Stats is what the library holds and has done in this process: figures of one moment, not of one
-// instant.
+// Stats tells what the library holds and has done in this process. The figures are read one after
+// another, so other threads can change some of them in between.
 type Stats struct {
-	BytesCopied   uint64 // payload bytes copied since the process began
-	Storages      uint64 // storages alive
-	Segments      uint64 // segments mapped, own and opened
+	BytesCopied   uint64 // payload bytes that were copied since the process began
+	Storages      uint64 // storages that are alive
+	Segments      uint64 // mapped segments, this process's own and opened ones
 	SegmentFDs    uint64 // fds that those segments hold
-	BytesReserved uint64 // bytes that own segments have reserved from the system
-	BytesLive     uint64 // bytes of them in living storages
-	BytesRetired  uint64 // bytes of them that were lent and released
-	BytesOpened   uint64 // bytes of other processes' storages that are open here
+	BytesReserved uint64 // bytes that this process's own segments have reserved from the system
+	BytesLive     uint64 // the part of BytesReserved in living storages
+	BytesRetired  uint64 // the part of BytesReserved that was lent without a lease and released
+	BytesOpened   uint64 // bytes in other processes' storages that are open here
 }
 
-// GetStats gives the figures now.
+// GetStats returns the figures.
 func GetStats() (Stats, error) {
 	out := C.tenon_stats{struct_size: C.sizeof_tenon_stats}
 	var failure *C.tenon_error
@@ -37,6 +39,6 @@ func GetStats() (Stats, error) {
 	}, nil
 }
 
-// Trim gives memory back to the system that is kept warm for later storages, and returns how many
-// bytes.
+// Trim returns memory that the library keeps for later storages to the system. The result is the
+// number of bytes.
 func Trim() uint64 { return uint64(C.tenon_storage_trim()) }

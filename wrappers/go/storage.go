@@ -1,3 +1,5 @@
+// Storages: the memory that the package lends. Every other file of the package gives or takes them.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -17,20 +19,21 @@ import (
 	"unsafe"
 )
 
-// Mode says who may write to a shared storage. It is chosen at birth, because the kernel's seals
-// belong to the memory and not to a lend.
+// Mode says who may write to a shared storage. The mode is chosen when the storage is made, because
+// the kernel's seals belong to the memory and not to a single lend.
 type Mode uint32
 
 // The modes.
 const (
-	Shared Mode = C.TENON_MODE_SHARED // lender and borrowers write
-	// Only the lender writes; borrowers cannot, whatever they try.
+	Shared Mode = C.TENON_MODE_SHARED // the lender and its borrowers write
+	// Only the lender writes. The kernel refuses every write of a borrower.
 	LenderWrites Mode = C.TENON_MODE_LENDER_WRITES
-	// Filled with WriteAt, then frozen: nobody writes again, the lender included.
+	// WriteAt fills the storage, and Freeze ends the filling. Then nobody can write to it any more,
+	// not even the lender.
 	Frozen Mode = C.TENON_MODE_FROZEN
 )
 
-// String is the mode's name, as in "lender_writes".
+// String returns the name of the mode, such as "lender_writes".
 func (m Mode) String() string {
 	switch m {
 	case Shared:
@@ -43,27 +46,27 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint32(m))
 }
 
-// StorageOptions says how a storage is made. Nil, and the zero value: Shared, in the arena, 64-byte
-// aligned.
+// StorageOptions says how to make a storage. Nil and the zero value mean mode Shared, the default
+// home and an alignment of 64 bytes.
 type StorageOptions struct {
 	Mode      Mode
-	Isolated  bool   // a segment of its own: a borrower can reach nothing but this storage
-	Private   bool   // ordinary memory of this process; cannot be lent
-	Zeroed    bool   // all bytes 0 at birth
-	Alignment uint64 // bytes, a power of two up to 4096; 0: 64
-	Arena     *Arena // where it is born, in the arena's mode; nil: in the library's own
+	Isolated  bool   // gets a segment of its own, so that a borrower reaches only this storage
+	Private   bool   // lies in ordinary memory of this process, and cannot be lent
+	Zeroed    bool   // all bytes are 0 at first
+	Alignment uint64 // in bytes, a power of two up to 4096; 0 means 64
+	Arena     *Arena // gives the storage its memory and its mode; nil means the default home
 
-	// The caller promises to write all bytes before it lends or reads them, so a reused block that
-	// was lent before is not cleared. If the promise is broken, a borrower can read bytes that were
-	// lent to another borrower. Together with Zeroed it is an error.
+	// The caller promises to write all bytes before it lends or reads them. So a reused block that
+	// was lent before is not cleared. If the caller breaks the promise, a borrower can read bytes
+	// that were lent to another borrower. WillFill together with Zeroed is an error.
 	WillFill bool
 
-	// How long a full arena is waited for: until this is done. Nil: not at all. The error's detail
-	// "holders" says who holds what.
+	// How long to wait for room if Arena is full: until this context ends. Nil means not to wait.
+	// The error's detail "holders" names the processes that hold leases.
 	Wait context.Context
 }
 
-// begin gives what C is told, until end.
+// begin makes C's form of the options. The arena is in use until end.
 func (o *StorageOptions) begin() (C.tenon_storage_options, error) {
 	options := C.tenon_storage_options{struct_size: C.sizeof_tenon_storage_options}
 	if o == nil {
@@ -99,15 +102,15 @@ func (o *StorageOptions) end() {
 
 func (o *StorageOptions) waits() bool { return o != nil && o.Wait != nil }
 
-// Device is where bytes lie, in DLPack's numbers: Type 1 is the CPU, 2 a CUDA device.
+// Device is a device in DLPack's numbers: Type 1 is the CPU, and Type 2 is a CUDA device.
 type Device struct {
 	Type int32
 	ID   int32
 }
 
-// Storage is counted, contiguous bytes on one device, born shareable. Any goroutine may use it; who
-// orders reads and writes of the bytes is the users' affair. Its methods that return no error
-// return zero values once it is closed.
+// Storage is a contiguous range of bytes on one device, with a reference count. Its memory can be
+// lent from the start. Any goroutine may use a Storage, but the goroutines must order their own
+// reads and writes of the bytes. After Close, the methods that return no error return zero values.
 type Storage struct{ handle }
 
 func newStorage(pointer *C.tenon_storage) *Storage {
@@ -116,7 +119,8 @@ func newStorage(pointer *C.tenon_storage) *Storage {
 	return s
 }
 
-// begin starts a use of a storage, which release ends. Of nil it gives the C library's NULL.
+// begin starts a use of the storage, and end ends it. For a nil storage it gives the C library's
+// NULL.
 func (s *Storage) begin() (*C.tenon_storage, error) {
 	if s == nil {
 		return nil, nil
@@ -131,9 +135,9 @@ func (s *Storage) end() {
 	}
 }
 
-// NewStorage makes a storage of nbytes bytes. Its memory is reserved before this returns: a full
-// machine is an error here. The bytes are zero when the memory is fresh, and unspecified when a
-// block is used again.
+// NewStorage makes a storage of nbytes bytes. It reserves the memory before it returns, so a
+// machine without free memory causes an error of this call and not a SIGBUS later. The bytes are
+// zero if the memory is fresh, and unspecified if a block is reused.
 func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 	collect()
 	given, err := options.begin()
@@ -169,7 +173,8 @@ func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 	return newStorage(out), nil
 }
 
-// NewStorageFrom makes a storage that holds a copy of data. With Mode Frozen it comes back frozen.
+// NewStorageFrom makes a storage that holds a copy of data. In mode Frozen the storage is frozen
+// already.
 func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 	collect()
 	given, err := options.begin()
@@ -211,7 +216,7 @@ func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 	return newStorage(out), nil
 }
 
-// waitForStorage runs step, which waits for room in an arena.
+// waitForStorage runs step, which waits for room in an arena, and makes a Storage of the result.
 func waitForStorage(
 	ctx context.Context,
 	step func(
@@ -232,10 +237,10 @@ func waitForStorage(
 	return newStorage(out), nil
 }
 
-// StorageAt finds the storage that has the nbytes bytes at an address, and how many bytes into it
-// they begin. Use it for an address that comes back from another library. A storage is found once
-// its address was given out, as by Bytes or DLPack. Private and empty storages are not found:
-// ErrNotFound. The address is not dereferenced.
+// StorageAt finds the storage that has the nbytes bytes at an address. It also returns how many
+// bytes into the storage they begin. Use it for an address that comes back from another library. It
+// finds a storage once its address was given out, for example by Bytes or DLPack. It does not find
+// private and empty storages, and then returns ErrNotFound. It does not dereference the address.
 func StorageAt(address uintptr, nbytes uint64) (*Storage, uint64, error) {
 	collect()
 	var out *C.tenon_storage
@@ -249,7 +254,7 @@ func StorageAt(address uintptr, nbytes uint64) (*Storage, uint64, error) {
 	return newStorage(out), uint64(offset), nil
 }
 
-// Retain gives another object for the same storage, with a reference of its own to close.
+// Retain gives another object for the same storage, which the caller closes too.
 func (s *Storage) Retain() (*Storage, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -262,9 +267,10 @@ func (s *Storage) Retain() (*Storage, error) {
 	return newStorage(C.tenon_storage_retain(pointer)), nil
 }
 
-// Bytes gives the bytes themselves, to read and write: ErrPermission if the storage is read-only,
-// ErrUnsupported if it is on a device. The slice does not keep the storage alive: use it only while
-// the storage is open and reachable (runtime.KeepAlive), or let WithBytes see to that.
+// Bytes gives the bytes themselves, to read and write. It returns ErrPermission if the storage is
+// read-only, and ErrUnsupported if the storage is on a device. The slice does not keep the storage
+// alive: use it only while the storage is open and reachable (runtime.KeepAlive), or use WithBytes
+// instead.
 func (s *Storage) Bytes() ([]byte, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -282,9 +288,9 @@ func (s *Storage) Bytes() ([]byte, error) {
 	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
 }
 
-// ReadOnlyBytes gives the bytes themselves, to read; as Bytes otherwise. Go has no read-only
-// slices: a write through this one may be seen by every borrower, and if the memory is read-only it
-// ends the program with a fault that recover does not catch.
+// ReadOnlyBytes gives the bytes themselves, to read; otherwise it is as Bytes. Go has no read-only
+// slices. If the memory is writable, every borrower may see a write through this slice. If the
+// memory is read-only, such a write ends the program with a fault that recover does not catch.
 func (s *Storage) ReadOnlyBytes() ([]byte, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -303,8 +309,8 @@ func (s *Storage) ReadOnlyBytes() ([]byte, error) {
 	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
 }
 
-// checkLender is for a storage that gives out no bytes: it is empty, or was dropped with its
-// lender.
+// checkLender says why a storage gives out no bytes: nil if the storage is empty, and ErrPeerGone
+// if it was dropped with its lender.
 func checkLender(storage *C.tenon_storage) error {
 	var failure *C.tenon_error
 	if status := C.tenon_storage_check_lender(storage, &failure); status != C.TENON_OK {
@@ -313,8 +319,8 @@ func checkLender(storage *C.tenon_storage) error {
 	return nil
 }
 
-// WithBytes calls use with the bytes, to read and write. Whatever closes the storage meanwhile,
-// they stay until use returns; not longer.
+// WithBytes calls use with the bytes, to read and write. The bytes stay valid until use returns,
+// even if another goroutine closes the storage meanwhile. They are not valid after that.
 func (s *Storage) WithBytes(use func(data []byte) error) error {
 	if _, err := s.begin(); err != nil {
 		return err
@@ -338,7 +344,8 @@ func bytesAt(data unsafe.Pointer, nbytes uint64) ([]byte, error) {
 	return unsafe.Slice((*byte)(data), count), nil
 }
 
-// fitting is the number as an int, which on small machines cannot count as far.
+// fitting converts count to an int. On 32-bit machines an int may be too small, and then the result
+// is an error.
 func fitting(count uint64) (int, error) {
 	if int(count) < 0 || uint64(int(count)) != count {
 		return 0, invalid(fmt.Sprintf("%d elements are more than a slice can have", count))
@@ -346,8 +353,9 @@ func fitting(count uint64) (int, error) {
 	return int(count), nil
 }
 
-// WriteAt copies data into the storage, offset bytes from its start: the only way to fill a Frozen
-// one. It is io.WriterAt's; after an error some of the bytes may have been written.
+// WriteAt copies data into the storage, offset bytes from its start. It is the only way to fill a
+// Frozen storage. It implements io.WriterAt. After an error some of the bytes may have been
+// written.
 func (s *Storage) WriteAt(data []byte, offset int64) (int, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -371,9 +379,10 @@ func (s *Storage) WriteAt(data []byte, offset int64) (int, error) {
 	return len(data), nil
 }
 
-// ReadAt copies bytes out of the storage, offset bytes from its start, into data. It is
-// io.ReaderAt's: at the end it gives what there is, and io.EOF. If the file under an unsealed
-// storage was cut short it gives an error, where a slice of Bytes would meet SIGBUS.
+// ReadAt copies bytes out of the storage, offset bytes from its start, into data. It implements
+// io.ReaderAt: at the end of the storage it reads the bytes that are left and returns io.EOF. If
+// the file under an unsealed storage was cut short, ReadAt returns an error, where a load through a
+// slice of Bytes would cause a SIGBUS.
 func (s *Storage) ReadAt(data []byte, offset int64) (int, error) {
 	pointer, err := s.begin()
 	if err != nil {
@@ -403,8 +412,8 @@ func (s *Storage) ReadAt(data []byte, offset int64) (int, error) {
 	return len(data), short
 }
 
-// Freeze ends the filling of a Frozen storage: the kernel refuses every later write, by anybody.
-// Only then can it be lent.
+// Freeze ends the filling of a Frozen storage. From then on the kernel refuses every write, by
+// every process. Only a frozen storage of this mode can be lent.
 func (s *Storage) Freeze() error {
 	pointer, err := s.begin()
 	if err != nil {
@@ -418,7 +427,7 @@ func (s *Storage) Freeze() error {
 	return nil
 }
 
-// NBytes is the size in bytes.
+// NBytes returns the size in bytes.
 func (s *Storage) NBytes() uint64 {
 	pointer, err := s.begin()
 	if err != nil {
@@ -428,7 +437,7 @@ func (s *Storage) NBytes() uint64 {
 	return uint64(C.tenon_storage_nbytes(pointer))
 }
 
-// Device is where the bytes lie.
+// Device returns the device that holds the bytes.
 func (s *Storage) Device() Device {
 	pointer, err := s.begin()
 	if err != nil {
@@ -439,8 +448,8 @@ func (s *Storage) Device() Device {
 	return Device{int32(device._type), int32(device.id)}
 }
 
-// Mode is the mode chosen at birth or, of an opened storage, the one that the segment's seals
-// enforce.
+// Mode returns the mode that was chosen when the storage was made. For an opened storage it is the
+// mode that the segment's seals enforce.
 func (s *Storage) Mode() Mode {
 	pointer, err := s.begin()
 	if err != nil {
@@ -470,7 +479,8 @@ func (s *Storage) IsShared() bool {
 	return C.tenon_storage_is_shared(pointer) != 0
 }
 
-// IsSealed says whether the kernel holds the segment's size, so that reading can never meet SIGBUS.
+// IsSealed says whether the kernel guarantees the segment's size, so that a read never causes a
+// SIGBUS.
 func (s *Storage) IsSealed() bool {
 	pointer, err := s.begin()
 	if err != nil {
@@ -480,7 +490,7 @@ func (s *Storage) IsSealed() bool {
 	return C.tenon_storage_is_sealed(pointer) != 0
 }
 
-// SameMemory says whether both lie over the same bytes, whatever the access.
+// SameMemory says whether both storages lie over the same bytes, whatever the access.
 func (s *Storage) SameMemory(other *Storage) bool {
 	pointer, err := s.begin()
 	if err != nil {
@@ -495,8 +505,8 @@ func (s *Storage) SameMemory(other *Storage) bool {
 	return C.tenon_storage_same_memory(pointer, second) != 0
 }
 
-// ID is a number that no other storage of this process ever has: fit for a map's key. Two objects
-// of one storage have the same.
+// ID returns a number that no other storage of this process ever has, so it can be the key of a
+// map. Two objects of one storage have the same ID.
 func (s *Storage) ID() uint64 {
 	pointer, err := s.begin()
 	if err != nil {
@@ -506,7 +516,7 @@ func (s *Storage) ID() uint64 {
 	return uint64(C.tenon_storage_id(pointer))
 }
 
-// UseCount is how many strong references there are at this moment, for tests and debugging.
+// UseCount returns the number of strong references at this moment, for tests and debugging.
 func (s *Storage) UseCount() uint64 {
 	pointer, err := s.begin()
 	if err != nil {

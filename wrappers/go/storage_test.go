@@ -1,3 +1,5 @@
+// Tests of storages, and of Close in every type.
+
 package tenon_test
 
 import (
@@ -112,7 +114,7 @@ func TestWeakRef(t *testing.T) {
 	}
 }
 
-// Every type: Close twice, then use.
+// The test closes an object of every type twice, and then uses it.
 func TestCloseAndUse(t *testing.T) {
 	nothingLeft(t)
 	tensor := floats(t, 4, nil)
@@ -227,7 +229,7 @@ func TestNothing(t *testing.T) {
 	check(t, (*tenon.Connection)(nil).Close())
 }
 
-// Whatever is dropped goes with a collection: nothingLeft waits for it.
+// A collection frees every object that was not closed: nothingLeft waits for that.
 func TestForgotten(t *testing.T) {
 	nothingLeft(t)
 	for range rounds(20) {
@@ -246,7 +248,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// One storage closed by all, while all use it: each call works or says closed.
+// Several goroutines close one storage while all of them use it. Each call works or returns
+// ErrClosed.
 func TestCloseWhileUsed(t *testing.T) {
 	nothingLeft(t)
 	for range rounds(50) {

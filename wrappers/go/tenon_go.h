@@ -1,6 +1,6 @@
-/* What the Go files include instead of tenon/tenon.h: the ABI check, and calls that Go cannot make
- * directly, because a struct of Go's must not point to other memory of Go's. Nothing here decides
- * anything. */
+/* The header that the Go files include instead of tenon/tenon.h. It checks the ABI, and has
+ * calls that Go cannot make directly, because a struct of Go must not point to other memory of
+ * Go. Nothing here decides anything. */
 #ifndef TENON_GO_H
 #define TENON_GO_H
 
@@ -31,7 +31,7 @@ static inline tenon_status tenon_go_tensor_new(tenon_storage* storage, uint32_t 
   return tenon_tensor_new(storage, &spec, out, err);
 }
 
-/* As tenon_message_get_views, with a new reference to every tensor. */
+/* As tenon_message_get_views, but with a new reference to every tensor. */
 static inline tenon_status tenon_go_message_take(const tenon_message* message,
                                                  tenon_tensor_view* out, size_t n,
                                                  tenon_error** err) {
@@ -42,7 +42,7 @@ static inline tenon_status tenon_go_message_take(const tenon_message* message,
   return TENON_OK;
 }
 
-/* Makes a message of nodes. The object between them is nothing that a caller could use. */
+/* Makes a message from nodes. The object in between is of no use to a caller. */
 static inline tenon_status tenon_go_message_new_from_nodes(const tenon_object_node* nodes, size_t n,
                                                            const tenon_share_options* options,
                                                            tenon_message** out, tenon_error** err) {
@@ -54,7 +54,7 @@ static inline tenon_status tenon_go_message_new_from_nodes(const tenon_object_no
   return status;
 }
 
-/* Gives all nodes, as tenon_object_get_nodes does, with a new reference to every tensor and
+/* Gives all nodes, as tenon_object_get_nodes does, but with a new reference to every tensor and
  * composite. */
 static inline tenon_status tenon_go_object_take(const tenon_object* object, tenon_object_node* out,
                                                 size_t n, tenon_error** err) {
@@ -68,7 +68,8 @@ static inline tenon_status tenon_go_object_take(const tenon_object* object, teno
   return TENON_OK;
 }
 
-/* Without waiting. WOULD_BLOCK comes without an error: it is the expected outcome. */
+/* Ends a call that does not wait. It drops the error of WOULD_BLOCK, which is an expected
+ * outcome. */
 static inline tenon_status tenon_go_now(tenon_status status, tenon_error** err) {
   if (status == TENON_WOULD_BLOCK) {
     tenon_error_release(*err);
@@ -148,7 +149,7 @@ static inline tenon_status tenon_go_storage_new(tenon_storage_options options, u
   return tenon_storage_new(&options, nbytes, out, err);
 }
 
-/* An address of unknown memory must not stand in a pointer of Go's. */
+/* An address of unknown memory must not be in a pointer of Go. */
 static inline tenon_status tenon_go_storage_at(uintptr_t address, uint64_t nbytes,
                                                tenon_storage** out, uint64_t* offset,
                                                tenon_error** err) {
@@ -164,7 +165,8 @@ static inline tenon_status tenon_go_storage_new_from(tenon_storage_options optio
   return tenon_storage_new_from(&options, data, nbytes, out, err);
 }
 
-/* The four strings lie in C's memory, so that the struct may point to them. NULL: not given. */
+/* The four strings lie in C's memory, so that the struct may point to them. NULL means not
+ * given. */
 static inline tenon_filename_options tenon_go_filename_options(uint32_t access, uint32_t flags,
                                                                uint32_t mode, uint32_t group,
                                                                const char* directory,
@@ -175,7 +177,7 @@ static inline tenon_filename_options tenon_go_filename_options(uint32_t access, 
   return options;
 }
 
-/* Streams are numbers, and a memory handle of any length comes beside its struct. */
+/* A stream is a number. A memory handle of any length comes beside its struct. */
 static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream,
                                                uint32_t flags, uint32_t form, uint32_t transport,
                                                tenon_cuda_handle* out, tenon_error** err) {
@@ -234,8 +236,8 @@ static inline tenon_status tenon_go_cuda_arena_allocate(tenon_cuda_arena* arena,
   return tenon_cuda_arena_allocate(arena, nbytes, &wait, out, err);
 }
 
-/* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back.
- * Held by DLPack's ABI for ever. */
+/* The head of DLPack's two structs, up to the deleter, which is all that is needed to give one
+ * back. DLPack's ABI guarantees this layout. */
 struct tenon_go_dlpack_versioned {
   uint32_t major, minor;
   void* manager_ctx;

@@ -1,3 +1,5 @@
+// Tensors: shapes over storages.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -14,34 +16,35 @@ import (
 	"unsafe"
 )
 
-// TensorFlags travel with a tensor.
+// TensorFlags are properties that travel with a tensor.
 type TensorFlags uint32
 
-// The flags.
+// The values of TensorFlags.
 const (
 	RequiresGrad TensorFlags = C.TENON_TENSOR_REQUIRES_GRAD // means nothing to Tenon
 	IsParameter  TensorFlags = C.TENON_TENSOR_IS_PARAMETER  // means nothing to Tenon
-	// The elements are to be read conjugated.
+	// The elements must be read conjugated.
 	Conj TensorFlags = C.TENON_TENSOR_CONJ
-	Neg  TensorFlags = C.TENON_TENSOR_NEG // the elements are to be read negated
+	Neg  TensorFlags = C.TENON_TENSOR_NEG // the elements must be read negated
 )
 
-// MaxNDim is the most dimensions that a tensor has.
+// MaxNDim is the most dimensions that a tensor can have.
 const MaxNDim = C.TENON_TENSOR_MAX_NDIM
 
-// Spec is the shape of a tensor over a storage. Sizes, strides and offset count elements; a stride
+// Spec is the shape of a tensor over a storage. Sizes, strides and offset count elements. A stride
 // may be 0 or negative.
 type Spec struct {
 	DType   DType
 	Sizes   []int64
-	Strides []int64 // nil: contiguous, last dimension fastest
+	Strides []int64 // nil means contiguous, with the last dimension fastest
 	Offset  uint64  // of the element with index 0, 0, … from the start of the storage
 	Flags   TensorFlags
 }
 
-// Tensor is strided elements over one storage. It never changes; another shape is another tensor
-// over the same storage. Any goroutine may use it. Its methods that return no error return zero
-// values once it is closed. Slice, View and With show its elements.
+// Tensor is a view of one storage, with an element type, sizes, strides and an offset. It never
+// changes: another shape is another tensor over the same storage. Any goroutine may use a Tensor.
+// After Close, the methods that return no error return zero values. Slice, View and With show its
+// elements.
 type Tensor struct{ handle }
 
 func newTensor(pointer *C.tenon_tensor) *Tensor {
@@ -64,8 +67,8 @@ func (t *Tensor) end() {
 	}
 }
 
-// NewTensor makes a tensor over a storage, of which it takes a reference of its own. Every element
-// that it can name must lie inside.
+// NewTensor makes a tensor over a storage, to which it takes a reference of its own. Every element
+// that the shape can address must lie inside the storage.
 func NewTensor(storage *Storage, spec Spec) (*Tensor, error) {
 	pointer, err := storage.begin()
 	if err != nil {
@@ -101,8 +104,8 @@ func NewTensor(storage *Storage, spec Spec) (*Tensor, error) {
 	return newTensor(out), nil
 }
 
-// Empty makes a contiguous tensor in a new storage. Its bytes are what they happen to be, unless
-// options say Zeroed.
+// Empty makes a contiguous tensor in a new storage. The content of its bytes is unspecified, unless
+// the options say Zeroed.
 func Empty(dtype DType, sizes []int64, options *StorageOptions) (*Tensor, error) {
 	nbytes, err := nbytesOf(dtype, sizes)
 	if err != nil {
@@ -116,8 +119,8 @@ func Empty(dtype DType, sizes []int64, options *StorageOptions) (*Tensor, error)
 	return NewTensor(storage, Spec{DType: dtype, Sizes: sizes})
 }
 
-// FromSlice makes a contiguous tensor in a new storage that holds a copy of values; sizes say its
-// shape. With Mode Frozen it comes back frozen.
+// FromSlice makes a contiguous tensor in a new storage that holds a copy of values. sizes is its
+// shape. In mode Frozen the storage is frozen already.
 func FromSlice[T Element](values []T, sizes []int64, options *StorageOptions) (*Tensor, error) {
 	dtype := DTypeOf[T]()
 	nbytes, err := nbytesOf(dtype, sizes)
@@ -140,7 +143,7 @@ func FromSlice[T Element](values []T, sizes []int64, options *StorageOptions) (*
 	return NewTensor(storage, Spec{DType: dtype, Sizes: sizes})
 }
 
-// nbytesOf is the size of packed elements, rounded up to whole bytes.
+// nbytesOf returns how many bytes the packed elements take, rounded up to whole bytes.
 func nbytesOf(dtype DType, sizes []int64) (uint64, error) {
 	if len(sizes) > MaxNDim {
 		return 0, invalid(fmt.Sprintf("%d dimensions, %d are the most", len(sizes), MaxNDim))
@@ -160,7 +163,7 @@ func nbytesOf(dtype DType, sizes []int64) (uint64, error) {
 	return uint64(out), nil
 }
 
-// Retain gives another object for the same tensor, with a reference of its own to close.
+// Retain gives another object for the same tensor, which the caller closes too.
 func (t *Tensor) Retain() (*Tensor, error) {
 	pointer, err := t.begin()
 	if err != nil {
@@ -173,7 +176,7 @@ func (t *Tensor) Retain() (*Tensor, error) {
 	return newTensor(C.tenon_tensor_retain(pointer)), nil
 }
 
-// Storage gives the storage under the tensor, with a reference of the caller's to close.
+// Storage gives the storage under the tensor with a new reference, which the caller closes.
 func (t *Tensor) Storage() (*Storage, error) {
 	pointer, err := t.begin()
 	if err != nil {
@@ -186,7 +189,7 @@ func (t *Tensor) Storage() (*Storage, error) {
 	return newStorage(C.tenon_storage_retain(C.tenon_tensor_storage(pointer))), nil
 }
 
-// Spec gives the shape, in one call; its slices are the caller's.
+// Spec returns the shape, in one call of C. The caller owns its slices.
 func (t *Tensor) Spec() (Spec, error) {
 	pointer, err := t.begin()
 	if err != nil {
@@ -211,7 +214,7 @@ func dtypeOf(dtype C.tenon_dtype) DType {
 	return NewDType(uint8(dtype.code), uint8(dtype.bits), uint16(dtype.lanes))
 }
 
-// numbers copies ndim numbers out of C's memory; never nil.
+// numbers copies ndim numbers out of C's memory. The result is never nil.
 func numbers(from *C.int64_t, ndim C.int32_t) []int64 {
 	if ndim == 0 {
 		return []int64{}
@@ -219,25 +222,25 @@ func numbers(from *C.int64_t, ndim C.int32_t) []int64 {
 	return slices.Clone(unsafe.Slice((*int64)(from), int(ndim)))
 }
 
-// DType is the element type.
+// DType returns the element type.
 func (t *Tensor) DType() DType {
 	spec, _ := t.Spec()
 	return spec.DType
 }
 
-// Sizes are the sizes of the dimensions, in elements.
+// Sizes returns the sizes of the dimensions, in elements.
 func (t *Tensor) Sizes() []int64 {
 	spec, _ := t.Spec()
 	return spec.Sizes
 }
 
-// Strides are the steps between elements along each dimension, in elements.
+// Strides returns the steps between elements along each dimension, in elements.
 func (t *Tensor) Strides() []int64 {
 	spec, _ := t.Spec()
 	return spec.Strides
 }
 
-// Numel is the number of elements: the product of the sizes.
+// Numel returns the number of elements, which is the product of the sizes.
 func (t *Tensor) Numel() uint64 {
 	pointer, err := t.begin()
 	if err != nil {
@@ -247,7 +250,7 @@ func (t *Tensor) Numel() uint64 {
 	return uint64(C.tenon_tensor_numel(pointer))
 }
 
-// NBytes is the bytes that the elements take when packed.
+// NBytes returns how many bytes the elements take when they are packed.
 func (t *Tensor) NBytes() uint64 {
 	pointer, err := t.begin()
 	if err != nil {
@@ -257,7 +260,7 @@ func (t *Tensor) NBytes() uint64 {
 	return uint64(C.tenon_tensor_nbytes(pointer))
 }
 
-// Device is where the elements lie.
+// Device returns the device that holds the elements.
 func (t *Tensor) Device() Device {
 	pointer, err := t.begin()
 	if err != nil {
@@ -268,7 +271,7 @@ func (t *Tensor) Device() Device {
 	return Device{int32(device._type), int32(device.id)}
 }
 
-// IsContiguous says whether the elements lie packed, last dimension fastest.
+// IsContiguous says whether the elements lie packed, with the last dimension fastest.
 func (t *Tensor) IsContiguous() bool {
 	pointer, err := t.begin()
 	if err != nil {

@@ -1,3 +1,5 @@
+// Conversions of texts and slices between Go and C, for the other files of the package.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -8,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// cText gives C's form of a text, in Go's memory: for an argument of a call, no longer.
+// cText gives C's form of a text, in Go's memory. It may be used only as an argument of a call.
 func cText(what, text string) (*C.char, error) {
 	if err := checkText(what, text); err != nil {
 		return nil, err
@@ -18,7 +20,7 @@ func cText(what, text string) (*C.char, error) {
 	return (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), nil
 }
 
-// cTextOrNull is cText, and NULL for "".
+// cTextOrNull is as cText, but gives NULL for "".
 func cTextOrNull(what, text string) (*C.char, error) {
 	if text == "" {
 		return nil, nil
@@ -26,7 +28,7 @@ func cTextOrNull(what, text string) (*C.char, error) {
 	return cText(what, text)
 }
 
-// pinSlice pins what a struct for C points to. NULL for an empty slice.
+// pinSlice pins a slice to which a struct for C points. It gives NULL for an empty slice.
 func pinSlice[T any](pinner *runtime.Pinner, from []T) *T {
 	if len(from) == 0 {
 		return nil
@@ -35,8 +37,8 @@ func pinSlice[T any](pinner *runtime.Pinner, from []T) *T {
 	return unsafe.SliceData(from)
 }
 
-// takeText asks for a text that C writes into the caller's room, and once more if there was too
-// little.
+// takeText asks for a text that C writes into a buffer of the caller, and asks again if the buffer
+// was too small.
 func takeText(
 	ask func(
 		out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
@@ -62,7 +64,7 @@ func takeText(
 	}
 }
 
-// takeNames copies a list of names, and lets it go.
+// takeNames copies a list of names, and releases the list.
 func takeNames(list *C.tenon_name_list) []string {
 	defer C.tenon_name_list_release(list)
 	names := make([]string, C.tenon_name_list_count(list))

@@ -1,3 +1,5 @@
+// Values: what the attributes of a module, its constants and its arguments can be.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -21,7 +23,7 @@ import (
 	"unsafe"
 )
 
-// ValueKind is what a value is.
+// ValueKind is the kind of a value.
 type ValueKind int32
 
 // The kinds of values.
@@ -46,7 +48,7 @@ var valueKindNames = [...]string{
 	"enum", "object",
 }
 
-// String is the kind's name, as in "list".
+// String returns the name of the kind, such as "list".
 func (k ValueKind) String() string {
 	if k < 0 || int(k) >= len(valueKindNames) {
 		return fmt.Sprintf("ValueKind(%d)", int32(k))
@@ -54,11 +56,12 @@ func (k ValueKind) String() string {
 	return valueKindNames[k]
 }
 
-// Value is what an attribute of a module, an argument or a constant can be. It never changes, but
-// for an object's attributes while a module is edited, so values are shared freely: the same value
-// in two places is one object in an archive, and stays one through export and import (Same). Any
-// goroutine may use it; an object of a module not beside calls that change the module. Its methods
-// that return no error return zero values once it is closed.
+// Value is what an attribute of a module, an argument or a constant can be. A value never changes,
+// with one exception: editing a module changes the attributes of its objects. So values can be
+// shared freely. A tensor or a container in two places is one object in an archive, and stays one
+// through export and import (Same). Any goroutine may use a Value, but no goroutine may use an
+// object of a module while another one changes that module. After Close, the methods that return no
+// error return zero values.
 //
 // Types are written as in TorchScript: "Tensor", "Optional[Tensor]", "Dict[str, List[int]]",
 // "__torch__.my.Class".
@@ -84,8 +87,8 @@ func (v *Value) end() {
 	}
 }
 
-// beginValues starts a use of each, which the function it gives ends. Nil among them is the C
-// library's NULL.
+// beginValues starts a use of each value. The function that it returns ends these uses. A nil value
+// gives the C library's NULL.
 func beginValues(values []*Value) ([]*C.tenon_value, func(), error) {
 	pointers := make([]*C.tenon_value, len(values))
 	for i, value := range values {
@@ -105,7 +108,7 @@ func endValues(values []*Value) {
 	}
 }
 
-// makeValue makes an object of what a call gave.
+// makeValue makes a Value from the result of a call.
 func makeValue(
 	call func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status,
 ) (*Value, error) {
@@ -158,7 +161,7 @@ func NewComplex(value complex128) (*Value, error) {
 	})
 }
 
-// NewStr makes a str of UTF-8.
+// NewStr makes a str. The text must be UTF-8.
 func NewStr(text string) (*Value, error) {
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_value_new_str(
@@ -170,7 +173,7 @@ func NewStr(text string) (*Value, error) {
 	})
 }
 
-// NewDevice makes a device, as "cpu" or "cuda:0".
+// NewDevice makes a device, such as "cpu" or "cuda:0".
 func NewDevice(name string) (*Value, error) {
 	text, err := cText("the device", name)
 	if err != nil {
@@ -181,8 +184,8 @@ func NewDevice(name string) (*Value, error) {
 	})
 }
 
-// NewTuple makes a tuple; className is a NamedTuple's qualified name, "" for a plain tuple. Here,
-// and in all that follows, the new value takes references of its own.
+// NewTuple makes a tuple. className is the qualified name of a NamedTuple, or "" for a plain tuple.
+// This function and the following ones take references of their own to the values in the new value.
 func NewTuple(className string, items ...*Value) (*Value, error) {
 	name, err := cTextOrNull("the class", className)
 	if err != nil {
@@ -204,8 +207,9 @@ func NewTuple(className string, items ...*Value) (*Value, error) {
 	})
 }
 
-// NewList makes a list of a type, as "List[Optional[int]]", against which the items are checked;
-// with "" it says none, and takes the one that is declared where it is put.
+// NewList makes a list of a type such as "List[Optional[int]]", and checks the items against it.
+// With "" the list has no type of its own. It gets the type that is declared for the place where it
+// is put.
 func NewList(listType string, items ...*Value) (*Value, error) {
 	text, err := cTextOrNull("the type", listType)
 	if err != nil {
@@ -227,8 +231,8 @@ func NewList(listType string, items ...*Value) (*Value, error) {
 	})
 }
 
-// NewDict makes a dict of a type, as "Dict[str, Tensor]" ("": as for a list), which keeps the order
-// of its entries.
+// NewDict makes a dict of a type such as "Dict[str, Tensor]". "" means the same as for a list. The
+// dict keeps the order of its entries.
 func NewDict(dictType string, keys, values []*Value) (*Value, error) {
 	if len(keys) != len(values) {
 		return nil, invalid(fmt.Sprintf("%d keys for %d values", len(keys), len(values)))
@@ -259,7 +263,7 @@ func NewDict(dictType string, keys, values []*Value) (*Value, error) {
 	})
 }
 
-// NewEnum makes a member of an enum, whose value is an int, a float or a str.
+// NewEnum makes a member of an enum. Its value is an int, a float or a str.
 func NewEnum(className string, value *Value) (*Value, error) {
 	return makeOfOne(
 		className,
@@ -272,8 +276,8 @@ func NewEnum(className string, value *Value) (*Value, error) {
 	)
 }
 
-// NewOpaque makes an object that has a state and no attributes: of a class with __getstate__, or of
-// a custom C++ class.
+// NewOpaque makes an object that has a state and no attributes. Its class has __getstate__, or is a
+// custom C++ class.
 func NewOpaque(className string, state *Value) (*Value, error) {
 	return makeOfOne(
 		className,
@@ -344,7 +348,7 @@ func NewObject(className string, attributes ...Attribute) (*Value, error) {
 	})
 }
 
-// Kind is what the value is; -1 for nil.
+// Kind returns the kind of the value; -1 for nil, and ValueNone, which is 0, after Close.
 func (v *Value) Kind() ValueKind {
 	pointer, err := v.begin()
 	if err != nil {
@@ -354,7 +358,7 @@ func (v *Value) Kind() ValueKind {
 	return ValueKind(C.tenon_value_kind(pointer))
 }
 
-// Same says whether both are the same value: one object in an archive.
+// Same says whether both are the same value, and so one object in an archive.
 func (v *Value) Same(other *Value) bool {
 	if v == nil || other == nil || v.Closed() || other.Closed() {
 		return false
@@ -362,7 +366,7 @@ func (v *Value) Same(other *Value) bool {
 	return v.pointer == other.pointer
 }
 
-// Bool is the bool in it.
+// Bool returns the value of a bool.
 func (v *Value) Bool() (bool, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -377,7 +381,7 @@ func (v *Value) Bool() (bool, error) {
 	return out != 0, nil
 }
 
-// Int is the number in an int; a bool is none.
+// Int returns the number of an int. A bool is not an int.
 func (v *Value) Int() (int64, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -392,7 +396,7 @@ func (v *Value) Int() (int64, error) {
 	return int64(out), nil
 }
 
-// Float is the number in a float; an int is none.
+// Float returns the number of a float. An int is not a float.
 func (v *Value) Float() (float64, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -407,7 +411,7 @@ func (v *Value) Float() (float64, error) {
 	return float64(out), nil
 }
 
-// Complex is the number in a complex.
+// Complex returns the number of a complex.
 func (v *Value) Complex() (complex128, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -422,7 +426,7 @@ func (v *Value) Complex() (complex128, error) {
 	return complex(float64(re), float64(im)), nil
 }
 
-// Str is the text of a str.
+// Str returns the text of a str.
 func (v *Value) Str() (string, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -438,7 +442,7 @@ func (v *Value) Str() (string, error) {
 	return string(unsafe.Slice((*byte)(unsafe.Pointer(out)), int(nbytes))), nil
 }
 
-// Device is the name in a device.
+// Device returns the name of a device.
 func (v *Value) Device() (string, error) {
 	pointer, err := v.begin()
 	if err != nil {

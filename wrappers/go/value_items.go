@@ -1,10 +1,13 @@
+// Values: their types, their items, and checks against types.
+
 package tenon
 
 // #include "tenon_go.h"
 import "C"
 
-// TypeText is the type that the value shows by itself: "List[int]" as the list says, "List[Any]" if
-// it says none, "Tuple[int, str]" of its items, a class by its name.
+// TypeText returns the type that the value shows by itself. A list shows its own type, such as
+// "List[int]", or "List[Any]" if it has none. A tuple shows the types of its items, such as
+// "Tuple[int, str]". An object shows the name of its class.
 func (v *Value) TypeText() (string, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -20,7 +23,7 @@ func (v *Value) TypeText() (string, error) {
 	)
 }
 
-// TypeText is a type in PyTorch's own text: "Union[str, None]" is "Optional[str]".
+// TypeText gives a type in PyTorch's own spelling: "Union[str, None]" becomes "Optional[str]".
 func TypeText(text string) (string, error) {
 	given, err := cText("the type", text)
 	if err != nil {
@@ -35,7 +38,7 @@ func TypeText(text string) (string, error) {
 	)
 }
 
-// ClassName is the qualified name of a NamedTuple, an enum or an object; "" for what has none.
+// ClassName returns the qualified name of a NamedTuple, an enum or an object; "" for other values.
 func (v *Value) ClassName() string {
 	pointer, err := v.begin()
 	if err != nil {
@@ -55,8 +58,9 @@ func (v *Value) IsOpaque() bool {
 	return C.tenon_value_is_opaque(pointer) != 0
 }
 
-// Len is how many items there are: of a tuple or a list; entries of a dict; attributes of an
-// object; 1 of an enum (its value) and of an object with a state; 0 of every other kind.
+// Len returns the number of items of a tuple or a list, of entries of a dict, or of attributes of
+// an object. It is 1 for an enum (its value) and for an object with a state, and 0 for every other
+// kind.
 func (v *Value) Len() int {
 	pointer, err := v.begin()
 	if err != nil {
@@ -66,8 +70,8 @@ func (v *Value) Len() int {
 	return int(C.tenon_value_count(pointer))
 }
 
-// Item is one of those that Len counts: of a dict the value of an entry, of an object that of an
-// attribute.
+// Item gives one of the items that Len counts. For a dict it is the value of an entry, and for an
+// object the value of an attribute.
 func (v *Value) Item(index int) (*Value, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -79,7 +83,7 @@ func (v *Value) Item(index int) (*Value, error) {
 	})
 }
 
-// Key is one key of a dict.
+// Key gives one key of a dict.
 func (v *Value) Key(index int) (*Value, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -91,10 +95,10 @@ func (v *Value) Key(index int) (*Value, error) {
 	})
 }
 
-// Items are all that Item gives; each is the caller's to close (CloseValues).
+// Items gives all that Item gives. The caller closes the values (CloseValues).
 func (v *Value) Items() ([]*Value, error) { return v.all(v.Item) }
 
-// Keys are the keys of a dict; each is the caller's to close (CloseValues).
+// Keys gives the keys of a dict. The caller closes the values (CloseValues).
 func (v *Value) Keys() ([]*Value, error) { return v.all(v.Key) }
 
 func (v *Value) all(get func(int) (*Value, error)) ([]*Value, error) {
@@ -115,7 +119,7 @@ func (v *Value) all(get func(int) (*Value, error)) ([]*Value, error) {
 	return values, nil
 }
 
-// CloseValues closes each of them that is not nil.
+// CloseValues closes each value that is not nil.
 func CloseValues(values []*Value) {
 	for _, value := range values {
 		if value != nil {
@@ -124,7 +128,7 @@ func CloseValues(values []*Value) {
 	}
 }
 
-// Attributes are those of an object, in their order; each value is the caller's to close.
+// Attributes gives the attributes of an object in their order. The caller closes each value.
 func (v *Value) Attributes() ([]Attribute, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -148,7 +152,7 @@ func (v *Value) Attributes() ([]Attribute, error) {
 	}
 }
 
-// Find is the value of a name: an attribute of an object, or what a dict has under that str.
+// Find gives the value with a name: of an attribute of an object, or of a str key of a dict.
 func (v *Value) Find(name string) (*Value, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -164,8 +168,9 @@ func (v *Value) Find(name string) (*Value, error) {
 	})
 }
 
-// Check checks that the value fits a type, all the way down: an int is no float. Classes fit by
-// their names alone. The error's details "where", "wanted" and "found" say what does not.
+// Check checks that the value and everything in it fits a type. An int is not a float. Objects fit
+// by the names of their classes alone. If the value does not fit, the error's details "where",
+// "wanted" and "found" say why.
 func (v *Value) Check(wanted string) error {
 	pointer, err := v.begin()
 	if err != nil {

@@ -1,3 +1,5 @@
+// Values of kind tensor, also those that a Tensor cannot express: quantised, sparse or on meta.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -10,7 +12,7 @@ import (
 	"runtime"
 )
 
-// Layout is how the elements of a tensor are laid out: in PyTorch's numbers, and from 64 on in
+// Layout says how the elements of a tensor are laid out. The numbers are PyTorch's, and from 64 on
 // Tenon's own.
 type Layout int32
 
@@ -23,14 +25,14 @@ const (
 	LayoutSparseBSR Layout = C.TENON_TENSOR_LAYOUT_SPARSE_BSR
 	LayoutSparseBSC Layout = C.TENON_TENSOR_LAYOUT_SPARSE_BSC
 
-	// Only a Composite has one of these.
+	// Only a Composite can have one of these layouts.
 	LayoutJagged    Layout = C.TENON_TENSOR_LAYOUT_JAGGED    // components differ in one dimension
 	LayoutNested    Layout = C.TENON_TENSOR_LAYOUT_NESTED    // components differ in any dimension
 	LayoutMeta      Layout = C.TENON_TENSOR_LAYOUT_META      // sizes, but no elements
 	LayoutQuantized Layout = C.TENON_TENSOR_LAYOUT_QUANTIZED // integers that represent numbers
 )
 
-// Quantizer is how quantised elements stand for numbers.
+// Quantizer says how quantised elements stand for numbers.
 type Quantizer int32
 
 // The quantizers.
@@ -48,53 +50,55 @@ type TensorPart int32
 
 // The parts.
 const (
-	// Of COO; of CSR and BSR the row pointers, of CSC and BSC the column pointers.
+	// The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
 	PartIndices TensorPart = C.TENON_TENSOR_PART_INDICES
-	// Of CSR and BSR the columns, of CSC and BSC the rows.
+	// The column indices of CSR and BSR, the row indices of CSC and BSC.
 	PartPlainIndices TensorPart = C.TENON_TENSOR_PART_PLAIN_INDICES
-	PartValues       TensorPart = C.TENON_TENSOR_PART_VALUES      // of all sparse ones
+	PartValues       TensorPart = C.TENON_TENSOR_PART_VALUES      // of every sparse tensor
 	PartScales       TensorPart = C.TENON_TENSOR_PART_SCALES      // quantised per channel
 	PartZeroPoints   TensorPart = C.TENON_TENSOR_PART_ZERO_POINTS // quantised per channel
 )
 
-// Coalesced is what is known of the indices of a COO tensor.
+// Coalesced says what is known about the indices of a COO tensor.
 type Coalesced int32
 
-// Whether they are in order, none of them twice.
+// Coalesced indices are in order, and none of them occurs twice.
 const (
 	CoalescedUnknown Coalesced = C.TENON_COALESCED_UNKNOWN
 	CoalescedNo      Coalesced = C.TENON_COALESCED_NO
 	CoalescedYes     Coalesced = C.TENON_COALESCED_YES
 )
 
-// ValueTensorSpec is all that PyTorch knows of a tensor, where a Tensor has no word for it. Sizes,
-// strides and offset count elements.
+// ValueTensorSpec is all that PyTorch knows about a tensor, including properties that a Tensor
+// cannot express. Sizes, strides and offset count elements.
 type ValueTensorSpec struct {
-	ScalarType ScalarType // of a sparse tensor that of its values, and not read on input
+	ScalarType ScalarType // of a sparse tensor that of its values, and ignored on input
 	Layout     Layout
 	Flags      TensorFlags // RequiresGrad, Conj, Neg
 	Sizes      []int64
-	Strides    []int64 // nil on input: contiguous; nil on output if sparse
+	Strides    []int64 // nil on input means contiguous; nil on output for a sparse tensor
 	Offset     int64
-	Storage    *Storage // nil if sparse or on meta; on output the caller's to close
-	// Bytes: where in Storage the elements begin that PyTorch calls the tensor's storage.
+	Storage    *Storage // nil if sparse or on meta; on output the caller closes it
+	// PyTorch's storage of the tensor can be a part of Storage. This is where that part begins, in
+	// bytes.
 	StorageOffset uint64
-	// How many these are; 0 on input: all of Storage, on meta as many as are needed.
+	// The size of that part in elements. 0 on input means the rest of Storage, or, on meta, as many
+	// as the tensor needs.
 	StorageNumel uint64
-	Device       string // "cpu" or "meta"; "" on input: cpu
+	Device       string // "cpu", "cuda:0" or "meta"; "" on input means that of Storage
 	Quantizer    Quantizer
 	Scale        float64 // quantised per tensor
 	ZeroPoint    int64   // quantised per tensor
 	Axis         int64   // quantised per channel
 	Coalesced    Coalesced
 
-	// Values of kind tensor, on input only: TensorPart gives them.
+	// These are values of kind tensor, on input only. TensorPart gives them.
 	Indices, PlainIndices, Values, Scales, ZeroPoints *Value
 }
 
-// NewTensorValue makes a value of a tensor, over the same bytes. Tensors over one storage share it
-// in an archive too, where they have one element type; a storage goes there whole, even if the
-// tensor is a small part of it.
+// NewTensorValue makes a value from a tensor, over the same bytes. Tensors over one storage share
+// that storage in an archive too, if they have the same element type. An export writes the whole
+// storage, even if the tensor is a small part of it.
 func NewTensorValue(tensor *Tensor) (*Value, error) {
 	pointer, err := tensor.begin()
 	if err != nil {
@@ -106,8 +110,8 @@ func NewTensorValue(tensor *Tensor) (*Value, error) {
 	})
 }
 
-// NewTensorValueFromSpec makes a value of a tensor that is quantised, sparse, on meta, or of an
-// element type that DLPack has not.
+// NewTensorValueFromSpec makes a value from a tensor that is quantised, sparse, on meta, or of an
+// element type that DLPack lacks.
 func NewTensorValueFromSpec(spec ValueTensorSpec) (*Value, error) {
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Sizes) {
 		return nil, invalid(
@@ -167,8 +171,9 @@ func NewTensorValueFromSpec(spec ValueTensorSpec) (*Value, error) {
 	})
 }
 
-// Tensor is the tensor in a value, over the same bytes, for the caller to close. ErrUnsupported if
-// it is quantised, sparse, on meta, or of an element type that DLPack has not: see TensorSpec.
+// Tensor gives the tensor in a value, over the same bytes. The caller closes it. It returns
+// ErrUnsupported if the tensor is quantised, sparse, on meta, or of an element type that DLPack
+// lacks: see TensorSpec.
 func (v *Value) Tensor() (*Tensor, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -183,8 +188,7 @@ func (v *Value) Tensor() (*Tensor, error) {
 	return newTensor(out), nil
 }
 
-// TensorSpec is all that is known of the tensor in a value. Its slices and its Storage are the
-// caller's.
+// TensorSpec describes the tensor in a value. The caller owns its slices and closes its Storage.
 func (v *Value) TensorSpec() (ValueTensorSpec, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -220,8 +224,8 @@ func (v *Value) TensorSpec() (ValueTensorSpec, error) {
 	return spec, nil
 }
 
-// TensorPart is one of the tensors that a sparse or quantised tensor is made of, a value of kind
-// tensor; ErrNotFound if it has none.
+// TensorPart gives one of the tensors that a sparse or quantised tensor consists of, as a value of
+// kind tensor. It returns ErrNotFound if the tensor has no such part.
 func (v *Value) TensorPart(part TensorPart) (*Value, error) {
 	pointer, err := v.begin()
 	if err != nil {

@@ -1,3 +1,5 @@
+// Tests of values.
+
 package tenon_test
 
 import (
@@ -10,7 +12,7 @@ import (
 	"libtenon/tenon"
 )
 
-// kept closes a value or a module with the test.
+// kept closes a value or a module at the end of the test.
 func kept[T interface{ Close() error }](t testing.TB, object T, err error) T {
 	t.Helper()
 	check(t, err)
@@ -38,7 +40,7 @@ func tensorValue(t testing.TB, values ...float32) *tenon.Value {
 	return kept(t, value, err)
 }
 
-// isType fails the test unless the value shows that kind and type.
+// isType fails the test unless the value shows that kind and that type.
 func isType(t testing.TB, value *tenon.Value, kind tenon.ValueKind, text string) {
 	t.Helper()
 	if found, err := value.TypeText(); value.Kind() != kind || found != text || err != nil {

@@ -1,3 +1,5 @@
+// Versions of the C library, and the check that the loaded one has the right ABI.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -5,8 +7,8 @@ import "C"
 
 import "fmt"
 
-// The header's #error compares what this is compiled with; this compares what was loaded, before
-// any other call.
+// init checks the library that was loaded, before any other call. (The #error in tenon_go.h checks
+// the header that the package is compiled with.)
 func init() {
 	if loaded := C.tenon_abi_version(); loaded != C.TENON_ABI_VERSION {
 		panic(
@@ -19,8 +21,8 @@ func init() {
 	}
 }
 
-// Version is the version of the C library that is loaded, as in "0.1.0".
+// Version returns the version of the loaded C library, such as "0.1.0".
 func Version() string { return C.GoString(C.tenon_version_string()) }
 
-// ABIVersion is the ABI of the C library that is loaded.
+// ABIVersion returns the number of the ABI of the loaded C library.
 func ABIVersion() int { return int(C.tenon_abi_version()) }

@@ -1,3 +1,5 @@
+// Access to the elements of tensors: slices over shared memory, and views that keep it.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -16,24 +18,25 @@ import (
 	"unsafe"
 )
 
-// Source is what shows elements: a *Tensor or a TensorView. It is a type parameter, beside that of
-// the elements, so that a TensorView need not be put into an interface: write Slice[float32](view).
+// Source is a *Tensor or a TensorView, whose elements a function shows. It is a type parameter
+// beside that of the elements, so that a TensorView is not put into an interface: write
+// Slice[float32](view).
 type Source interface {
-	// look begins a use of what owns the memory, which the owner's release ends, and tells where
-	// the elements are.
+	// look begins a use of the object that owns the memory, and tells where the elements are. The
+	// owner's release ends the use.
 	look() (C.tenon_tensor_view, *handle, error)
 }
 
-// TensorView is all that a reader of a tensor asks for, at hand without another call of C. A small
-// value to copy and pass on. It keeps its tensor or message from being collected, but not from
-// being closed: after that Slice and the others that show elements give ErrClosed.
+// TensorView has what a reader asks about a tensor, and needs no further call of C. It is a small
+// value that can be copied. It keeps its tensor or message from being collected, but not from being
+// closed: after Close, the functions that show elements, such as Slice, return ErrClosed.
 type TensorView struct {
-	at    *C.tenon_tensor_view // Go's memory, with pointers to C's
+	at    *C.tenon_tensor_view // Go's memory, with pointers to C's memory
 	owner *handle
-	name  string // read at once: a message that grows may move its names
+	name  string // read at once, because a message that grows may move its names
 }
 
-// View gives shape and place of the elements in one call.
+// View describes the tensor in one call of C.
 func (t *Tensor) View() (TensorView, error) {
 	view, owner, err := t.look()
 	if err != nil {
@@ -73,7 +76,7 @@ func (v TensorView) look() (C.tenon_tensor_view, *handle, error) {
 	return *v.at, v.owner, nil
 }
 
-// Tensor gives the tensor, with a reference of the caller's to close.
+// Tensor gives the tensor with a new reference, which the caller closes.
 func (v TensorView) Tensor() (*Tensor, error) {
 	view, owner, err := v.look()
 	if err != nil {
@@ -83,10 +86,10 @@ func (v TensorView) Tensor() (*Tensor, error) {
 	return newTensor(C.tenon_tensor_retain(view.tensor)), nil
 }
 
-// Name is the tensor's name in its message; "" if it has none.
+// Name returns the tensor's name in its message; "" if it has none.
 func (v TensorView) Name() string { return v.name }
 
-// Spec gives the shape; its slices are the caller's.
+// Spec returns the shape. The caller owns its slices.
 func (v TensorView) Spec() (Spec, error) {
 	view, owner, err := v.look()
 	if err != nil {
@@ -102,7 +105,7 @@ func (v TensorView) Spec() (Spec, error) {
 	}, nil
 }
 
-// DType is the element type.
+// DType returns the element type.
 func (v TensorView) DType() DType {
 	if v.at == nil {
 		return 0
@@ -110,19 +113,19 @@ func (v TensorView) DType() DType {
 	return dtypeOf(v.at.dtype)
 }
 
-// Sizes are the sizes of the dimensions, in elements.
+// Sizes returns the sizes of the dimensions, in elements.
 func (v TensorView) Sizes() []int64 {
 	spec, _ := v.Spec()
 	return spec.Sizes
 }
 
-// Strides are the steps between elements along each dimension, in elements.
+// Strides returns the steps between elements along each dimension, in elements.
 func (v TensorView) Strides() []int64 {
 	spec, _ := v.Spec()
 	return spec.Strides
 }
 
-// Numel is the number of elements.
+// Numel returns the number of elements.
 func (v TensorView) Numel() uint64 {
 	if v.at == nil {
 		return 0
@@ -130,7 +133,7 @@ func (v TensorView) Numel() uint64 {
 	return uint64(v.at.numel)
 }
 
-// NBytes is the bytes that the elements take when packed.
+// NBytes returns how many bytes the elements take when they are packed.
 func (v TensorView) NBytes() uint64 {
 	if v.at == nil {
 		return 0
@@ -138,7 +141,7 @@ func (v TensorView) NBytes() uint64 {
 	return uint64(v.at.nbytes)
 }
 
-// Device is where the elements lie.
+// Device returns the device that holds the elements.
 func (v TensorView) Device() Device {
 	if v.at == nil {
 		return Device{}
@@ -146,7 +149,7 @@ func (v TensorView) Device() Device {
 	return Device{int32(v.at.device._type), int32(v.at.device.id)}
 }
 
-// IsContiguous says whether the elements lie packed, last dimension fastest.
+// IsContiguous says whether the elements lie packed, with the last dimension fastest.
 func (v TensorView) IsContiguous() bool { return v.at != nil && v.at.is_contiguous != 0 }
 
 // IsReadOnly says whether this process must not write to the elements.
@@ -155,9 +158,10 @@ func (v TensorView) IsReadOnly() bool {
 }
 
 // Slice gives the elements themselves, to read and write, without a copy and without a call for
-// each. The source must be contiguous, of T's DType and aligned for it, writable (ErrPermission),
-// and the CPU's (ErrUnsupported). The slice does not keep the source alive: use it only while the
-// source is open and reachable (runtime.KeepAlive). With and View have no such condition.
+// each element. The source must be contiguous, have the DType of T and be aligned for T. It must be
+// writable (ErrPermission) and on the CPU (ErrUnsupported). The slice does not keep the source
+// alive: use it only while the source is open and reachable (runtime.KeepAlive). With and View have
+// no such condition.
 func Slice[T Element, S Source](source S) ([]T, error) {
 	view, owner, err := source.look()
 	if err != nil {
@@ -170,9 +174,10 @@ func Slice[T Element, S Source](source S) ([]T, error) {
 	return elements[T](&view)
 }
 
-// ReadOnlySlice is as Slice, to read only. Go has no read-only slices: a write through this one may
-// be seen by every borrower, and if the memory is read-only it ends the program with a fault that
-// recover does not catch. View has no such door.
+// ReadOnlySlice gives the elements as Slice does, but to read only. Go has no read-only slices. If
+// the memory is writable, every borrower may see a write through this slice. If the memory is
+// read-only, such a write ends the program with a fault that recover does not catch. A View allows
+// no writes.
 func ReadOnlySlice[T Element, S Source](source S) ([]T, error) {
 	view, owner, err := source.look()
 	if err != nil {
@@ -182,8 +187,9 @@ func ReadOnlySlice[T Element, S Source](source S) ([]T, error) {
 	return elements[T](&view)
 }
 
-// With calls use with the elements, to read and write, as Slice gives them. Whatever closes the
-// source meanwhile, they stay until use returns; not longer.
+// With calls use with the elements, to read and write, as Slice gives them. They stay valid until
+// use returns, even if another goroutine closes the source meanwhile. They are not valid after
+// that.
 func With[T Element, S Source](source S, use func(elements []T) error) error {
 	view, owner, err := source.look()
 	if err != nil {
@@ -200,17 +206,17 @@ func With[T Element, S Source](source S, use func(elements []T) error) error {
 	return use(values)
 }
 
-// View shows elements to read, and keeps them: they stay, whatever is closed or released elsewhere,
-// until the view is closed or collected. Any number of goroutines may read it; Close is for the
-// last one.
+// View shows elements to read, and keeps their memory. The elements stay valid until the view is
+// closed or collected, whatever else is closed meanwhile. Any number of goroutines may read a view.
+// Only the last one may close it.
 type View[T Element] struct {
 	elements []T
 	owner    *handle
 	cleanup  runtime.Cleanup
 }
 
-// NewView makes a view of the elements. The source must be contiguous, of T's DType and aligned for
-// it.
+// NewView makes a view of the elements. The source must be contiguous, have the DType of T and be
+// aligned for T.
 func NewView[T Element, S Source](source S) (*View[T], error) {
 	raw, owner, err := source.look()
 	if err != nil {
@@ -226,8 +232,8 @@ func NewView[T Element, S Source](source S) (*View[T], error) {
 	return v, nil
 }
 
-// Close lets the elements go. Again: nothing. Reading a closed view panics, as reading past the end
-// does. Close never fails.
+// Close ends the view. A second Close does nothing. Reading a closed view panics, as reading past
+// the end does. Close never fails.
 func (v *View[T]) Close() error {
 	if v.owner != nil {
 		v.cleanup.Stop()
@@ -237,24 +243,25 @@ func (v *View[T]) Close() error {
 	return nil
 }
 
-// Len is the number of elements; 0 of a closed view.
+// Len returns the number of elements; 0 for a closed view.
 func (v *View[T]) Len() int { return len(v.elements) }
 
-// At is element i, counted in the order in which they lie. It panics if there is none.
+// At returns element i, counted in the order in which the elements lie in memory. It panics if
+// there is no element i.
 func (v *View[T]) At(i int) T {
 	value := v.elements[i]
 	runtime.KeepAlive(v)
 	return value
 }
 
-// CopyTo copies elements from the first on, as many as to has room for, and returns how many.
+// CopyTo copies elements from the first on, as many as fit into to, and returns their number.
 func (v *View[T]) CopyTo(to []T) int {
 	n := copy(to, v.elements)
 	runtime.KeepAlive(v)
 	return n
 }
 
-// All ranges over indices and elements.
+// All iterates over indices and elements.
 func (v *View[T]) All() iter.Seq2[int, T] {
 	return func(yield func(int, T) bool) {
 		for i := range v.elements {
@@ -269,7 +276,7 @@ func (v *View[T]) All() iter.Seq2[int, T] {
 // and do not write through it: see ReadOnlySlice.
 func (v *View[T]) Unsafe() []T { return v.elements }
 
-// writable is the C library's own refusal if there is no writing.
+// writable returns the C library's error if the elements cannot be written.
 func writable(view *C.tenon_tensor_view) error {
 	if view.data_mut != nil {
 		return nil
@@ -282,7 +289,8 @@ func writable(view *C.tenon_tensor_view) error {
 	return nil
 }
 
-// elements checks that memory is a []T before it says so.
+// elements gives the memory of a tensor as a []T, if the type, the layout and the alignment allow
+// it.
 func elements[T Element](view *C.tenon_tensor_view) ([]T, error) {
 	if wanted, dtype := DTypeOf[T](), dtypeOf(view.dtype); dtype != wanted {
 		return nil, invalid(fmt.Sprintf("the elements are %v, not %v", dtype, wanted))

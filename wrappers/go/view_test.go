@@ -1,3 +1,5 @@
+// Tests of slices and views of elements.
+
 package tenon_test
 
 import (
@@ -82,7 +84,7 @@ func TestElementsRefused(t *testing.T) {
 	)
 	defer conjugate.Close()
 	refused(t, tenon.ErrUnsupported, "conjugate")(tenon.ReadOnlySlice[complex64](conjugate))
-	// Misaligned: one byte into memory of ours.
+	// This address is misaligned: it lies one byte into our memory.
 	crooked := must(tenon.Wrap(make([]byte, 17)[1:], nil, nil))
 	defer crooked.Close()
 	if misaligned, err := tenon.NewTensor(

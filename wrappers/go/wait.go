@@ -1,3 +1,5 @@
+// Waits: how a call of C that waits ends with a context, or when its connection is closed.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -13,10 +15,10 @@ import (
 )
 
 // A wait occupies one thread of the operating system while it lasts, as every call of C does, and
-// one fd for its cancel; it leaves none behind. It ends when its context does, at the context's
-// deadline, or when the connection is closed in another goroutine.
+// one fd for its cancel. It gives both back when it ends. A wait ends when its context ends, at the
+// context's deadline, or when another goroutine closes the connection.
 
-// ended is the error of a context that is already done, or nil.
+// ended returns the error of a context that is already done, or nil.
 func ended(ctx context.Context) error {
 	switch err := ctx.Err(); {
 	case err == nil:
@@ -36,7 +38,7 @@ func ended(ctx context.Context) error {
 	}
 }
 
-// waits are the cancels of calls that wait now, so that Close can end them.
+// waits are the cancels of the calls that wait now, so that Close can end these calls.
 type waits struct {
 	mutex sync.Mutex
 	all   map[*C.tenon_cancel]struct{}
@@ -76,8 +78,8 @@ func (w *waits) isOver() bool {
 	return w.over
 }
 
-// wait runs step, which waits, with the timeout and the cancel that follow from ctx and from
-// closers; step says how it ended. A cancel is made only if something can trigger it.
+// wait runs step, which waits, with the timeout and the cancel that ctx and closers require. step
+// returns how the wait ended. wait makes a cancel only if something can trigger it.
 func wait(
 	ctx context.Context,
 	closers *waits,
@@ -106,8 +108,8 @@ func wait(
 	if ctx.Done() != nil {
 		triggered := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
-			// At its deadline the call ends by its own timeout, and its error says more than that
-			// of a cancel.
+			// At its deadline the call ends by its own timeout, whose error says more than the
+			// error of a cancel.
 			if !hasDeadline || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				C.tenon_cancel_trigger(cancel)
 			}
@@ -115,7 +117,7 @@ func wait(
 		})
 		defer func() {
 			if !stop() {
-				<-triggered // the cancel must not go while it is being triggered
+				<-triggered // the cancel must exist until it was triggered
 			}
 		}()
 	}
@@ -126,7 +128,7 @@ func wait(
 	err := takeError(status, failure)
 	switch Code(status) {
 	case ErrTimeout:
-		if hasDeadline { // else the library's own time is over
+		if hasDeadline { // otherwise the library's own limit was reached
 			err.(*Error).Cause = context.DeadlineExceeded
 		}
 	case ErrCancelled:

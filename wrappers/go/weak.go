@@ -1,3 +1,5 @@
+// Weak references to storages.
+
 package tenon
 
 // #include "tenon_go.h"
@@ -8,7 +10,7 @@ import "C"
 
 import "unsafe"
 
-// WeakRef knows a storage without keeping its bytes alive. Any goroutine may use it.
+// WeakRef is a reference to a storage that does not keep its bytes alive. Any goroutine may use it.
 type WeakRef struct{ handle }
 
 // WeakRef makes a weak reference to the storage.
@@ -30,7 +32,8 @@ func (s *Storage) WeakRef() (*WeakRef, error) {
 	return w, nil
 }
 
-// Lock gives the storage, with a reference of the caller's to close; ErrNotFound if it is gone.
+// Lock gives the storage with a new reference, which the caller closes. It returns ErrNotFound if
+// the storage is gone.
 func (w *WeakRef) Lock() (*Storage, error) {
 	pointer, err := w.acquire()
 	if err != nil {
@@ -44,7 +47,8 @@ func (w *WeakRef) Lock() (*Storage, error) {
 	return newStorage(storage), nil
 }
 
-// Expired says whether the storage is gone; also of a closed WeakRef. Once true, always true.
+// Expired says whether the storage is gone. It is true for a closed WeakRef. Once it is true, it
+// stays true.
 func (w *WeakRef) Expired() bool {
 	pointer, err := w.acquire()
 	if err != nil {
@@ -54,7 +58,7 @@ func (w *WeakRef) Expired() bool {
 	return C.tenon_weak_expired((*C.tenon_weak)(pointer)) != 0
 }
 
-// ID is the storage's ID, also after it is gone; 0 of a closed WeakRef.
+// ID returns the storage's ID, also after the storage is gone; 0 for a closed WeakRef.
 func (w *WeakRef) ID() uint64 {
 	pointer, err := w.acquire()
 	if err != nil {

@@ -1,3 +1,5 @@
+// Weights: the tensors in files of torch.export and ExecuTorch.
+
 package tenon
 
 /*

@@ -1,3 +1,5 @@
+// Tests of files of weights.
+
 package tenon_test
 
 import (

@@ -1,3 +1,5 @@
+// Storages over memory that the program provides.
+
 package tenon
 
 /*
@@ -27,22 +29,23 @@ import (
 	"unsafe"
 )
 
-// WrapOptions says how memory is wrapped. Nil: writable.
+// WrapOptions says how to wrap memory. Nil means writable memory.
 type WrapOptions struct {
 	ReadOnly bool // the memory must not be written
 }
 
-// wrapped is what a wrapping storage keeps: the bytes, held in place if they are Go's, and what to
-// call at the end.
+// wrapped is what a wrapping storage keeps until it ends: a pin on the bytes, if they are Go's, and
+// the function to call at the end.
 type wrapped struct {
 	pinner  runtime.Pinner
 	release func()
 }
 
-// Wrap makes a private storage over data, Go's memory or not, without a copy. It cannot be lent.
-// The bytes are kept, and not moved, until the last reference to the storage goes; then release is
-// called once, if it is not nil, on whatever goroutine closed it or collected it. If Wrap fails,
-// release is not called. A panic of release ends there: see HandlePanics.
+// Wrap makes a private storage over data, without a copy. data may be Go's memory or other memory.
+// The storage cannot be lent. The bytes are kept, and not moved, until the last reference to the
+// storage is released. Then release is called once, if it is not nil, on the goroutine that closed
+// or collected the storage. If Wrap fails, release is not called. HandlePanics says what happens if
+// release panics.
 func Wrap(data []byte, release func(), options *WrapOptions) (*Storage, error) {
 	collect()
 	kept := &wrapped{release: release}
@@ -75,9 +78,10 @@ func Wrap(data []byte, release func(), options *WrapOptions) (*Storage, error) {
 
 var panicHandler atomic.Pointer[func(value any, stack []byte)]
 
-// HandlePanics sets what is called when a release function given to Wrap panics. The panic cannot
-// go on, since the frames below are C's; so it is handed to this function, on the same goroutine.
-// Nil, as at first: the panic and its stack are printed on standard error, and the program goes on.
+// HandlePanics sets the function that is called when a release function of Wrap panics. The panic
+// cannot continue, because the frames below are C's. So the handler gets the panic's value, on the
+// same goroutine. Nil is the default: the panic and its stack are printed on standard error, and
+// the program goes on.
 func HandlePanics(handler func(value any, stack []byte)) {
 	if handler == nil {
 		panicHandler.Store(nil)
@@ -98,8 +102,7 @@ func tenonGoRelease(context C.uintptr_t) {
 	}
 }
 
-// stopPanic keeps a panic from unwinding C. A handler that panics itself gets the default's
-// treatment.
+// stopPanic keeps a panic from unwinding C. If the handler itself panics, its panic is printed.
 func stopPanic() {
 	value := recover()
 	if value == nil {

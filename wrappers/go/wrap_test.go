@@ -1,3 +1,5 @@
+// Tests of storages over memory that the program provides.
+
 package tenon_test
 
 import (
@@ -42,7 +44,7 @@ func TestWrap(t *testing.T) {
 		t.Error(err)
 	}
 	must(tenon.Wrap(nil, nil, nil)).Close()
-	// Forgotten: the collector's turn.
+	// Nobody closes this storage, so a collection must free it.
 	must(tenon.Wrap(make([]byte, 100), func() { released.Add(1) }, nil))
 	for released.Load() != 2 {
 		runtime.GC()
@@ -65,7 +67,7 @@ func TestPanicInRelease(t *testing.T) {
 	if strings.Join(seen, " ") != "first second" {
 		t.Error(seen)
 	}
-	// A release function may use much stack, so that it moves, and collect.
+	// A release function may use so much stack that the stack moves, and may collect garbage.
 	var deep func(n int) int
 	deep = func(n int) int {
 		var room [1000]byte

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # usage: package.sh FOLDER [cargo package's options...]
 #
-# Makes libtenon-sys-VERSION.crate and libtenon-VERSION.crate in FOLDER/target/package. That of
-# libtenon-sys carries the sources of the C++ library, and DLPack's header, so that it builds
-# without the repository. Everything is staged below FOLDER; the tree stays as it is. DLPack's
-# header is looked for as CMake does: TENON_DLPACK_INCLUDE_DIR, else the PyPI package
+# Makes libtenon-sys-VERSION.crate and libtenon-VERSION.crate in FOLDER/target/package. The crate
+# libtenon-sys contains the sources of the C++ library and DLPack's header, so that it builds
+# without the repository. Everything is staged below FOLDER, and the working tree is not changed.
+# The search for DLPack's header is that of CMake: TENON_DLPACK_INCLUDE_DIR, else the PyPI package
 # apache-tvm-ffi.
 set -euo pipefail
 
@@ -35,7 +35,7 @@ stage="$folder/stage"
 rm -rf "$stage"
 mkdir -p "$stage"
 cp -rL "$here/libtenon-sys" "$here/libtenon" "$stage/"
-# The members outside of this folder are for the repository.
+# The members outside of this folder need the repository.
 sed '/"\.\.\//d' "$here/Cargo.toml" >"$stage/Cargo.toml"
 cp "$here/Cargo.lock" "$stage/"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes libtenon-sys/src/bindings.rs anew from the headers of the repository. Needs libclang, and
-# what a build of the C++ library needs.
+# Writes libtenon-sys/src/bindings.rs anew from the headers of the repository. It needs libclang,
+# and everything that a build of the C++ library needs.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

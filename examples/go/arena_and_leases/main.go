@@ -1,5 +1,5 @@
-// An arena that two workers borrow from. One of them is killed, and what it had comes back by
-// itself; the other one reads on.
+// Two workers borrow from one arena. One worker is killed, and the blocks that it held come back to
+// the lender. The other worker reads on.
 package main
 
 import (
@@ -34,7 +34,7 @@ func work(ctx context.Context) error {
 	if err := sendNote(ctx, lender); err != nil {
 		return err
 	}
-	if err := recvNote(ctx, lender); err != nil { // one worker is killed in here
+	if err := recvNote(ctx, lender); err != nil { // meanwhile the lender kills one worker
 		return err
 	}
 	views, err := weights.Views()
@@ -48,7 +48,7 @@ func work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return weights.Close() // and with it the leases
+	return weights.Close() // this also ends the leases
 }
 
 func sendNote(ctx context.Context, to *tenon.Connection) error {
@@ -84,8 +84,8 @@ func start() (*exec.Cmd, *tenon.Connection, error) {
 	return worker, connection, err
 }
 
-// lend makes tensors in the arena, and closes them as soon as they are sent: it is the worker's
-// leases that keep their memory.
+// lend makes tensors in the arena, and closes them as soon as they are sent. From then on the
+// worker's leases keep their memory.
 func lend(ctx context.Context, worker *tenon.Connection, arena *tenon.Arena) error {
 	message, err := tenon.NewMessage()
 	if err != nil {
@@ -110,7 +110,7 @@ func lend(ctx context.Context, worker *tenon.Connection, arena *tenon.Arena) err
 	if err := worker.Send(ctx, message); err != nil {
 		return err
 	}
-	return recvNote(ctx, worker) // it has them
+	return recvNote(ctx, worker) // the worker has the tensors
 }
 
 func printHolders() error {
@@ -156,7 +156,7 @@ func run(ctx context.Context) error {
 	}
 	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	// Until there is room.
+	// Waits until there is room.
 	storage, err := tenon.NewStorage(nbytes, &tenon.StorageOptions{Arena: arena, Wait: wait})
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println(now.BlocksLent, "blocks are lent,", now.BytesLive, "bytes are in use")
-	_ = first.Wait() // it was killed, and that is an error
+	_ = first.Wait() // an error says that the worker was killed
 	return nil
 }
 

@@ -1,4 +1,4 @@
-// Two processes that have nothing in common but a name: one makes memory under it, the other,
+// Two processes share nothing but a name. One process makes memory under the name. The other one is
 // started with the name as its argument, opens it and writes. usage: by_name [NAME]
 package main
 
@@ -18,7 +18,8 @@ import (
 const count = 1000
 
 func borrow(ctx context.Context, name string) error {
-	// A named file can be cut short by anybody who may write it: to open it is to trust them.
+	// Every process that may write to a named file can cut it short. A process that opens the file
+	// trusts them.
 	storage, err := tenon.OpenFilename(
 		ctx,
 		tenon.FilenameHandle{Name: name, NBytes: count * 4},
@@ -63,7 +64,7 @@ func lend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	storage.Close() // the last holder: the name goes with it
+	storage.Close() // the last holder closes the storage, and the name goes
 	_, err = tenon.OpenFilename(ctx, handle, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Println("the name is gone")

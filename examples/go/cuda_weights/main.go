@@ -1,7 +1,7 @@
-// Weights on a GPU for another process: read from an archive into device memory and lent over a
-// connection, then those of the next archive, as a trainer has them for its workers. The worker has
-// them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test
-// that was skipped. usage: cuda_weights FILE...
+// Lends weights on a GPU to another process, as a trainer does for its workers. The lender reads an
+// archive into device memory, and lends the tensors over a connection. Then it does the same with
+// the next archive. The worker uses the tensors in place, without a copy. Without CUDA the program
+// says why, and exits with 77, as a skipped test does. usage: cuda_weights FILE...
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 	"libtenon/tenon"
 )
 
-// sumOf adds up what is on the device. That is not for the host to read: by an archive it gets
-// there.
+// sumOf adds up the elements of a tensor on the device. The host cannot read device memory, so they
+// travel through an archive.
 func sumOf(tensor *tenon.Tensor) (sum float64, err error) {
 	module, err := tenon.NewModule("Weight")
 	if err != nil {
@@ -105,7 +105,7 @@ func work(ctx context.Context) error {
 		}
 		var next *tenon.Message
 		next, err = lender.Recv(ctx)
-		weights.Close() // those that are replaced go back to the lender
+		weights.Close() // the old weights go back to the lender
 		weights = next
 	}
 	if errors.Is(err, tenon.ErrPeerGone) {
@@ -170,7 +170,7 @@ func run(ctx context.Context, files []string) error {
 	}
 	connection.Close()
 	ours.Close()
-	// What is lent is there as long as this process.
+	// The lent memory exists as long as this process.
 	if err := errors.Join(err, worker.Wait()); err != nil {
 		return err
 	}

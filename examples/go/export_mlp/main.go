@@ -1,4 +1,4 @@
-// Build a multilayer perceptron by hand and write it as a file that torch.jit.load runs, without
+// Builds a multilayer perceptron by hand and writes it as a file that torch.jit.load runs, without
 // PyTorch. usage: export_mlp [FILE]
 package main
 
@@ -10,7 +10,7 @@ import (
 	"libtenon/tenon"
 )
 
-// addParameter adds one of float32, with plain numbers for weights.
+// addParameter adds a float32 parameter with plain numbers as weights.
 func addParameter(layer *tenon.Module, name string, sizes ...int64) error {
 	numel := int64(1)
 	for _, size := range sizes {

@@ -1,5 +1,5 @@
-// Lend weights that nobody can change any more: the borrower reads them in place, and its attempt
-// to write is refused.
+// Lends weights that nobody can change any more. The borrower reads them in place, and is refused
+// when it tries to write.
 package main
 
 import (
@@ -32,7 +32,7 @@ func borrow(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("borrower: the third weight is", view.At(2))
-	_, err = tenon.Slice[float32](weights) // to write
+	_, err = tenon.Slice[float32](weights) // asks for a writable slice
 	if !errors.Is(err, tenon.ErrPermission) {
 		return fmt.Errorf("not refused: %v", err)
 	}

@@ -1,5 +1,5 @@
-// The commonest job of all: import a model, put new weights in, export. The new ones are half the
-// old ones here; they would come from a trainer. usage: replace_weights FILE OUT
+// Imports a model, puts new weights in, and exports the model. Here the new weights are half the
+// old ones. In practice a trainer makes them. usage: replace_weights FILE OUT
 package main
 
 import (
@@ -11,8 +11,8 @@ import (
 	"libtenon/tenon"
 )
 
-// halve gives a new tensor of the same sizes, half as large in its elements; nil for what has no
-// float32 elements one after the other.
+// halve gives a new tensor of the same sizes with halved elements. It gives nil for a tensor that
+// does not have contiguous float32 elements.
 func halve(old *tenon.Value) (*tenon.Value, error) {
 	tensor, err := old.Tensor()
 	if errors.Is(err, tenon.ErrUnsupported) { // quantised, sparse, …
@@ -79,7 +79,7 @@ func replace(model *tenon.Module) (int, error) {
 			weights[member.Name] = value // "encoder.0.weight"
 		}
 	}
-	// All of them or none; a name that the model has not is an error.
+	// Load replaces all of them or none. A name that the model does not have is an error.
 	_, _, err = model.Load(weights, tenon.AllowMissing)
 	return len(weights), err
 }

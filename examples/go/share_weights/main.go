@@ -1,13 +1,13 @@
 // A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected
 // AF_UNIX socket.
 //
-// It says "ready"; then the first message brings the tensors. After that each message asks for
+// It says "ready". Then the first message brings the tensors. After that each message asks for
 // something in its user bytes, and gets an answer:
 //
 //	sum      read every float32 weight in place
 //	add N    add 1 to weight N of the first tensor, in place
 //
-// Ends when the lender closes its end.
+// It ends when the lender closes its end.
 package main
 
 import (
@@ -24,7 +24,8 @@ import (
 	"libtenon/tenon"
 )
 
-// monotonicNS is CLOCK_MONOTONIC, which the lender reads too; Go's own clock does not show it.
+// monotonicNS reads CLOCK_MONOTONIC, which the lender reads too. Go's own clock does not show this
+// number.
 func monotonicNS() int64 {
 	var now syscall.Timespec
 	const clockMonotonic = 1

@@ -1,12 +1,12 @@
-//! Finds libtenon, in this order, and says what it found to the crates above (`DEP_TENON_ROOT`,
-//! `DEP_TENON_INCLUDE`):
+//! Finds libtenon, and tells the crates above where it is (`DEP_TENON_ROOT`, `DEP_TENON_INCLUDE`).
+//! It looks in this order:
 //!
-//! 1. `TENON_LIB_DIR`: the folder of libtenon.so (or of libtenon.a). Set, but without a library in
-//!    it, is an error and no reason to go on. `TENON_INCLUDE_DIR` names the headers that belong to
-//!    it (several folders with `:` between them).
-//! 2. pkg-config, if what is installed has the version of this crate.
-//! 3. The sources of the C++ library, in `vendor/` of the package or around it in the repository,
-//!    built by CMake as an archive.
+//! 1. `TENON_LIB_DIR` is the folder of libtenon.so (or of libtenon.a). If it is set and has no
+//!    library, that is an error, and the search ends. `TENON_INCLUDE_DIR` names the headers of that
+//!    library (several folders with `:` between them).
+//! 2. pkg-config, if the installed library has the version of this crate.
+//! 3. The sources of the C++ library, in `vendor/` of the package or around it in the repository.
+//!    CMake builds them as an archive.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ mod build {
     pub mod vendored;
 }
 
-/// Where the headers are, if that is known.
+/// The folders of the headers, if they are known.
 pub struct Found {
     include_dirs: Vec<PathBuf>,
 }
@@ -28,7 +28,7 @@ fn main() {
     println!("cargo:rerun-if-env-changed=TENON_LIB_DIR");
     println!("cargo:rerun-if-env-changed=TENON_INCLUDE_DIR");
     println!("cargo:rerun-if-env-changed=TENON_DLPACK_INCLUDE_DIR");
-    // Miri runs no foreign code: there is nothing to link.
+    // Miri runs no foreign code, and docs.rs does not link: neither needs the library.
     if env::var_os("CARGO_CFG_MIRI").is_some() || env::var_os("DOCS_RS").is_some() {
         return;
     }
@@ -75,7 +75,7 @@ fn by_pkg_config() -> Option<Found> {
         env::var("CARGO_PKG_VERSION_MINOR").unwrap(),
     );
     let next: u32 = minor.parse::<u32>().unwrap() + 1;
-    // Before 1.0 a new minor version may change the header.
+    // Before version 1.0 a new minor version may change the header.
     let library = pkg_config::Config::new()
         .range_version(format!("{major}.{minor}").as_str()..format!("{major}.{next}").as_str())
         .probe("tenon")
@@ -86,7 +86,7 @@ fn by_pkg_config() -> Option<Found> {
     Some(Found { include_dirs: library.include_paths })
 }
 
-/// The folder with the C++ library's CMakeLists.txt.
+/// Returns the folder with the C++ library's CMakeLists.txt.
 pub fn source_dir() -> PathBuf {
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
     for place in [package.join("vendor"), package.join("../../..")] {

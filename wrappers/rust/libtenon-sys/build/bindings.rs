@@ -1,9 +1,10 @@
-//! Makes the declarations from the headers. The committed src/bindings.rs is what this writes; a test compares them.
+//! Makes the declarations from the headers. The committed src/bindings.rs is the result, and a test
+//! compares both.
 
 use std::env;
 use std::path::PathBuf;
 
-/// Doxygen's "this is about what stands before" is not for rustdoc.
+/// Removes Doxygen's `<` from a comment, which rustdoc does not know.
 #[derive(Debug)]
 struct Comments;
 
@@ -29,7 +30,7 @@ pub fn write(include_dirs: &[PathBuf]) {
         .header(umbrella.to_str().expect("a path of UTF-8"))
         .clang_args(dirs.iter().map(|dir| format!("-I{}", dir.display())))
         .allowlist_item("(tenon|TENON)_.*")
-        // DLPack's own structs, which the header only declares, are in src/dlpack.rs.
+        // src/dlpack.rs has DLPack's own structs, which the header only declares.
         .blocklist_item("DLManagedTensor(Versioned)?")
         .prepend_enum_name(false)
         .use_core()

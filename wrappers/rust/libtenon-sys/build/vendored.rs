@@ -1,11 +1,11 @@
-//! Builds the C++ library from its sources, as an archive that goes into the Rust program.
+//! Builds the C++ library from its sources, as an archive that becomes part of the Rust program.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::Found;
 
-/// CMake's target for everything as an archive.
+/// CMake's target for an archive with the whole library.
 const ARCHIVE: &str = "tenon_internal";
 
 pub fn build() -> Found {
@@ -24,17 +24,18 @@ pub fn build() -> Found {
     if let Some(dir) = dlpack_dir(&source) {
         config.define("TENON_DLPACK_INCLUDE_DIR", dir);
     }
-    // The library's CMakeLists.txt sets the options that the library needs. Those that the cmake
-    // crate would add (-w, the profile's debug information, sections) only make these objects
-    // differ from the ones of every other package, so that a compiler's cache would compile all of
-    // them again. A build for another machine needs them: they choose it.
+    // The library's CMakeLists.txt sets the options that the library needs. The cmake crate would
+    // add others (-w, the profile's debug information, sections). Then these objects would differ
+    // from the objects of every other package, and a compiler cache would have to compile all of
+    // them again. A build for another machine needs the added options, because they choose that
+    // machine.
     if env::var_os("TARGET") == env::var_os("HOST") {
         config.define("CMAKE_C_FLAGS", flags("CFLAGS"));
         config.define("CMAKE_CXX_FLAGS", flags("CXXFLAGS"));
     }
     if env::var("PROFILE").as_deref() == Ok("debug") {
-        // A debug build of the caller is no reason for a slow library, nor for the library's debug
-        // information in every program.
+        // A debug build of the caller should not make the library slow, nor put the library's debug
+        // information into every program.
         config.profile("Release");
     }
     let built = config.build().join("build");
@@ -45,20 +46,22 @@ pub fn build() -> Found {
     Found { include_dirs: vec![source.join("capi/include"), built.join("include")] }
 }
 
-/// What the user's environment asks of the compiler: for this target, else for every target.
+/// Returns the compiler flags of the user's environment: those for this target, else those for
+/// every target.
 fn flags(name: &str) -> String {
     let target = env::var("TARGET").unwrap().replace(['-', '.'], "_");
     env::var(format!("{name}_{target}")).or_else(|_| env::var(name)).unwrap_or_default()
 }
 
-/// DLPack's header as the package carries it; in the repository CMake looks for it by itself.
+/// Returns the folder of DLPack's header in the package. In the repository CMake finds the header
+/// itself.
 fn dlpack_dir(source: &Path) -> Option<PathBuf> {
     let carried = source.join("dlpack/include");
     (env::var_os("TENON_DLPACK_INCLUDE_DIR").is_none() && carried.join("dlpack/dlpack.h").exists())
         .then_some(carried)
 }
 
-/// libdeflate where CMake found it, and the C++ library.
+/// Links libdeflate, where CMake found it, and the C++ standard library.
 pub fn link_what_the_archive_needs(cache: Option<&Path>) {
     let cached = cache.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
     let deflate = cached

@@ -1,60 +1,60 @@
-//! DLPack's structs, of which Tenon's header only says that they exist. They are an ABI of their
-//! own (DLPack 1.x), the same in every language, and hold only what is needed to read a tensor and
-//! to call its deleter.
+//! DLPack's structs, which Tenon's header only declares. They are an ABI of their own (DLPack 1.x),
+//! which is the same in every language. They have only what is needed to read a tensor and to call
+//! its deleter.
 
 use core::ffi::c_void;
 
-/// A device: type 1 is the CPU.
+/// A device. Type 1 is the CPU.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLDevice {
-    /// kDLCPU is 1.
+    /// The type of the device: kDLCPU is 1.
     pub device_type: i32,
-    /// Which of them.
+    /// The number of the device among those of its type.
     pub device_id: i32,
 }
 
-/// An element type: code, bits of a lane, lanes.
+/// An element type: the code, the bits of one lane, and the lanes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLDataType {
-    /// kDLInt is 0, kDLUInt 1, kDLFloat 2, …
+    /// The type code: kDLInt is 0, kDLUInt 1, kDLFloat 2, …
     pub code: u8,
-    /// Bits of one lane.
+    /// The size of one lane in bits.
     pub bits: u8,
-    /// 1 for a scalar.
+    /// How many values one element has; 1 for a scalar.
     pub lanes: u16,
 }
 
-/// A tensor that somebody else owns. Sizes and strides count elements, `byte_offset` counts bytes.
+/// A tensor with another owner. Sizes and strides count elements, and `byte_offset` counts bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DLTensor {
-    /// The start of the memory; the first element is `byte_offset` behind it.
+    /// The start of the memory. The first element lies `byte_offset` bytes behind it.
     pub data: *mut c_void,
-    /// Where the memory is.
+    /// The device that holds the memory.
     pub device: DLDevice,
-    /// Dimensions.
+    /// The number of dimensions.
     pub ndim: i32,
     /// The element type.
     pub dtype: DLDataType,
-    /// `ndim` numbers.
+    /// The sizes: `ndim` numbers.
     pub shape: *mut i64,
-    /// `ndim` numbers, or NULL: contiguous.
+    /// The strides: `ndim` numbers, or NULL for contiguous elements.
     pub strides: *mut i64,
     /// Bytes from `data` to the first element.
     pub byte_offset: u64,
 }
 
-/// The form without a version.
+/// A tensor with its deleter, in the form without a version.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// The producer's own.
+    /// Data of the producer.
     pub manager_ctx: *mut c_void,
-    /// Called once by the last consumer; may be NULL.
+    /// The last consumer calls this function once. It may be NULL.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
 }
 
@@ -62,26 +62,27 @@ pub struct DLManagedTensor {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLPackVersion {
-    /// Another major version means another layout behind `deleter`.
+    /// A different major version means a different layout behind `deleter`.
     pub major: u32,
-    /// More flags and dtypes.
+    /// A higher minor version adds flags and element types.
     pub minor: u32,
 }
 
-/// The bytes must not be written.
+/// This flag says that the bytes must not be written.
 pub const DLPACK_FLAG_BITMASK_READ_ONLY: u64 = 1;
 
-/// The form with a version. Up to `deleter` the layout is the same in every major version.
+/// A tensor with its deleter, in the form with a version. Up to `deleter` the layout is the same in
+/// every major version.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
-    /// What the producer follows.
+    /// The version that the producer follows.
     pub version: DLPackVersion,
-    /// The producer's own.
+    /// Data of the producer.
     pub manager_ctx: *mut c_void,
-    /// Called once by the last consumer; may be NULL.
+    /// The last consumer calls this function once. It may be NULL.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
-    /// `DLPACK_FLAG_BITMASK_*`.
+    /// The flags, `DLPACK_FLAG_BITMASK_*`.
     pub flags: u64,
     /// The tensor.
     pub dl_tensor: DLTensor,

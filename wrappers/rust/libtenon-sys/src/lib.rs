@@ -1,7 +1,7 @@
-//! The C header of Tenon, declaration by declaration. Nothing here is safe, and nothing is
-//! explained beyond what the header says; the crate `libtenon` is the one to use.
+//! The C header of Tenon, declaration by declaration. Everything here is unsafe and has only the
+//! header's documentation. Programs use the crate `libtenon` instead.
 //!
-//! The declarations are bindgen's. They are committed, so that a build needs no libclang; the
+//! bindgen makes the declarations. They are committed, so that a build needs no libclang. The
 //! feature `bindgen` makes them anew.
 #![no_std]
 

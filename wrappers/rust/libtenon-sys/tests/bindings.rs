@@ -1,4 +1,5 @@
-//! The committed declarations are what bindgen makes of the headers today, and the library that is linked is of their ABI.
+//! Tests that the committed declarations are what bindgen makes from the headers today, and that
+//! the linked library has their ABI.
 
 #[cfg(feature = "bindgen")]
 #[test]
@@ -19,7 +20,7 @@ fn committed_file_is_fresh() {
 
 #[test]
 fn library_has_the_abi_of_the_declarations() {
-    // SAFETY: no argument, any time (version.h).
+    // SAFETY: the call takes no argument and is allowed at any time (version.h).
     assert_eq!(unsafe { tenon_sys::tenon_abi_version() }, tenon_sys::TENON_ABI_VERSION);
 }
 
@@ -30,7 +31,7 @@ fn every_exported_function_is_declared() {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pub fn ")?.split('(').next())
         .collect();
-    // The list is in the repository, and not in a packaged crate.
+    // The list of exports is in the repository, but not in a packaged crate.
     let Ok(exports) = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../capi/abi/exports.txt"

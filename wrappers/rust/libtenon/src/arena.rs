@@ -1,4 +1,4 @@
-//! Arenas: one segment in which many storages are born.
+//! Arenas: segments in which many storages lie, so that they share one fd and one mapping.
 
 use std::fmt;
 use std::mem::size_of;
@@ -7,18 +7,18 @@ use std::ptr::NonNull;
 use crate::error::{check, make, Result};
 use crate::sys;
 
-/// Kinds of pages, from the ordinary up.
+/// Kinds of memory pages, from ordinary pages upwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pages {
-    /// [`Pages::Thp`] where the machine gives them to shared memory, else [`Pages::Small`].
+    /// [`Pages::Thp`] if the machine gives them to shared memory, else [`Pages::Small`].
     #[default]
     Auto,
     /// Ordinary pages, 4 KiB on x86.
     Small,
     /// Transparent huge pages.
     Thp,
-    /// Pages of the pool that the administrator set aside; PyTorch cannot open such memory.
+    /// Pages of the pool that the administrator set aside. PyTorch cannot open such memory.
     Hugetlb,
 }
 
@@ -42,8 +42,8 @@ impl Pages {
     }
 }
 
-/// How an arena is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), as much address
-/// space as can be had, at most 1 TiB.
+/// Says how to make an arena. Without options its mode is [`Mode::Shared`](crate::Mode::Shared),
+/// and it has as much address space as is available, at most 1 TiB.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct ArenaOptions {
@@ -58,60 +58,60 @@ pub struct ArenaOptions {
 }
 
 impl ArenaOptions {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> ArenaOptions {
         ArenaOptions::default()
     }
 
-    /// All its storages are of [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can
-    /// read and not write.
+    /// Gives all storages of the arena [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers
+    /// can read them and not write to them.
     pub fn lender_writes(self) -> Self {
         ArenaOptions { lender_writes: true, ..self }
     }
 
-    /// The most bytes that it can hold.
+    /// Sets the most bytes that the arena can hold.
     pub fn capacity(self, nbytes: u64) -> Self {
         ArenaOptions { capacity_nbytes: nbytes, ..self }
     }
 
-    /// Of each storage, in bytes: a power of two from 64 to 4096.
+    /// Sets the alignment of each storage in bytes, a power of two from 64 to 4096.
     pub fn alignment(self, alignment: u64) -> Self {
         ArenaOptions { alignment, ..self }
     }
 
-    /// What kind of pages; [`Arena::stats`] tells what it got.
+    /// Sets the kind of pages. [`Arena::stats`] tells what the arena got.
     pub fn pages(self, pages: Pages) -> Self {
         ArenaOptions { pages, ..self }
     }
 
-    /// With [`Pages::Hugetlb`]: the size of the pool's pages, in bytes, if not the machine's
-    /// default.
+    /// For [`Pages::Hugetlb`]: sets the size of the pool's pages in bytes, in place of the
+    /// machine's default.
     pub fn huge_page(self, nbytes: u64) -> Self {
         ArenaOptions { huge_page_nbytes: nbytes, ..self }
     }
 
-    /// Memory of that node only.
+    /// Takes memory of this NUMA node only.
     pub fn numa_node(self, node: u16) -> Self {
         ArenaOptions { numa_node: Some(node), ..self }
     }
 
-    /// Never swapped out; counts against RLIMIT_MEMLOCK.
+    /// Never swaps the memory out. It counts against RLIMIT_MEMLOCK.
     pub fn locked(self) -> Self {
         ArenaOptions { flags: self.flags | sys::TENON_ARENA_LOCKED, ..self }
     }
 
-    /// Pages or a node that cannot be had are an error. Otherwise the next best is taken, and told
-    /// by [`Arena::stats`].
+    /// Fails if the pages or the node are not available. Otherwise the arena takes the next best,
+    /// and [`Arena::stats`] tells what it got.
     pub fn exact(self) -> Self {
         ArenaOptions { flags: self.flags | sys::TENON_ARENA_EXACT, ..self }
     }
 
-    /// So many bytes of memory are made ready in the background.
+    /// Sets how many bytes of memory are made ready in the background.
     pub fn prefault(self, nbytes: u64) -> Self {
         ArenaOptions { prefault_nbytes: nbytes, ..self }
     }
 
-    /// Make the arena.
+    /// Makes the arena.
     pub fn create(&self) -> Result<Arena> {
         let options = sys::tenon_arena_options {
             struct_size: size_of::<sys::tenon_arena_options>(),
@@ -133,12 +133,14 @@ impl ArenaOptions {
     }
 }
 
-/// One fd and one mapping, here and at each borrower, for all storages that are born in it
-/// ([`StorageOptions::arena`](crate::StorageOptions::arena)). Memory is taken as it fills.
+/// One segment in which many storages are made
+/// ([`StorageOptions::arena`](crate::StorageOptions::arena)). It takes one fd and one mapping, in
+/// this process and in each borrower. It takes memory from the system as it fills.
 ///
-/// A clone is one more reference; the memory goes with the last one, the last storage in it and the
-/// last lease on it. Who is lent one byte of it can read all of it, and write all of it unless it
-/// was made with [`ArenaOptions::lender_writes`].
+/// A clone is one more reference. The memory is freed when the last reference and the last storage
+/// in the arena are dropped and the last lease on it has ended. A borrower of one byte can read the
+/// whole arena, and can also write to all of it unless it was made with
+/// [`ArenaOptions::lender_writes`].
 ///
 /// ```
 /// use tenon::{ArenaOptions, StorageOptions};
@@ -153,13 +155,13 @@ pub struct Arena {
     raw: NonNull<sys::tenon_arena>,
 }
 
-// SAFETY: everything on arenas may be called by any thread, at once (arena.h).
+// SAFETY: any thread may call the functions on arenas, also concurrently (arena.h).
 unsafe impl Send for Arena {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// What it holds and what it got, now.
+    /// Tells what the arena holds now, and which memory it got.
     pub fn stats(&self) -> Result<ArenaStats> {
         let mut raw = sys::tenon_arena_stats {
             struct_size: size_of::<sys::tenon_arena_stats>(),
@@ -179,7 +181,7 @@ impl Arena {
             numa_node: 0,
             locked: 0,
         };
-        // SAFETY: self keeps the arena; raw is of its own struct_size.
+        // SAFETY: self keeps the arena, and raw has its own struct_size.
         check(|err| unsafe { sys::tenon_arena_stats_get(self.as_raw(), &mut raw, err) })?;
         Ok(ArenaStats {
             bytes_capacity: raw.bytes_capacity,
@@ -200,14 +202,14 @@ impl Arena {
         })
     }
 
-    /// Take memory from the system ahead of need: `nbytes` from the arena's start; more than its
-    /// capacity means all of it.
+    /// Takes memory from the system before it is needed: `nbytes` bytes from the arena's start. A
+    /// number above its capacity means the whole arena.
     pub fn reserve(&self, nbytes: u64) -> Result<()> {
-        // SAFETY: self keeps the arena; any thread (arena.h).
+        // SAFETY: self keeps the arena, and any thread may call this (arena.h).
         check(|err| unsafe { sys::tenon_arena_reserve(self.as_raw(), nbytes, err) })
     }
 
-    /// The C object, borrowed.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_arena {
         self.raw.as_ptr()
     }
@@ -215,8 +217,7 @@ impl Arena {
 
 impl Clone for Arena {
     fn clone(&self) -> Arena {
-        // SAFETY: self keeps the arena; what comes is the same one, counted once more, for the copy
-        // to release.
+        // SAFETY: self keeps the arena. The call adds a reference to it, which the copy releases.
         unsafe { sys::tenon_arena_retain(self.as_raw()) };
         Arena { raw: self.raw }
     }
@@ -224,7 +225,7 @@ impl Clone for Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         unsafe { sys::tenon_arena_release(self.as_raw()) };
     }
 }
@@ -235,38 +236,38 @@ impl fmt::Debug for Arena {
     }
 }
 
-/// What an arena holds and what it got, of one moment.
+/// Tells what an arena holds, and which memory it got, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArenaStats {
-    /// What it can hold.
+    /// The most bytes that it can hold.
     pub bytes_capacity: u64,
-    /// Memory that it has from the system.
+    /// Memory that it has taken from the system.
     pub bytes_reserved: u64,
-    /// In storages of this process.
+    /// Bytes in storages of this process.
     pub bytes_live: u64,
-    /// Under leases, whether their storage still lives here or not.
+    /// Bytes under leases, whether their storage still lives here or not.
     pub bytes_lent: u64,
-    /// Reserved, and nobody's.
+    /// Bytes that are reserved and not in use.
     pub bytes_free: u64,
-    /// The longest piece of them.
+    /// The size of the longest free piece.
     pub bytes_largest_free: u64,
-    /// Lent without a lease (by fd, by name) and released: never used again.
+    /// Bytes that were lent without a lease (by fd, by name) and released. They are never reused.
     pub bytes_retired: u64,
-    /// The most that was live or lent at once.
+    /// The most bytes that were live or lent at one time.
     pub bytes_peak: u64,
-    /// Storages of this process.
+    /// The number of storages of this process.
     pub blocks_live: u64,
-    /// Blocks under leases.
+    /// The number of blocks under leases.
     pub blocks_lent: u64,
-    /// Of the free bytes, how many in 1,000 lie outside the longest piece.
+    /// How many of 1,000 free bytes lie outside the longest free piece.
     pub fragmentation: u32,
-    /// Which pages it got; not [`Pages::Auto`].
+    /// The pages that it got; never [`Pages::Auto`].
     pub pages: Pages,
-    /// And of what size.
+    /// The size of these pages in bytes.
     pub page_nbytes: u64,
-    /// The node that it is bound to.
+    /// The node to which it is bound.
     pub numa_node: Option<u16>,
-    /// Whether it is never swapped out.
+    /// Whether its memory is never swapped out.
     pub locked: bool,
 }

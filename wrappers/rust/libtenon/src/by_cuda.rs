@@ -1,10 +1,10 @@
 //! CUDA: whether this process can use it, and lending device memory as PyTorch lends it.
 //!
-//! A handle is for one receiver, who opens it once. It leads to the whole allocation in which the
-//! storage lies, so its receiver can read and write all of that. The memory is kept by the storage,
-//! by the streams in which it was used, as far as they were named, and by each handle until its
-//! receiver has let go. Nobody is told when that is: it is looked at by every share, open and last
-//! release, and by [`cuda_collect`].
+//! A handle is for one receiver, which opens it once. It leads to the whole allocation in which the
+//! storage lies, and the receiver can read and write all of that. Three things keep the memory: its
+//! storage, the streams that are recorded as using it, and each handle until its receiver has
+//! released the memory. Nobody notifies the library when that happens. So every share, every open
+//! and every last release checks for it, and [`cuda_collect`] does.
 
 use std::ffi::{c_void, OsStr};
 use std::mem::size_of;
@@ -16,26 +16,26 @@ use crate::storage::Storage;
 use crate::sys;
 use crate::text::{c_string, put, taken};
 
-/// Whether this process can use CUDA: `Ok`, or
+/// Checks whether this process can use CUDA. The result is `Ok`, or
 /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with the reason.
 ///
-/// Never in a child of fork of a process that had started CUDA's driver. The first call starts the
-/// driver, and can take a tenth of a second and more; what came of it is kept until the process
-/// ends, but for refusals that can pass. No context is made.
+/// A child of fork of a process that had started CUDA's driver can never use it. The first call
+/// starts the driver, which can take a tenth of a second and more. The result is kept until the
+/// process ends, except for refusals that can pass. The call makes no context.
 pub fn cuda_available() -> Result<()> {
-    // SAFETY: any thread (by_cuda.h).
+    // SAFETY: any thread may call this (by_cuda.h).
     check(|err| unsafe { sys::tenon_cuda_available(err) })
 }
 
-/// By which way a handle leads to the memory. PyTorch opens `Ipc` only.
+/// The way by which a handle gives access to memory. PyTorch opens `Ipc` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CudaTransport {
-    /// Of an empty storage; as an option: as the memory can travel, the first of the others that it
-    /// can.
+    /// In a handle: the storage is empty. As an option: the first of the other ways that the driver
+    /// offers for the memory.
     #[default]
     NoMemory,
-    /// `cuIpcGetMemHandle`: of `cudaMalloc`'s memory; PyTorch's default.
+    /// An IPC handle (`cuIpcGetMemHandle`) of memory from `cudaMalloc`. It is PyTorch's default.
     Ipc,
     /// An fd for each piece of memory that is mapped piece by piece.
     Fd,
@@ -43,7 +43,7 @@ pub enum CudaTransport {
     Fabric,
     /// An fd of the memory pool.
     Pool,
-    /// One that this version has no name for.
+    /// A way for which this version has no name.
     Other(u32),
 }
 
@@ -71,20 +71,22 @@ impl CudaTransport {
     }
 }
 
-/// The bytes of the memory handle, by the versions of PyTorch that write them. All are read.
+/// The layout of an IPC handle's bytes, by the versions of PyTorch that write it. Tenon reads all
+/// of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CudaForm {
-    /// Up to 2.4; every later one reads it too, but for some builds of mid-2024.
+    /// PyTorch up to 2.4 writes it. Every later version reads it too, except for some builds of
+    /// mid-2024.
     #[default]
     A,
-    /// Those builds.
+    /// Those builds of mid-2024 write it.
     B,
-    /// 2.6, 2.7.
+    /// PyTorch 2.6 and 2.7 write it.
     C,
-    /// 2.8 to 2.12.
+    /// PyTorch 2.8 to 2.12 write it.
     D,
-    /// 2.13 and later.
+    /// PyTorch 2.13 and later write it.
     E,
 }
 
@@ -100,7 +102,7 @@ impl CudaForm {
     }
 }
 
-/// How device memory is lent and opened.
+/// Says how to lend and open device memory.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct CudaOptions {
@@ -114,45 +116,46 @@ pub struct CudaOptions {
 }
 
 impl CudaOptions {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> CudaOptions {
         CudaOptions::default()
     }
 
-    /// Lending: the way to take.
+    /// For lending: sets the way to lend the memory.
     pub fn transport(self, transport: CudaTransport) -> Self {
         CudaOptions { transport, ..self }
     }
 
-    /// Lending: the bytes of an IPC handle.
+    /// For lending: sets the layout of an IPC handle.
     pub fn form(self, form: CudaForm) -> Self {
         CudaOptions { form, ..self }
     }
 
-    /// Lending: a read-only storage, too, though its receiver can write it.
+    /// For lending: also lends a read-only storage, although its receiver can write to it.
     pub fn let_write(self) -> Self {
         CudaOptions { let_write: true, ..self }
     }
 
-    /// Opening: so that the device refuses this process's writes; by `Fd` and `Fabric` only.
+    /// For opening: the device refuses writes of this process. This works for `Fd` and `Fabric`
+    /// only.
     pub fn read_only(self) -> Self {
         CudaOptions { read_only: true, ..self }
     }
 
-    /// Opening: what the driver opened stays so when its last storage has gone, for the next handle
-    /// of the same memory, until [`cuda_collect`]. For senders that do not free meanwhile what they
-    /// lent.
+    /// For opening: memory that the driver has opened stays open after its last storage is dropped,
+    /// for the next handle of the same memory, until [`cuda_collect`]. Use it only if the sender
+    /// does not free meanwhile what it lent.
     pub fn keep_open(self) -> Self {
         CudaOptions { keep_open: true, ..self }
     }
 
-    /// Opening: fetch PyTorch's expandable segments from another user's process, too, with the
-    /// rights of this one.
+    /// For opening: also opens PyTorch's expandable segments from another user's process, if this
+    /// process has the rights.
     pub fn other_user(self) -> Self {
         CudaOptions { other_user: true, ..self }
     }
 
-    /// Opening: on that device, in this process's numbering, whatever the handle says.
+    /// For opening: sets the device, in this process's numbering, whatever the handle says.
     pub fn device(self, device: i32) -> Self {
         CudaOptions { device: Some(device), ..self }
     }
@@ -172,33 +175,34 @@ impl CudaOptions {
     }
 }
 
-/// How to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but
-/// for one receiver, who opens it once.
+/// Says how to reach device memory. It has the eight items of PyTorch's tuple, and what that tuple
+/// lacks. It is a plain value, but it is for one receiver, which opens it once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CudaHandle {
-    /// By which way; in a handle that is opened not looked at: the memory handle says it.
+    /// The way of the handle. It is ignored when the handle is opened, because the memory handle
+    /// says it.
     pub transport: CudaTransport,
-    /// Ordinal in the sender's numbering.
+    /// The device's ordinal in the sender's numbering.
     pub device: i32,
-    /// Of the device, which wins over the ordinal; PyTorch's tuple has none.
+    /// The UUID of the device, which takes precedence over the ordinal. PyTorch's tuple has none.
     pub uuid: Option<[u8; 16]>,
-    /// Bytes of the storage.
+    /// The size of the storage in bytes.
     pub nbytes: u64,
-    /// Bytes from where the memory handle leads.
+    /// Bytes from the start of the memory to which the memory handle leads.
     pub offset: u64,
-    /// Name of the counter's file; empty for an empty storage.
+    /// The name of the counter's file; empty for an empty storage.
     pub counter: String,
-    /// Index of the counter in its file.
+    /// The index of the counter in its file.
     pub slot: u64,
-    /// Whether the bytes are good only once the event has passed.
+    /// Whether the bytes are valid only once the event is complete.
     pub event_required: bool,
     /// The event's handle.
     pub event: [u8; 64],
     /// The memory handle; empty for an empty storage.
     pub memory: Vec<u8>,
-    /// `Fd`, `Pool`: the fds that go with it, to be sent in this order. Of a lent storage they are
-    /// the library's, and open until its last release; a receiver puts his own here, and closes
-    /// them himself.
+    /// For `Fd` and `Pool`: the fds that must be sent with the handle, in this order. In a handle
+    /// from [`Storage::share_cuda`] they belong to the library and are open until the storage's
+    /// last release. A receiver puts its own fds here, and closes them itself.
     pub fds: Vec<RawFd>,
 }
 
@@ -209,32 +213,34 @@ impl Default for CudaHandle {
 }
 
 impl CudaHandle {
-    /// Open device memory that Tenon or PyTorch lends. Bytes that this process holds already, or
-    /// that it sent, come back as the same storage. What is given to `stream` from now on waits for
-    /// the sender's work, on the device; the storage counts as used in that stream. Its last
-    /// release, once the streams have passed, gives the memory back to the sender.
+    /// Opens device memory that Tenon or PyTorch lends. If this process already holds the same
+    /// bytes, or sent them, the result is the same storage. Work that is given to `stream` after
+    /// the call waits for the sender's work, on the device. The storage counts as used in that
+    /// stream. After its last release, the memory is given back to the sender once the work in the
+    /// streams is complete.
     ///
     /// # Safety
     /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the
-    /// default one, or 0x2 for that of the calling thread. As long as the storage lives it is
-    /// there.
+    /// default stream, or 0x2 for that of the calling thread. It exists as long as the storage
+    /// lives.
     pub unsafe fn open(&self, stream: *mut c_void, options: CudaOptions) -> Result<Storage> {
         let (handle, options) = (self.raw()?, options.raw());
-        // SAFETY: all is borrowed for the call, and so is `memory`, where the handle points to it;
-        // the caller's promise.
+        // SAFETY: all arguments are borrowed for the call, and so is `memory` if the handle points
+        // to it. The caller promises the rest.
         let raw =
             make(|out, err| unsafe { sys::tenon_open_cuda(&handle, stream, &options, out, err) })?;
-        // SAFETY: a new reference; device memory has no mode.
+        // SAFETY: the reference is new, and device memory has no mode.
         Ok(unsafe { Storage::adopt(raw) })
     }
 
-    /// Take the message back, which will not be opened: what opening and releasing it would do to
-    /// its counter. Needs no CUDA.
+    /// Gives up a handle that will not be opened. Its counter changes as if the handle had been
+    /// opened and its storage released. No CUDA is needed.
     pub fn release_counter(&self) -> Result<()> {
         release_cuda_counter(&self.counter, self.slot)
     }
 
-    /// Borrows the fds, and a memory handle that is longer than C's room for it.
+    /// Makes C's form of the handle. It borrows the fds, and a memory handle that is longer than
+    /// C's array for it.
     fn raw(&self) -> Result<sys::tenon_cuda_handle> {
         let mut raw = blank_handle();
         raw.transport = self.transport.raw();
@@ -283,8 +289,8 @@ impl CudaHandle {
             fds: if raw.fds.is_null() {
                 Vec::new()
             } else {
-                // SAFETY: the library's, of that many, as long as the storage lives, which was
-                // borrowed for this.
+                // SAFETY: these fds belong to the library, and there are n_fds of them as long as
+                // the storage lives, which the caller has borrowed.
                 unsafe { std::slice::from_raw_parts(raw.fds, raw.n_fds as usize) }.to_vec()
             },
         }
@@ -292,14 +298,14 @@ impl CudaHandle {
 }
 
 impl Storage {
-    /// Lend a storage on a CUDA device. No byte is copied. What was given to `stream` until now is
-    /// done before work of the receiver's begins. [`ErrorKind::InvalidArgument`] if it is not on a
-    /// CUDA device, [`ErrorKind::Permission`] if it is read-only, without
-    /// [`CudaOptions::let_write`].
+    /// Lends a storage on a CUDA device. No byte is copied. All work that was given to `stream`
+    /// before the call is complete before the receiver's work begins. The error is
+    /// [`ErrorKind::InvalidArgument`] if the storage is not on a CUDA device, and
+    /// [`ErrorKind::Permission`] if it is read-only and [`CudaOptions::let_write`] is not set.
     ///
     /// # Safety
     /// `stream`, in which the bytes were written, is a CUDA stream (`CUstream` or `cudaStream_t`)
-    /// of this process, NULL for the default one, or 0x2 for that of the calling thread.
+    /// of this process, NULL for the default stream, or 0x2 for that of the calling thread.
     pub unsafe fn share_cuda(
         &self,
         stream: *mut c_void,
@@ -307,53 +313,55 @@ impl Storage {
     ) -> Result<CudaHandle> {
         let options = options.raw();
         let mut raw = blank_handle();
-        // SAFETY: all is borrowed for the call; raw is of its own struct_size; the caller's
-        // promise.
+        // SAFETY: all arguments are borrowed for the call, and raw has its own struct_size. The
+        // caller promises the rest.
         check(|err| unsafe {
             sys::tenon_share_cuda(self.as_raw(), stream, &options, &mut raw, err)
         })?;
         Ok(CudaHandle::from_raw(&raw))
     }
 
-    /// Say that work in that stream uses the storage: what was given to it until the storage's last
-    /// release has passed before the memory is given back. The host does not wait for it.
-    /// [`ErrorKind::InvalidArgument`] if it is not on a CUDA device.
+    /// Records that work in a stream uses the storage. The memory is not given back before all work
+    /// is complete that was given to the stream until the storage's last release. The host does not
+    /// wait for it. The error is [`ErrorKind::InvalidArgument`] if the storage is not on a CUDA
+    /// device.
     ///
     /// # Safety
-    /// `stream` is as [`share_cuda`](Self::share_cuda) asks, and there until the storage's last
-    /// release.
+    /// `stream` fulfils the conditions of [`share_cuda`](Self::share_cuda), and exists until the
+    /// storage's last release.
     pub unsafe fn record_stream(&self, stream: *mut c_void) -> Result<()> {
-        // SAFETY: borrowed for the call; the caller's promise.
+        // SAFETY: all arguments are borrowed for the call, and the caller promises the rest.
         check(|err| unsafe { sys::tenon_storage_record_stream(self.as_raw(), stream, err) })
     }
 
-    /// Let what is given to that stream from now on come after what was given until now to the
-    /// streams in which the storage is used: for whoever uses it in yet another stream. The host
-    /// does not wait, and the stream is not recorded. [`ErrorKind::InvalidArgument`] if the storage
-    /// is not on a CUDA device.
+    /// Lets a stream wait for the other streams in which the storage is used. Work that is given to
+    /// the stream after the call begins when the work is complete that was given to those streams
+    /// before the call. A program that uses the storage in yet another stream calls it. The host
+    /// does not wait, and the stream is not recorded. The error is [`ErrorKind::InvalidArgument`]
+    /// if the storage is not on a CUDA device.
     ///
     /// # Safety
-    /// `stream` is as [`share_cuda`](Self::share_cuda) asks, and the streams that were recorded are
-    /// still there.
+    /// `stream` fulfils the conditions of [`share_cuda`](Self::share_cuda), and the recorded
+    /// streams still exist.
     pub unsafe fn order_stream(&self, stream: *mut c_void) -> Result<()> {
-        // SAFETY: borrowed for the call; the caller's promise.
+        // SAFETY: all arguments are borrowed for the call, and the caller promises the rest.
         check(|err| unsafe { sys::tenon_storage_order_stream(self.as_raw(), stream, err) })
     }
 }
 
-/// As [`CudaHandle::release_counter`], of a counter by name and place. It is fine if the file is
-/// gone with its sender.
+/// Gives up a handle as [`CudaHandle::release_counter`] does, by the counter's name and slot. If
+/// the file is gone with its sender, the call succeeds.
 pub fn release_cuda_counter(counter: &str, slot: u64) -> Result<()> {
     let counter = c_string(OsStr::new(counter), "the counter's name")?;
-    // SAFETY: borrowed for the call.
+    // SAFETY: the name is borrowed for the call.
     check(|err| unsafe { sys::tenon_release_cuda_counter(counter.as_ptr(), slot, err) })
 }
 
-/// Give device memory back that nobody uses any more: look at all that was released here and still
-/// had a receiver or a stream; and close what was only kept open. Returns how many storages' memory
-/// waits on.
+/// Gives back device memory that nobody uses any more. It checks all memory that was released here
+/// and still had a receiver or a stream, and closes memory that was only kept open. It returns how
+/// many storages have memory that must still wait.
 pub fn cuda_collect() -> u64 {
-    // SAFETY: any thread (by_cuda.h).
+    // SAFETY: any thread may call this (by_cuda.h).
     unsafe { sys::tenon_cuda_collect() }
 }
 

@@ -1,4 +1,5 @@
-//! Lending by fd: an fd that carries the bytes, and numbers that say where in it the storage lies.
+//! Lending storages by fd: a handle has an fd for the bytes, and numbers that say where in it the
+//! storage lies.
 
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -7,17 +8,17 @@ use crate::error::{check, make, Result};
 use crate::storage::{Storage, StorageMut};
 use crate::sys;
 
-/// What a handle allows.
+/// The access that a handle allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Access {
-    /// In a lend: what the mode gives. In a handle that is opened: what the memory gives.
+    /// To lend: the access that the mode gives. To open: the access that the memory gives.
     #[default]
     Auto,
-    /// The kernel keeps borrowers from writing. Of [`Mode::Shared`](crate::Mode::Shared) memory it
-    /// cannot, so that is refused.
+    /// The kernel prevents borrowers from writing. It cannot do that for memory of
+    /// [`Mode::Shared`](crate::Mode::Shared), which is refused.
     ReadOnly,
-    /// Both sides write; [`Mode::Shared`](crate::Mode::Shared) only.
+    /// Both sides write. Only [`Mode::Shared`](crate::Mode::Shared) allows it.
     Writable,
 }
 
@@ -47,7 +48,7 @@ impl Access {
     }
 }
 
-/// How to open what was lent, by fd, by name, or in a descriptor.
+/// Says how to open a storage that was lent by fd, by name, or in a descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct OpenOptions {
@@ -55,39 +56,40 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
 
-    /// Writes stay in this process; pages not written yet still show the lender's later writes.
+    /// This process's writes stay in this process. Pages that it has not written yet still show
+    /// later writes of the lender.
     pub fn private_cow(self) -> Self {
         self.flag(sys::TENON_OPEN_PRIVATE_COW)
     }
 
-    /// Copy the bytes now: a snapshot, in private memory.
+    /// Copies the bytes now into private memory. The result is a snapshot.
     pub fn private_copy(self) -> Self {
         self.flag(sys::TENON_OPEN_PRIVATE_COPY)
     }
 
-    /// Take memory that its owner can cut short (PyTorch's, plain files). A later load, through
-    /// cells or slices, may then meet SIGBUS, which ends the process; [`Storage::read`] gives an
-    /// error instead.
+    /// Accepts memory that its owner can cut short (PyTorch's memory, plain files). A later load
+    /// through cells or slices may then cause a SIGBUS, which ends the process. [`Storage::read`]
+    /// returns an error instead.
     pub fn allow_unsealed(self) -> Self {
         self.flag(sys::TENON_OPEN_ALLOW_UNSEALED)
     }
 
-    /// By name, or by a descriptor's bytes without fds: take memory that belongs to another user.
+    /// By name, or by a descriptor without fds: accepts memory of another user.
     pub fn other_user(self) -> Self {
         self.flag(sys::TENON_OPEN_OTHER_USER)
     }
 
-    /// By name: do not tell the manager that the handle names.
+    /// By name: does not register with the manager that the handle names.
     pub fn no_manager(self) -> Self {
         self.flag(sys::TENON_OPEN_NO_MANAGER)
     }
 
-    /// By name: a message was received, so also do what
+    /// By name: a message was received, so this also does what
     /// [`FilenameHandle::decref`](crate::FilenameHandle::decref) does.
     pub fn decref(self) -> Self {
         self.flag(sys::TENON_OPEN_DECREF)
@@ -114,54 +116,56 @@ impl OpenOptions {
     }
 }
 
-/// How to reach a storage by fd. Everything in bytes. The fd is the handle's own, and closed with
-/// it.
+/// Says how to reach a storage by fd. All sizes and offsets are in bytes. The handle owns the fd,
+/// and closes it when it is dropped.
 #[derive(Debug)]
 pub struct FdHandle {
-    /// Carries the bytes; `None` for an empty storage.
+    /// The fd of the segment; `None` for an empty storage.
     pub fd: Option<OwnedFd>,
-    /// What the handle allows.
+    /// The access that the handle allows.
     pub access: Access,
-    /// Of the storage in the segment.
+    /// Where the storage begins in the segment.
     pub offset: u64,
-    /// Of the storage.
+    /// The size of the storage.
     pub nbytes: u64,
-    /// Of the whole segment; 0 in a handle that is opened: ask the fd.
+    /// The size of the whole segment. If it is 0 in a handle that is opened, the size is taken from
+    /// the fd.
     pub segment_nbytes: u64,
 }
 
 impl FdHandle {
-    /// A handle on a whole file: its access and size are what the fd gives.
+    /// Makes a handle for a part of a file. The access and the file's size are taken from the fd.
     pub fn new(fd: OwnedFd, offset: u64, nbytes: u64) -> FdHandle {
         FdHandle { fd: Some(fd), access: Access::Auto, offset, nbytes, segment_nbytes: 0 }
     }
 
-    /// Open it, to read. Before anything is mapped the fd is checked: its type, size, access and
-    /// seals.
+    /// Opens the storage for reading. Before anything is mapped, the fd's type, size, access and
+    /// seals are checked.
     pub fn open(&self, options: OpenOptions) -> Result<Storage> {
         self.open_as(Access::Auto, options)
     }
 
-    /// Open it mapped read-only, whatever it allows.
+    /// Opens the storage and maps it read-only, whatever the handle allows.
     pub fn open_read_only(&self, options: OpenOptions) -> Result<Storage> {
         self.open_as(Access::ReadOnly, options)
     }
 
-    /// Open it to write; [`ErrorKind::Permission`](crate::ErrorKind::Permission) if it is lent
-    /// read-only. With [`OpenOptions::private_cow`] or [`OpenOptions::private_copy`] the writes
-    /// stay here, and every handle can be opened so.
+    /// Opens the storage for writing. The error is
+    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) if it is lent read-only. With
+    /// [`OpenOptions::private_cow`] or [`OpenOptions::private_copy`] the writes stay in this
+    /// process, and every handle can be opened in that way.
     pub fn open_writable(&self, options: OpenOptions) -> Result<StorageMut> {
         let private =
             options.flags() & (sys::TENON_OPEN_PRIVATE_COW | sys::TENON_OPEN_PRIVATE_COPY) != 0;
         self.open_as(if private { Access::Auto } else { Access::Writable }, options)?.writable()
     }
 
-    /// As [`open`](Self::open), with the fd given away: nothing is duplicated. On failure it is
-    /// closed.
+    /// Opens the storage as [`open`](Self::open) does, but gives the fd away, so that it is not
+    /// duplicated. After a failure the fd is closed.
     pub fn into_storage(mut self, options: OpenOptions) -> Result<Storage> {
         let storage = self.open_as(Access::Auto, options.adopting())?;
         if let Some(fd) = self.fd.take() {
-            // The library's now.
+            // The library owns the fd now.
             let _ = fd.into_raw_fd();
         }
         Ok(storage)
@@ -171,7 +175,7 @@ impl FdHandle {
         let (handle, options) = (self.raw(), options.raw(access));
         // SAFETY: both are borrowed for the call, and so is the fd.
         let raw = make(|out, err| unsafe { sys::tenon_open_fd(&handle, &options, out, err) })?;
-        // SAFETY: a new reference; FROZEN is what the seals say.
+        // SAFETY: the reference is new. The seals say whether the storage is FROZEN.
         Ok(unsafe { Storage::adopt(raw) })
     }
 
@@ -186,22 +190,22 @@ impl FdHandle {
         }
     }
 
-    /// The fd, borrowed, to send it.
+    /// Returns the fd, borrowed, so that it can be sent.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 }
 
 impl Storage {
-    /// Lend it: get an fd, an offset and a size that another process can open. Nothing is copied.
-    /// What borrowers may do is what the mode gives. Who is lent one storage of a segment can reach
-    /// all of that segment ([`StorageOptions::isolated`](crate::StorageOptions::isolated) gives a
-    /// storage a segment of its own).
+    /// Lends the storage: gives an fd, an offset and a size with which another process can open it.
+    /// Nothing is copied. Borrowers get the access that the mode gives. A borrower of one storage
+    /// reaches the whole segment. ([`StorageOptions::isolated`](crate::StorageOptions::isolated)
+    /// gives a storage a segment of its own.)
     pub fn share_fd(&self) -> Result<FdHandle> {
         share(self, Access::Auto)
     }
 
-    /// Lend it so that the kernel keeps borrowers from writing;
+    /// Lends the storage so that the kernel prevents borrowers from writing. The error is
     /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode is
     /// [`Mode::Shared`](crate::Mode::Shared).
     pub fn share_fd_read_only(&self) -> Result<FdHandle> {
@@ -210,8 +214,9 @@ impl Storage {
 }
 
 impl StorageMut {
-    /// Lend it so that borrowers write too; [`ErrorKind::Permission`](crate::ErrorKind::Permission)
-    /// if its mode is [`Mode::LenderWrites`](crate::Mode::LenderWrites).
+    /// Lends the storage so that borrowers write too. The error is
+    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode is
+    /// [`Mode::LenderWrites`](crate::Mode::LenderWrites).
     pub fn share_fd_writable(&self) -> Result<FdHandle> {
         share(self, Access::Writable)
     }
@@ -227,9 +232,9 @@ fn share(storage: &Storage, access: Access) -> Result<FdHandle> {
         nbytes: 0,
         segment_nbytes: 0,
     };
-    // SAFETY: storage and options are borrowed for the call; raw is of its own struct_size.
+    // SAFETY: storage and options are borrowed for the call, and raw has its own struct_size.
     check(|err| unsafe { sys::tenon_share_fd(storage.as_raw(), &options, &mut raw, err) })?;
-    // SAFETY: the fd in a handle is the caller's (rule 11 in tenon.h).
+    // SAFETY: the fd in a handle belongs to the caller (rule 11 in tenon.h).
     let fd = (raw.fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw.fd) });
     Ok(FdHandle {
         fd,

@@ -1,7 +1,7 @@
-//! Lending by name. A name is one of two things in a directory that both sides see: a file in
-//! PyTorch's layout, which holds one storage and lives as long as somebody holds it, or a socket on
-//! which the lender hands out the sealed memory of a segment. What a killed process leaves is
-//! removed by the next process that looks, and by [`sweep`].
+//! Lending storages by name. A name is one of two things in a directory that both processes see. It
+//! can be a file in PyTorch's layout, which holds one storage and lives as long as some process
+//! holds it. Or it is a socket on which the lender hands out the sealed memory of a segment. The
+//! names of a killed process are removed by the next process that sweeps, and by [`sweep`].
 
 use std::ffi::{c_char, CString, OsStr};
 use std::mem::size_of;
@@ -16,8 +16,8 @@ use crate::sys;
 use crate::text::{c_string, put, taken};
 use crate::wait::Wait;
 
-/// How a name is made. Without anything: in `/dev/shm`, `tenon-` and 128 unguessable bits, for this
-/// user alone.
+/// Says how to make a name. Without options the name is in `/dev/shm` and is `tenon-` and 128
+/// unguessable bits, for this user alone.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct FilenameOptions {
@@ -32,49 +32,50 @@ pub struct FilenameOptions {
 }
 
 impl FilenameOptions {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> FilenameOptions {
         FilenameOptions::default()
     }
 
-    /// What borrowers get. A file cannot be lent read-only to its own user.
+    /// Sets the access that borrowers get. A file cannot be lent read-only, because a process of
+    /// the same user could write to it nevertheless.
     pub fn access(self, access: Access) -> Self {
         FilenameOptions { access, ..self }
     }
 
-    /// The whole name, without a slash, in place of prefix and random bits.
+    /// Sets the whole name, without a slash, in place of prefix and random bits.
     pub fn name(self, name: impl Into<String>) -> Self {
         FilenameOptions { name: Some(name.into()), ..self }
     }
 
-    /// What 128 unguessable bits follow.
+    /// Sets the beginning of the name, which 128 unguessable bits follow.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         FilenameOptions { prefix: Some(prefix.into()), ..self }
     }
 
-    /// Absolute; PyTorch looks in `/dev/shm` only.
+    /// Sets the directory, by an absolute path. PyTorch looks in `/dev/shm` only.
     pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
         FilenameOptions { directory: Some(directory.into()), ..self }
     }
 
-    /// Permission bits in place of 0600; 0644 lets other users read a file, and open a socket's
-    /// memory.
+    /// Sets the permission bits in place of 0600. With 0644 other users can read a file, and open
+    /// the memory behind a socket.
     pub fn mode(self, mode: u32) -> Self {
         FilenameOptions { mode, ..self }
     }
 
-    /// The members of that group may open it too.
+    /// Lets the members of a group open the name too.
     pub fn group(self, gid: u32) -> Self {
         FilenameOptions { group: gid, flags: self.flags | sys::TENON_FILENAME_GROUP, ..self }
     }
 
-    /// PyTorch must be able to open it, so a manager is asked to guard the name: that one, or
-    /// (`None`) this user's, which is started if there is none.
+    /// Makes a name that PyTorch can open: a manager is asked to guard it. `None` means this user's
+    /// manager, which is started if none runs.
     pub fn for_torch(self, manager: Option<PathBuf>) -> Self {
         FilenameOptions { manager, flags: self.flags | sys::TENON_FILENAME_TORCH, ..self }
     }
 
-    /// Also do what [`FilenameHandle::incref`] does.
+    /// Also does what [`FilenameHandle::incref`] does.
     pub fn in_flight(self) -> Self {
         FilenameOptions { flags: self.flags | sys::TENON_FILENAME_IN_FLIGHT, ..self }
     }
@@ -101,31 +102,34 @@ impl FilenameOptions {
     }
 }
 
-/// How to reach a storage by name. A value: it holds nothing, and can be sent by any means. For a
-/// file that PyTorch shares: its tuple (manager, name, nbytes), offset 0.
+/// Says how to reach a storage by name. It is a plain value: it holds no memory, and can be sent by
+/// any means. For a file that PyTorch shares it has PyTorch's tuple (manager, name, nbytes), with
+/// offset 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FilenameHandle {
-    /// `/leaf` in `/dev/shm`, or an absolute path; empty for an empty storage that has none.
+    /// `/leaf` in `/dev/shm`, otherwise an absolute path. Empty for an empty storage that has no
+    /// name.
     pub name: String,
-    /// The socket of the manager that guards the name, if one does.
+    /// The socket of the manager that guards the name, if there is one.
     pub manager: Option<String>,
-    /// Bytes: of the storage in the payload of a file, or in the segment behind a socket.
+    /// Bytes from the start of a file's payload, or from the start of the segment behind a socket.
     pub offset: u64,
-    /// Bytes of the storage.
+    /// The size of the storage in bytes.
     pub nbytes: u64,
-    /// What the handle allows; [`Access::Auto`] in one that is opened: what the name gives.
+    /// The access that the handle allows. [`Access::Auto`] in a handle that is opened stands for
+    /// the access that the name gives.
     pub access: Access,
 }
 
 impl FilenameHandle {
-    /// A handle on what begins at the start of that name.
+    /// Makes a handle for a storage at the start of the memory behind a name.
     pub fn new(name: impl Into<String>, nbytes: u64) -> FilenameHandle {
         FilenameHandle { name: name.into(), nbytes, ..FilenameHandle::default() }
     }
 
-    /// Open it, to read. `wait` is how long to wait for the lender behind a socket, or for a
-    /// manager; `None`: 5 seconds. A file can be cut short by its holders, so it takes
-    /// [`OpenOptions::allow_unsealed`].
+    /// Opens the storage for reading. `wait` is how long to wait for the lender behind a socket, or
+    /// for a manager. `None` means 5 seconds. The holders of a file can cut it short, so opening a
+    /// file takes [`OpenOptions::allow_unsealed`].
     pub fn open<'w>(
         &self,
         options: OpenOptions,
@@ -134,7 +138,7 @@ impl FilenameHandle {
         self.open_as(Access::Auto, options, wait.into())
     }
 
-    /// Open it mapped read-only, whatever it allows.
+    /// Opens the storage and maps it read-only, whatever the handle allows.
     pub fn open_read_only<'w>(
         &self,
         options: OpenOptions,
@@ -143,9 +147,9 @@ impl FilenameHandle {
         self.open_as(Access::ReadOnly, options, wait.into())
     }
 
-    /// Open it to write; [`ErrorKind::Permission`] if it is lent read-only. With
-    /// [`OpenOptions::private_cow`] or [`OpenOptions::private_copy`] the writes stay here, and
-    /// every handle can be opened so.
+    /// Opens the storage for writing. The error is [`ErrorKind::Permission`] if it is lent
+    /// read-only. With [`OpenOptions::private_cow`] or [`OpenOptions::private_copy`] the writes
+    /// stay in this process, and every handle can be opened in that way.
     pub fn open_writable<'w>(
         &self,
         options: OpenOptions,
@@ -165,26 +169,26 @@ impl FilenameHandle {
     ) -> Result<Storage> {
         let (handle, options, wait) =
             (self.raw()?, options.raw(access), wait.map(|wait| wait.raw()));
-        // SAFETY: all is borrowed for the call.
+        // SAFETY: all arguments are borrowed for the call.
         let raw = make(|out, err| unsafe {
             sys::tenon_open_filename(&handle, &options, or_null(&wait), out, err)
         })?;
-        // SAFETY: a new reference; FROZEN is what the seals say.
+        // SAFETY: the reference is new. The seals say whether the storage is FROZEN.
         Ok(unsafe { Storage::adopt(raw) })
     }
 
-    /// Count one message in flight: the name outlives the sender's own references until somebody
-    /// opens it with [`OpenOptions::decref`] or calls [`decref`](Self::decref).
+    /// Counts one message in flight. The name then outlives the sender's own references, until a
+    /// receiver opens it with [`OpenOptions::decref`] or calls [`decref`](Self::decref).
     pub fn incref(&self) -> Result<()> {
         let handle = self.raw()?;
-        // SAFETY: borrowed for the call.
+        // SAFETY: the handle is borrowed for the call.
         check(|err| unsafe { sys::tenon_filename_incref(&handle, err) })
     }
 
-    /// Take back one [`incref`](Self::incref): the message was received, or will never be.
+    /// Undoes one [`incref`](Self::incref): the message was received, or will never be received.
     pub fn decref(&self) -> Result<()> {
         let handle = self.raw()?;
-        // SAFETY: borrowed for the call.
+        // SAFETY: the handle is borrowed for the call.
         check(|err| unsafe { sys::tenon_filename_decref(&handle, err) })
     }
 
@@ -211,10 +215,10 @@ impl FilenameHandle {
 }
 
 impl Storage {
-    /// Lend it by name. Nothing is copied or moved. A storage in a named file gives that name; any
-    /// other shared one gets a socket. `wait` is how long to wait for a manager; `None`: 5 seconds.
-    /// Private memory is [`ErrorKind::Unsupported`] (see
-    /// [`share_filename_moving`](Self::share_filename_moving)).
+    /// Lends the storage by name. Nothing is copied or moved. A storage in a named file is lent
+    /// under that name. Any other shared storage is lent through a socket. `wait` is how long to
+    /// wait for a manager, and `None` means 5 seconds. Private memory is [`ErrorKind::Unsupported`]
+    /// (see [`share_filename_moving`](Self::share_filename_moving)).
     pub fn share_filename<'w>(
         &self,
         options: &FilenameOptions,
@@ -231,12 +235,12 @@ impl Storage {
         unsafe { self.share_filename_moving(options, wait) }
     }
 
-    /// As [`share_filename`](Self::share_filename); private memory that the library made, and whose
-    /// bytes were never handed out, moves into a new file first.
+    /// Lends the storage as [`share_filename`](Self::share_filename) does. Private memory that the
+    /// library made, and whose bytes were never handed out, moves into a new file first.
     ///
     /// # Safety
-    /// If the storage is private, nothing else is done with it at the same time, on any thread,
-    /// through any clone or tensor.
+    /// If the storage is private, no other call uses it at the same time, on any thread, through
+    /// any clone or tensor.
     pub unsafe fn share_filename_moving<'w>(
         &self,
         options: &FilenameOptions,
@@ -245,8 +249,8 @@ impl Storage {
         let wait = wait.into().map(|wait| wait.raw());
         let mut raw = blank_handle();
         options.with_raw(|options| {
-            // SAFETY: all is borrowed for the call; raw is of its own struct_size; the caller's
-            // promise.
+            // SAFETY: all arguments are borrowed for the call, and raw has its own struct_size. The
+            // caller promises the rest.
             check(|err| unsafe {
                 sys::tenon_share_filename(self.as_raw(), options, or_null(&wait), &mut raw, err)
             })
@@ -256,35 +260,35 @@ impl Storage {
 }
 
 impl StorageMut {
-    /// Make a storage of `nbytes` zero bytes that lives in a named file of its own, in PyTorch's
-    /// layout. The file appears whole, under its name, or not at all, and goes with its last
-    /// holder.
+    /// Makes a storage of `nbytes` zero bytes that lies in a named file of its own, in PyTorch's
+    /// layout. The file appears under its name as a whole or not at all. It is removed when its
+    /// last holder has released it.
     pub fn new_filename(options: &FilenameOptions, nbytes: u64) -> Result<StorageMut> {
         let raw = options.with_raw(|options| {
             // SAFETY: options is borrowed for the call.
             make(|out, err| unsafe { sys::tenon_storage_new_filename(options, nbytes, out, err) })
         })?;
-        // SAFETY: a new reference, of mode SHARED.
+        // SAFETY: the reference is new, and its mode is SHARED.
         Ok(StorageMut(unsafe { Storage::adopt(raw) }))
     }
 }
 
-/// Do now what `exit` does for names, for a process that ends in order but with `_exit`. Storages
+/// Does now what `exit` does for names, in a process that ends in order but with `_exit`. Storages
 /// stay valid.
 pub fn leave_names() {
-    // SAFETY: any thread (by_filename.h).
+    // SAFETY: any thread may call this (by_filename.h).
     unsafe { sys::tenon_filename_leave() }
 }
 
-/// Take a name away. Who has it open keeps the memory; nobody opens it any more. It is fine if
-/// there is no such name.
+/// Removes a name. Processes that have it open keep the memory, and no process can open it any
+/// more. If there is no such name, the call succeeds.
 pub fn unlink(name: &str) -> Result<()> {
     let name = c_string(OsStr::new(name), "the name")?;
-    // SAFETY: borrowed for the call.
+    // SAFETY: the name is borrowed for the call.
     check(|err| unsafe { sys::tenon_filename_unlink(name.as_ptr(), err) })
 }
 
-/// What to sweep. Without anything: names of Tenon's in `/dev/shm`.
+/// Says what to sweep. Without options these are Tenon's names in `/dev/shm`.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct SweepOptions {
@@ -294,45 +298,47 @@ pub struct SweepOptions {
 }
 
 impl SweepOptions {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> SweepOptions {
         SweepOptions::default()
     }
 
-    /// Count, remove nothing.
+    /// Counts the names, and removes none.
     pub fn dry_run(self) -> Self {
         SweepOptions { flags: self.flags | sys::TENON_SWEEP_DRY_RUN, ..self }
     }
 
-    /// Also remove PyTorch's own dead files, but none younger than `min_age` (zero: 60 seconds).
+    /// Also removes PyTorch's own dead files, but none that is younger than `min_age` (zero means
+    /// 60 seconds).
     pub fn torch(self, min_age: Duration) -> Self {
         SweepOptions { flags: self.flags | sys::TENON_SWEEP_TORCH, min_age, ..self }
     }
 
-    /// Absolute, in place of `/dev/shm`.
+    /// Sets the directory, by an absolute path, in place of `/dev/shm`.
     pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
         SweepOptions { directory: Some(directory.into()), ..self }
     }
 }
 
-/// What a sweep found.
+/// Counts the names that a sweep found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepResult {
-    /// Names that somebody holds.
+    /// Names that some process holds.
     pub live: u64,
-    /// Names that nobody holds and a message may be about.
+    /// Names that no process holds, but to which a message in flight may refer.
     pub in_flight: u64,
-    /// Names that nobody holds: those removed, or, in a dry run, to be removed.
+    /// Names that no process holds: removed, or to be removed in a dry run.
     pub dead: u64,
-    /// Names of other users, and others that could not be looked at: left alone.
+    /// Names that were left alone: names of other users, names that could not be examined, and
+    /// PyTorch's dead files without [`SweepOptions::torch`].
     pub unsure: u64,
-    /// Bytes of memory that the dead ones have or had.
+    /// Bytes of memory that the dead names have, or had before they were removed.
     pub removed_nbytes: u64,
 }
 
-/// Remove the names in a directory that nobody holds. The kernel is asked, so a holder in any
-/// container, Tenon or not, is seen.
+/// Removes the names in a directory that no process holds. It asks the kernel, so it sees every
+/// holder in any container, whether it uses Tenon or not.
 pub fn sweep(options: &SweepOptions) -> Result<SweepResult> {
     let directory = optional(options.directory.as_deref().map(Path::as_os_str), "the directory")?;
     let given = sys::tenon_sweep_options {
@@ -350,7 +356,7 @@ pub fn sweep(options: &SweepOptions) -> Result<SweepResult> {
         unsure: 0,
         removed_nbytes: 0,
     };
-    // SAFETY: given is borrowed for the call; raw is of its own struct_size.
+    // SAFETY: given is borrowed for the call, and raw has its own struct_size.
     check(|err| unsafe { sys::tenon_filename_sweep(&given, &mut raw, err) })?;
     Ok(SweepResult {
         live: raw.live,
@@ -361,9 +367,9 @@ pub fn sweep(options: &SweepOptions) -> Result<SweepResult> {
     })
 }
 
-/// The socket of this user's manager, which is started if there is none. `program` is the path of
-/// tenon-manager; `None`: `TENON_MANAGER` of the environment, else beside the library. `wait`:
-/// `None` is 5 seconds.
+/// Returns the socket of this user's manager, which is started if none runs. `program` is the path
+/// of tenon-manager. `None` means the environment variable `TENON_MANAGER`, or else the program
+/// beside the library. A `wait` of `None` means 5 seconds.
 pub fn start_manager<'w>(
     program: Option<&Path>,
     wait: impl Into<Option<Wait<'w>>>,
@@ -371,7 +377,7 @@ pub fn start_manager<'w>(
     let program = optional(program.map(Path::as_os_str), "the program")?;
     let wait = wait.into().map(|wait| wait.raw());
     let mut path = [0 as c_char; 108];
-    // SAFETY: all is borrowed for the call; path has the 108 bytes that it needs.
+    // SAFETY: all arguments are borrowed for the call, and path has the 108 bytes that it needs.
     check(|err| unsafe {
         sys::tenon_manager_start(pointer(&program), or_null(&wait), path.as_mut_ptr(), err)
     })?;

@@ -1,7 +1,7 @@
-//! Elements that others may write at any moment. Each load and store is a relaxed atomic one of the
-//! element's alignment, so that a race with another thread is no undefined behaviour, and one with
-//! another process cannot be told from one with a thread. What is wider than its alignment (a
-//! complex number) can be seen half written.
+//! Cells: elements of shared memory that others may write at any moment. Each load and each store
+//! is a relaxed atomic access of the element's alignment. So a race with another thread is not
+//! undefined behaviour, and a race with another process looks the same. A reader can see an element
+//! that is wider than its alignment (a complex number) half written.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -21,46 +21,46 @@ pub struct ReadCell<T>(UnsafeCell<T>);
 
 // SAFETY: every access is atomic, and T is Send and Sync itself.
 unsafe impl<T: Element> Sync for SharedCell<T> {}
-// SAFETY: as above; there are only loads.
+// SAFETY: as above, and there are only loads.
 unsafe impl<T: Element> Sync for ReadCell<T> {}
 
 impl<T: Element> SharedCell<T> {
-    /// A cell of this process's own, for tests and for code that takes cells.
+    /// Makes a cell in this process's own memory, for tests and for code that takes cells.
     pub const fn new(value: T) -> SharedCell<T> {
         SharedCell(UnsafeCell::new(value))
     }
 
-    /// The value of this moment.
+    /// Returns the current value.
     #[inline]
     pub fn get(&self) -> T {
-        // SAFETY: self is a living, aligned T, and nobody accesses it but atomically.
+        // SAFETY: self is a living, aligned T, and all accesses to it are atomic.
         unsafe { load(self.0.get()) }
     }
 
-    /// Write it.
+    /// Writes the value.
     #[inline]
     pub fn set(&self, value: T) {
-        // SAFETY: as above; a SharedCell is only made over memory that may be written.
+        // SAFETY: as above, and a SharedCell is only made over memory that may be written.
         unsafe { store(self.0.get(), value) }
     }
 
-    /// The address.
+    /// Returns the address.
     pub const fn as_ptr(&self) -> *mut T {
         self.0.get()
     }
 }
 
 impl<T: Element> ReadCell<T> {
-    /// The value of this moment.
+    /// Returns the current value.
     #[inline]
     pub fn get(&self) -> T {
-        // SAFETY: self is a living, aligned T, and nobody accesses it but atomically. Relaxed loads
-        // of up to 8 bytes are allowed on memory that is mapped read-only ("Atomic accesses to
+        // SAFETY: self is a living, aligned T, and all accesses to it are atomic. Relaxed loads of
+        // up to 8 bytes are allowed on memory that is mapped read-only ("Atomic accesses to
         // read-only memory" in std::sync::atomic).
         unsafe { load(self.0.get()) }
     }
 
-    /// The address.
+    /// Returns the address.
     pub const fn as_ptr(&self) -> *const T {
         self.0.get()
     }
@@ -79,14 +79,14 @@ impl<T: Element + fmt::Debug> fmt::Debug for ReadCell<T> {
 }
 
 /// # Safety
-/// `at` is aligned and readable for a T, and accessed by others only atomically.
+/// `at` is aligned and readable for a T, and others access it only atomically.
 #[inline]
 unsafe fn load<T: Element>(at: *mut T) -> T {
     let mut value = MaybeUninit::<T>::uninit();
     let to = value.as_mut_ptr();
     for unit in 0..size_of::<T>() / align_of::<T>() {
-        // SAFETY: T consists of units of its alignment (Element), so both sides are inside a T and
-        // aligned.
+        // SAFETY: T consists of units of its alignment (Element), so both addresses lie inside a T
+        // and are aligned.
         unsafe {
             match align_of::<T>() {
                 1 => to
@@ -114,12 +114,12 @@ unsafe fn load<T: Element>(at: *mut T) -> T {
 }
 
 /// # Safety
-/// `at` is aligned and writable for a T, and accessed by others only atomically.
+/// `at` is aligned and writable for a T, and others access it only atomically.
 #[inline]
 unsafe fn store<T: Element>(at: *mut T, value: T) {
     let from = &value as *const T;
     for unit in 0..size_of::<T>() / align_of::<T>() {
-        // SAFETY: as in load; T has no padding, so all of it is initialized.
+        // SAFETY: as in load. T has no padding, so all of it is initialised.
         unsafe {
             match align_of::<T>() {
                 1 => AtomicU8::from_ptr(at.cast::<u8>().add(unit))
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(cell.get(), one);
         cell.set(other);
         assert_eq!(cell.get(), other);
-        // SAFETY: both are transparent over the same.
+        // SAFETY: both types are transparent over the same type.
         let read = unsafe { &*(&cell as *const SharedCell<T>).cast::<ReadCell<T>>() };
         assert_eq!(read.get(), other);
     }

@@ -1,5 +1,6 @@
-//! What must not compile. Each snippet that is refused stands beside one that differs in that point
-//! alone and is accepted, so that it is refused for its reason. Only `cargo test` sees this file.
+//! Code that must not compile. Beside each snippet that the compiler refuses stands one that it
+//! accepts and that differs in one point only. So the first one is refused for that reason. Only
+//! `cargo test` sees this file.
 
 /// A slice cannot outlive its tensor.
 /// ```compile_fail,E0597
@@ -50,7 +51,7 @@ pub struct TensorDroppedUnderCells;
 /// ```
 pub struct MessageDroppedUnderViews;
 
-/// A message that is looked at cannot be built on.
+/// A message cannot be changed while its bytes are borrowed.
 /// ```compile_fail,E0502
 /// let mut message = tenon::Message::new().unwrap();
 /// let bytes = message.user_bytes();
@@ -65,7 +66,7 @@ pub struct MessageDroppedUnderViews;
 /// ```
 pub struct MessageChangedUnderView;
 
-/// What is frozen has no writing.
+/// A frozen storage has no `write`.
 /// ```compile_fail,E0599
 /// let storage = tenon::StorageOptions::new().copy_frozen(b"frozen").unwrap();
 /// storage.write(0, b"x").unwrap();
@@ -87,7 +88,7 @@ pub struct FrozenHasNoWrite;
 /// ```
 pub struct WritableLendOfReadOnly;
 
-/// The cells of a tensor that is only to be read cannot be set.
+/// The cells of a read-only tensor cannot be set.
 /// ```compile_fail,E0599
 /// let tensor = tenon::Tensor::frozen(&[1u8], &[1]).unwrap();
 /// tensor.cells::<u8>().unwrap()[0].set(2);
@@ -124,7 +125,7 @@ pub struct WriteAfterFreeze;
 /// ```
 pub struct ReleasedTwice;
 
-/// A cancel cannot be reset while a wait has it, nor go before the wait.
+/// A cancel cannot be reset while a wait has it, and cannot be dropped before the wait.
 /// ```compile_fail,E0502
 /// let mut cancel = tenon::Cancel::new().unwrap();
 /// let wait = tenon::Wait::FOREVER.cancelled_by(&cancel);
@@ -139,7 +140,7 @@ pub struct ReleasedTwice;
 /// ```
 pub struct CancelResetUnderWait;
 
-/// The fds of a descriptor go with it.
+/// The fds of a descriptor cannot outlive it.
 /// ```compile_fail,E0505
 /// let descriptor = tenon::Descriptor::new(&tenon::Message::new().unwrap()).unwrap();
 /// let fds = descriptor.fds();
@@ -175,7 +176,7 @@ pub struct FdsOutliveDescriptor;
 /// ```
 pub struct OwnerIsSend;
 
-/// A bool has values that other processes need not keep to.
+/// A bool cannot be an element, because other processes may write other bytes than 0 and 1.
 /// ```compile_fail,E0277
 /// tenon::TensorMut::zeros::<bool>(&[1]).unwrap();
 /// ```
@@ -184,7 +185,7 @@ pub struct OwnerIsSend;
 /// ```
 pub struct BoolIsNoElement;
 
-/// A module is changed by whoever has it alone.
+/// A module can be changed only by code that has it exclusively.
 /// ```compile_fail,E0596
 /// let module = tenon::Module::new("Net").unwrap();
 /// module.add_attribute("n", None, 1).unwrap();
@@ -195,7 +196,7 @@ pub struct BoolIsNoElement;
 /// ```
 pub struct ModuleChangedByRef;
 
-/// A module goes to another thread and is not shared with one.
+/// A module can be sent to another thread, but not shared with one.
 /// ```compile_fail,E0277
 /// let module = tenon::Module::new("Net").unwrap();
 /// std::thread::scope(|scope| scope.spawn(|| module.check().unwrap()).join().unwrap());

@@ -17,32 +17,32 @@ use crate::sys;
 use crate::tensor::Tensor;
 use crate::view::numbers;
 
-/// How the elements of a tensor are laid out. A [`Composite`] has one of all but
-/// [`Strided`](Self::Strided), and a tensor in a [`Value`](crate::Value) has `Strided` or one of
-/// the sparse ones.
+/// Says how the elements of a tensor are laid out. A [`Composite`] has any layout except
+/// [`Strided`](Self::Strided). A tensor in a [`Value`](crate::Value) has `Strided` or one of the
+/// sparse layouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TensorLayout {
-    /// By strides.
+    /// The elements lie by strides.
     #[default]
     Strided,
-    /// By coordinates: `indices` and `values`.
+    /// The elements lie by coordinates: `indices` and `values`.
     SparseCoo,
-    /// Compressed rows: `indices` are the row pointers, `plain_indices` the columns.
+    /// The rows are compressed: `indices` are the row pointers, `plain_indices` the columns.
     SparseCsr,
-    /// Compressed columns: `indices` are the column pointers, `plain_indices` the rows.
+    /// The columns are compressed: `indices` are the column pointers, `plain_indices` the rows.
     SparseCsc,
-    /// As CSR, of blocks.
+    /// As CSR, but of blocks.
     SparseBsr,
-    /// As CSC, of blocks.
+    /// As CSC, but of blocks.
     SparseBsc,
-    /// Components of different sizes in one dimension.
+    /// The components have different sizes in one dimension.
     Jagged,
-    /// Components of different sizes in any dimension.
+    /// The components have different sizes in any dimension.
     Nested,
-    /// Sizes and an element type, but no elements.
+    /// The tensor has sizes and an element type, but no elements.
     Meta,
-    /// Integers that represent numbers.
+    /// The elements are integers that represent numbers.
     Quantized,
 }
 
@@ -50,14 +50,14 @@ pub enum TensorLayout {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Quantizer {
-    /// They represent themselves.
+    /// The elements represent themselves.
     #[default]
     None,
-    /// `scale` and `zero_point`.
+    /// `scale` and `zero_point` say what the elements represent.
     PerTensorAffine,
-    /// `scales` and `zero_points`, along `axis`.
+    /// `scales` and `zero_points`, along `axis`, say what the elements represent.
     PerChannelAffine,
-    /// The same, with zero points of float.
+    /// As PerChannelAffine, but the zero points are floats.
     PerChannelAffineFloatQparams,
 }
 
@@ -104,8 +104,8 @@ pub(crate) fn from_raw<T: Copy>(table: &[(T, u32)], wanted: i32) -> Result<T> {
     })
 }
 
-/// What a composite is made of. Sizes, strides and offsets count elements. A field that the layout
-/// does not use is `None` or 0.
+/// Describes a composite: its parts, and how they belong together. Sizes, strides and offsets count
+/// elements. A field that the layout does not use is `None` or 0.
 #[derive(Clone, Debug, Default)]
 pub struct CompositeSpec {
     /// How the elements are laid out; never [`TensorLayout::Strided`].
@@ -114,50 +114,56 @@ pub struct CompositeSpec {
     /// layouts they follow from the parts, and [`Composite::new`] does not read them. A size is -1
     /// if it can differ from component to component.
     pub sizes: Vec<i64>,
-    /// Meta: elements from one to the next in each dimension; `None` makes a contiguous tensor.
+    /// For meta: the steps between elements along each dimension, in elements. `None` makes a
+    /// contiguous tensor.
     pub strides: Option<Vec<i64>>,
-    /// Meta: the distance from the start of the storage that is not there.
+    /// For meta: the distance from the start of the storage that is not there.
     pub offset: u64,
     /// The element type. The caller gives it for meta; for other layouts it is that of `values`,
     /// and [`Composite::new`] does not read it.
     pub dtype: Option<DType>,
     /// [`Flags::REQUIRES_GRAD`], [`Flags::IS_PARAMETER`]; meta: also the others.
     pub flags: Flags,
-    /// The elements of all layouts but meta. COO: non-zeros, then the dense dimensions. CSR, CSC,
-    /// BSR, BSC: batch, non-zeros, for BSR and BSC the two block dimensions, then the dense
-    /// dimensions. Jagged: as the whole tensor, without the first dimension, all components one
-    /// after another in the ragged one. Nested: one dimension, contiguous. Quantised: int8, uint8,
-    /// int32, uint4 or uint2.
+    /// The elements, in all layouts except meta. Their dimensions are, for COO, the non-zeros, then
+    /// the dense dimensions. For CSR, CSC, BSR and BSC they are the batch, the non-zeros, for BSR
+    /// and BSC the two block dimensions, and then the dense dimensions. For a jagged tensor they
+    /// are those of the whole tensor without the first, and all components follow each other in the
+    /// ragged one. A nested tensor has one dimension, which is contiguous. The values of a
+    /// quantised tensor are int8, uint8, int32, uint4 or uint2.
     pub values: Option<Tensor>,
-    /// COO: the indices, sparse dimensions by non-zeros. CSR and BSR: the row pointers. CSC and
-    /// BSC: the column pointers. int64 or int32, like the next three.
+    /// For COO: the indices, sparse dimensions by non-zeros. For CSR and BSR: the row pointers. For
+    /// CSC and BSC: the column pointers. They are int64 or int32, as are the next three parts.
     pub indices: Option<Tensor>,
-    /// CSR and BSR: the column indices. CSC and BSC: the row indices.
+    /// For CSR and BSR: the column indices. For CSC and BSC: the row indices.
     pub plain_indices: Option<Tensor>,
-    /// Jagged: where each component begins along the ragged dimension of `values`, and then where
-    /// the last one ends. Nested: where each component begins in `values`; int64.
+    /// For a jagged tensor: where each component begins along the ragged dimension of `values`, and
+    /// then where the last one ends. For a nested tensor: where each component begins in `values`,
+    /// as int64.
     pub offsets: Option<Tensor>,
-    /// Jagged: the length of each component; `None` if each ends where the next one begins.
+    /// For a jagged tensor: the length of each component. `None` means that each component ends
+    /// where the next one begins.
     pub lengths: Option<Tensor>,
-    /// Nested: components by dimensions, int64.
+    /// For a nested tensor: components by dimensions, int64.
     pub component_sizes: Option<Tensor>,
-    /// Nested: components by dimensions, int64.
+    /// For a nested tensor: components by dimensions, int64.
     pub component_strides: Option<Tensor>,
-    /// Quantised per channel: one float64 for each channel; float32 with float parameters.
+    /// Quantised per channel: one float64 for each channel, or one float32 with float parameters.
     pub scales: Option<Tensor>,
-    /// Quantised per channel: one int64 for each channel; float32 with float parameters.
+    /// Quantised per channel: one int64 for each channel, or one float32 with float parameters.
     pub zero_points: Option<Tensor>,
-    /// Quantised per tensor: a number is (element - zero_point) * scale.
+    /// Quantised per tensor: an element represents the number (element - zero_point) * scale.
     pub scale: f64,
     /// Quantised per tensor.
     pub zero_point: i64,
     /// Quantised per channel: the dimension of the channels.
     pub axis: i32,
-    /// Jagged: the dimension in which components differ, from 1 on; dimension 0 counts components.
+    /// For a jagged tensor: the dimension in which the components differ, from 1 on. Dimension 0
+    /// counts the components.
     pub ragged_dim: i32,
     /// How quantised elements represent numbers.
     pub quantizer: Quantizer,
-    /// COO: whether the indices are sorted and no two are equal; `None` if that is not known.
+    /// For COO: whether the indices are sorted and no two are equal. `None` means that this is not
+    /// known.
     pub coalesced: Option<bool>,
 }
 
@@ -189,7 +195,7 @@ fn blank() -> sys::tenon_composite_spec {
     }
 }
 
-/// A tensor of several parts, or one on meta. A composite never changes. A clone is one more
+/// A tensor of several parts, or a tensor on meta. A composite never changes. A clone is one more
 /// reference to the same composite, which keeps its parts.
 ///
 /// ```
@@ -218,14 +224,14 @@ pub struct Composite {
     raw: NonNull<sys::tenon_composite>,
 }
 
-// SAFETY: rule 8 in tenon.h: retain, release and all functions on composites are safe concurrently.
+// SAFETY: rule 8 in tenon.h: all functions on composites may be called concurrently.
 unsafe impl Send for Composite {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Composite {}
 
 impl Composite {
-    /// Make a composite. The shapes, the element types and the devices of the parts must fit each
-    /// other; else the detail `part` of the error names the wrong one. The numbers in the indices,
+    /// Makes a composite. The shapes, the element types and the devices of the parts must fit each
+    /// other. Otherwise the error's detail `part` names the wrong part. The numbers in the indices,
     /// offsets and component sizes are not read: [`check`](Self::check) does that.
     pub fn new(spec: &CompositeSpec) -> Result<Composite> {
         if let Some(strides) =
@@ -265,22 +271,23 @@ impl Composite {
             coalesced: to_raw(&COALESCED, spec.coalesced),
             ..blank()
         };
-        // SAFETY: raw and all that it points to are borrowed for the call; sizes and strides have
-        // ndim numbers.
+        // SAFETY: raw and everything to which it points are borrowed for the call. Sizes and
+        // strides have ndim numbers.
         Ok(Composite { raw: make(|out, err| unsafe { sys::tenon_composite_new(&raw, out, err) })? })
     }
 
     fn raw_spec(&self) -> sys::tenon_composite_spec {
         let mut raw = blank();
-        // SAFETY: self keeps the composite alive; raw is of its own struct_size.
+        // SAFETY: self keeps the composite alive, and raw has its own struct_size.
         let spec =
             check(|err| unsafe { sys::tenon_composite_get_spec(self.as_raw(), &mut raw, err) });
-        // Documented to fail only for NULL and for a struct that is too small.
+        // The documentation says that this call fails only for NULL and for a struct that is too
+        // small.
         spec.unwrap_or_else(|error| unreachable!("{error}"));
         raw
     }
 
-    /// The layout, the sizes and the parts, each with a reference of its own.
+    /// Returns the layout, the sizes and the parts, with a new reference to each part. The error is
     /// [`ErrorKind::Unsupported`] if a newer library made a composite that this crate does not
     /// know.
     pub fn spec(&self) -> Result<CompositeSpec> {
@@ -315,55 +322,56 @@ impl Composite {
         })
     }
 
-    /// How the elements are laid out. The error is that of [`spec`](Self::spec).
+    /// Returns how the elements are laid out. The error is that of [`spec`](Self::spec).
     pub fn layout(&self) -> Result<TensorLayout> {
         from_raw(&LAYOUTS, self.raw_spec().layout)
     }
 
-    /// Elements in each dimension, -1 where that can differ from component to component.
+    /// Returns the sizes of the dimensions, in elements. A size is -1 if it can differ from
+    /// component to component.
     pub fn sizes(&self) -> &[i64] {
         let raw = self.raw_spec();
         // SAFETY: ndim numbers, borrowed from the composite (composite.h).
         unsafe { numbers(raw.sizes, raw.ndim) }
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         DType::from_raw(self.raw_spec().dtype)
     }
 
-    /// Check the numbers in the indices, offsets and component sizes. A reader that follows the
-    /// numbers of the result stays inside the parts. The result is the same composite, or one with
-    /// private copies of those parts that another process can still write. The values are never
-    /// copied. [`ErrorKind::Corrupt`] if a number is wrong: the details `part` and `index` say
-    /// where.
+    /// Checks the numbers in the indices, offsets and component sizes. After that, a reader that
+    /// follows the numbers of the result stays inside the parts. The result is the same composite,
+    /// or one with private copies of those parts to which another process can still write. The
+    /// values are never copied. The error is [`ErrorKind::Corrupt`] if a number is wrong: the
+    /// details `part` and `index` say where.
     pub fn check(&self) -> Result<Composite> {
         // SAFETY: self keeps the composite alive; out is ours.
         let raw = make(|out, err| unsafe { sys::tenon_composite_check(self.as_raw(), out, err) })?;
         Ok(Composite { raw })
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_composite {
         self.raw.as_ptr()
     }
 
-    /// The C library's pointer, with the reference that self had.
+    /// Returns the C library's pointer, together with the reference that self had.
     pub fn into_raw(self) -> *mut sys::tenon_composite {
         ManuallyDrop::new(self).as_raw()
     }
 
-    /// Take over a reference from C.
+    /// Takes over a reference from C.
     ///
     /// # Safety
-    /// `raw` is a living composite, and one reference of it is given away. Its parts are as
-    /// [`Tensor::from_raw`] asks.
+    /// `raw` is a living composite, and its owner gives one reference away. Its parts fulfil the
+    /// conditions of [`Tensor::from_raw`].
     pub unsafe fn from_raw(raw: NonNull<sys::tenon_composite>) -> Composite {
         Composite { raw }
     }
 
     /// # Safety
-    /// NULL, or a living composite.
+    /// `raw` is NULL or a living composite.
     pub(crate) unsafe fn retained(raw: *mut sys::tenon_composite) -> Option<Composite> {
         // SAFETY: as above; the new reference is Composite's.
         NonNull::new(unsafe { sys::tenon_composite_retain(raw) }).map(|raw| Composite { raw })
@@ -380,7 +388,7 @@ impl Clone for Composite {
 
 impl Drop for Composite {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_composite_release(self.as_raw()) });
     }
 }
@@ -396,9 +404,9 @@ impl fmt::Debug for Composite {
 }
 
 impl Message {
-    /// Add a composite. Its parts become tensors of the message, without names and one after
-    /// another, behind those that the message has already. What borrowers may do with each part is
-    /// what its mode gives. The name is a `&str` or `None`.
+    /// Adds a composite. Its parts become tensors of the message. They have no names, and follow
+    /// the tensors that the message has already. Borrowers get the access to each part that its
+    /// mode gives. The name is a `&str` or `None`.
     pub fn add_composite<'n>(
         &mut self,
         name: impl Into<Option<&'n str>>,
@@ -407,7 +415,7 @@ impl Message {
         self.add_composites([(name.into(), composite)], Access::Auto)
     }
 
-    /// Add composites, all of them or none, in one call. `access` holds for every part.
+    /// Adds composites, all of them or none, in one call. `access` applies to every part.
     pub fn add_composites<'c, N, I>(&mut self, composites: I, access: Access) -> Result<()>
     where
         I: IntoIterator<Item = (Option<N>, &'c Composite)>,
@@ -429,21 +437,21 @@ impl Message {
         })
     }
 
-    /// How many composites there are. Their parts count in [`len`](Self::len).
+    /// Returns the number of composites. Their parts count in [`len`](Self::len).
     pub fn composite_count(&self) -> usize {
         // SAFETY: self keeps the message.
         unsafe { sys::tenon_message_composite_count(self.as_raw()) }
     }
 
-    /// One composite, from 0. They are in the order of their parts.
+    /// Returns one composite, counted from 0. Composites are in the order of their parts.
     pub fn composite(&self, index: usize) -> Option<Composite> {
         // SAFETY: borrowed from the message, or NULL past the end.
         unsafe { Composite::retained(sys::tenon_message_composite(self.as_raw(), index)) }
     }
 
-    /// Which tensors of the message are the parts of one composite. On meta the range is empty, and
-    /// begins at the tensor before which the composite was added. It is empty too, and begins at
-    /// [`len`](Self::len), if there is no composite of that index.
+    /// Says which tensors of the message are the parts of one composite. On meta the range is
+    /// empty, and begins at the tensor before which the composite was added. If there is no
+    /// composite with that index, the range is empty and begins at [`len`](Self::len).
     ///
     /// A reader that wants everything in the order in which it was added walks through the tensors,
     /// and takes each composite where its range begins, instead of the tensors in the range.
@@ -454,7 +462,8 @@ impl Message {
         first..first + count
     }
 
-    /// The name of one composite; `None` too if there is none of that index, or if it is no UTF-8.
+    /// Returns the name of one composite. It is `None` if the composite has no name, if there is
+    /// none with that index, or if the name is not UTF-8.
     pub fn composite_name(&self, index: usize) -> Option<&str> {
         // SAFETY: self keeps the message.
         let name = unsafe { sys::tenon_message_composite_name(self.as_raw(), index) };
@@ -462,7 +471,7 @@ impl Message {
         (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().ok()).flatten()
     }
 
-    /// The first composite of that name.
+    /// Returns the first composite of that name.
     pub fn find_composite(&self, name: &str) -> Option<Composite> {
         let name = CString::new(name).ok()?;
         // SAFETY: the name is borrowed for the call; the result is borrowed from the message, or

@@ -14,7 +14,7 @@ use crate::panic;
 use crate::sys;
 use crate::wait::Wait;
 
-/// Limits and options of one connection. A limit of 0 is the library's.
+/// Limits and options of one connection. A limit of 0 means the library's default.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct ConnectionOptions {
@@ -29,88 +29,92 @@ pub struct ConnectionOptions {
     group: u32,
 }
 
-/// What happens to received memory when nobody holds the other end of the socket any more: the
-/// lender's process ended, or everybody who had that end closed it.
+/// Says what happens to received memory when its lender is gone. The lender is gone when no process
+/// holds the other end of the socket any more: the lender's process ended, or all processes that
+/// had this end closed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LenderGone {
-    /// It stays valid, and messages that were sent before are delivered.
+    /// Received memory stays valid, and messages that were sent before are still delivered.
     #[default]
     Keep,
-    /// Later accesses fail with [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone), and so does
-    /// [`Connection::recv`]. Slices that are out stay valid as long as they live. Memory of a CUDA
-    /// device is closed as soon as the streams that use it have passed.
+    /// Received memory is dropped: later accesses fail with
+    /// [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone), and so does [`Connection::recv`].
+    /// Slices that were given out before stay valid as long as they live. Memory of a CUDA device
+    /// is closed as soon as the work in the streams that use it is complete.
     Drop,
 }
 
-/// Who is at the other end of a connection, as the kernel told it when the socket was connected;
-/// for a pair, who made it.
+/// Says who is at the other end of a connection. The kernel reports it as of the moment when the
+/// socket was connected. For a pair it is the process that made the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {
-    /// 0: of a pid namespace that this process does not see. It can be another process's by now.
+    /// The process id. It is 0 if this process does not see the pid namespace. Another process may
+    /// have this pid by now.
     pub pid: i32,
-    /// The effective one.
+    /// The effective user id.
     pub uid: u32,
-    /// The effective one.
+    /// The effective group id.
     pub gid: u32,
 }
 
 impl ConnectionOptions {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> ConnectionOptions {
         ConnectionOptions::default()
     }
 
-    /// How what is received is opened.
+    /// Sets how received storages are opened.
     pub fn open(self, access: Access, options: OpenOptions) -> Self {
         ConnectionOptions { access, open: options, ..self }
     }
 
-    /// Largest descriptor accepted, in bytes.
+    /// Sets the largest descriptor that is accepted, in bytes.
     pub fn max_message_nbytes(self, max_message_nbytes: u64) -> Self {
         ConnectionOptions { max_message_nbytes, ..self }
     }
 
-    /// Most tensors accepted in one message.
+    /// Sets the most tensors that are accepted in one message.
     pub fn max_tensors(self, max_tensors: u64) -> Self {
         ConnectionOptions { max_tensors, ..self }
     }
 
-    /// Most segments that the peer may have open here through this connection.
+    /// Sets the most segments that the peer may keep open in this process through this connection.
     pub fn max_segments(self, max_segments: u64) -> Self {
         ConnectionOptions { max_segments, ..self }
     }
 
-    /// Most address space, in bytes, that the peer's memory may take here through this connection.
+    /// Sets the most address space, in bytes, that the peer's memory may take in this process
+    /// through this connection.
     pub fn max_mapped_nbytes(self, max_mapped_nbytes: u64) -> Self {
         ConnectionOptions { max_mapped_nbytes, ..self }
     }
 
-    /// What happens to received memory when the lender is gone.
+    /// Sets what happens to received memory when the lender is gone.
     pub fn on_lender_gone(self, on_lender_gone: LenderGone) -> Self {
         ConnectionOptions { on_lender_gone, ..self }
     }
 
-    /// Refuse a peer that is neither of this process's user nor root. By default any peer is good:
-    /// whoever made the socket has decided.
+    /// Refuses a peer whose user is neither this process's user nor root. By default every peer is
+    /// accepted, because the program that made the socket has decided who can connect.
     pub fn same_user(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_SAME_USER, ..self }
     }
 
-    /// As [`same_user`](Self::same_user), but the members of that group are let in too.
+    /// As [`same_user`](Self::same_user), but accepts the members of a group too.
     pub fn group(self, gid: u32) -> Self {
         ConnectionOptions { group: gid, flags: self.flags | sys::TENON_CONNECTION_GROUP, ..self }
     }
 
-    /// Also take named files that Tenon made, although they have no seals, if the peer is of this
-    /// process's user or root.
+    /// Also accepts named files that Tenon made, although they have no seals, if the peer's user is
+    /// this process's user or root.
     pub fn named_files(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_NAMED_FILES, ..self }
     }
 
-    /// Send read-only storages on a CUDA device too, though their receiver can write them; else
-    /// that is [`ErrorKind::Permission`](crate::ErrorKind::Permission).
+    /// Also sends read-only storages on a CUDA device, although their receiver can write to them.
+    /// Without this option that is [`ErrorKind::Permission`](crate::ErrorKind::Permission).
     pub fn cuda_let_write(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_CUDA_LET_WRITE, ..self }
     }
@@ -121,7 +125,7 @@ impl ConnectionOptions {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_CUDA_KEEP_OPEN, ..self }
     }
 
-    /// Put a connection on a socket, as [`Connection::new`] does.
+    /// Makes a connection on a socket, as [`Connection::new`] does.
     pub fn connect(&self, socket: impl Into<OwnedFd>) -> Result<Connection> {
         let socket = socket.into();
         let options = sys::tenon_connection_options {
@@ -140,8 +144,8 @@ impl ConnectionOptions {
             },
             reserved: 0,
         };
-        // SAFETY: options is borrowed for the call; the socket is given away if it succeeds, and
-        // else closed here.
+        // SAFETY: options is borrowed for the call. The call takes the socket on success, and
+        // otherwise it is closed here.
         let raw = make(|out, err| unsafe {
             sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err)
         })?;
@@ -151,9 +155,9 @@ impl ConnectionOptions {
 }
 
 /// One end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end
-/// must be a connection too, in any language. Sends queue behind each other, receives too; a send
-/// and a receive run at the same time. After `fork` only the process that made the connection may
-/// use it.
+/// must be a connection too, in any language. Sends wait for each other, and so do receives. A send
+/// and a receive can run at the same time. After `fork` only the process that made the connection
+/// may use it.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
@@ -178,36 +182,36 @@ pub struct Connection {
     raw: NonNull<sys::tenon_connection>,
 }
 
-// SAFETY: rule 8 in tenon.h and connection.h: any thread may send and receive; calls queue behind
-// each other.
+// SAFETY: any thread may send and receive, and the calls wait for each other (rule 8 in tenon.h,
+// connection.h).
 unsafe impl Send for Connection {}
-// SAFETY: as above; the release, which no other call may meet, needs the connection exclusively
-// here.
+// SAFETY: as above. The release, during which no other call may run, needs exclusive access to the
+// connection here.
 unsafe impl Sync for Connection {}
 
 impl Connection {
-    /// Put a connection on a connected socket, with the defaults. The socket is the connection's,
-    /// also on failure.
+    /// Makes a connection on a connected socket, with the default options. The connection owns the
+    /// socket, which is closed after a failure too.
     pub fn new(socket: impl Into<OwnedFd>) -> Result<Connection> {
         ConnectionOptions::new().connect(socket)
     }
 
-    /// Put a connection on a stream.
+    /// Makes a connection on a stream.
     pub fn from_stream(stream: UnixStream) -> Result<Connection> {
         Connection::new(stream)
     }
 
-    /// An fd that is readable once the lender is gone, and what it lent is dropped. Do not read
-    /// from it.
+    /// Returns an fd that becomes readable when the lender is gone; with [`LenderGone::Drop`], once
+    /// the lender's memory was dropped. Poll it, and do not read from it.
     pub fn gone_fd(&self) -> Result<BorrowedFd<'_>> {
         let mut fd = -1;
         // SAFETY: self keeps the connection.
         check(|err| unsafe { sys::tenon_connection_gone_fd(self.raw.as_ptr(), &mut fd, err) })?;
-        // SAFETY: the fd is the connection's, and open as long as it lives.
+        // SAFETY: the fd belongs to the connection, and is open as long as the connection lives.
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Who is at the other end.
+    /// Says who is at the other end.
     pub fn peer(&self) -> Result<Peer> {
         let mut out = sys::tenon_peer {
             struct_size: size_of::<sys::tenon_peer>(),
@@ -216,49 +220,52 @@ impl Connection {
             gid: 0,
             reserved: 0,
         };
-        // SAFETY: out is ours, and of the size that it says.
+        // SAFETY: out belongs to this function, and has the size that it says.
         check(|err| unsafe { sys::tenon_connection_peer(self.raw.as_ptr(), &mut out, err) })?;
         Ok(Peer { pid: out.pid, uid: out.uid, gid: out.gid })
     }
 
-    /// Name the stream in which memory of a CUDA device is used here; without this it is the
-    /// default one. What was given to it before a send is done before work of the receiver's
-    /// begins; what is given to it after a receive waits for the sender's, and what was received
-    /// counts as used in it.
+    /// Names the stream in which this process uses memory of a CUDA device that it sends or
+    /// receives. Without this call it is the default stream. Work that was given to the sender's
+    /// stream before a send is complete before the receiver's work begins. Work that is given to
+    /// the receiver's stream after a receive waits for the sender's work, and a received storage
+    /// counts as used in that stream.
     ///
     /// # Safety
     /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the
-    /// default one, or 0x2 for that of the calling thread. It is there until the connection, and
-    /// what was received meanwhile, has gone.
+    /// default stream, or 0x2 for that of the calling thread. It exists until the connection, and
+    /// all storages that were received meanwhile, are dropped.
     pub unsafe fn set_stream(&self, device: i32, stream: *mut c_void) -> Result<()> {
-        // SAFETY: self keeps the connection; the caller's promise.
+        // SAFETY: self keeps the connection, and the caller promises the rest.
         check(|err| unsafe {
             sys::tenon_connection_set_stream(self.raw.as_ptr(), device, stream, err)
         })
     }
 
-    /// Send a message: delivered whole or not at all, in order. If the wait ends first the message
-    /// may be half sent: the connection keeps it, and the next call goes on where this one stopped
-    /// (with the same message, which is sent once all the same, with another, or by
-    /// [`flush`](Self::flush)). What is lent stays valid for the peer after the message is gone
+    /// Sends a message. A message arrives whole or not at all, and messages arrive in the order in
+    /// which they were sent. If the wait ends first, part of the message may be sent already. The
+    /// connection then keeps the message, and the next call continues where this one stopped. That
+    /// call can pass the same message, which is still sent only once, or another message, or be
+    /// [`flush`](Self::flush). Lent storages stay valid for the peer after the message is dropped
     /// here.
     pub fn send<'w>(&self, message: &Message, wait: impl Into<Wait<'w>>) -> Result<()> {
         let wait = wait.into().raw();
-        // SAFETY: all is borrowed for the call.
+        // SAFETY: all arguments are borrowed for the call.
         check(|err| unsafe { sys::tenon_send(self.raw.as_ptr(), message.as_raw(), &wait, err) })
     }
 
-    /// Finish what an earlier [`send`](Self::send) left.
+    /// Finishes a message that an earlier [`send`](Self::send) left unfinished.
     pub fn flush<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<()> {
         let wait = wait.into().raw();
-        // SAFETY: as above; a NULL message only finishes.
+        // SAFETY: as above, and a NULL message means to finish only.
         check(|err| unsafe { sys::tenon_send(self.raw.as_ptr(), ptr::null(), &wait, err) })
     }
 
-    /// Receive the next message. If the wait ends first nothing is lost: the next call goes on.
+    /// Receives the next message. If the wait ends first, nothing is lost, and the next call
+    /// continues.
     pub fn recv<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<Message> {
         let wait = wait.into().raw();
-        // SAFETY: all is borrowed for the call; what comes is a new reference.
+        // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
         unsafe {
             Ok(Message::adopt(make(|out, err| {
                 sys::tenon_recv(self.raw.as_ptr(), &wait, out, err)
@@ -266,25 +273,26 @@ impl Connection {
         }
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_connection {
         self.raw.as_ptr()
     }
 }
 
-/// The socket, to poll. When it is readable, receive with [`Wait::NOT`] until that is
-/// [`WouldBlock`](crate::ErrorKind::WouldBlock): several messages can be taken off the socket at
-/// once.
+/// Gives the socket, for polling. When it is readable, call [`recv`](Connection::recv) with
+/// [`Wait::NOT`] until that returns [`WouldBlock`](crate::ErrorKind::WouldBlock), because one read
+/// from the socket can take several messages.
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the socket is the connection's, and open as long as it lives.
+        // SAFETY: the socket belongs to the connection, and is open as long as the connection
+        // lives.
         unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
     }
 }
 
 impl AsRawFd for Connection {
     fn as_raw_fd(&self) -> RawFd {
-        // SAFETY: self keeps the connection; any thread (connection.h).
+        // SAFETY: self keeps the connection, and any thread may call this (connection.h).
         unsafe { sys::tenon_connection_fd(self.raw.as_ptr()) }
     }
 }
@@ -307,8 +315,8 @@ impl TryFrom<OwnedFd> for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours; no other call can be using it, since self is borrowed
-        // exclusively.
+        // SAFETY: the reference belongs to self. No other call can be using the connection, because
+        // self is borrowed exclusively.
         panic::release(|| unsafe { sys::tenon_connection_release(self.raw.as_ptr()) });
     }
 }

@@ -10,7 +10,7 @@ use crate::storage::Storage;
 use crate::sys;
 use crate::wait::Wait;
 
-/// How an arena on a device is made.
+/// Says how to make an arena on a device.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct CudaArenaOptions {
@@ -20,29 +20,31 @@ pub struct CudaArenaOptions {
 }
 
 impl CudaArenaOptions {
-    /// On device 0, to be lent as it can be; without a capacity, which every arena needs.
+    /// The arena is on device 0, and lent in the way that the device offers. Every arena needs a
+    /// capacity, which has no default.
     pub fn new() -> CudaArenaOptions {
         CudaArenaOptions::default()
     }
 
-    /// On that device, in this process's numbering.
+    /// Sets the device, in this process's numbering.
     pub fn device(self, device: i32) -> Self {
         CudaArenaOptions { device, ..self }
     }
 
-    /// How it is to be lent: [`CudaTransport::Ipc`], [`CudaTransport::Fd`] or
-    /// [`CudaTransport::Fabric`]. Without this: `Ipc` where the device has it, for PyTorch opens
-    /// that, else `Fd`.
+    /// Sets the way to lend the memory: [`CudaTransport::Ipc`], [`CudaTransport::Fd`] or
+    /// [`CudaTransport::Fabric`]. Without this option it is `Ipc` if the device has it, because
+    /// PyTorch opens that, else `Fd`.
     pub fn transport(self, transport: CudaTransport) -> Self {
         CudaArenaOptions { transport, ..self }
     }
 
-    /// So many bytes, all of which are taken at once; rounded up to what the device gives.
+    /// Sets the size in bytes, rounded up to a size that the device can allocate. All of it is
+    /// allocated at once.
     pub fn capacity(self, nbytes: u64) -> Self {
         CudaArenaOptions { capacity_nbytes: nbytes, ..self }
     }
 
-    /// Make the arena.
+    /// Makes the arena.
     pub fn create(&self) -> Result<CudaArena> {
         let options = sys::tenon_cuda_arena_options {
             struct_size: size_of::<sys::tenon_cuda_arena_options>(),
@@ -51,43 +53,46 @@ impl CudaArenaOptions {
             capacity_nbytes: self.capacity_nbytes,
         };
         Ok(CudaArena {
-            // SAFETY: options is borrowed for the call; what comes is a new reference.
+            // SAFETY: options is borrowed for the call, and the result is a new reference.
             raw: make(|out, err| unsafe { sys::tenon_cuda_arena_new(&options, out, err) })?,
         })
     }
 }
 
-/// One allocation on a device, which whoever receives its storages opens once, be it over a
-/// [`Connection`](crate::Connection), by [`Storage::share_cuda`] or in PyTorch.
+/// One allocation on a device in which many storages lie. A receiver opens it once for all of them,
+/// whether they come over a [`Connection`](crate::Connection), by [`Storage::share_cuda`] or
+/// through PyTorch.
 ///
-/// A clone is one more reference; the memory goes with the last one, the last storage in it and the
-/// last who keeps it. Who is lent one byte of it can read and write all of it.
+/// A clone is one more reference. The memory is freed when the last reference and the last storage
+/// in the arena are dropped and no stream and no receiver uses it any more. A borrower of one byte
+/// can read and write all of it.
 pub struct CudaArena {
     raw: NonNull<sys::tenon_cuda_arena>,
 }
 
-// SAFETY: everything on arenas may be called by any thread, at once (cuda_arena.h).
+// SAFETY: any thread may call the functions on arenas, also concurrently (cuda_arena.h).
 unsafe impl Send for CudaArena {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for CudaArena {}
 
 impl CudaArena {
-    /// A storage in it, whose bytes are what they happen to be. A block is free when its storage
-    /// has gone, the streams in which it was used have passed, and every receiver has let go or was
-    /// killed; `wait` says how long a full arena waits for that. With [`Wait::NOT`] it is
-    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), whose detail
-    /// `holders` says who holds what was lent.
+    /// Makes a storage in the arena. The content of its bytes is unspecified. A block is free when
+    /// its storage was dropped, the work in the streams that used it is complete, and every
+    /// receiver has released it or was killed. `wait` says how long a full arena waits for that.
+    /// With [`Wait::NOT`] the error is
+    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), and its detail
+    /// `holders` says who holds the lent blocks.
     pub fn allocate<'w>(&self, nbytes: u64, wait: impl Into<Wait<'w>>) -> Result<Storage> {
         let wait = wait.into().raw();
-        // SAFETY: self keeps the arena; the wait is borrowed for the call.
+        // SAFETY: self keeps the arena, and the wait is borrowed for the call.
         let raw = make(|out, err| unsafe {
             sys::tenon_cuda_arena_allocate(self.as_raw(), nbytes, &wait, out, err)
         })?;
-        // SAFETY: a new reference; device memory has no mode.
+        // SAFETY: the reference is new, and device memory has no mode.
         Ok(unsafe { Storage::adopt(raw) })
     }
 
-    /// What it holds, now. Looks for what was given back first.
+    /// Tells what the arena holds now. It checks for memory that was given back first.
     pub fn stats(&self) -> Result<CudaArenaStats> {
         let mut raw = sys::tenon_cuda_arena_stats {
             struct_size: size_of::<sys::tenon_cuda_arena_stats>(),
@@ -100,7 +105,7 @@ impl CudaArena {
             bytes_peak: 0,
             blocks_used: 0,
         };
-        // SAFETY: self keeps the arena; raw is of its own struct_size.
+        // SAFETY: self keeps the arena, and raw has its own struct_size.
         check(|err| unsafe { sys::tenon_cuda_arena_stats_get(self.as_raw(), &mut raw, err) })?;
         Ok(CudaArenaStats {
             device: raw.device,
@@ -114,7 +119,7 @@ impl CudaArena {
         })
     }
 
-    /// The C object, borrowed.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_cuda_arena {
         self.raw.as_ptr()
     }
@@ -122,8 +127,7 @@ impl CudaArena {
 
 impl Clone for CudaArena {
     fn clone(&self) -> CudaArena {
-        // SAFETY: self keeps the arena; what comes is the same one, counted once more, for the copy
-        // to release.
+        // SAFETY: self keeps the arena. The call adds a reference to it, which the copy releases.
         unsafe { sys::tenon_cuda_arena_retain(self.as_raw()) };
         CudaArena { raw: self.raw }
     }
@@ -131,7 +135,7 @@ impl Clone for CudaArena {
 
 impl Drop for CudaArena {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         unsafe { sys::tenon_cuda_arena_release(self.as_raw()) };
     }
 }
@@ -142,24 +146,24 @@ impl fmt::Debug for CudaArena {
     }
 }
 
-/// What an arena on a device holds, of one moment.
+/// Tells what an arena on a device holds, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CudaArenaStats {
-    /// In this process's numbering.
+    /// The device's ordinal in this process's numbering.
     pub device: i32,
-    /// How it is lent.
+    /// The way in which the memory is lent.
     pub transport: CudaTransport,
-    /// What it can hold.
+    /// The most bytes that it can hold.
     pub bytes_capacity: u64,
-    /// In storages, or kept by a stream or a receiver.
+    /// Bytes in storages, or still used by a stream or a receiver.
     pub bytes_used: u64,
-    /// Nobody's.
+    /// Bytes that are not in use.
     pub bytes_free: u64,
-    /// The longest piece of them.
+    /// The size of the longest free piece.
     pub bytes_largest_free: u64,
-    /// The most that was used at once.
+    /// The most bytes that were in use at one time.
     pub bytes_peak: u64,
-    /// Storages, or what is kept of them.
+    /// Blocks in storages, or still used by a stream or a receiver.
     pub blocks_used: u64,
 }

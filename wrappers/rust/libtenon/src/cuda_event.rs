@@ -1,5 +1,5 @@
-//! Events: marks in CUDA streams, by which streams of this process and of others, and the host,
-//! wait for each other.
+//! CUDA events: marks in streams. Streams of this process and of others, and the host, wait for
+//! them.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::error::{check, make, Result};
 use crate::sys;
 use crate::wait::Wait;
 
-/// How an event is made.
+/// Says how to make an event.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct CudaEventOptions {
@@ -19,17 +19,17 @@ pub struct CudaEventOptions {
 }
 
 impl CudaEventOptions {
-    /// Everything by default: device 0, for this process.
+    /// The event is on device 0, and for this process only.
     pub fn new() -> CudaEventOptions {
         CudaEventOptions::default()
     }
 
-    /// Of that device, in this process's numbering.
+    /// Sets the device, in this process's numbering.
     pub fn device(self, device: i32) -> Self {
         CudaEventOptions { device, ..self }
     }
 
-    /// With an IPC handle, by which other processes open it.
+    /// Gives the event an IPC handle, with which other processes open it.
     pub fn interprocess(self) -> Self {
         CudaEventOptions { interprocess: true, ..self }
     }
@@ -43,88 +43,88 @@ impl CudaEventOptions {
     }
 }
 
-/// A mark in a CUDA stream: complete when all that was given to the stream before has passed. It is
-/// of its device's primary context, which CUDA's runtime uses and so every framework. A clone is
-/// the same event. Events measure no time.
+/// A mark in a CUDA stream. It is complete when all work is complete that was given to the stream
+/// before the mark. It belongs to its device's primary context, which CUDA's runtime uses and
+/// therefore every framework. A clone is the same event. Events do not measure time.
 ///
-/// In a child of fork of a process that used CUDA it can be dropped, and everything else is
-/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+/// In a child of fork of a process that used CUDA an event can be dropped. Every other call is
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) there.
 pub struct CudaEvent {
     raw: NonNull<sys::tenon_cuda_event>,
 }
 
-// SAFETY: rule 8 in tenon.h: everything on CUDA events is safe concurrently.
+// SAFETY: rule 8 in tenon.h: all functions on CUDA events may be called concurrently.
 unsafe impl Send for CudaEvent {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for CudaEvent {}
 
 impl CudaEvent {
-    /// An event, which is complete until it is recorded.
+    /// Makes an event. The event is complete until it is recorded.
     pub fn new(options: CudaEventOptions) -> Result<CudaEvent> {
         let options = options.raw();
         Ok(CudaEvent {
-            // SAFETY: the options are borrowed for the call; what comes is a new reference.
+            // SAFETY: the options are borrowed for the call, and the result is a new reference.
             raw: make(|out, err| unsafe { sys::tenon_cuda_event_new(&options, out, err) })?,
         })
     }
 
-    /// Open another process's event, on the device where it was made: both then mean the same mark,
-    /// whichever of them records it. The process that made it cannot open it.
+    /// Opens an event of another process, on the device where it was made. Both events are then the
+    /// same mark, whichever process records it. The process that made the event cannot open it.
     ///
     /// # Safety
-    /// The process that made the event keeps it until this one has let go: CUDA does not define
-    /// what happens otherwise.
+    /// The process that made the event keeps it until this process has dropped it. Otherwise CUDA
+    /// does not define what happens.
     pub unsafe fn from_ipc_handle(handle: &[u8; 64], device: i32) -> Result<CudaEvent> {
         let options = CudaEventOptions::new().device(device).raw();
-        // SAFETY: handle and options are borrowed for the call; what comes is a new reference; the
-        // caller's promise.
+        // SAFETY: handle and options are borrowed for the call, and the result is a new reference.
+        // The caller promises the rest.
         let raw = make(|out, err| unsafe {
             sys::tenon_cuda_event_from_ipc_handle(handle.as_ptr(), &options, out, err)
         })?;
         Ok(CudaEvent { raw })
     }
 
-    /// Mark what was given to the stream until now; an older mark is forgotten.
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the stream is of
-    /// another context.
+    /// Marks the work that was given to the stream before the call. An older mark is forgotten. The
+    /// error is [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the stream
+    /// belongs to another context.
     ///
     /// # Safety
     /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the
-    /// default one, or 0x2 for that of the calling thread.
+    /// default stream, or 0x2 for that of the calling thread.
     pub unsafe fn record(&self, stream: *mut c_void) -> Result<()> {
-        // SAFETY: self keeps the event; the caller's promise.
+        // SAFETY: self keeps the event, and the caller promises the rest.
         check(|err| unsafe { sys::tenon_cuda_event_record(self.raw.as_ptr(), stream, err) })
     }
 
-    /// Let what is given to the stream from now on wait for the mark that was recorded last. The
-    /// host does not wait.
+    /// Lets the work that is given to the stream after the call wait for the mark that was recorded
+    /// last. The host does not wait.
     ///
     /// # Safety
-    /// As for [`record`](Self::record).
+    /// The conditions are those of [`record`](Self::record).
     pub unsafe fn wait(&self, stream: *mut c_void) -> Result<()> {
-        // SAFETY: self keeps the event; the caller's promise.
+        // SAFETY: self keeps the event, and the caller promises the rest.
         check(|err| unsafe { sys::tenon_cuda_event_wait(self.raw.as_ptr(), stream, err) })
     }
 
-    /// Whether the event is complete. One that nobody recorded is.
+    /// Says whether the event is complete. An event that nobody has recorded is complete.
     pub fn query(&self) -> Result<bool> {
         let mut out = 0;
-        // SAFETY: self keeps the event; out is ours.
+        // SAFETY: self keeps the event, and out belongs to this function.
         check(|err| unsafe { sys::tenon_cuda_event_query(self.raw.as_ptr(), &mut out, err) })?;
         Ok(out != 0)
     }
 
-    /// Wait here, on the host, until the event is complete.
+    /// Waits on the host until the event is complete.
     pub fn synchronize<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<()> {
         let wait = wait.into().raw();
-        // SAFETY: self keeps the event; the wait is borrowed for the call.
+        // SAFETY: self keeps the event, and the wait is borrowed for the call.
         check(|err| unsafe { sys::tenon_cuda_event_synchronize(self.raw.as_ptr(), &wait, err) })
     }
 
-    /// The handle by which other processes open the event, the same each time.
+    /// Returns the handle with which other processes open the event. It is the same in each call.
     pub fn ipc_handle(&self) -> Result<[u8; 64]> {
         let mut out = [0; 64];
-        // SAFETY: self keeps the event; out has the 64 bytes.
+        // SAFETY: self keeps the event, and out has the 64 bytes.
         check(|err| unsafe {
             sys::tenon_cuda_event_ipc_handle(self.raw.as_ptr(), out.as_mut_ptr(), err)
         })?;
@@ -134,8 +134,7 @@ impl CudaEvent {
 
 impl Clone for CudaEvent {
     fn clone(&self) -> CudaEvent {
-        // SAFETY: self keeps the event; what comes is the same one, counted once more, for the copy
-        // to release.
+        // SAFETY: self keeps the event. The call adds a reference to it, which the copy releases.
         unsafe { sys::tenon_cuda_event_retain(self.raw.as_ptr()) };
         CudaEvent { raw: self.raw }
     }
@@ -143,7 +142,7 @@ impl Clone for CudaEvent {
 
 impl Drop for CudaEvent {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         unsafe { sys::tenon_cuda_event_release(self.raw.as_ptr()) };
     }
 }

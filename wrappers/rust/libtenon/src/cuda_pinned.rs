@@ -1,4 +1,4 @@
-//! Shared memory of the host that a CUDA device reaches.
+//! Pinned memory: shared host memory that a CUDA device reaches.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -8,12 +8,12 @@ use crate::storage::Storage;
 use crate::sys;
 
 impl Storage {
-    /// Let a CUDA device reach the bytes, which are shared memory of the host. Gives the address by
-    /// which it does, NULL if there are none; again, the same one. The whole segment is registered
-    /// with the driver, once in this process, until it goes. Work of the device's may use it as
-    /// long as a reference to the storage is held.
-    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted) if the segment has not
-    /// all of its memory, as that of an arena that is not reserved.
+    /// Lets a CUDA device reach the bytes of a shared storage in host memory. It returns the
+    /// address that the device uses, which is the same in each call, and NULL for an empty storage.
+    /// The whole segment is registered with the driver, once in this process, until the segment is
+    /// gone. Work on the device may use the address as long as a reference to the storage is held.
+    /// The error is [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted) if the
+    /// segment does not have all of its memory yet, as in an arena that is not reserved.
     pub fn pin(&self, device: i32) -> Result<*mut c_void> {
         let mut out = null_mut();
         // SAFETY: both are borrowed for the call.
@@ -21,9 +21,9 @@ impl Storage {
         Ok(out)
     }
 
-    /// Whether this process has pinned the segment in which the bytes lie.
+    /// Says whether this process has pinned the segment in which the bytes lie.
     pub fn is_pinned(&self) -> bool {
-        // SAFETY: borrowed for the call.
+        // SAFETY: the storage is borrowed for the call.
         unsafe { sys::tenon_storage_is_pinned(self.as_raw()) != 0 }
     }
 }

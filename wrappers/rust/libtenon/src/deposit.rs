@@ -24,16 +24,17 @@ pub struct Ticket {
     raw: NonNull<sys::tenon_ticket>,
 }
 
-// SAFETY: it never changes, and a pointer to const means safe concurrently (rule 8 in tenon.h).
+// SAFETY: a ticket never changes, and functions that take a pointer to const may be called
+// concurrently (rule 8 in tenon.h).
 unsafe impl Send for Ticket {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Ticket {}
 
 impl Ticket {
-    /// The bytes to carry.
+    /// Returns the bytes to carry.
     pub fn bytes(&self) -> &[u8] {
         let mut nbytes = 0;
-        // SAFETY: borrowed from the ticket, never NULL for one.
+        // SAFETY: the bytes are borrowed from the ticket, and never NULL for a ticket.
         unsafe {
             std::slice::from_raw_parts(
                 sys::tenon_ticket_bytes(self.raw.as_ptr(), &mut nbytes).cast(),
@@ -42,7 +43,7 @@ impl Ticket {
         }
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_ticket {
         self.raw.as_ptr()
     }
@@ -50,7 +51,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         unsafe { sys::tenon_ticket_release(self.raw.as_ptr()) };
     }
 }
@@ -61,8 +62,8 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// Deposit a message. The message and its tensors may be dropped afterwards. This process keeps the
-/// message until it is fetched or withdrawn.
+/// Deposits a message. The message and its tensors may be dropped afterwards, because this process
+/// keeps them until the message is fetched or withdrawn.
 ///
 /// ```
 /// use tenon::{Access, Message, OpenOptions, Tensor, Wait};
@@ -83,7 +84,7 @@ pub fn deposit(message: &Message) -> Result<Ticket> {
     })
 }
 
-/// Take back a message of this process by the bytes of its ticket. The result is false if the
+/// Takes back a message of this process by the bytes of its ticket. The result is false if the
 /// message was fetched or withdrawn before.
 pub fn withdraw(ticket: &[u8]) -> Result<bool> {
     let mut withdrawn = 0;
@@ -94,24 +95,25 @@ pub fn withdraw(ticket: &[u8]) -> Result<bool> {
     Ok(withdrawn != 0)
 }
 
-/// Take a message of this process back `grace` after `fd` has hung up, if nobody has fetched it by
-/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when
-/// the message is read and when its carrier goes with the message unread. It is closed then, and on
-/// failure at once.
+/// Takes back a message of this process if nobody has fetched it by the time that `fd` has hung up
+/// and `grace` has passed. The fd is one end of a pipe whose other end travels with the ticket. So
+/// it hangs up when the message is read, and also when the carrier of the ticket ends with the
+/// message unread. The fd is closed then, and after a failure at once.
 pub fn watch(ticket: &[u8], fd: OwnedFd, grace: Duration) -> Result<()> {
     let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
     // SAFETY: the bytes are borrowed for the call, and the fd is open.
     check(|err| unsafe {
         sys::tenon_ticket_watch(ticket.as_ptr().cast(), ticket.len(), fd.as_raw_fd(), grace, err)
     })?;
-    let _ = fd.into_raw_fd(); // the library's
+    let _ = fd.into_raw_fd(); // the library owns the fd now
     Ok(())
 }
 
-/// Fetch the message of a ticket. [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) means that
-/// the message was fetched before or withdrawn. [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone)
-/// means that the lender is gone and this process had not met it. `wait` is how long to wait for a
-/// lender that does not answer. If the wait ends first, the message stays where it is.
+/// Fetches the message of a ticket. [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) means that
+/// the message was fetched or withdrawn before. [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone)
+/// means that the lender is gone and this process had no contact with it before. `wait` is how long
+/// to wait for a lender that does not answer. If the wait ends first, the message stays with its
+/// lender.
 pub fn fetch<'w>(
     ticket: &[u8],
     access: Access,
@@ -119,7 +121,7 @@ pub fn fetch<'w>(
     wait: impl Into<Wait<'w>>,
 ) -> Result<Message> {
     let (options, wait) = (options.raw(access), wait.into().raw());
-    // SAFETY: all is borrowed for the call; what comes is a new reference.
+    // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
     unsafe {
         let raw = make(|out, err| {
             sys::tenon_message_fetch(
@@ -135,7 +137,7 @@ pub fn fetch<'w>(
     }
 }
 
-/// A message that is deposited in pieces, for a program that learns of its storages one by one. The
+/// A message that is deposited in pieces, for a program that finds its storages one by one. The
 /// message stays deposited when the `Deposit` is dropped.
 ///
 /// ```
@@ -156,22 +158,23 @@ pub struct Deposit {
     raw: NonNull<sys::tenon_deposit>,
 }
 
-// SAFETY: deposit.h: any thread may use it.
+// SAFETY: any thread may use a deposit (deposit.h).
 unsafe impl Send for Deposit {}
-// SAFETY: deposit.h: any thread may add and withdraw, also at the same time.
+// SAFETY: any thread may add and withdraw, also at the same time (deposit.h).
 unsafe impl Sync for Deposit {}
 
 impl Deposit {
-    /// Begin a message.
+    /// Begins a message without storages.
     pub fn new() -> Result<Deposit> {
         // SAFETY: out is ours.
         Ok(Deposit { raw: make(|out, err| unsafe { sys::tenon_deposit_new(out, err) })? })
     }
 
-    /// The bytes with which a receiver begins. They must not leave before all storages are added.
+    /// Returns the bytes with which a receiver begins. They must not be sent before all storages
+    /// were added.
     pub fn head(&self) -> &[u8] {
         let mut nbytes = 0;
-        // SAFETY: borrowed from the deposit, never NULL for one.
+        // SAFETY: the bytes are borrowed from the deposit, and never NULL for a deposit.
         unsafe {
             std::slice::from_raw_parts(
                 sys::tenon_deposit_head(self.raw.as_ptr(), &mut nbytes).cast(),
@@ -180,19 +183,19 @@ impl Deposit {
         }
     }
 
-    /// Add a storage, which the message keeps. The receiver may do what the storage's mode gives.
-    /// The result is the storage's record, by which the receiver opens it.
+    /// Adds a storage, which the message keeps. The receiver gets the access that the storage's
+    /// mode gives. The result is the storage's record, with which the receiver opens the storage.
     pub fn add(&self, storage: &Storage) -> Result<Vec<u8>> {
         self.add_as(storage, Access::Auto)
     }
 
-    /// Add a storage that the receiver cannot write to, whatever it tries:
-    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode cannot promise that.
+    /// Adds a storage to which the receiver cannot write. The error is
+    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode cannot enforce that.
     pub fn add_read_only(&self, storage: &Storage) -> Result<Vec<u8>> {
         self.add_as(storage, Access::ReadOnly)
     }
 
-    /// Add a storage that the receiver may write to as this process may.
+    /// Adds a storage to which the receiver may write as this process may.
     pub fn add_writable(&self, storage: &StorageMut) -> Result<Vec<u8>> {
         self.add_as(storage, Access::Writable)
     }
@@ -200,7 +203,7 @@ impl Deposit {
     fn add_as(&self, storage: &Storage, access: Access) -> Result<Vec<u8>> {
         let mut record = vec![0u8; sys::TENON_DEPOSIT_RECORD_NBYTES as usize];
         let mut nbytes = 0;
-        // SAFETY: both are borrowed for the call; record has the room that the call needs.
+        // SAFETY: both are borrowed for the call, and record has the room that the call needs.
         check(|err| unsafe {
             sys::tenon_deposit_add(
                 self.raw.as_ptr(),
@@ -215,13 +218,13 @@ impl Deposit {
         Ok(record)
     }
 
-    /// Take the message back. The result is false if it was fetched or withdrawn before.
+    /// Takes the message back. The result is false if it was fetched or withdrawn before.
     pub fn withdraw(&self) -> bool {
         // SAFETY: self keeps the deposit.
         unsafe { sys::tenon_deposit_withdraw(self.raw.as_ptr()) != 0 }
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_deposit {
         self.raw.as_ptr()
     }
@@ -229,7 +232,7 @@ impl Deposit {
 
 impl Drop for Deposit {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_deposit_release(self.raw.as_ptr()) });
     }
 }
@@ -240,20 +243,21 @@ impl fmt::Debug for Deposit {
     }
 }
 
-/// A message that is fetched in pieces. Storages that were not opened are given back when it is
-/// dropped. Storages that were opened stay.
+/// A message that is fetched in pieces. When it is dropped, storages that were not opened are given
+/// back. Storages that were opened stay valid.
 pub struct Fetched {
     raw: NonNull<sys::tenon_fetched>,
 }
 
-// SAFETY: deposit.h: one thread at a time may use it, which &mut self says.
+// SAFETY: one thread at a time may use it (deposit.h), and &mut self enforces that.
 unsafe impl Send for Fetched {}
-// SAFETY: nothing takes &self but as_raw, which only copies the pointer.
+// SAFETY: only as_raw takes &self, and it only copies the pointer.
 unsafe impl Sync for Fetched {}
 
 impl Fetched {
-    /// Begin to fetch a message by the [`head`](Deposit::head) of its deposit. From then on no
-    /// other receiver can fetch it. Options, wait and errors are those of [`fetch`].
+    /// Begins to fetch a message by the [`head`](Deposit::head) of its deposit. From then on no
+    /// other receiver can fetch the message. The options, the wait and the errors are those of
+    /// [`fetch`].
     pub fn new<'w>(
         head: &[u8],
         access: Access,
@@ -261,17 +265,18 @@ impl Fetched {
         wait: impl Into<Wait<'w>>,
     ) -> Result<Fetched> {
         let (options, wait) = (options.raw(access), wait.into().raw());
-        // SAFETY: all is borrowed for the call.
+        // SAFETY: all arguments are borrowed for the call.
         let raw = make(|out, err| unsafe {
             sys::tenon_fetched_new(head.as_ptr().cast(), head.len(), &options, &wait, out, err)
         })?;
         Ok(Fetched { raw })
     }
 
-    /// Open a storage by its record, under its lease. A record can be opened once.
+    /// Opens a storage by its record, under its lease. A record can be opened once.
     pub fn storage<'w>(&mut self, record: &[u8], wait: impl Into<Wait<'w>>) -> Result<Storage> {
         let wait = wait.into().raw();
-        // SAFETY: all is borrowed for the call; self is borrowed exclusively, so for one thread.
+        // SAFETY: all arguments are borrowed for the call. self is borrowed exclusively, so only
+        // one thread uses it.
         let raw = make(|out, err| unsafe {
             sys::tenon_fetched_storage(
                 self.raw.as_ptr(),
@@ -282,11 +287,11 @@ impl Fetched {
                 err,
             )
         })?;
-        // SAFETY: a new reference; FROZEN is what the seals say.
+        // SAFETY: the reference is new. The seals say whether the storage is FROZEN.
         Ok(unsafe { Storage::adopt(raw) })
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_fetched {
         self.raw.as_ptr()
     }
@@ -294,7 +299,7 @@ impl Fetched {
 
 impl Drop for Fetched {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_fetched_release(self.raw.as_ptr()) });
     }
 }
@@ -305,7 +310,7 @@ impl fmt::Debug for Fetched {
     }
 }
 
-/// How much of this process may wait to be fetched. A limit of 0 is the library's.
+/// Limits the unfetched messages of this process. A limit of 0 means the library's default.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct DepositLimits {
@@ -315,31 +320,31 @@ pub struct DepositLimits {
 }
 
 impl DepositLimits {
-    /// Everything by default.
+    /// All limits have their defaults.
     pub fn new() -> DepositLimits {
         DepositLimits::default()
     }
 
-    /// For how many segments receivers may ask. A deposit of one more is
+    /// Sets the most segments for which receivers may still ask. A deposit that needs one more is
     /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted). The default is half
-    /// of the most fds that this process may open.
+    /// of the number of fds that this process may open.
     pub fn max_unfetched_segments(self, max_unfetched_segments: u64) -> Self {
         DepositLimits { max_unfetched_segments, ..self }
     }
 
-    /// How many bytes the storages of unfetched messages may have. A deposit of more withdraws the
-    /// oldest messages. The default is any number.
+    /// Sets the most bytes in the storages of unfetched messages. A deposit that exceeds this limit
+    /// withdraws the oldest messages. By default there is no limit.
     pub fn max_unfetched_nbytes(self, max_unfetched_nbytes: u64) -> Self {
         DepositLimits { max_unfetched_nbytes, ..self }
     }
 
-    /// After what time an unfetched message is withdrawn. The default is never.
+    /// Sets how long a message may stay unfetched before it is withdrawn. The default is for ever.
     pub fn max_unfetched_time(self, max_unfetched_time: Duration) -> Self {
         DepositLimits { max_unfetched_time, ..self }
     }
 }
 
-/// Set the limits of this process and of the children that it forks from now on.
+/// Sets the limits of this process and of the children that it forks from now on.
 pub fn set_deposit_limits(limits: &DepositLimits) -> Result<()> {
     let raw = sys::tenon_deposit_limits {
         struct_size: size_of::<sys::tenon_deposit_limits>(),
@@ -351,19 +356,19 @@ pub fn set_deposit_limits(limits: &DepositLimits) -> Result<()> {
     check(|err| unsafe { sys::tenon_deposit_limits_set(&raw, err) })
 }
 
-/// What of this process waits to be fetched, at one moment.
+/// Describes the unfetched messages of this process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DepositStats {
     /// Messages that no process has fetched.
     pub messages: u64,
-    /// Segments for which their receivers may ask. It is 0 if no message waits.
+    /// Segments for which receivers may still ask. It is 0 if no message waits.
     pub segments: u64,
-    /// Messages that were withdrawn because of a limit or because their carrier was gone, in all.
+    /// Messages that were withdrawn by a limit, or because their carrier was gone, in all.
     pub expired: u64,
 }
 
-/// The figures of this process's deposits.
+/// Returns the figures of this process's deposits.
 pub fn deposit_stats() -> Result<DepositStats> {
     let mut raw = sys::tenon_deposit_stats {
         struct_size: size_of::<sys::tenon_deposit_stats>(),
@@ -371,12 +376,12 @@ pub fn deposit_stats() -> Result<DepositStats> {
         segments: 0,
         expired: 0,
     };
-    // SAFETY: raw is of its own struct_size.
+    // SAFETY: raw has its own struct_size.
     check(|err| unsafe { sys::tenon_deposit_stats_get(&mut raw, err) })?;
     Ok(DepositStats { messages: raw.messages, segments: raw.segments, expired: raw.expired })
 }
 
-/// How a keeper keeps the messages that were not fetched.
+/// Says how a keeper keeps the unfetched messages.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct KeepOptions<'a> {
@@ -387,35 +392,36 @@ pub struct KeepOptions<'a> {
 }
 
 impl<'a> KeepOptions<'a> {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> KeepOptions<'a> {
         KeepOptions::default()
     }
 
-    /// How long the keeper stays at the most. The default is 60 seconds.
+    /// Sets how long the keeper stays at most. The default is 60 seconds.
     pub fn timeout(self, timeout: Duration) -> Self {
         KeepOptions { timeout: Some(timeout), ..self }
     }
 
-    /// The pidfds of processes that may fetch.
+    /// Sets the pidfds of processes that may fetch the messages.
     pub fn pidfds(self, pidfds: &'a [BorrowedFd<'a>]) -> Self {
         KeepOptions { pidfds, ..self }
     }
 
-    /// The path of a file on which processes that may fetch hold a shared flock.
+    /// Sets the path of a file on which processes that may fetch hold a shared flock.
     pub fn family(self, family: impl Into<PathBuf>) -> Self {
         KeepOptions { family: Some(family.into()), ..self }
     }
 
-    /// The path of tenon-manager. The default is that of [`start_manager`](crate::start_manager).
+    /// Sets the path of tenon-manager. The default is that of
+    /// [`start_manager`](crate::start_manager).
     pub fn program(self, program: impl Into<PathBuf>) -> Self {
         KeepOptions { program: Some(program.into()), ..self }
     }
 }
 
-/// Hand the messages of this process that were not fetched to a keeper, which is a process of its
-/// own. The result is how many messages the keeper has. Call it last, and while no other thread
-/// deposits. The keeper ends when all messages are fetched or its time is over. If
+/// Hands the unfetched messages of this process to a keeper, which is a process of its own. The
+/// result is how many messages the keeper has. Call it last, while no other thread deposits. The
+/// keeper ends when all messages are fetched or its time is over. If
 /// [`pidfds`](KeepOptions::pidfds) or a [`family`](KeepOptions::family) is set, the keeper also
 /// ends when none of these processes is left.
 pub fn hand_over_deposits(options: &KeepOptions<'_>) -> Result<usize> {
@@ -425,16 +431,16 @@ pub fn hand_over_deposits(options: &KeepOptions<'_>) -> Result<usize> {
         |text: &Option<CString>| text.as_ref().map_or(ptr::null::<c_char>(), |text| text.as_ptr());
     let raw = sys::tenon_keep_options {
         struct_size: size_of::<sys::tenon_keep_options>(),
-        // 0 is the library's default.
+        // 0 would mean the library's default.
         timeout_ns: options.timeout.map_or(0, |timeout| nanoseconds(timeout).max(1)),
-        // A BorrowedFd is transparent over its number.
+        // A BorrowedFd has the layout of its number.
         pidfds: options.pidfds.as_ptr().cast(),
         n_pidfds: options.pidfds.len() as u64,
         family: pointer(&family),
         program: pointer(&program),
     };
     let mut kept = 0;
-    // SAFETY: all is borrowed for the call.
+    // SAFETY: all arguments are borrowed for the call.
     check(|err| unsafe { sys::tenon_deposit_hand_over(&raw, &mut kept, err) })?;
     Ok(kept)
 }

@@ -1,5 +1,5 @@
-//! Descriptors: the portable form of a message, for transports of one's own: versioned bytes, and
-//! the fds that they count on.
+//! Descriptors: messages in a portable form, which a program can carry by its own means. A
+//! descriptor has versioned bytes, and the fds to which the bytes refer.
 
 use std::fmt;
 use std::mem::size_of;
@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::panic;
 use crate::sys;
 
-/// The portable form of a message. Keeps the tensors and the fds until it is dropped.
+/// The portable form of a message. It keeps the tensors and the fds until it is dropped.
 ///
 /// ```
 /// use tenon::{Access, Descriptor, Message, OpenOptions, Tensor};
@@ -31,20 +31,21 @@ pub struct Descriptor {
     raw: NonNull<sys::tenon_descriptor>,
 }
 
-// SAFETY: it never changes, and a pointer to const means safe concurrently (rule 8 in tenon.h).
+// SAFETY: a descriptor never changes, and functions that take a pointer to const may be called
+// concurrently (rule 8 in tenon.h).
 unsafe impl Send for Descriptor {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
-    /// Encode a message.
+    /// Encodes a message.
     pub fn new(message: &Message) -> Result<Descriptor> {
         Descriptor::make(message, 0)
     }
 
-    /// Encode a message so that no fds travel: the opener fetches them from this process through
-    /// `/proc`, so this process must live, and hold the descriptor, until then. Same user and pid
-    /// namespace.
+    /// Encodes a message without fds. The opener fetches the fds from this process through `/proc`.
+    /// So this process must live and hold the descriptor until then, and the opener must be of the
+    /// same user and pid namespace.
     pub fn bytes_only(message: &Message) -> Result<Descriptor> {
         Descriptor::make(message, sys::TENON_DESCRIPTOR_BYTES_ONLY)
     }
@@ -63,10 +64,10 @@ impl Descriptor {
         })
     }
 
-    /// The bytes to carry.
+    /// Returns the bytes to carry.
     pub fn bytes(&self) -> &[u8] {
         let mut nbytes = 0;
-        // SAFETY: borrowed from the descriptor, never NULL for one.
+        // SAFETY: the bytes are borrowed from the descriptor, and never NULL for a descriptor.
         unsafe {
             std::slice::from_raw_parts(
                 sys::tenon_descriptor_bytes(self.raw.as_ptr(), &mut nbytes).cast(),
@@ -75,11 +76,11 @@ impl Descriptor {
         }
     }
 
-    /// The fds to carry, in this order. None for a bytes-only one.
+    /// Returns the fds to carry, in this order. A bytes-only descriptor has none.
     pub fn fds(&self) -> &[BorrowedFd<'_>] {
         let mut count = 0;
-        // SAFETY: open fds, borrowed from the descriptor; a BorrowedFd is transparent over such a
-        // number. NULL if there are none.
+        // SAFETY: these are open fds, borrowed from the descriptor, and a BorrowedFd is transparent
+        // over such a number. The pointer is NULL if there are none.
         unsafe {
             let fds = sys::tenon_descriptor_fds(self.raw.as_ptr(), &mut count);
             if fds.is_null() {
@@ -89,8 +90,8 @@ impl Descriptor {
         }
     }
 
-    /// Open a descriptor that came from another process, with the fds that it was made with. Nobody
-    /// is trusted about the bytes: they are validated whole before any of them is used
+    /// Opens a descriptor from another process, with the fds with which it was made. It does not
+    /// trust the bytes: all of them are validated before any is used
     /// ([`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt), with the detail `field`).
     pub fn open(
         bytes: &[u8],
@@ -101,24 +102,24 @@ impl Descriptor {
         open(bytes, fds.as_ptr().cast(), fds.len(), access, options)
     }
 
-    /// As [`open`](Self::open), with the fds given away: nothing is duplicated. On failure they are
-    /// closed.
+    /// Opens a descriptor as [`open`](Self::open) does, but gives the fds away, so that they are
+    /// not duplicated. After a failure they are closed.
     pub fn open_adopting(
         bytes: &[u8],
         fds: Vec<OwnedFd>,
         access: Access,
         options: OpenOptions,
     ) -> Result<Message> {
-        // An OwnedFd is transparent over its number too.
+        // An OwnedFd has the layout of its number too.
         let message = open(bytes, fds.as_ptr().cast(), fds.len(), access, options.adopting())?;
         for fd in fds {
-            // The library's now.
+            // The library owns the fd now.
             let _ = fd.into_raw_fd();
         }
         Ok(message)
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_descriptor {
         self.raw.as_ptr()
     }
@@ -133,7 +134,7 @@ fn open(
 ) -> Result<Message> {
     let options = options.raw(access);
     let fds = if count == 0 { ptr::null() } else { fds };
-    // SAFETY: bytes, fds and options are borrowed for the call; what comes is a new reference.
+    // SAFETY: bytes, fds and options are borrowed for the call, and the result is a new reference.
     unsafe {
         let raw = make(|out, err| {
             sys::tenon_descriptor_open(
@@ -152,7 +153,7 @@ fn open(
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_descriptor_release(self.raw.as_ptr()) });
     }
 }

@@ -1,4 +1,4 @@
-//! DLPack: tensors of other frameworks in this process, in and out, without a copy.
+//! DLPack: exchanging tensors with other frameworks of this process without a copy.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -16,37 +16,37 @@ macro_rules! managed {
         $(#[$doc])*
         pub struct $name(NonNull<$raw>);
 
-        // SAFETY: DLPack lets the deleter be called on any thread, and the tensor is not changed
-        // through this.
+        // SAFETY: DLPack allows any thread to call the deleter, and this type does not change the
+        // tensor.
         unsafe impl Send for $name {}
 
         impl $name {
-            /// Take over a tensor from elsewhere.
+            /// Takes over a tensor from another framework.
             ///
             /// # Safety
-            /// It follows DLPack and nobody else calls its deleter, which may be called on any
-            /// thread. Until it is called the memory stays valid; if it is flagged read-only nobody
-            /// writes to it, and else nobody accesses it but atomically while a thread of this
-            /// process does (cells are atomic).
+            /// The tensor follows DLPack, and nobody else calls its deleter, which any thread may
+            /// call. The memory stays valid until the deleter is called. If the tensor is flagged
+            /// read-only, nobody writes to it. Otherwise, while a thread of this process accesses
+            /// it, all other accesses are atomic (cells are atomic).
             pub unsafe fn from_raw(raw: NonNull<$raw>) -> $name {
                 $name(raw)
             }
 
-            /// Give it to whoever calls its deleter.
+            /// Gives the tensor away. Its new owner must call the deleter.
             pub fn into_raw(self) -> *mut $raw {
                 std::mem::ManuallyDrop::new(self).0.as_ptr()
             }
 
-            /// What it says of its memory.
+            /// Describes the tensor's memory.
             pub fn dl_tensor(&self) -> &DLTensor {
-                // SAFETY: it lives until its deleter is called.
+                // SAFETY: the tensor lives until its deleter is called.
                 unsafe { &self.0.as_ref().dl_tensor }
             }
         }
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: it lives, and its deleter was not called.
+                // SAFETY: the tensor lives, and its deleter was not called yet.
                 panic::release(|| unsafe {
                     if let Some(deleter) = self.0.as_ref().deleter {
                         deleter(self.0.as_ptr());
@@ -64,53 +64,55 @@ macro_rules! managed {
 }
 
 managed! {
-    /// A `DLManagedTensorVersioned`, with the duty to call its deleter.
+    /// A `DLManagedTensorVersioned`, together with the duty to call its deleter.
     DlpackTensor, DLManagedTensorVersioned
 }
 
 managed! {
-    /// A `DLManagedTensor`, the form without a version, which cannot say read-only.
+    /// A `DLManagedTensor`, which is the form without a version. It cannot say that it is
+    /// read-only.
     DlpackLegacyTensor, DLManagedTensor
 }
 
 impl DlpackTensor {
-    /// Whether its bytes must not be written.
+    /// Says whether the bytes must not be written.
     pub fn is_read_only(&self) -> bool {
-        // SAFETY: it lives until its deleter is called.
+        // SAFETY: the tensor lives until its deleter is called.
         unsafe { self.0.as_ref().flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 }
     }
 }
 
 impl Tensor {
-    /// Take a tensor from another framework, without a copy. Its storage is private (it cannot be
-    /// lent); the read-only flag is honoured. The deleter is called with the last reference, on the
-    /// thread that gives it back; on failure at once.
+    /// Takes a tensor from another framework, without a copy. Its storage is private and cannot be
+    /// lent. The read-only flag is respected. The deleter is called with the last reference, on the
+    /// thread that drops it. After a failure it is called at once.
     pub fn from_dlpack(managed: DlpackTensor) -> Result<Tensor> {
         let raw = managed.0.as_ptr();
-        // SAFETY: consumed on success, and else dropped here, which calls the deleter.
+        // SAFETY: the call consumes raw on success. Otherwise it is dropped here, which calls the
+        // deleter.
         let tensor = make(|out, err| unsafe { sys::tenon_tensor_from_dlpack(raw, out, err) })?;
         let _ = managed.into_raw();
-        // SAFETY: a new reference; what is private and read-only is not written
-        // (DlpackTensor::from_raw).
+        // SAFETY: the reference is new. Private, read-only memory is not written, as the caller of
+        // DlpackTensor::from_raw promised.
         Ok(unsafe { Tensor::adopt(tensor) })
     }
 
-    /// As [`from_dlpack`](Self::from_dlpack), for the form without a version: the bytes count as
-    /// writable.
+    /// Takes a tensor as [`from_dlpack`](Self::from_dlpack) does, but in the form without a
+    /// version. The bytes count as writable.
     pub fn from_dlpack_legacy(managed: DlpackLegacyTensor) -> Result<Tensor> {
         let raw = managed.0.as_ptr();
         // SAFETY: as above.
         let tensor =
             make(|out, err| unsafe { sys::tenon_tensor_from_dlpack_legacy(raw, out, err) })?;
         let _ = managed.into_raw();
-        // SAFETY: a new reference, and writable.
+        // SAFETY: the reference is new, and its storage is writable.
         Ok(unsafe { Tensor::adopt(tensor) })
     }
 
-    /// Hand the tensor to another framework, without a copy. The read-only flag is set if its
+    /// Hands the tensor to another framework, without a copy. The read-only flag is set if its
     /// storage is read-only.
     pub fn to_dlpack(&self) -> Result<DlpackTensor> {
-        // SAFETY: borrowed for the call; what comes is ours.
+        // SAFETY: the tensor is borrowed for the call, and the result belongs to this function.
         Ok(DlpackTensor(make(|out, err| unsafe {
             sys::tenon_tensor_to_dlpack(self.as_raw(), out, err)
         })?))
@@ -118,10 +120,10 @@ impl Tensor {
 }
 
 impl TensorMut {
-    /// As [`Tensor::to_dlpack`], in the form without a version, which is for writable tensors: its
-    /// consumer could not know.
+    /// Hands the tensor over as [`Tensor::to_dlpack`] does, but in the form without a version. That
+    /// form is for writable tensors only, because it cannot say that a tensor is read-only.
     pub fn to_dlpack_legacy(&self) -> Result<DlpackLegacyTensor> {
-        // SAFETY: borrowed for the call; what comes is ours.
+        // SAFETY: the tensor is borrowed for the call, and the result belongs to this function.
         Ok(DlpackLegacyTensor(make(|out, err| unsafe {
             sys::tenon_tensor_to_dlpack_legacy(self.as_raw(), out, err)
         })?))

@@ -1,4 +1,4 @@
-//! Element types: what a tensor says of itself, and which Rust types can stand for it.
+//! Element types of tensors, and the Rust types that can stand for them.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 use crate::error::{check, Error, ErrorKind};
 use crate::sys;
 
-/// An element type in DLPack's numbers. Shown and parsed as text: `float32`, `bfloat16`,
+/// An element type in DLPack's numbers. It is shown and parsed as text: `float32`, `bfloat16`,
 /// `float8_e4m3fn`, `uint8x4`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DType {
-    /// `DType::INT`, `DType::FLOAT` and so on.
+    /// The type code: `DType::INT`, `DType::FLOAT` and so on.
     pub code: u8,
-    /// Bits of one lane.
+    /// The size of one lane in bits.
     pub bits: u8,
-    /// 1 for a scalar.
+    /// How many values one element has; 1 for a scalar.
     pub lanes: u16,
 }
 
@@ -68,18 +68,18 @@ dtypes! {
 }
 
 impl DType {
-    /// A scalar of `bits` bits. Whether there is such a type is checked when a tensor is made of
-    /// it.
+    /// Makes the type of a scalar of `bits` bits. Whether such a type exists is checked when a
+    /// tensor is made.
     pub const fn new(code: u8, bits: u8) -> DType {
         DType { code, bits, lanes: 1 }
     }
 
-    /// The same with several lanes.
+    /// Returns the same type with several lanes.
     pub const fn with_lanes(self, lanes: u16) -> DType {
         DType { lanes, ..self }
     }
 
-    /// Bits of one element, all lanes.
+    /// Returns the bits of one element, in all lanes.
     pub const fn bits_of_element(self) -> u32 {
         self.bits as u32 * self.lanes as u32
     }
@@ -93,15 +93,15 @@ impl DType {
     }
 }
 
-/// The name, as in `float32`, `bfloat16` or, with more lanes than one, `uint8x4`.
+/// Shows the name, such as `float32` or `bfloat16`, or `uint8x4` if there are several lanes.
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if cfg!(miri) {
-            // It runs no foreign code.
+            // Miri runs no foreign code.
             return write!(f, "dtype_{}_{}x{}", self.code, self.bits, self.lanes);
         }
         let mut name = [0u8; sys::TENON_DTYPE_MAX_NAME_NBYTES as usize];
-        // SAFETY: name has that many bytes, of which the library makes a text with a NUL.
+        // SAFETY: name has that many bytes, and the library writes a text that ends with NUL.
         unsafe { sys::tenon_dtype_name(self.raw(), name.as_mut_ptr().cast(), name.len()) };
         let text = CStr::from_bytes_until_nul(&name).map_err(|_| fmt::Error)?;
         f.write_str(text.to_str().map_err(|_| fmt::Error)?)
@@ -125,7 +125,7 @@ impl FromStr for DType {
             ));
         };
         let mut raw = sys::tenon_dtype { code: 0, bits: 0, lanes: 0 };
-        // SAFETY: all is borrowed for the call.
+        // SAFETY: all arguments are borrowed for the call.
         check(|err| unsafe { sys::tenon_dtype_parse(name.as_ptr(), &mut raw, err) })?;
         Ok(DType::from_raw(raw))
     }
@@ -134,21 +134,21 @@ impl FromStr for DType {
 /// A Rust type that can stand for the elements of a tensor.
 ///
 /// # Safety
-/// - Every bit pattern is a value of the type: other processes write what they like. (So [`Bool`]
-///   and not `bool`.)
+/// - Every bit pattern is a value of the type, because other processes write any bytes. (So the
+///   element of bools is [`Bool`] and not `bool`.)
 /// - The type has no padding, and consists of units of `align_of::<Self>()` bytes, which is 1, 2, 4
 ///   or 8.
 /// - It has `DTYPE.bits_of_element()` bits, in the layout that DLPack means.
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// What a tensor of it says of itself.
+    /// The element type of a tensor of this Rust type.
     const DTYPE: DType;
 }
 
 macro_rules! elements {
     ($($type:ty => $dtype:ident),* $(,)?) => {
         $(
-            // SAFETY: a number, or an array of two: no padding, every pattern a value, aligned to
-            // 1, 2, 4 or 8 bytes.
+            // SAFETY: this is a number, or an array of two. It has no padding, every pattern is a
+            // value, and it is aligned to 1, 2, 4 or 8 bytes.
             unsafe impl Element for $type {
                 const DTYPE: DType = DType::$dtype;
             }
@@ -169,14 +169,14 @@ elements! {
     half::f16 => F16, half::bf16 => BF16, [half::f16; 2] => C32,
 }
 
-/// An element of a tensor of bools: a byte, which another process may have given any value. Not 0
-/// is true.
+/// An element of a tensor of bools. It is a byte to which another process may have given any value.
+/// Every value except 0 is true.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Bool(pub u8);
 
 impl Bool {
-    /// Whether it is true.
+    /// Says whether the element is true.
     pub const fn get(self) -> bool {
         self.0 != 0
     }

@@ -1,5 +1,5 @@
-//! Errors of the C library, and the few that this crate itself finds, with code, message, details
-//! and cause.
+//! Errors: those of the C library, and the few that this crate itself finds. An error has a code, a
+//! message, details and a cause.
 
 use std::error::Error as StdError;
 use std::ffi::CStr;
@@ -9,34 +9,34 @@ use std::ptr::{self, NonNull};
 
 use crate::sys;
 
-/// What a call came to.
+/// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $code:ident),* $(,)?) => {
-        /// What went wrong, by what a caller can do about it. The first fourteen are the codes of
-        /// the C library.
+        /// Says what went wrong. Each kind stands for one thing that a caller can do about the
+        /// failure. The first fourteen kinds are the codes of the C library.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind {
             $($(#[$doc])* $name,)*
-            /// A typed view was asked for with an element type that is not the tensor's. Its code
-            /// is `INVALID_ARGUMENT`.
+            /// The element type that was asked for is not that of the tensor. The code is
+            /// `INVALID_ARGUMENT`.
             WrongElement,
-            /// A typed view was asked for over bytes that are not aligned for the element. Its code
-            /// is `INVALID_ARGUMENT`.
+            /// The bytes are not aligned for the element type that was asked for. The code is
+            /// `INVALID_ARGUMENT`.
             Misaligned,
-            /// A slice was asked for of elements that do not lie packed. Its code is
+            /// The elements do not lie packed, so there is no slice of them. The code is
             /// `INVALID_ARGUMENT`.
             NotContiguous,
-            /// A plain slice was asked for of bytes that somebody may still write (see the crate's
-            /// page). Its code is `PERMISSION`.
+            /// Somebody may still write to the bytes, so there is no plain slice of them (see the
+            /// crate's page). The code is `PERMISSION`.
             MayChange,
         }
 
         impl ErrorKind {
-            /// The kind of a code of the C library; `None` for `TENON_OK` and for a number that is
-            /// no code.
+            /// Returns the kind of a code of the C library; `None` for `TENON_OK` and for a number
+            /// that is not a code.
             pub fn from_code(code: i32) -> Option<ErrorKind> {
                 match u32::try_from(code).ok()? {
                     $(sys::$code => Some(ErrorKind::$name),)*
@@ -44,7 +44,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The C library's number for it.
+            /// Returns the C library's number for the kind.
             pub fn code(self) -> i32 {
                 let code = match self {
                     $(ErrorKind::$name => sys::$code,)*
@@ -60,45 +60,46 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The call is wrong whatever the state of the machine: mend the program.
+    /// The call is wrong whatever the state of the machine. Fix the program.
     InvalidArgument = TENON_INVALID_ARGUMENT,
-    /// The object does not allow it: ask for other access, or another mode at birth.
+    /// The object does not allow the access. Ask for other access, or make the object in another
+    /// mode.
     Permission = TENON_PERMISSION,
-    /// No such object (any more).
+    /// The object does not exist, or no longer exists.
     NotFound = TENON_NOT_FOUND,
-    /// Bytes or an fd from outside are not what they claim: do not trust the peer.
+    /// Bytes or an fd from outside are not what they claim to be. Do not trust the peer.
     Corrupt = TENON_CORRUPT,
-    /// Made by a version that this one does not read: upgrade one side.
+    /// A version that this library does not read made the object. Upgrade one side.
     Incompatible = TENON_INCOMPATIBLE,
-    /// A limit was met, the detail `limit` names it: raise it, or free something.
+    /// A limit was reached; the detail `limit` names it. Raise the limit, or free something.
     ResourceExhausted = TENON_RESOURCE_EXHAUSTED,
-    /// This build, kernel or object cannot do it: choose another way.
+    /// This build, this kernel or this object cannot do it. Choose another way.
     Unsupported = TENON_UNSUPPORTED,
     /// The other process closed its end or died.
     PeerGone = TENON_PEER_GONE,
-    /// A call that may not wait had nothing: poll, then call again.
+    /// A call that may not wait would have had to. Poll, then call again.
     WouldBlock = TENON_WOULD_BLOCK,
-    /// The time is over: call again to go on.
+    /// The time is over. Call again to continue.
     Timeout = TENON_TIMEOUT,
-    /// A signal ended an interruptible wait: call again to go on.
+    /// A signal ended an interruptible wait. Call again to continue.
     Interrupted = TENON_INTERRUPTED,
-    /// `Cancel::trigger` ended the wait: call again to go on.
+    /// `Cancel::trigger` ended the wait. Call again to continue.
     Cancelled = TENON_CANCELLED,
-    /// The system refused for a reason that fits no other kind: see the detail `errno`.
+    /// The system refused for a reason that fits no other kind. The detail `errno` has its number.
     Io = TENON_IO,
-    /// A defect in Tenon: please report it.
+    /// Tenon has a defect. Please report it.
     Internal = TENON_INTERNAL,
 }
 
 impl ErrorKind {
-    /// The name of its code, such as `"RESOURCE_EXHAUSTED"`.
+    /// Returns the name of the kind's code, such as `"RESOURCE_EXHAUSTED"`.
     pub fn code_name(self) -> &'static str {
         // SAFETY: static storage, never NULL, any thread (error.h).
         unsafe { CStr::from_ptr(sys::tenon_status_name(self.code())) }.to_str().unwrap_or("UNKNOWN")
     }
 }
 
-/// Why a call failed. A value: it can be kept, sent to another thread, and read there.
+/// Says why a call failed. An error is a plain value: it can be kept, and sent to another thread.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -110,36 +111,36 @@ struct Inner {
 }
 
 impl Error {
-    /// What went wrong.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The C library's code, also if it is newer than this crate and has no kind here (that is
-    /// [`ErrorKind::Internal`] then).
+    /// Returns the C library's code. If the code is newer than this crate, the kind is
+    /// [`ErrorKind::Internal`].
     pub fn code(&self) -> i32 {
         self.0.code
     }
 
-    /// One line that names the object and the cause.
+    /// Returns one line that names the object and the cause.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Everything that is known beside the text. Keys in use: `errno`, `limit`, `limit_value`,
-    /// `in_use`, `wanted`, `path`, `fd`, `pid`, `field`, `option`; of composites `part` and
-    /// `index`; of objects `index` and `offset`; of modules and archives `where`, `found`, `file`,
-    /// `line`, `column`, `excerpt`, `record`, `offset` and others.
+    /// Returns the facts that are known beside the text. These keys are in use, among others:
+    /// `errno`, `limit`, `limit_value`, `in_use`, `wanted`, `path`, `fd`, `pid`, `field`, `option`;
+    /// for composites `part` and `index`; for objects `index` and `offset`; for modules and
+    /// archives `where`, `found`, `file`, `line`, `column`, `excerpt`, `record` and `offset`.
     pub fn details(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + '_ {
         self.0.details.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// One detail.
+    /// Returns one detail.
     pub fn detail(&self, key: &str) -> Option<&str> {
         self.details().find(|(found, _)| *found == key).map(|(_, value)| value)
     }
 
-    /// An error that this crate itself finds.
+    /// Makes an error that this crate itself found.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             kind,
@@ -155,13 +156,13 @@ impl Error {
         self
     }
 
-    /// What a user's code said is the cause.
+    /// Makes an error of the user's code the cause of this error.
     pub(crate) fn caused_by(mut self, source: Box<dyn StdError + Send + Sync>) -> Error {
         self.0.source = Some(source);
         self
     }
 
-    /// Read an error of the library's.
+    /// Reads an error of the library.
     ///
     /// # Safety
     /// `raw` is NULL or a living tenon_error.
@@ -176,8 +177,8 @@ impl Error {
                 source: None,
             }));
         }
-        // SAFETY: the error lives (above); its strings are NUL-terminated and never NULL but past
-        // the end (error.h).
+        // SAFETY: the caller promises that the error lives. Its strings end with NUL, and are NULL
+        // only past the last detail (error.h).
         unsafe {
             let mut details = Vec::new();
             loop {
@@ -207,7 +208,7 @@ unsafe fn text(raw: *const std::ffi::c_char) -> String {
     if raw.is_null() {
         return String::new();
     }
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
 }
 
@@ -259,7 +260,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// A call that gives nothing but a status.
+/// Runs a call that gives nothing but a status.
 pub(crate) fn check(
     call: impl FnOnce(*mut *mut sys::tenon_error) -> sys::tenon_status,
 ) -> Result<()> {
@@ -268,7 +269,8 @@ pub(crate) fn check(
     if status == sys::TENON_OK as sys::tenon_status {
         return Ok(());
     }
-    // SAFETY: the call failed, so what it wrote is a new error, which is ours (rule 2 in tenon.h).
+    // SAFETY: the call failed, so it wrote a new error, which belongs to this function (rule 2 in
+    // tenon.h).
     unsafe {
         let error = Error::read(raw, status);
         sys::tenon_error_release(raw);
@@ -276,7 +278,7 @@ pub(crate) fn check(
     }
 }
 
-/// A call that gives a new reference.
+/// Runs a call that gives a new reference.
 pub(crate) fn make<T>(
     call: impl FnOnce(*mut *mut T, *mut *mut sys::tenon_error) -> sys::tenon_status,
 ) -> Result<NonNull<T>> {

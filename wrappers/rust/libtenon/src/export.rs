@@ -1,4 +1,4 @@
-//! Modules to archives: a file, or whatever can be written to.
+//! Exports: writing modules as archives, to a file or to any writer.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -18,16 +18,16 @@ use crate::sys;
 use crate::text::{c_path, c_text, owned};
 use crate::tree::{self, ExportGuard};
 
-/// How sure an export to a path is that the file is on the disk when it returns.
+/// Says how certain it is that the file is on the disk when an export to a path returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Durability {
-    /// The system writes it when it likes.
+    /// The system writes the file when it likes.
     #[default]
     None,
-    /// fsync of the file.
+    /// The export calls fsync on the file.
     File,
-    /// And of the directory that names it.
+    /// The export calls fsync on the file and on the directory that names it.
     FileAndDirectory,
 }
 
@@ -55,12 +55,12 @@ pub enum Bytecode {
     Compile,
 }
 
-/// What a hook for extra files gives: names and bytes, or why there are none.
+/// The result of a hook for extra files: their names and bytes, or an error.
 type HookResult = std::result::Result<Vec<(String, Vec<u8>)>, Box<dyn StdError + Send + Sync>>;
 
 type Hook<'a> = dyn Fn(&Module) -> HookResult + 'a;
 
-/// How a module is written.
+/// Says how to write a module.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct ExportOptions<'a> {
@@ -70,7 +70,7 @@ pub struct ExportOptions<'a> {
     file_version: i32,
     durability: Durability,
     flags: u32,
-    /// As a number, so that these are Send.
+    /// The stream is a number here, so that ExportOptions is Send.
     stream: usize,
     bytecode: Bytecode,
     methods: &'a [&'a str],
@@ -79,58 +79,61 @@ pub struct ExportOptions<'a> {
 }
 
 impl<'a> ExportOptions<'a> {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> Self {
         ExportOptions::default()
     }
 
-    /// One more file beside the module, in this archive only. It wins over the module's own of that
+    /// Adds one extra file, in this archive only. It replaces the module's own extra file of that
     /// name.
     pub fn extra_file(mut self, name: &'a str, data: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         self.extra_files.push((name, data.as_ref()));
         self
     }
 
-    /// Asked once, before anything is written, for more extra files. Those whose names there are
-    /// already are left out. It can look at the module and not change it. Its error ends the
-    /// export, as its [`source`](StdError::source); its panic goes on after it.
+    /// Sets a hook that gives more extra files. The export calls it once, before anything is
+    /// written. Files whose names are in use already are left out. The hook can read the module but
+    /// not change it. If the hook fails, the export ends, and its error has the hook's error as
+    /// [`source`](StdError::source). If the hook panics, the panic continues after the export.
     pub fn extra_files_hook(self, hook: &'a dyn Fn(&Module) -> HookResult) -> Self {
         ExportOptions { hook: Some(hook), ..self }
     }
 
-    /// The folder inside the archive, in place of the file's name without its extension, or
+    /// Sets the folder inside the archive, in place of the file's name without its extension, or of
     /// `"archive"`.
     pub fn archive_name(self, name: &'a str) -> Self {
         ExportOptions { archive_name: Some(name), ..self }
     }
 
-    /// The version of the operators, from 1 to 10; refused if some code means something else there.
+    /// Sets the version of the archive, from 1 to 10, which says what its operators mean. It is
+    /// refused if some code means something else in that version.
     pub fn file_version(self, version: i32) -> Self {
         ExportOptions { file_version: version, ..self }
     }
 
-    /// Only for an export to a path.
+    /// Sets the durability. It is for exports to a path only.
     pub fn durability(self, durability: Durability) -> Self {
         ExportOptions { durability, ..self }
     }
 
-    /// Code is written as it is, without the check of [`Module::check`].
+    /// Writes the code as it is, without the check of [`Module::check`].
     pub fn unchecked(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_UNCHECKED, ..self }
     }
 
-    /// Tensors on a CUDA device are written as that device's, and not as the CPU's: a load without
-    /// it fails.
+    /// Writes tensors on a CUDA device as tensors of that device, and not of the CPU. A machine
+    /// without that device cannot load them.
     pub fn keep_device(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_KEEP_DEVICE, ..self }
     }
 
-    /// In which tensors on a CUDA device were written, in place of the default stream: what was
-    /// given to it before the export is done before they are read.
+    /// Names the stream in which tensors on a CUDA device were written, in place of the default
+    /// stream. All work that was given to it before the export is complete before the tensors are
+    /// read.
     ///
     /// # Safety
     /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the
-    /// default one, or 0x2 for that of the calling thread. It is there until the export has
+    /// default stream, or 0x2 for that of the calling thread. It exists until the export has
     /// returned.
     pub unsafe fn stream(self, stream: *mut c_void) -> Self {
         ExportOptions { stream: stream as usize, ..self }
@@ -141,8 +144,8 @@ impl<'a> ExportOptions<'a> {
         ExportOptions { bytecode, ..self }
     }
 
-    /// Names the methods of the module that get bytecode, for [`Bytecode::Compile`]. Methods that
-    /// these call are in their bytecode. An empty list means all methods.
+    /// Names the methods of the module that get bytecode, for [`Bytecode::Compile`]. The bytecode
+    /// also has the methods that these call. An empty list means all methods.
     pub fn methods(self, methods: &'a [&'a str]) -> Self {
         ExportOptions { methods, ..self }
     }
@@ -153,7 +156,7 @@ impl<'a> ExportOptions<'a> {
         ExportOptions { bytecode_version: version, ..self }
     }
 
-    /// Gives each call of an operator all its arguments, those that have their default too, for
+    /// Gives each call of an operator all its arguments, also those that have their default, for
     /// [`Bytecode::Compile`].
     pub fn emit_default_inputs(self) -> Self {
         self.emit(sys::TENON_EMIT_DEFAULT_INPUTS)
@@ -188,19 +191,20 @@ impl<'a> ExportOptions<'a> {
     }
 
     /// Writes debug tables, from which PyTorch's errors name modules and source lines. With
-    /// [`Bytecode::Compile`] they are made for the new bytecode. Else those of the archive that the
-    /// module came from are written, unless the code was changed. Lines are those of the files from
-    /// which the module was made if the import read the archive's tables
+    /// [`Bytecode::Compile`] the tables are made for the new bytecode. Otherwise the tables of the
+    /// archive that the module came from are written, unless the code was changed. If the import
+    /// read the archive's tables
     /// ([`ImportOptions::debug_tables`](crate::ImportOptions::debug_tables)) and the code was not
-    /// changed. Such tables contain absolute paths of the person who saved the module. Otherwise
-    /// new tables name lines of the archive's own code.
+    /// changed, the lines are those of the files from which the module was made. Such tables
+    /// contain absolute paths of the person who saved the module. Otherwise new tables name lines
+    /// of the archive's own code.
     pub fn debug_tables(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_DEBUG_TABLES, ..self }
     }
 
-    /// Writes PyTorch's flatbuffer form in place of a zip archive. It always has bytecode, and is
-    /// in memory until it is written. `TENON_EXPORT_FLATBUFFER` in `tenon/archive.h` says what it
-    /// cannot hold.
+    /// Writes PyTorch's flatbuffer form in place of a zip archive. It always has bytecode, and the
+    /// whole buffer is in memory until it is written. `TENON_EXPORT_FLATBUFFER` in
+    /// `tenon/archive.h` says what a flatbuffer cannot hold.
     pub fn flatbuffer(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_FLATBUFFER, ..self }
     }
@@ -225,19 +229,20 @@ impl fmt::Debug for ExportOptions<'_> {
     }
 }
 
-/// What was written.
+/// Says what an export wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// Of the archive.
+    /// The size of the archive in bytes.
     pub nbytes: u64,
-    /// In it.
+    /// The number of records in the archive.
     pub records: u64,
-    /// Of the operators.
+    /// The version of the archive, which says what its operators mean.
     pub version: i32,
-    /// Of the hook, because others had their names.
+    /// How many files of the hook were left out because their names were in use.
     pub skipped_files: u32,
-    /// That runs it, as far as operators and element types tell: `"1.13"`; `""`: nobody knows.
+    /// The oldest PyTorch that can run the archive, as far as operators and element types tell,
+    /// such as `"1.13"`. `""` if that is not known.
     pub oldest_pytorch: String,
     /// The number of functions in the archive's bytecode; 0 if it has none.
     pub bytecode_functions: u32,
@@ -246,7 +251,7 @@ pub struct ExportReport {
 }
 
 impl ExportReport {
-    /// For an export to fill in.
+    /// Makes an empty report, which an export fills in.
     pub(crate) fn blank() -> sys::tenon_export_report {
         sys::tenon_export_report {
             struct_size: size_of::<sys::tenon_export_report>(),
@@ -260,7 +265,7 @@ impl ExportReport {
         }
     }
 
-    /// Of what an export filled in.
+    /// Converts a report that an export has filled in.
     pub(crate) fn from_raw(raw: &sys::tenon_export_report) -> ExportReport {
         ExportReport {
             nbytes: raw.nbytes,
@@ -275,24 +280,25 @@ impl ExportReport {
     }
 }
 
-/// Write a module as a file that `torch.jit.load` runs. Either all of it is there, under its name,
-/// or what was there before still is.
+/// Writes a module to a file that `torch.jit.load` runs. When this function returns, either the
+/// whole new file has the name, or the name still stands for what it stood for before.
 pub fn export_module(
     module: &Module,
     path: impl AsRef<Path>,
     options: &ExportOptions<'_>,
 ) -> Result<ExportReport> {
     let path = c_path(path.as_ref())?;
-    // SAFETY: all is borrowed for the call.
+    // SAFETY: all arguments are borrowed for the call.
     run(options, None, |_, options, report, err| unsafe {
         sys::tenon_export_module(module.as_raw(), path.as_ptr(), options, report, err)
     })
 }
 
-/// The same to a file, a pipe, a socket, a `Vec<u8>`. After a failure it may have got some of the
-/// bytes. An error of the writer's ends the export, as its [`source`](StdError::source); its panic
-/// goes on after it. What others write to shared tensors meanwhile is there or not, element by
-/// element.
+/// Writes a module as [`export_module`] does, but to a writer: a file, a pipe, a socket or a
+/// `Vec<u8>`. After a failure the writer may have got some of the bytes. If the writer fails, the
+/// export ends, and its error has the writer's error as [`source`](StdError::source). If the writer
+/// panics, the panic continues after the export. If others write to shared tensors meanwhile, each
+/// element has either its old or its new value.
 ///
 /// ```
 /// let mut bytes = Vec::new();
@@ -307,7 +313,8 @@ pub fn export_module_to(
     mut writer: impl Write,
     options: &ExportOptions<'_>,
 ) -> Result<ExportReport> {
-    // SAFETY: all is borrowed for the call; the context is a Calls, as `write` takes it.
+    // SAFETY: all arguments are borrowed for the call. The context is a Calls, which `write`
+    // expects.
     run(options, Some(&mut writer), |calls, options, report, err| unsafe {
         sys::tenon_export_module_to(
             module.as_raw(),
@@ -321,16 +328,17 @@ pub fn export_module_to(
 }
 
 impl Module {
-    /// Lists the operators that bytecode of these methods calls, such as `"aten::add.Tensor"`: each
-    /// once, in the order of the names. A mobile build of PyTorch needs these. An empty list means
-    /// all methods. Nothing is written. [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
-    /// means that the lite interpreter cannot run some code.
+    /// Lists the operators that the bytecode of these methods calls, such as `"aten::add.Tensor"`.
+    /// Each operator is listed once, in alphabetical order. A mobile build of PyTorch needs these
+    /// operators. An empty list of methods means all methods. Nothing is written.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) means that the lite interpreter
+    /// cannot run some of the code.
     pub fn opnames(&self, methods: &[&str]) -> Result<Vec<String>> {
         let methods = joined(methods)?;
         let raw_methods = methods.as_ref().map_or(ptr::null(), |methods| methods.as_ptr());
         tree::look(|| {
-            // SAFETY: self keeps the module, the lock keeps changes away, and the methods are
-            // borrowed for the call. The list is this function's.
+            // SAFETY: self keeps the module, the lock prevents changes, and the methods are
+            // borrowed for the call. The list belongs to this function.
             Ok(names(make(|out, err| unsafe {
                 sys::tenon_export_opnames(self.as_raw(), raw_methods, out, err)
             })?))
@@ -338,20 +346,21 @@ impl Module {
     }
 }
 
-/// Joins methods with commas, as the C library takes them. An empty list gives `None`, which
+/// Joins methods with commas, as the C library expects them. An empty list gives `None`, which
 /// stands for NULL.
 fn joined(methods: &[&str]) -> Result<Option<CString>> {
     (!methods.is_empty()).then(|| c_text(&methods.join(","), "the methods")).transpose()
 }
 
-/// What the callbacks of one export share, on the thread that it runs on.
+/// The state that the callbacks of one export share. They all run on the thread of the export.
 struct Calls<'w, 'h> {
     writer: Option<&'w mut (dyn Write + 'w)>,
     hook: Option<&'h Hook<'h>>,
     guard: ExportGuard,
-    /// Shared memory is never lent as a slice: what is written goes through here.
+    /// Shared memory is never given out as a slice, so the bytes go to the writer through this
+    /// buffer.
     buffer: Vec<u8>,
-    /// What the hook gave, kept until the export returns.
+    /// The files of the hook, which must stay until the export returns.
     files: Vec<(CString, Vec<u8>)>,
     raw_files: Vec<sys::tenon_file>,
     error: Option<Box<dyn StdError + Send + Sync>>,
@@ -359,7 +368,7 @@ struct Calls<'w, 'h> {
 }
 
 impl<'w> Calls<'w, '_> {
-    /// Run a user's code, without the lock. What it fails with is kept.
+    /// Runs the user's code without the lock. An error or a panic of that code is kept in self.
     fn guarded<R>(
         &mut self,
         body: impl FnOnce(
@@ -449,18 +458,18 @@ fn run<'w>(
     }
 }
 
-/// EIO: what has no errno of its own.
+/// EIO, for errors that have no errno of their own.
 const NO_ERRNO: i32 = 5;
 
 const MOST_AT_ONCE: usize = 1 << 20;
 
 unsafe extern "C" fn write(context: *mut c_void, data: *const c_void, nbytes: usize) -> i64 {
-    // SAFETY: the context that run gave, which nobody else uses during the call.
+    // SAFETY: `run` gave this context, and nobody else uses it during the call.
     let calls = unsafe { &mut *context.cast::<Calls<'_, '_>>() };
     let mut done = 0;
     while done < nbytes {
         let n = (nbytes - done).min(MOST_AT_ONCE);
-        // SAFETY: these bytes lie there during the call.
+        // SAFETY: these bytes are valid during the call.
         unsafe { copy(data.cast::<u8>().add(done), n, &mut calls.buffer) };
         let written = calls.guarded(|writer, buffer| match writer {
             Some(writer) => Ok(writer.write_all(buffer)?),
@@ -480,17 +489,18 @@ unsafe extern "C" fn write(context: *mut c_void, data: *const c_void, nbytes: us
     i64::try_from(nbytes).unwrap_or(i64::MAX)
 }
 
-/// Copy what others may write at the same time.
+/// Copies bytes that others may write at the same time.
 ///
 /// # Safety
-/// The bytes are readable.
+/// The `nbytes` bytes at `from` are readable.
 unsafe fn copy(from: *const u8, nbytes: usize, to: &mut Vec<u8>) {
     const WORD: usize = size_of::<u64>();
     to.clear();
     to.reserve(nbytes);
     let head = from.align_offset(WORD).min(nbytes);
     let tail = nbytes - (nbytes - head) % WORD;
-    // SAFETY: each is one of these bytes, or eight of them that are aligned; a cell takes writers.
+    // SAFETY: each access is to one of these bytes, or to eight of them that are aligned. A cell
+    // allows concurrent writers.
     unsafe {
         to.extend((0..head).map(|at| (*from.add(at).cast::<ReadCell<u8>>()).get()));
         for at in (head..tail).step_by(WORD) {
@@ -508,7 +518,7 @@ unsafe extern "C" fn hook(
 ) -> sys::tenon_status {
     // SAFETY: as in write.
     let calls = unsafe { &mut *context.cast::<Calls<'_, '_>>() };
-    // SAFETY: the module that is exported; looking is all that a & of it can do.
+    // SAFETY: this is the exported module, and a `&Module` can only be used to read it.
     let (Some(hook), Some(module)) = (calls.hook, unsafe { Module::retained(module.cast_mut()) })
     else {
         return sys::TENON_INTERNAL as sys::tenon_status;
@@ -533,7 +543,8 @@ unsafe extern "C" fn hook(
             nbytes: data.len(),
         })
         .collect();
-    // SAFETY: both are the library's, and what they get stays until the export returns.
+    // SAFETY: both pointers are the library's, and what they receive stays until the export
+    // returns.
     unsafe {
         *files = calls.raw_files.as_ptr();
         *n = calls.raw_files.len();
@@ -551,7 +562,7 @@ mod tests {
         let mut to = Vec::new();
         for start in 0..17 {
             for end in start..from.len() {
-                // SAFETY: inside of from.
+                // SAFETY: the range lies inside `from`.
                 unsafe { copy(from[start..end].as_ptr(), end - start, &mut to) };
                 assert_eq!(to, from[start..end]);
             }

@@ -1,5 +1,5 @@
-//! Archives to modules. What is in an archive is hostile until it was checked, and nothing in it is
-//! executed.
+//! Imports: reading modules from archives. The contents of an archive count as hostile until they
+//! are checked, and nothing in it is executed.
 
 use std::ffi::{c_void, CStr};
 use std::mem::size_of;
@@ -16,20 +16,21 @@ use crate::sys;
 use crate::text::c_path;
 use crate::tree;
 
-/// What an import checks.
+/// Says what an import checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ImportCheck {
-    /// Directory, headers, bounds, overlaps, references; checksums of pickles and code.
+    /// The zip directory, headers, bounds, overlaps and references, and the checksums of pickles
+    /// and code.
     #[default]
     Structure,
-    /// And the checksum of each tensor that is copied.
+    /// Also the checksum of each tensor that is copied.
     Fill,
-    /// And that of every record.
+    /// Also the checksum of every record.
     All,
 }
 
-/// How an archive is read.
+/// Says how to read an archive.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct ImportOptions<'a> {
@@ -46,29 +47,29 @@ pub struct ImportOptions<'a> {
 }
 
 impl<'a> ImportOptions<'a> {
-    /// Everything by default. Tensors of a file are views of it that may be written; what is
-    /// written stays in this process. Tensors of bytes are read-only views of them.
+    /// All options have their defaults. The tensors of a file are then writable views of it, and
+    /// writes stay in this process. The tensors of bytes in memory are read-only views of them.
     pub fn new() -> Self {
         ImportOptions::default()
     }
 
-    /// Tensors of a file are read-only views of it, which can be had as plain slices
+    /// Makes the tensors of a file read-only views of it, which can be read as plain slices
     /// ([`Tensor::as_slice`](crate::Tensor::as_slice)).
     ///
     /// # Safety
     /// As long as a tensor of the import lives, nobody changes the file: no thread of this process,
-    /// and no other process. (To replace it by another of its name is no change.)
+    /// and no other process. (Replacing the file by another one of its name does not change it.)
     pub unsafe fn mapped(self) -> Self {
         ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP), device: 0, ..self }
     }
 
-    /// Tensors are views that may be written; what is written stays in this process. Bytes are
-    /// copied for it.
+    /// Makes the tensors writable views, whose writes stay in this process. Bytes in memory are
+    /// copied for this.
     pub fn mapped_private(self) -> Self {
         ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP_PRIVATE), device: 0, ..self }
     }
 
-    /// Tensors are copies, in storages of their own of this mode, which can be lent.
+    /// Copies the tensors into storages of this mode, which can be lent.
     pub fn filled(self, mode: Mode) -> Self {
         ImportOptions {
             tensors: Some(sys::TENON_IMPORT_FILL),
@@ -79,7 +80,7 @@ impl<'a> ImportOptions<'a> {
         }
     }
 
-    /// Tensors are copies in this arena.
+    /// Copies the tensors into this arena.
     pub fn filled_in(self, arena: &'a Arena) -> Self {
         ImportOptions {
             tensors: Some(sys::TENON_IMPORT_FILL),
@@ -90,8 +91,8 @@ impl<'a> ImportOptions<'a> {
         }
     }
 
-    /// Tensors are copies in memory of this CUDA device, whose number is this process's: one
-    /// allocation, which goes with the last of them.
+    /// Copies the tensors to this CUDA device, whose ordinal is in this process's numbering. They
+    /// lie in one allocation, which is freed with the last tensor in it.
     pub fn on_device(self, device: i32) -> Self {
         ImportOptions {
             tensors: Some(sys::TENON_IMPORT_DEVICE),
@@ -102,10 +103,11 @@ impl<'a> ImportOptions<'a> {
         }
     }
 
-    /// Where tensors go that were saved on certain devices: pairs like `cuda:1=cuda:0,mps=cpu`. The
-    /// left side is a device as the archive names it, or a kind (`cuda`) for each number without a
-    /// pair of its own. The right side is `cpu`, or a CUDA device, whose memory gets copies.
-    /// Tensors of other devices go where the other options say.
+    /// Says where to put tensors that were saved on certain devices, by pairs such as
+    /// `cuda:1=cuda:0,mps=cpu`. The left side of a pair is a device as the archive names it, or a
+    /// kind of device (`cuda`), which stands for every number that has no pair of its own. The
+    /// right side is `cpu`, or a CUDA device to which the tensors are copied. Tensors of other
+    /// devices go where the other options say.
     pub fn device_map(self, device_map: &'a CStr) -> Self {
         ImportOptions { device_map: Some(device_map), ..self }
     }
@@ -116,22 +118,22 @@ impl<'a> ImportOptions<'a> {
         ImportOptions { flags: self.flags | sys::TENON_IMPORT_DEBUG_TABLES, ..self }
     }
 
-    /// What is checked.
+    /// Sets what the import checks.
     pub fn check(self, check: ImportCheck) -> Self {
         ImportOptions { check, ..self }
     }
 
-    /// The most bytes of all compressed records together, in place of 1 GiB.
+    /// Sets the most bytes of all compressed records together, in place of 1 GiB.
     pub fn max_inflated_nbytes(self, nbytes: u64) -> Self {
         ImportOptions { max_inflated_nbytes: nbytes, ..self }
     }
 
-    /// The most records, in place of 1,000,000.
+    /// Sets the most records, in place of 1,000,000.
     pub fn max_records(self, records: u64) -> Self {
         ImportOptions { max_records: records, ..self }
     }
 
-    /// How deep values may lie in values, up to 1,000, in place of 512.
+    /// Sets how deep values may be nested in values, up to 1,000, in place of 512.
     pub fn max_depth(self, depth: u64) -> Self {
         ImportOptions { max_depth: depth, ..self }
     }
@@ -161,35 +163,35 @@ impl<'a> ImportOptions<'a> {
     }
 }
 
-/// What an import found. Of a module that no import gave, all of it is 0.
+/// Says what an import found. For a module that is not the root of an import all figures are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// Of the operators.
+    /// The version of the archive, which says what its operators mean.
     pub version: i32,
-    /// In the archive.
+    /// The number of records in the archive.
     pub records: u32,
-    /// That are views.
+    /// Storages that are views.
     pub mapped_storages: u64,
-    /// That are views.
+    /// The bytes in these storages.
     pub mapped_nbytes: u64,
-    /// That were copied.
+    /// Storages that were copied.
     pub filled_storages: u64,
-    /// That were copied.
+    /// The bytes in these storages.
     pub filled_nbytes: u64,
-    /// Storages that had to be copied because they lie badly in the file.
+    /// Storages that had to be copied because of their alignment in the file.
     pub misaligned: u64,
-    /// Likewise, because they are compressed.
+    /// Storages that had to be copied because they are compressed.
     pub compressed: u64,
-    /// Likewise, because their bytes are the other way round.
+    /// Storages that had to be copied because of their byte order.
     pub foreign_endian: u64,
-    /// Records whose checksum nobody computed.
+    /// Records that have no checksum, because their writer computed none.
     pub without_crc: u64,
 }
 
-/// Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. The error of a bad
-/// archive has the details `record` and `offset`. To cut the file short while tensors over it live
-/// ends in SIGBUS where they are read; to replace it by another of its name is harmless.
+/// Reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. The error for a
+/// malformed archive has the details `record` and `offset`. If the file is cut short while tensors
+/// over it live, reading them causes a SIGBUS. The file may be replaced by another one of its name.
 ///
 /// ```no_run
 /// use tenon::{export_module, import_module, ExportOptions, ImportOptions, TensorMut};
@@ -202,35 +204,35 @@ pub struct ImportReport {
 pub fn import_module(path: impl AsRef<Path>, options: &ImportOptions<'_>) -> Result<Module> {
     let path = c_path(path.as_ref())?;
     let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
-    // SAFETY: all is borrowed for the call; out is ours.
+    // SAFETY: all arguments are borrowed for the call, and out belongs to this function.
     Ok(Module::adopt(make(|out, err| unsafe {
         sys::tenon_import_module(path.as_ptr(), &raw, out, err)
     })?))
 }
 
-/// The same from an open file, whatever its position.
+/// Reads an archive as [`import_module`] does, but from an open file, whatever its position.
 pub fn import_file(file: impl AsFd, options: &ImportOptions<'_>) -> Result<Module> {
     let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
     let fd = file.as_fd().as_raw_fd();
-    // SAFETY: as above; the file stays open for the call.
+    // SAFETY: as above, and the file stays open for the call.
     Ok(Module::adopt(make(|out, err| unsafe { sys::tenon_import_module_fd(fd, &raw, out, err) })?))
 }
 
-/// The same from memory. `owner` is dropped when nothing needs the bytes any more, at the latest
-/// with the last tensor over them.
+/// Reads an archive as [`import_module`] does, but from memory. `owner` is dropped when nothing
+/// needs the bytes any more, which is at the latest when the last tensor over them is dropped.
 pub fn import_bytes<O: AsRef<[u8]> + Send + 'static>(
     owner: O,
     options: &ImportOptions<'_>,
 ) -> Result<Module> {
     let raw = options.raw(sys::TENON_IMPORT_MAP);
     let owner = Box::into_raw(Box::new(owner));
-    // SAFETY: just made, and looked at by nobody else until drop_box takes it back.
+    // SAFETY: the box was just made, and nothing uses it until drop_box takes it back.
     let data: &[u8] = unsafe { &*owner }.as_ref();
     let (start, nbytes) = (data.as_ptr().cast(), data.len());
     let mut made = None;
     panic::release(|| {
-        // SAFETY: the bytes stay as they are as long as the owner is borrowed, which ends in
-        // drop_box.
+        // SAFETY: the bytes stay valid and unchanged while the owner is borrowed, and that borrow
+        // ends in drop_box.
         made = Some(make(|out, err| unsafe {
             sys::tenon_import_module_memory(
                 start,
@@ -246,7 +248,7 @@ pub fn import_bytes<O: AsRef<[u8]> + Send + 'static>(
     match made.unwrap_or_else(|| unreachable!("release calls once")) {
         Ok(raw) => Ok(Module::adopt(raw)),
         Err(error) => {
-            // SAFETY: it is not called on failure (archive.h).
+            // SAFETY: the library does not call drop_box after a failure (archive.h).
             drop(unsafe { Box::from_raw(owner) });
             Err(error)
         }
@@ -254,12 +256,12 @@ pub fn import_bytes<O: AsRef<[u8]> + Send + 'static>(
 }
 
 unsafe extern "C" fn drop_box<O>(context: *mut c_void) {
-    // SAFETY: the library gives back, once, the box that import_bytes gave it.
+    // SAFETY: the library gives back, once, the box that import_bytes gave to it.
     panic::callback(|| drop(unsafe { Box::from_raw(context.cast::<O>()) }));
 }
 
 impl Module {
-    /// What the import of this module found.
+    /// Says what the import of this module found.
     pub fn import_report(&self) -> Result<ImportReport> {
         let mut raw = sys::tenon_import_report {
             struct_size: size_of::<sys::tenon_import_report>(),
@@ -275,7 +277,7 @@ impl Module {
             without_crc: 0,
         };
         tree::look(|| {
-            // SAFETY: self keeps it; raw is of its own struct_size.
+            // SAFETY: self keeps the module, and raw has its own struct_size.
             check(|err| unsafe { sys::tenon_module_import_report(self.as_raw(), &mut raw, err) })
         })?;
         Ok(ImportReport {

@@ -1,4 +1,5 @@
-//! Leases: who holds blocks of this process, and looking after them without a thread.
+//! Leases: which processes hold blocks of this process, and how a process does without the
+//! library's thread.
 
 use std::mem::size_of;
 use std::os::fd::RawFd;
@@ -8,27 +9,27 @@ use std::time::Duration;
 use crate::error::{check, Result};
 use crate::sys;
 
-/// Who holds leases of this process's blocks, over one connection.
+/// A borrower that holds leases of this process's blocks, over one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseHolder {
-    /// As the kernel tells it; 0: of a pid namespace that this process does not see.
+    /// The process id from the kernel. It is 0 if this process does not see the pid namespace.
     pub pid: i32,
-    /// As the kernel tells it.
+    /// The user id from the kernel.
     pub uid: u32,
-    /// That stand now.
+    /// The number of leases that it holds now.
     pub leases: u64,
-    /// Bytes of their blocks; a block with two leases counts twice.
+    /// The bytes in their blocks. A block with two leases counts twice.
     pub nbytes: u64,
-    /// Leases ever granted.
+    /// The number of leases that were ever granted to it.
     pub granted: u64,
-    /// Bytes of their blocks.
+    /// The bytes in the blocks of the leases that were ever granted to it.
     pub granted_bytes: u64,
-    /// Since the first of them.
+    /// The time since the first of these leases.
     pub age: Duration,
 }
 
-/// Who holds leases, one entry for each connection that does.
+/// Lists the holders of leases, usually with one entry for each connection.
 pub fn lease_holders() -> Result<Vec<LeaseHolder>> {
     const EMPTY: sys::tenon_lease_holder = sys::tenon_lease_holder {
         struct_size: size_of::<sys::tenon_lease_holder>(),
@@ -41,13 +42,14 @@ pub fn lease_holders() -> Result<Vec<LeaseHolder>> {
         age_ns: 0,
     };
     let mut total = 0;
-    // SAFETY: without room nothing is written but the total.
+    // SAFETY: without room the call writes only the total.
     check(|err| unsafe { sys::tenon_lease_holders(ptr::null_mut(), 0, &mut total, err) })?;
     let mut raw = Vec::new();
     loop {
-        // Some more may come meanwhile.
+        // Some holders may be added meanwhile.
         raw.resize(total + 1, EMPTY);
-        // SAFETY: there is room for as many as is said, each of its own struct_size.
+        // SAFETY: there is room for as many entries as the call is told, each with its own
+        // struct_size.
         check(|err| unsafe {
             sys::tenon_lease_holders(raw.as_mut_ptr(), raw.len(), &mut total, err)
         })?;
@@ -72,26 +74,26 @@ impl LeaseHolder {
     }
 }
 
-/// Have no thread: the process itself polls [`lease_fd`] and calls [`lease_poll`]. Before the first
-/// lend and the first use of a name.
+/// Makes the library start no thread in this process. The process must then poll [`lease_fd`] and
+/// call [`lease_poll`]. Call it before the first lend and the first use of a name.
 pub fn lease_use_no_thread() -> Result<()> {
-    // SAFETY: any thread (lease.h).
+    // SAFETY: any thread may call this (lease.h).
     check(|err| unsafe { sys::tenon_lease_use_no_thread(err) })
 }
 
-/// The fd to poll, borrowed, readable when [`lease_poll`] has something to do; another one in a
-/// child of fork. Without a thread only.
+/// Returns the fd to poll in a process without the library's thread. It is readable when
+/// [`lease_poll`] has something to do. The library owns it. A child of fork gets another fd.
 pub fn lease_fd() -> Result<RawFd> {
     let mut fd = -1;
-    // SAFETY: out is ours.
+    // SAFETY: fd belongs to this function.
     check(|err| unsafe { sys::tenon_lease_fd(&mut fd, err) })?;
     Ok(fd)
 }
 
-/// Do what is due, and never block: about a millisecond at most, and the fd stays readable if there
-/// is more. Without a thread only. But the end of memory that a device has pinned may wait for the
-/// device.
+/// Does the work that is due in a process without the library's thread. It does not block and takes
+/// about a millisecond at most. If more work is left, the fd stays readable. There is one
+/// exception: releasing memory that a device has pinned may wait for the device.
 pub fn lease_poll() -> Result<()> {
-    // SAFETY: any thread (lease.h).
+    // SAFETY: any thread may call this (lease.h).
     check(|err| unsafe { sys::tenon_lease_poll(err) })
 }

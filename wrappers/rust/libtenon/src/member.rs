@@ -1,5 +1,5 @@
-//! What modules are asked for: members, names and files. The lists of the C library are read whole,
-//! and given back.
+//! Members, names and files of modules. These functions read the lists of the C library as a whole
+//! and release them.
 
 use std::mem::size_of;
 use std::ptr::{self, NonNull};
@@ -10,7 +10,7 @@ use crate::sys;
 use crate::text::owned;
 use crate::value::Value;
 
-/// What a name of a module stands for.
+/// Says what a name in a module stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemberKind {
@@ -43,7 +43,7 @@ impl MemberKind {
         }
     }
 
-    /// In lower case: `"parameter"`.
+    /// Returns the name of the kind in lower case, such as `"parameter"`.
     pub fn name(self) -> &'static str {
         match self {
             MemberKind::Parameter => "parameter",
@@ -57,31 +57,31 @@ impl MemberKind {
     }
 }
 
-/// A member, as it was when it was looked up.
+/// A member, as it was when it was read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Member {
-    /// What it is.
+    /// The kind of the member.
     pub kind: MemberKind,
-    /// Its name; among [`Module::tensors`] its path.
+    /// The member's name. In the result of [`Module::tensors`] it is its path.
     pub name: String,
-    /// Its declared type, of a submodule its class; `""` of a method.
+    /// The declared type. For a submodule it is its class, and for a method `""`.
     pub type_text: String,
-    /// Of a method, and of a constant as it stands in the class; else `""`.
+    /// The source of a method, and of a constant as it stands in the class; else `""`.
     pub source: String,
-    /// None of submodules, methods, and constants that are no literals.
+    /// The value. It is `None` for submodules, methods, and constants that are not literals.
     pub value: Option<Value>,
-    /// Of a submodule.
+    /// The module, for a submodule.
     pub module: Option<Module>,
 }
 
-/// A list of the library's, until it is dropped.
+/// A list of the library, which is released when this is dropped.
 struct List<T>(NonNull<T>, unsafe extern "C" fn(*mut T));
 
 impl<T> Drop for List<T> {
     fn drop(&mut self) {
-        // SAFETY: the list is ours, and gone after this. What is in it has other owners, or goes as
-        // the rest of a change does.
+        // SAFETY: the list belongs to self, and nothing uses it afterwards. Its contents have other
+        // owners, or end as everything else in a change does.
         crate::panic::release(|| unsafe { self.1(self.0.as_ptr()) });
     }
 }
@@ -101,12 +101,12 @@ pub(crate) fn members(raw: NonNull<sys::tenon_member_list>) -> Result<Vec<Member
                 value: ptr::null_mut(),
                 module: ptr::null_mut(),
             };
-            // SAFETY: the list lives, and raw is of its own struct_size.
+            // SAFETY: the list lives, and raw has its own struct_size.
             check(|err| unsafe {
                 sys::tenon_member_list_get(list.0.as_ptr(), index, &mut raw, err)
             })?;
-            // SAFETY: all of it is borrowed from the list; what is kept are copies and references
-            // of their own.
+            // SAFETY: everything is borrowed from the list. This keeps only copies, and references
+            // of its own.
             Ok(unsafe {
                 Member {
                     kind: MemberKind::from_raw(raw.kind),
@@ -125,7 +125,7 @@ pub(crate) fn names(raw: NonNull<sys::tenon_name_list>) -> Vec<String> {
     let list = List(raw, sys::tenon_name_list_release);
     // SAFETY: the list lives.
     let count = unsafe { sys::tenon_name_list_count(list.0.as_ptr()) };
-    // SAFETY: borrowed from the list, and copied.
+    // SAFETY: the names are borrowed from the list, and copied.
     (0..count)
         .map(|index| unsafe { owned(sys::tenon_name_list_get(list.0.as_ptr(), index)) })
         .collect()
@@ -138,17 +138,17 @@ pub(crate) fn files(raw: NonNull<sys::tenon_file_list>) -> Result<Vec<(String, V
     (0..count)
         .map(|index| {
             let mut raw = sys::tenon_file { name: ptr::null(), data: ptr::null(), nbytes: 0 };
-            // SAFETY: the list lives, and raw is ours.
+            // SAFETY: the list lives, and raw belongs to this function.
             check(|err| unsafe {
                 sys::tenon_file_list_get(list.0.as_ptr(), index, &mut raw, err)
             })?;
             let data = if raw.nbytes == 0 {
                 Vec::new()
             } else {
-                // SAFETY: so many bytes, borrowed from the list, which never changes.
+                // SAFETY: this many bytes are borrowed from the list, which never changes.
                 unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.nbytes) }.to_vec()
             };
-            // SAFETY: borrowed from the list, and copied.
+            // SAFETY: the name is borrowed from the list, and copied.
             Ok((unsafe { owned(raw.name) }, data))
         })
         .collect()

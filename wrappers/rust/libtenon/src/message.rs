@@ -1,4 +1,4 @@
-//! Messages: tensors that travel together, an optional name for each, and bytes of the user's own.
+//! Messages: tensors that travel together, with optional names and user bytes.
 
 use std::ffi::{c_char, CStr, CString};
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::sys;
 use crate::tensor::{Tensor, TensorMut};
 use crate::view::TensorView;
 
-/// Tensors that travel together. Whether each can be lent is checked when it is added. The parts of
-/// a [`Composite`](crate::Composite) that was added are tensors of the message too, without names.
+/// Tensors that travel together. Adding a tensor checks whether it can be lent. The parts of a
+/// [`Composite`](crate::Composite) that was added are tensors of the message too, without names.
 ///
 /// ```
 /// use tenon::{Message, Tensor, TensorMut};
@@ -30,27 +30,28 @@ pub struct Message {
     raw: NonNull<sys::tenon_message>,
 }
 
-// SAFETY: rule 8 in tenon.h: a message belongs to no thread; while it is built it is one thread's
-// at a time, which &mut self says.
+// SAFETY: rule 8 in tenon.h: a message belongs to no thread. Only one thread at a time may fill it,
+// and &mut self enforces that.
 unsafe impl Send for Message {}
-// SAFETY: what takes &self takes a pointer to const, which means safe concurrently (rule 8).
+// SAFETY: functions that take &self take a pointer to const, so they may be called concurrently
+// (rule 8).
 unsafe impl Sync for Message {}
 
 impl Message {
-    /// An empty one.
+    /// Makes an empty message.
     pub fn new() -> Result<Message> {
         // SAFETY: out is ours.
         Ok(Message { raw: make(|out, err| unsafe { sys::tenon_message_new(out, err) })? })
     }
 
-    /// Add a tensor; what its borrowers may do is what its mode gives. The name: a `&str`, or
+    /// Adds a tensor. Its borrowers get the access that its mode gives. The name is a `&str` or
     /// `None`.
     pub fn add<'n>(&mut self, name: impl Into<Option<&'n str>>, tensor: &Tensor) -> Result<()> {
         self.add_one(name.into(), tensor, Access::Auto)
     }
 
-    /// Add a tensor that borrowers cannot write to, whatever they try: [`ErrorKind::Permission`] if
-    /// its mode cannot promise that.
+    /// Adds a tensor to which borrowers cannot write. The error is [`ErrorKind::Permission`] if its
+    /// mode cannot enforce that.
     pub fn add_read_only<'n>(
         &mut self,
         name: impl Into<Option<&'n str>>,
@@ -59,7 +60,7 @@ impl Message {
         self.add_one(name.into(), tensor, Access::ReadOnly)
     }
 
-    /// Add a tensor that borrowers may write to as this process may.
+    /// Adds a tensor to which borrowers may write as this process may.
     pub fn add_writable<'n>(
         &mut self,
         name: impl Into<Option<&'n str>>,
@@ -73,7 +74,7 @@ impl Message {
         self.add_raw(&[tensor.as_raw()], &[c_pointer(&name)], access)
     }
 
-    /// Add tensors, all of them or none, in one call.
+    /// Adds tensors, all of them or none, in one call.
     pub fn add_all<'t, N, T, I>(&mut self, tensors: I, access: Access) -> Result<()>
     where
         I: IntoIterator<Item = (Option<N>, &'t T)>,
@@ -92,7 +93,8 @@ impl Message {
     ) -> Result<()> {
         debug_assert_eq!(tensors.len(), names.len());
         let options = access.share_options();
-        // SAFETY: arrays of as many living tensors and names, borrowed for the call.
+        // SAFETY: the arrays have the same number of living tensors and of names, and are borrowed
+        // for the call.
         check(|err| unsafe {
             sys::tenon_message_add(
                 self.as_raw(),
@@ -105,7 +107,7 @@ impl Message {
         })
     }
 
-    /// Set the user's bytes, in place of those set before. At most 65,536.
+    /// Sets the user bytes, at most 65,536. They replace those that were set before.
     pub fn set_user_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         // SAFETY: borrowed for the call.
         check(|err| unsafe {
@@ -118,34 +120,35 @@ impl Message {
         })
     }
 
-    /// How many tensors there are. The parts of composites are among them.
+    /// Returns the number of tensors. The parts of composites are among them.
     pub fn len(&self) -> usize {
         // SAFETY: self keeps the message.
         unsafe { sys::tenon_message_count(self.as_raw()) }
     }
 
-    /// Whether there are no tensors. A composite on meta has no parts, so a message that has
-    /// nothing else is empty too.
+    /// Says whether there are no tensors. A composite on meta has no parts, so a message that has
+    /// only such composites is empty too.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One tensor, from 0. The parts of composites are among them
+    /// Returns one tensor, counted from 0. The parts of composites are among the tensors
     /// ([`composite_parts`](Self::composite_parts) says where).
     pub fn tensor(&self, index: usize) -> Option<Tensor> {
         // SAFETY: borrowed from the message, or NULL past the end.
         unsafe { retained(sys::tenon_message_tensor(self.as_raw(), index)) }
     }
 
-    /// The name of one tensor; `None` too if there is none of that index, or if it is no UTF-8.
+    /// Returns the name of one tensor. It is `None` if the tensor has no name, if there is none
+    /// with that index, or if the name is not UTF-8.
     pub fn name(&self, index: usize) -> Option<&str> {
         // SAFETY: self keeps the message.
         let name = unsafe { sys::tenon_message_name(self.as_raw(), index) };
-        // SAFETY: NUL-terminated, borrowed from the message.
+        // SAFETY: the name ends with NUL, and is borrowed from the message.
         (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().ok()).flatten()
     }
 
-    /// The first tensor of that name.
+    /// Returns the first tensor of that name.
     pub fn find(&self, name: &str) -> Option<Tensor> {
         let name = CString::new(name).ok()?;
         // SAFETY: the name is borrowed for the call; the result is borrowed from the message, or
@@ -153,8 +156,8 @@ impl Message {
         unsafe { retained(sys::tenon_message_find(self.as_raw(), name.as_ptr())) }
     }
 
-    /// All tensors at a glance: names, shapes and where their bytes are, in one call however many
-    /// there are. The parts of composites are among them.
+    /// Describes all tensors, with their names, shapes and places, in two calls of the C library,
+    /// however many there are. The parts of composites are among them.
     pub fn views(&self) -> Vec<TensorView<'_>> {
         let len = self.len();
         let mut views: Vec<TensorView<'_>> = Vec::with_capacity(len);
@@ -162,23 +165,24 @@ impl Message {
             return views;
         }
         let out: *mut sys::tenon_tensor_view = views.as_mut_ptr().cast();
-        // SAFETY: room for len views, which are transparent; the first says how large each is, and
-        // on success all are filled.
+        // SAFETY: there is room for len views, which are transparent over the C struct. The first
+        // one says how large each is, and on success all are filled in.
         unsafe {
             ptr::addr_of_mut!((*out).struct_size)
                 .write(std::mem::size_of::<sys::tenon_tensor_view>());
             check(|err| sys::tenon_message_get_views(self.as_raw(), out, len, err))
-                // Documented to fail only for a NULL, a struct that is too small, or fewer tensors.
+                // The documentation names only NULL, a struct that is too small, and fewer tensors
+                // as errors.
                 .unwrap_or_else(|error| unreachable!("{error}"));
             views.set_len(len);
         }
         views
     }
 
-    /// The user's bytes.
+    /// Returns the user bytes.
     pub fn user_bytes(&self) -> &[u8] {
         let mut nbytes = 0;
-        // SAFETY: borrowed from the message; NULL if there are none.
+        // SAFETY: the bytes are borrowed from the message, and NULL if there are none.
         unsafe {
             let data = sys::tenon_message_user_bytes(self.as_raw(), &mut nbytes);
             if data.is_null() {
@@ -188,22 +192,22 @@ impl Message {
         }
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_message {
         self.raw.as_ptr()
     }
 
     /// # Safety
-    /// A reference that is given away.
+    /// The caller gives one reference to a living message away.
     pub(crate) unsafe fn adopt(raw: NonNull<sys::tenon_message>) -> Message {
         Message { raw }
     }
 }
 
 /// # Safety
-/// NULL, or a living tensor.
+/// `raw` is NULL or a living tensor.
 pub(crate) unsafe fn retained(raw: *mut sys::tenon_tensor) -> Option<Tensor> {
-    // SAFETY: as above; the new reference is Tensor's.
+    // SAFETY: the caller's promise. The new reference belongs to the Tensor.
     unsafe { NonNull::new(sys::tenon_tensor_retain(raw)).map(|raw| Tensor::adopt(raw)) }
 }
 
@@ -211,7 +215,7 @@ fn c_pointer(name: &Option<CString>) -> *const c_char {
     name.as_ref().map_or(ptr::null(), |name| name.as_ptr())
 }
 
-/// The pointers of what is added, and its names.
+/// Collects the pointers of the items that are added, and their names.
 pub(crate) fn named<N: AsRef<str>, T, R>(
     items: impl IntoIterator<Item = (Option<N>, T)>,
     as_raw: impl Fn(T) -> R,
@@ -236,7 +240,7 @@ fn c_name(name: &str) -> Result<CString> {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_message_release(self.as_raw()) });
     }
 }

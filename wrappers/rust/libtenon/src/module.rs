@@ -1,4 +1,4 @@
-//! Modules: an object tree with typed members, and the code of its classes.
+//! Modules: trees of objects with typed members, and the code of their classes.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,13 +13,13 @@ use crate::text::{c_text, sized, Names};
 use crate::tree;
 use crate::value::{Items, Value};
 
-/// What PyTorch calls a ScriptModule. Built here or read by
-/// [`import_module`](crate::import_module), changed, and written by
-/// [`export_module`](crate::export_module). Nothing in it is ever run here.
+/// A module is what PyTorch calls a ScriptModule. A program builds a module, or reads it with
+/// [`import_module`](crate::import_module). It can change the module, and write it with
+/// [`export_module`](crate::export_module). This crate never runs the module's code.
 ///
-/// A path names a member from a module on: `"encoder.0.weight"`. A submodule that was looked up is
-/// a `Module` over the same objects, and so is a clone: what is changed through one shows in all,
-/// and they are equal. Every value is checked against its declared type when it is put in. After a
+/// A path names a member, seen from a module: `"encoder.0.weight"`. A submodule that a call gave is
+/// a `Module` over the same objects, and so is a clone. A change through one of them shows in all,
+/// and they are equal. Every value is checked against its declared type when it is added. After a
 /// failed change everything is as it was.
 ///
 /// ```
@@ -34,16 +34,16 @@ use crate::value::{Items, Value};
 /// ```
 pub struct Module {
     raw: NonNull<sys::tenon_module>,
-    // A change is for one thread, by a `&mut`; there is no reason to share the handle.
+    // A change takes a `&mut`, so only one thread makes it. There is no reason to share the handle.
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
-// SAFETY: any thread (module.h); that nobody looks while another handle over the same tree changes
-// it is the lock's work (tree.rs).
+// SAFETY: any thread may call the functions of module.h. The lock of tree.rs prevents that one
+// thread reads a tree while another changes it through another handle.
 unsafe impl Send for Module {}
 
-/// What [`Module::load`] allows. Without anything: exactly the parameters and buffers that the
-/// module has.
+/// Says which differences [`Module::load`] allows. Without options it takes exactly the parameters
+/// and buffers that the module has.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct LoadOptions {
@@ -51,61 +51,63 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Nothing more is allowed.
+    /// No differences are allowed.
     pub fn new() -> LoadOptions {
         LoadOptions::default()
     }
 
-    /// Paths that are not given keep what they have.
+    /// Parameters and buffers whose paths are not given keep what they have.
     pub fn allow_missing(self) -> Self {
         LoadOptions { flags: self.flags | sys::TENON_LOAD_ALLOW_MISSING }
     }
 
-    /// Given paths that the module has not are left out.
+    /// Given paths that the module does not have are left out.
     pub fn allow_unexpected(self) -> Self {
         LoadOptions { flags: self.flags | sys::TENON_LOAD_ALLOW_UNEXPECTED }
     }
 
-    /// Change nothing, say what would be missing and unexpected.
+    /// Changes nothing, and only tells what would be missing and unexpected.
     pub fn check_only(self) -> Self {
         LoadOptions { flags: self.flags | sys::TENON_LOAD_CHECK_ONLY }
     }
 }
 
-/// What a [`Module::load`] found.
+/// Says what a [`Module::load`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadReport {
-    /// Paths of the module that were not among the given ones.
+    /// Paths of the module that were not given.
     pub missing: Vec<String>,
-    /// Given paths that the module has not.
+    /// Given paths that the module does not have.
     pub unexpected: Vec<String>,
 }
 
 impl Module {
-    /// A module without members, of a new class: `"MLP"`, or a qualified name as
+    /// Makes a module without members, of a new class: `"MLP"`, or a qualified name such as
     /// `"__torch__.my.MLP"`.
     pub fn new(class_name: &str) -> Result<Module> {
         let class_name = c_text(class_name, "the class")?;
-        // SAFETY: borrowed for the call; out is ours.
+        // SAFETY: the name is borrowed for the call, and out belongs to this function.
         Ok(Module::adopt(make(|out, err| unsafe {
             sys::tenon_module_new(class_name.as_ptr(), out, err)
         })?))
     }
 
-    /// Add a parameter: a tensor, or `Value::none()` for one that is None, as `bias=None`.
+    /// Adds a parameter: a tensor, or `Value::none()` for a parameter that is None, such as
+    /// `bias=None`.
     pub fn add_parameter<V: TryInto<Value>>(&mut self, name: &str, tensor: V) -> Result<()>
     where
         Error: From<V::Error>,
     {
         let (name, tensor) = (c_text(name, "the name")?, tensor.try_into()?);
-        // SAFETY: all is borrowed for the call; the module takes a reference of its own.
+        // SAFETY: all arguments are borrowed for the call, and the module takes a reference of its
+        // own.
         self.change(|raw, err| unsafe {
             sys::tenon_module_add_parameter(raw, name.as_ptr(), tensor.as_raw(), err)
         })
     }
 
-    /// Add a buffer, as a parameter.
+    /// Adds a buffer, as [`add_parameter`](Self::add_parameter) adds a parameter.
     pub fn add_buffer<V: TryInto<Value>>(&mut self, name: &str, tensor: V) -> Result<()>
     where
         Error: From<V::Error>,
@@ -117,8 +119,9 @@ impl Module {
         })
     }
 
-    /// Add an attribute of a declared type: `"Dict[str, int]"`, classes by their qualified names,
-    /// defined before. `None`: the type that the value shows.
+    /// Adds an attribute of a declared type such as `"Dict[str, int]"`. A class in the type has its
+    /// qualified name and must be defined before. `None` means the type that the value shows by
+    /// itself.
     pub fn add_attribute<V: TryInto<Value>>(
         &mut self,
         name: &str,
@@ -137,8 +140,8 @@ impl Module {
         })
     }
 
-    /// Add a constant, which PyTorch calls Final: it stands in the class and cannot change when the
-    /// module runs.
+    /// Adds a constant, which PyTorch calls Final: the class contains it, and it cannot change when
+    /// the module runs.
     pub fn add_constant<V: TryInto<Value>>(
         &mut self,
         name: &str,
@@ -157,8 +160,8 @@ impl Module {
         })
     }
 
-    /// Add a module below this one. One that is added in several places is shared by them, here and
-    /// in archives.
+    /// Adds a submodule. One module may be added in several places, which then share it, in memory
+    /// and in archives.
     pub fn add_submodule(&mut self, name: &str, child: &Module) -> Result<()> {
         let name = c_text(name, "the name")?;
         // SAFETY: as above.
@@ -167,8 +170,8 @@ impl Module {
         })
     }
 
-    /// The same, declared by the qualified name of an interface that the child has, in place of its
-    /// own class.
+    /// Adds a submodule as [`add_submodule`](Self::add_submodule) does, but declares it by the
+    /// qualified name of an interface that the child has, and not by the child's own class.
     pub fn add_submodule_as(&mut self, name: &str, child: &Module, interface: &str) -> Result<()> {
         let (name, interface) = (c_text(name, "the name")?, c_text(interface, "the interface")?);
         // SAFETY: as above.
@@ -183,16 +186,17 @@ impl Module {
         })
     }
 
-    /// Define methods: one `def` or more in TorchScript. One that is there already is replaced. The
-    /// error's details are `file`, `line`, `column` and `excerpt`.
+    /// Defines methods: one or more `def` in TorchScript. A method that exists already is replaced.
+    /// The error for wrong code has the details `file`, `line`, `column` and `excerpt`.
     pub fn define(&mut self, source: &str) -> Result<()> {
         let source = c_text(source, "the source")?;
         // SAFETY: as above.
         self.change(|raw, err| unsafe { sys::tenon_module_define(raw, source.as_ptr(), err) })
     }
 
-    /// Define what methods and types use: functions, NamedTuples, enums, interfaces, plain classes.
-    /// Of `class P` comes `<qualifier>.P`, where the qualifier is `"__torch__"` or a name below it.
+    /// Defines what methods and types use: functions, NamedTuples, enums, interfaces and plain
+    /// classes. `class P` gets the name `<qualifier>.P`, where the qualifier is `"__torch__"` or a
+    /// name below it.
     pub fn define_types(&mut self, qualifier: &str, source: &str) -> Result<()> {
         let (qualifier, source) =
             (c_text(qualifier, "the qualifier")?, c_text(source, "the source")?);
@@ -202,12 +206,12 @@ impl Module {
         })
     }
 
-    /// Say which methods PyTorch runs before forward, in this order.
+    /// Says which methods PyTorch runs before forward, in this order.
     pub fn set_hooks_before_forward(&mut self, methods: &[&str]) -> Result<()> {
         self.set_hooks(1, methods)
     }
 
-    /// Say which methods PyTorch runs after forward, in this order.
+    /// Says which methods PyTorch runs after forward, in this order.
     pub fn set_hooks_after_forward(&mut self, methods: &[&str]) -> Result<()> {
         self.set_hooks(0, methods)
     }
@@ -226,7 +230,7 @@ impl Module {
         })
     }
 
-    /// Keep the example inputs of a traced method in archives. Their tensors are written without
+    /// Keeps the example inputs of a traced method in archives. Their tensors are written without
     /// bytes.
     pub fn set_traced_inputs<V: Into<Value>>(
         &mut self,
@@ -246,11 +250,11 @@ impl Module {
         })
     }
 
-    /// Put a file beside the module, which goes into every archive of it. One of that name is
-    /// replaced.
+    /// Gives the module an extra file, which goes into every archive of the module. It replaces an
+    /// extra file of that name.
     pub fn set_extra_file(&mut self, name: &str, data: impl AsRef<[u8]>) -> Result<()> {
         let (name, data) = (c_text(name, "the name")?, data.as_ref());
-        // SAFETY: as above; data is copied.
+        // SAFETY: as above, and the library copies the data.
         self.change(|raw, err| unsafe {
             sys::tenon_module_set_extra_file(
                 raw,
@@ -262,7 +266,7 @@ impl Module {
         })
     }
 
-    /// Take such a file away.
+    /// Removes an extra file.
     pub fn remove_extra_file(&mut self, name: &str) -> Result<()> {
         let name = c_text(name, "the name")?;
         // SAFETY: as above.
@@ -271,9 +275,9 @@ impl Module {
         })
     }
 
-    /// Replace a parameter, buffer or attribute. The shape and the element type of a tensor may
-    /// change. Whatever else below this module held the same tensor has the new one too. A
-    /// parameter that requires a gradient goes on to require one.
+    /// Replaces a parameter, buffer or attribute. The shape and the element type of a tensor may
+    /// change. Every other place below this module that held the same tensor gets the new one too.
+    /// A parameter that requires a gradient still requires one.
     pub fn set<V: TryInto<Value>>(&mut self, path: &str, value: V) -> Result<()>
     where
         Error: From<V::Error>,
@@ -285,8 +289,9 @@ impl Module {
         })
     }
 
-    /// Give the object at a path a state, in place of the one that it has or of a module's
-    /// attributes. `""` is the module itself. `set("conv.state[0]", …)` replaces a part of a state.
+    /// Gives the object at a path a state, in place of the state that it has or of a module's
+    /// attributes. The path `""` is the module itself. `set("conv.state[0]", …)` replaces a part of
+    /// a state.
     pub fn set_state<V: TryInto<Value>>(&mut self, path: &str, state: V) -> Result<()>
     where
         Error: From<V::Error>,
@@ -298,7 +303,8 @@ impl Module {
         })
     }
 
-    /// Replace a submodule. Another class is fine unless an interface is declared that it has not.
+    /// Replaces a submodule. The new one may be of another class. If the submodule is declared by
+    /// an interface, the new one must have that interface.
     pub fn set_submodule(&mut self, path: &str, child: &Module) -> Result<()> {
         let path = c_text(path, "the path")?;
         // SAFETY: as above.
@@ -307,15 +313,15 @@ impl Module {
         })
     }
 
-    /// Take a member away: a parameter, buffer, attribute, constant, submodule or method.
+    /// Removes a member: a parameter, buffer, attribute, constant, submodule or method.
     pub fn remove(&mut self, path: &str) -> Result<()> {
         let path = c_text(path, "the path")?;
         // SAFETY: as above.
         self.change(|raw, err| unsafe { sys::tenon_module_remove(raw, path.as_ptr(), err) })
     }
 
-    /// Replace parameters and buffers by their paths, all of them or, on failure, none. The error
-    /// names what is missing and unexpected.
+    /// Replaces parameters and buffers by their paths, all of them or, on failure, none. The error
+    /// names the missing and the unexpected paths.
     pub fn load<'a, V: TryInto<Value>>(
         &mut self,
         tensors: impl IntoIterator<Item = (&'a str, V)>,
@@ -331,7 +337,8 @@ impl Module {
         }
         let (paths, values) = (Names::new(paths, "the path")?, Items::new(values));
         let (mut missing, mut unexpected) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: as above; there are as many paths as values, and the lists are ours.
+        // SAFETY: as above. There are as many paths as values, and the lists belong to this
+        // function.
         self.change(|raw, err| unsafe {
             let n = values.len();
             sys::tenon_module_load(
@@ -349,23 +356,24 @@ impl Module {
         Ok(LoadReport { missing: list(missing), unexpected: list(unexpected) })
     }
 
-    /// Check the code as an export does: names, operators, and the numbers, keywords and types of
-    /// arguments. A call that the newest PyTorch takes and PyTorch 1.13 refuses is no error, see
-    /// [`Module::warnings`].
+    /// Checks the code as an export does: names, operators, and the numbers, keywords and types of
+    /// arguments. A call that the newest PyTorch takes and PyTorch 1.13 refuses is not an error:
+    /// [`Module::warnings`] lists it.
     pub fn check(&self) -> Result<()> {
-        // SAFETY: self keeps it; the lock keeps changes away.
+        // SAFETY: self keeps the module, and the lock prevents changes.
         tree::look(|| check(|err| unsafe { sys::tenon_module_check(self.as_raw(), err) }))
     }
 
-    /// All members, in the order in which the class declares them, methods last.
+    /// Lists all members, in the order in which the class declares them, methods last.
     pub fn members(&self) -> Result<Vec<Member>> {
         tree::look(|| {
-            // SAFETY: as above; out is ours.
+            // SAFETY: as above, and out belongs to this function.
             members(make(|out, err| unsafe { sys::tenon_module_members(self.as_raw(), out, err) })?)
         })
     }
 
-    /// The member of a path; [`ErrorKind::NotFound`] names the part that is not there.
+    /// Returns the member with a path. [`ErrorKind::NotFound`] names the part of the path that does
+    /// not exist.
     pub fn find(&self, path: &str) -> Result<Member> {
         let path = c_text(path, "the path")?;
         let found = tree::look(|| {
@@ -380,23 +388,24 @@ impl Module {
             .ok_or_else(|| Error::new(ErrorKind::Internal, "the member found is not in the list"))
     }
 
-    /// The submodule of a path.
+    /// Returns the submodule with a path.
     pub fn submodule(&self, path: &str) -> Result<Module> {
         self.find(path)?.module.ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, format!("{path} is no submodule"))
         })
     }
 
-    /// The value of a path: of a parameter, buffer, attribute, or a constant that is a literal.
+    /// Returns the value with a path: of a parameter, a buffer, an attribute, or a constant that is
+    /// a literal.
     pub fn value(&self, path: &str) -> Result<Value> {
         self.find(path)?
             .value
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("{path} has no value")))
     }
 
-    /// The paths of all states below, such as `"conv.state"`. A class that has both `__getstate__`
-    /// and `__setstate__` has a state in an archive and no attributes; [`value`](Module::value)
-    /// gives a state, or a part of it: `"conv.state[0]"`.
+    /// Lists the paths of all states below the module, such as `"conv.state"`. A class that has
+    /// both `__getstate__` and `__setstate__` has a state in an archive, and no attributes.
+    /// [`value`](Module::value) gives a state, or a part of it: `"conv.state[0]"`.
     pub fn states(&self) -> Result<Vec<String>> {
         tree::look(|| {
             // SAFETY: as above.
@@ -406,8 +415,9 @@ impl Module {
         })
     }
 
-    /// Every parameter, buffer and tensor of a state below, named by its path, in the order of the
-    /// tree; a shared one under each of its paths. Those that are None are left out.
+    /// Lists every parameter, every buffer and every tensor of a state below the module, in the
+    /// order of the tree. The name of each is its path. A shared tensor has an entry for each of
+    /// its paths. Parameters and buffers that are None are left out.
     pub fn tensors(&self) -> Result<Vec<Member>> {
         tree::look(|| {
             // SAFETY: as above.
@@ -415,7 +425,7 @@ impl Module {
         })
     }
 
-    /// The parameters among [`tensors`](Module::tensors).
+    /// Lists the parameters among [`tensors`](Module::tensors).
     pub fn parameters(&self) -> Result<Vec<Member>> {
         Ok(self
             .tensors()?
@@ -424,12 +434,12 @@ impl Module {
             .collect())
     }
 
-    /// The buffers among [`tensors`](Module::tensors).
+    /// Lists the buffers among [`tensors`](Module::tensors).
     pub fn buffers(&self) -> Result<Vec<Member>> {
         Ok(self.tensors()?.into_iter().filter(|member| member.kind == MemberKind::Buffer).collect())
     }
 
-    /// The files beside the module.
+    /// Returns the extra files of the module.
     pub fn extra_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
         tree::look(|| {
             // SAFETY: as above.
@@ -439,8 +449,8 @@ impl Module {
         })
     }
 
-    /// The code of its classes and functions, as an export writes it: one file for each qualifier,
-    /// `"__torch__/my/layers.py"`.
+    /// Returns the code of the module's classes and functions, as an export writes it. There is one
+    /// file for each qualifier, such as `"__torch__/my/layers.py"`.
     pub fn code_files(&self) -> Result<Vec<(String, String)>> {
         let found = tree::look(|| {
             // SAFETY: as above.
@@ -454,7 +464,7 @@ impl Module {
             .collect())
     }
 
-    /// What `CONSTANTS.c0`, `CONSTANTS.c1`, … are in the code.
+    /// Returns the values of `CONSTANTS.c0`, `CONSTANTS.c1`, … in the code.
     pub fn constants(&self) -> Result<Vec<Value>> {
         tree::look(|| {
             // SAFETY: as above.
@@ -463,9 +473,9 @@ impl Module {
         .items()
     }
 
-    /// What is remarkable about this module, one line each: calls that PyTorch 1.13 refuses and the
-    /// newest PyTorch takes, or the other way round, and what an import found, such as operators
-    /// that have another meaning in the archive's version than today.
+    /// Lists facts about this module that deserve attention, one line each. It lists calls that
+    /// only one of PyTorch 1.13 and the newest PyTorch accepts. It also lists what an import found,
+    /// such as operators that had another meaning in the archive's version than today.
     pub fn warnings(&self) -> Result<Vec<String>> {
         tree::look(|| {
             // SAFETY: as above.
@@ -475,27 +485,27 @@ impl Module {
         })
     }
 
-    /// The qualified name of its class.
+    /// Returns the qualified name of the module's class.
     pub fn class_name(&self) -> Result<String> {
         let raw = self.as_raw();
         tree::look(|| {
-            // SAFETY: as above; the buffer is as large as said.
+            // SAFETY: as above, and the buffer has the size that the call is told.
             sized(|out, capacity, nbytes, err| unsafe {
                 sys::tenon_module_class_name(raw, out, capacity, nbytes, err)
             })
         })
     }
 
-    /// The object that it is.
+    /// Returns the object that the module is, as a [`Value`].
     pub fn object(&self) -> Value {
-        // SAFETY: self keeps it; out is ours.
+        // SAFETY: self keeps the module, and out belongs to this function.
         let object =
             Value::new(|out, err| unsafe { sys::tenon_module_object(self.as_raw(), out, err) });
-        // Documented to fail only for NULL.
+        // The documentation says that this call fails only for NULL.
         object.unwrap_or_else(|error| unreachable!("{error}"))
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_module {
         self.raw.as_ptr()
     }
@@ -511,20 +521,20 @@ impl Module {
         Module { raw, not_sync: PhantomData }
     }
 
-    /// A reference of its own to what somebody else keeps.
+    /// Takes a reference of its own to a module that another owner keeps.
     ///
     /// # Safety
     /// `raw` is NULL or a living module.
     pub(crate) unsafe fn retained(raw: *mut sys::tenon_module) -> Option<Module> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         NonNull::new(unsafe { sys::tenon_module_retain(raw) }).map(Module::adopt)
     }
 }
 
-/// One more handle over the same objects.
+/// A clone is one more handle over the same objects.
 impl Clone for Module {
     fn clone(&self) -> Module {
-        // SAFETY: self keeps it; any thread (module.h).
+        // SAFETY: self keeps the module, and any thread may call this (module.h).
         unsafe { sys::tenon_module_retain(self.as_raw()) };
         Module::adopt(self.raw)
     }
@@ -532,12 +542,12 @@ impl Clone for Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_module_release(self.as_raw()) });
     }
 }
 
-/// The same object, and not only one that looks alike.
+/// Two modules are equal if they are the same object, and not only alike.
 impl PartialEq for Module {
     fn eq(&self, other: &Module) -> bool {
         self.object().is_same(&other.object())

@@ -1,4 +1,4 @@
-//! Views of any shape and strides as ndarray's.
+//! Views of tensors of any shape and strides as arrays of the crate ndarray.
 
 use ndarray::{ArrayViewD, Axis, IxDyn, ShapeBuilder};
 
@@ -9,8 +9,8 @@ use crate::tensor::{Tensor, TensorMut};
 use crate::view::{may_change, TensorView};
 
 impl Tensor {
-    /// The elements as an array, if nobody can write to them any more. Errors: as
-    /// [`Tensor::as_slice`], but any strides will do.
+    /// Gives the elements as an array, if nobody can write to them any more. The errors are those
+    /// of [`Tensor::as_slice`], but any strides are allowed.
     ///
     /// ```
     /// let weights = tenon::Tensor::frozen(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
@@ -25,27 +25,28 @@ impl Tensor {
         unsafe { self.ndarray_unguarded() }
     }
 
-    /// The elements as an array, whoever may write to them.
+    /// Gives the elements as an array, even if others may write to them.
     ///
     /// # Safety
-    /// While the array lives nobody writes to these elements: no thread of this process, and no
+    /// While the array lives, nobody writes to these elements: no thread of this process, and no
     /// other process that has them.
     pub unsafe fn ndarray_unguarded<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
         let view = self.view();
-        // SAFETY: every pattern is a T, and nobody writes (above).
+        // SAFETY: every pattern is a T, and the caller promises that nobody writes.
         unsafe { array(&view, view.element_ptr::<T>()?) }
     }
 
-    /// The elements as an array of cells, which can be read whoever writes to them.
+    /// Gives the elements as an array of cells, which can be read even while others write to them.
     pub fn ndarray_cells<T: Element>(&self) -> Result<ArrayViewD<'_, ReadCell<T>>> {
         let view = self.view();
-        // SAFETY: a cell is transparent over a T, and takes writers.
+        // SAFETY: a cell is transparent over a T, and allows concurrent writers.
         unsafe { array(&view, view.element_ptr::<T>()?.cast()) }
     }
 }
 
 impl TensorMut {
-    /// The elements as an array of cells, which can be read and written whoever else does so.
+    /// Gives the elements as an array of cells, which can be read and written even while others do
+    /// so.
     pub fn ndarray_cells<T: Element>(&self) -> Result<ArrayViewD<'_, SharedCell<T>>> {
         let view = self.view();
         // SAFETY: as above, and the memory may be written.
@@ -54,7 +55,7 @@ impl TensorMut {
 }
 
 /// # Safety
-/// All elements that the view names, from `first` on, are living values of U for 'a.
+/// All elements that the view can address, from `first` on, are living values of U for 'a.
 unsafe fn array<'a, U>(view: &TensorView<'a>, first: *const U) -> Result<ArrayViewD<'a, U>> {
     let too_much = || {
         Error::new(
@@ -66,7 +67,7 @@ unsafe fn array<'a, U>(view: &TensorView<'a>, first: *const U) -> Result<ArrayVi
     for size in view.sizes() {
         sizes.push(usize::try_from(*size).map_err(|_| too_much())?);
     }
-    // ndarray wants the lowest address and strides that are not negative; the axes are turned round
+    // ndarray wants the lowest address and strides that are not negative. The axes are reversed
     // afterwards.
     let mut start = first;
     let mut strides = Vec::with_capacity(sizes.len());
@@ -82,7 +83,7 @@ unsafe fn array<'a, U>(view: &TensorView<'a>, first: *const U) -> Result<ArrayVi
     if view.numel() == 0 {
         strides.fill(0);
     }
-    // ndarray panics where the product of the sizes that are not 0 is more than isize::MAX.
+    // ndarray panics if the product of the sizes that are not 0 is more than isize::MAX.
     let product = sizes
         .iter()
         .filter(|size| **size != 0)
@@ -90,7 +91,8 @@ unsafe fn array<'a, U>(view: &TensorView<'a>, first: *const U) -> Result<ArrayVi
     if product.map_or(true, |product| product > isize::MAX as usize) {
         return Err(too_much());
     }
-    // SAFETY: the caller's promise; the library checked that all elements lie inside the storage.
+    // SAFETY: the caller's promise. The library has checked that all elements lie inside the
+    // storage.
     let mut array =
         unsafe { ArrayViewD::from_shape_ptr(IxDyn(&sizes).strides(IxDyn(&strides)), start) };
     for axis in turned {

@@ -19,9 +19,10 @@ use crate::wait::Wait;
 /// `recv_object` write and read the same data.
 ///
 /// Values can be nested 200 deep. A key of a dict, and an item of a set, is `None`, a bool, a
-/// number, a text, bytes or a tuple of these, and stands there once. The library checks these rules
-/// when a message is made, not earlier. `Clone`, `Debug` and drop call themselves for each level of
-/// nesting. So a program that builds a tree of many thousand levels must take it apart itself.
+/// number, a text, bytes or a tuple of these, and occurs once. The library checks these rules when
+/// a message is made, not earlier. `Clone`, `Debug` and drop are recursive: they call themselves
+/// for each level of nesting. So a program that builds a tree of many thousand levels must take it
+/// apart itself.
 ///
 /// A clone of a tensor or composite is one more reference to the same one. Two tensors over one
 /// storage share that storage in the receiver too. The contents of a composite that was received
@@ -64,7 +65,7 @@ pub enum Object {
     Str(String),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// A tensor. Its storage is lent whole, also if the tensor is a small part of the storage.
+    /// A tensor. Its whole storage is lent, even if the tensor is a small part of the storage.
     Tensor(Tensor),
     /// A composite.
     Composite(Composite),
@@ -72,21 +73,21 @@ pub enum Object {
     Tuple(Vec<Object>),
     /// A list.
     List(Vec<Object>),
-    /// A set, whose items are in the order in which the sender wrote them.
+    /// A set. Its items are in the order in which the sender wrote them.
     Set(Vec<Object>),
     /// A dict: its keys and values, in the order of its entries.
     Dict(Vec<(Object, Object)>),
 }
 
 impl Object {
-    /// The value of a key that is text, if the object is a dict that has the key. The cost grows
-    /// with the number of entries.
+    /// Returns the value of a key that is text, if the object is a dict that has the key. The cost
+    /// grows with the number of entries.
     pub fn get(&self, key: &str) -> Option<&Object> {
         let (_, value) = self.entries()?.iter().find(|(found, _)| found.as_str() == Some(key))?;
         Some(value)
     }
 
-    /// The bool, if the object is one.
+    /// Returns the bool, if the object is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Object::Bool(value) => Some(*value),
@@ -94,7 +95,7 @@ impl Object {
         }
     }
 
-    /// The integer, if the object is one. A bool is none.
+    /// Returns the integer, if the object is one. A bool is not an integer.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Object::Int(value) => Some(*value),
@@ -102,7 +103,7 @@ impl Object {
         }
     }
 
-    /// The float, if the object is one. An integer is none.
+    /// Returns the float, if the object is one. An integer is not a float.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Object::Float(value) => Some(*value),
@@ -110,7 +111,7 @@ impl Object {
         }
     }
 
-    /// The text, if the object is one.
+    /// Returns the text, if the object is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Object::Str(text) => Some(text),
@@ -118,7 +119,7 @@ impl Object {
         }
     }
 
-    /// The bytes, if the object is bytes.
+    /// Returns the bytes, if the object is bytes.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Object::Bytes(bytes) => Some(bytes),
@@ -126,7 +127,7 @@ impl Object {
         }
     }
 
-    /// The tensor, if the object is one.
+    /// Returns the tensor, if the object is one.
     pub fn as_tensor(&self) -> Option<&Tensor> {
         match self {
             Object::Tensor(tensor) => Some(tensor),
@@ -134,7 +135,7 @@ impl Object {
         }
     }
 
-    /// The composite, if the object is one.
+    /// Returns the composite, if the object is one.
     pub fn as_composite(&self) -> Option<&Composite> {
         match self {
             Object::Composite(composite) => Some(composite),
@@ -142,7 +143,7 @@ impl Object {
         }
     }
 
-    /// The items of a tuple, a list or a set.
+    /// Returns the items of a tuple, a list or a set.
     pub fn items(&self) -> Option<&[Object]> {
         match self {
             Object::Tuple(items) | Object::List(items) | Object::Set(items) => Some(items),
@@ -150,7 +151,7 @@ impl Object {
         }
     }
 
-    /// The keys and values of a dict.
+    /// Returns the keys and values of a dict.
     pub fn entries(&self) -> Option<&[(Object, Object)]> {
         match self {
             Object::Dict(entries) => Some(entries),
@@ -158,9 +159,10 @@ impl Object {
         }
     }
 
-    /// The C library's node of this value alone. Its pointers are borrowed from self.
+    /// Makes the C library's node of this value alone. Its pointers are borrowed from self.
     fn node(&self) -> sys::tenon_object_node {
-        // The library refuses an object of 2^32 nodes, so a container of so many is refused too.
+        // The library refuses an object of 2^32 nodes, so it also refuses a container with so many
+        // items.
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let text = |bytes: &[u8]| sys::tenon_object_node {
             data: bytes.as_ptr().cast(),
@@ -213,10 +215,12 @@ impl Object {
         sys::tenon_object_node { kind: kind as i32, ..node }
     }
 
-    /// The nodes of this value and of everything inside it, in the order that object.h asks for.
+    /// Makes the nodes of this value and of everything inside it, in the order that object.h
+    /// requires.
     fn nodes(&self) -> Vec<sys::tenon_object_node> {
         let mut nodes = Vec::new();
-        // The values that still come, the next one last. A stack of calls could overflow.
+        // The values that are still to come, with the next one last. Recursion could overflow the
+        // stack.
         let mut waiting = vec![self];
         while let Some(object) = waiting.pop() {
             nodes.push(object.node());
@@ -250,13 +254,13 @@ fn blank() -> sys::tenon_object_node {
     }
 }
 
-/// A reference to an object of the C library.
+/// One reference to an object of the C library.
 struct RawObject(NonNull<sys::tenon_object>);
 
 impl RawObject {
     fn new(object: &Object) -> Result<RawObject> {
         let nodes = object.nodes();
-        // SAFETY: the nodes and all that they point to are borrowed for the call.
+        // SAFETY: the nodes and everything to which they point are borrowed for the call.
         Ok(RawObject(make(|out, err| unsafe {
             sys::tenon_object_new(nodes.as_ptr(), nodes.len(), out, err)
         })?))
@@ -271,14 +275,14 @@ impl RawObject {
             sys::tenon_object_get_nodes(self.0.as_ptr(), 0, nodes.as_mut_ptr(), count, err)
         })?;
 
-        // SAFETY: the library filled in the nodes, and self keeps what they point to.
+        // SAFETY: the library filled in the nodes, and self keeps the memory to which they point.
         unsafe { read(&nodes) }
     }
 }
 
 impl Drop for RawObject {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_object_release(self.0.as_ptr()) });
     }
 }
@@ -286,14 +290,14 @@ impl Drop for RawObject {
 /// Reads an object from all its nodes.
 ///
 /// # Safety
-/// What the nodes point to lives.
+/// The memory to which the nodes point is alive.
 unsafe fn read(nodes: &[sys::tenon_object_node]) -> Result<Object> {
-    // Everything inside a container stands behind it. So the walk from the last node to the first
-    // has made the items of a container when it meets the container. The last items of `made` are
-    // these, the first one last.
+    // The items of a container follow the container. So the walk from the last node to the first
+    // one has made the items of a container before it reaches the container. They are then the last
+    // items of `made`, with the first one last.
     let mut made = Vec::new();
     for node in nodes.iter().rev() {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         let object = unsafe { read_node(node, &mut made)? };
         made.push(object);
     }
@@ -303,11 +307,11 @@ unsafe fn read(nodes: &[sys::tenon_object_node]) -> Result<Object> {
 /// Reads one node. A container takes its items from the end of `made`.
 ///
 /// # Safety
-/// What the node points to lives.
+/// The memory to which the node points is alive.
 unsafe fn read_node(node: &sys::tenon_object_node, made: &mut Vec<Object>) -> Result<Object> {
     let bytes = || match node.nbytes {
         0 => Vec::new(),
-        // SAFETY: so many bytes lie there (above).
+        // SAFETY: the caller promises that these bytes are alive.
         nbytes => unsafe { std::slice::from_raw_parts(node.data.cast::<u8>(), nbytes) }.to_vec(),
     };
     let mut take = |values: usize| made.drain(made.len() - values..).rev().collect::<Vec<Object>>();
@@ -329,11 +333,11 @@ unsafe fn read_node(node: &sys::tenon_object_node, made: &mut Vec<Object>) -> Re
         })?),
         sys::TENON_OBJECT_BYTES => Object::Bytes(bytes()),
         sys::TENON_OBJECT_TENSOR => {
-            // SAFETY: a living tensor (above).
+            // SAFETY: the caller promises that the tensor is alive.
             Object::Tensor(unsafe { retained(node.tensor) }.ok_or_else(unknown)?)
         }
         sys::TENON_OBJECT_COMPOSITE => {
-            // SAFETY: a living composite (above).
+            // SAFETY: the caller promises that the composite is alive.
             Object::Composite(unsafe { Composite::retained(node.composite) }.ok_or_else(unknown)?)
         }
         sys::TENON_OBJECT_TUPLE => Object::Tuple(take(count)),
@@ -348,16 +352,17 @@ unsafe fn read_node(node: &sys::tenon_object_node, made: &mut Vec<Object>) -> Re
 }
 
 impl Message {
-    /// Make a message that carries an object. What borrowers may do with each storage is what its
-    /// mode gives. Nothing may be added to the message. If the object breaks a rule of [`Object`],
-    /// the error is [`ErrorKind::InvalidArgument`], and its detail `index` says which value is
-    /// wrong, counted from 0 in the order in which a program would write them.
+    /// Makes a message that carries an object. Borrowers get the access to each storage that its
+    /// mode gives. Nothing can be added to the message. If the object breaks a rule of [`Object`],
+    /// the error is [`ErrorKind::InvalidArgument`]. Its detail `index` says which value is wrong,
+    /// counted from 0 in the order in which a program would write them.
     pub fn from_object(object: &Object) -> Result<Message> {
         Message::from_object_with(object, Access::Auto)
     }
 
-    /// As [`from_object`](Self::from_object). `access` holds for every storage:
-    /// [`ErrorKind::Permission`] if the mode of one cannot promise that.
+    /// Makes a message as [`from_object`](Self::from_object) does, with this access to every
+    /// storage. The error is [`ErrorKind::Permission`] if the mode of a storage cannot enforce the
+    /// access.
     pub fn from_object_with(object: &Object, access: Access) -> Result<Message> {
         let (object, options) = (RawObject::new(object)?, access.share_options());
         // SAFETY: the object and the options are borrowed for the call; the result is a new
@@ -369,14 +374,14 @@ impl Message {
         }
     }
 
-    /// Read the object that the message carries. The sender is not trusted: nothing that it names
-    /// is called, and every tensor is checked against its storage. The contents of composites are
-    /// not checked: [`Composite::check`] does that. Errors: [`ErrorKind::Corrupt`] (the message
-    /// carries no object, or a wrong one), [`ErrorKind::Unsupported`] (the object is not plain
-    /// data: it names a class of Python, for example), [`ErrorKind::Incompatible`] (a later version
-    /// of Tenon wrote it), [`ErrorKind::ResourceExhausted`].
+    /// Reads the object that the message carries. The sender is not trusted: no function that the
+    /// object names is called, and every tensor is checked against its storage. The contents of
+    /// composites are not checked: [`Composite::check`] does that. Errors: [`ErrorKind::Corrupt`]
+    /// (the message carries no object, or a malformed one), [`ErrorKind::Unsupported`] (the object
+    /// is not plain data: it names a Python class, for example), [`ErrorKind::Incompatible`] (a
+    /// later version of Tenon wrote it), [`ErrorKind::ResourceExhausted`].
     pub fn object(&self) -> Result<Object> {
-        // SAFETY: self keeps the message; out is ours.
+        // SAFETY: self keeps the message, and out belongs to this function.
         RawObject(make(|out, err| unsafe {
             sys::tenon_object_new_from_message(self.as_raw(), out, err)
         })?)
@@ -385,7 +390,7 @@ impl Message {
 }
 
 impl Connection {
-    /// Send an object, as [`send`](Self::send) sends the message of [`Message::from_object`]. If
+    /// Sends an object, as [`send`](Self::send) sends the message of [`Message::from_object`]. If
     /// the wait ends first, [`flush`](Self::flush) finishes the message. A second `send_object`
     /// would send the object twice.
     ///
@@ -410,8 +415,9 @@ impl Connection {
         self.send(&Message::from_object(object)?, wait)
     }
 
-    /// Receive the next message, as [`recv`](Self::recv) does, and read the object that it carries,
-    /// as [`Message::object`] does. A message without a good object is gone when this fails.
+    /// Receives the next message, as [`recv`](Self::recv) does, and reads the object that it
+    /// carries, as [`Message::object`] does. If this fails because the message has no valid object,
+    /// the message is lost.
     pub fn recv_object<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<Object> {
         self.recv(wait)?.object()
     }
@@ -502,21 +508,21 @@ impl From<&Composite> for Object {
     }
 }
 
-/// `None` is Python's.
+/// `None` becomes Python's None.
 impl<T: Into<Object>> From<Option<T>> for Object {
     fn from(value: Option<T>) -> Object {
         value.map_or(Object::None, Into::into)
     }
 }
 
-/// A list.
+/// A vector becomes a list.
 impl<T: Into<Object>> From<Vec<T>> for Object {
     fn from(items: Vec<T>) -> Object {
         Object::List(items.into_iter().map(Into::into).collect())
     }
 }
 
-/// A dict.
+/// An array of pairs becomes a dict.
 impl<K: Into<Object>, V: Into<Object>, const N: usize> From<[(K, V); N]> for Object {
     fn from(entries: [(K, V); N]) -> Object {
         Object::Dict(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
@@ -531,7 +537,7 @@ mod tests {
     fn pure_nodes_are_read_as_they_were_written() {
         let object = Object::from([("a", vec![1, 2].into()), ("b", Object::None)]);
         let nodes = object.nodes();
-        // The example of object.h.
+        // This is the example of object.h.
         let kinds: Vec<u32> = nodes.iter().map(|node| node.kind as u32).collect();
         let (dict, text, list, int) = (
             sys::TENON_OBJECT_DICT,

@@ -16,9 +16,9 @@ use crate::sys;
 use crate::text::{c_path, c_text};
 use crate::tree::ExportGuard;
 
-/// A `Package` is an archive of torch.package that was opened. Its parts are called records. A
-/// record such as `models/net.pkl` is the resource `net.pkl` of the Python package `models`. A
-/// clone is the same package.
+/// An open archive of torch.package. Its parts are called records. A record such as
+/// `models/net.pkl` is the resource `net.pkl` of the Python package `models`. A clone is the same
+/// package.
 ///
 /// A script module has two names: its resource, if there is a record that holds this module and
 /// nothing else, and its id in the package, such as `0`. Storages that several modules share are in
@@ -50,7 +50,7 @@ impl Package {
         let path = c_path(path.as_ref())?;
         let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
         Ok(Package {
-            // SAFETY: all is borrowed for the call; what comes is a new reference.
+            // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
             raw: make(|out, err| unsafe {
                 sys::tenon_package_open(path.as_ptr(), &raw, out, err)
             })?,
@@ -59,7 +59,7 @@ impl Package {
 
     /// Lists the script modules. Each has the name of its resource, or its id if it has none.
     pub fn modules(&self) -> Result<Vec<String>> {
-        // SAFETY: self keeps it; the list is this function's.
+        // SAFETY: self keeps the package, and the list belongs to this function.
         Ok(names(make(|out, err| unsafe { sys::tenon_package_modules(self.as_raw(), out, err) })?))
     }
 
@@ -69,7 +69,7 @@ impl Package {
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) lists the names.
     pub fn module(&self, name: &str) -> Result<Module> {
         let name = c_text(name, "the name")?;
-        // SAFETY: self keeps it; what comes is a new reference.
+        // SAFETY: self keeps the package, and the result is a new reference.
         Ok(Module::adopt(make(|out, err| unsafe {
             sys::tenon_package_module(self.as_raw(), name.as_ptr(), out, err)
         })?))
@@ -99,7 +99,7 @@ impl Package {
 
 impl Clone for Package {
     fn clone(&self) -> Package {
-        // SAFETY: self keeps it; any thread.
+        // SAFETY: self keeps the package, and any thread may call this.
         unsafe { sys::tenon_package_retain(self.as_raw()) };
         Package { raw: self.raw }
     }
@@ -107,7 +107,7 @@ impl Clone for Package {
 
 impl Drop for Package {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_package_release(self.as_raw()) });
     }
 }
@@ -124,8 +124,8 @@ enum Entry<'a> {
     File(&'a [u8]),
 }
 
-/// A `PackageExport` collects what a new package contains and how it is written.
-/// [`PackageExport::write`] writes it.
+/// Collects what a new package contains and how to write it. [`PackageExport::write`] writes the
+/// package.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct PackageExport<'a> {
@@ -144,7 +144,7 @@ impl<'a> PackageExport<'a> {
     }
 
     /// Adds a module as the resource of that name. `load_pickle("models", "net.pkl")` of a
-    /// `PackageImporter` reads `models/net.pkl`. One module may stand in several entries.
+    /// `PackageImporter` reads `models/net.pkl`. Several entries may have the same module.
     pub fn module(mut self, name: &'a str, module: &'a Module) -> Self {
         self.entries.push((name, Entry::Module(module)));
         self
@@ -175,7 +175,7 @@ impl<'a> PackageExport<'a> {
         PackageExport { archive_name: Some(name), ..self }
     }
 
-    /// Says how sure the export is that the file is on the disk when it returns.
+    /// Sets how certain it is that the file is on the disk when the export returns.
     pub fn durability(self, durability: Durability) -> Self {
         PackageExport { durability, ..self }
     }
@@ -185,7 +185,7 @@ impl<'a> PackageExport<'a> {
         PackageExport { flags: self.flags | sys::TENON_EXPORT_UNCHECKED, ..self }
     }
 
-    /// Writes tensors on a CUDA device as that device's, and not as the CPU's.
+    /// Writes tensors on a CUDA device as tensors of that device, and not of the CPU.
     pub fn keep_device(self) -> Self {
         PackageExport { flags: self.flags | sys::TENON_EXPORT_KEEP_DEVICE, ..self }
     }
@@ -224,7 +224,7 @@ impl<'a> PackageExport<'a> {
         };
         let mut report = ExportReport::blank();
         let _guard = ExportGuard::new()?;
-        // SAFETY: all is borrowed for the call, and the lock keeps changes away.
+        // SAFETY: all arguments are borrowed for the call, and the lock prevents changes.
         check(|err| unsafe {
             sys::tenon_export_package(
                 entries.as_ptr(),

@@ -1,5 +1,6 @@
-//! Panics in what users hand to the library (owners, deleters) never cross its C++ frames: they are
-//! kept while those are on the stack, and go on in the Rust frame that made the last release.
+//! Panics in the user's callbacks (owners, deleters). They must never cross the library's C++
+//! frames. So a panic is kept while those frames are on the stack, and continues in the Rust frame
+//! that made the last release.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -7,18 +8,18 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::thread;
 
 thread_local! {
-    /// Whether a Rust frame waits below, in `release`.
+    /// Whether a Rust frame below runs `release`.
     static CATCHING: Cell<bool> = const { Cell::new(false) };
     static CAUGHT: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
 }
 
-/// Run a callback of the library's. Returns whatever happens.
+/// Runs a callback of the library. It returns normally even if the callback panics.
 pub(crate) fn callback(body: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
         let catching = CATCHING.try_with(Cell::get).unwrap_or(false);
         let mut payload = Some(payload);
         if catching {
-            // Of two panics in one release the first goes on.
+            // If one release has two panics, the first one continues.
             let _ = CAUGHT.try_with(|caught| {
                 let mut caught = caught.borrow_mut();
                 if caught.is_none() {
@@ -30,16 +31,16 @@ pub(crate) fn callback(body: impl FnOnce()) {
     }
 }
 
-/// Of a panic that nobody is there to take; the panic hook has told of it. To drop a payload can
-/// panic again.
+/// Drops a panic that no frame can continue. The panic hook has reported it already. Dropping the
+/// payload can panic again.
 fn discard(payload: impl Any) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
 }
 
-/// Run a call that can make a last release, and so a callback. A panic in that goes on from here,
-/// unless one is under way.
+/// Runs a call that can make a last release, and so a callback. If the callback panics, the panic
+/// continues from here, unless this thread is panicking already.
 pub(crate) fn release(body: impl FnOnce()) {
     let outer = CATCHING.try_with(|catching| catching.replace(true)).unwrap_or(true);
     body();

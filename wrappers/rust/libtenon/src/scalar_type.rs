@@ -1,4 +1,4 @@
-//! PyTorch's element types, which stand in archives.
+//! PyTorch's element types, which archives use.
 
 use std::ffi::{c_char, CStr};
 use std::fmt;
@@ -74,63 +74,64 @@ scalar_types! {
 }
 
 impl ScalarType {
-    /// From PyTorch's number, whether there is such a type or not.
+    /// Makes the type with PyTorch's number, whether such a type exists or not.
     pub const fn from_raw(raw: i32) -> ScalarType {
         ScalarType(raw)
     }
 
-    /// PyTorch's number.
+    /// Returns PyTorch's number.
     pub const fn raw(self) -> i32 {
         self.0
     }
 
-    /// The name that torch.dtype has: `"float32"`, `"qint8"`; `None` for a number that is no
-    /// element type.
+    /// Returns the name that torch.dtype uses, such as `"float32"` or `"qint8"`; `None` for a
+    /// number that is not an element type.
     pub fn name(self) -> Option<&'static str> {
-        // SAFETY: any number; static storage (scalar_type.h).
+        // SAFETY: any number is allowed, and the text is in static storage (scalar_type.h).
         unsafe { text(sys::tenon_scalar_type_name(self.0)) }
     }
 
-    /// The name of PyTorch's storage class: `"FloatStorage"`.
+    /// Returns the name of PyTorch's storage class, such as `"FloatStorage"`.
     pub fn storage_name(self) -> Option<&'static str> {
         // SAFETY: as above.
         unsafe { text(sys::tenon_scalar_type_storage_name(self.0)) }
     }
 
-    /// The oldest PyTorch that is known to read a storage of it: `"2.1"`, and `"1.4"` for all that
-    /// are older.
+    /// Returns the oldest PyTorch that is known to read a storage of this type, such as `"2.1"`. It
+    /// is `"1.4"` for all types that are older.
     pub fn since(self) -> Option<&'static str> {
         // SAFETY: as above.
         unsafe { text(sys::tenon_scalar_type_since(self.0)) }
     }
 
-    /// The bytes of one element of a storage; 0 for a number that is no element type.
+    /// Returns the size of one element of a storage in bytes; 0 for a number that is not an element
+    /// type.
     pub fn nbytes(self) -> u64 {
-        // SAFETY: any number (scalar_type.h).
+        // SAFETY: any number is allowed (scalar_type.h).
         unsafe { sys::tenon_scalar_type_nbytes(self.0) }
     }
 
-    /// DLPack's element type for it, if there is one.
+    /// Returns DLPack's element type for it, if there is one.
     pub fn dtype(self) -> Result<DType> {
         let mut raw = sys::tenon_dtype { code: 0, bits: 0, lanes: 0 };
-        // SAFETY: raw is ours.
+        // SAFETY: raw belongs to this function.
         check(|err| unsafe { sys::tenon_scalar_type_to_dtype(self.0, &mut raw, err) })?;
         Ok(DType::from_raw(raw))
     }
 
-    /// PyTorch's element type for one of DLPack's, if there is one.
+    /// Returns PyTorch's element type for one of DLPack's, if there is one.
     pub fn of(dtype: DType) -> Result<ScalarType> {
         let mut raw = 0;
-        // SAFETY: raw is ours.
+        // SAFETY: raw belongs to this function.
         check(|err| unsafe { sys::tenon_scalar_type_from_dtype(dtype.raw(), &mut raw, err) })?;
         Ok(ScalarType(raw))
     }
 }
 
 /// # Safety
-/// `raw` is NULL or of static storage.
+/// `raw` is NULL or in static storage.
 unsafe fn text(raw: *const c_char) -> Option<&'static str> {
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     (!raw.is_null()).then(|| unsafe { CStr::from_ptr(raw) }.to_str().unwrap_or_default())
 }
 
@@ -149,22 +150,22 @@ impl fmt::Debug for ScalarType {
     }
 }
 
-/// `float32`, PyTorch's own default.
+/// The default is `float32`, as in PyTorch.
 impl Default for ScalarType {
     fn default() -> ScalarType {
         ScalarType::FLOAT
     }
 }
 
-/// From torch.dtype's name (`"float32"`), PyTorch's own (`"Float"`) or its storage class
-/// (`"FloatStorage"`).
+/// Parses torch.dtype's name (`"float32"`), PyTorch's own (`"Float"`) or the name of its storage
+/// class (`"FloatStorage"`).
 impl FromStr for ScalarType {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<ScalarType> {
         let name = c_text(name, "the element type")?;
         let mut raw = 0;
-        // SAFETY: all is borrowed for the call.
+        // SAFETY: all arguments are borrowed for the call.
         check(|err| unsafe { sys::tenon_scalar_type_parse(name.as_ptr(), &mut raw, err) })?;
         Ok(ScalarType(raw))
     }

@@ -1,5 +1,5 @@
-//! What a tensor is made of: element type, sizes, strides and offset over a storage, and the flags
-//! that travel with it.
+//! The shape of a tensor: element type, sizes, strides and offset over a storage, and the flags
+//! that travel with the tensor.
 
 use std::fmt;
 use std::mem::size_of;
@@ -12,33 +12,33 @@ use crate::storage::Storage;
 use crate::sys;
 use crate::tensor::Tensor;
 
-/// Bits that travel with a tensor.
+/// Flags that travel with a tensor.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Flags(u32);
 
 impl Flags {
-    /// None of them.
+    /// No flag is set.
     pub const NONE: Flags = Flags(0);
-    /// Means nothing to Tenon.
+    /// It means nothing to Tenon.
     pub const REQUIRES_GRAD: Flags = Flags(sys::TENON_TENSOR_REQUIRES_GRAD);
-    /// Means nothing to Tenon.
+    /// It means nothing to Tenon.
     pub const IS_PARAMETER: Flags = Flags(sys::TENON_TENSOR_IS_PARAMETER);
-    /// The elements are to be read conjugated.
+    /// The elements must be read conjugated.
     pub const CONJ: Flags = Flags(sys::TENON_TENSOR_CONJ);
-    /// The elements are to be read negated.
+    /// The elements must be read negated.
     pub const NEG: Flags = Flags(sys::TENON_TENSOR_NEG);
 
-    /// Whether all of `other` are set.
+    /// Says whether all flags of `other` are set.
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The number in C.
+    /// Returns the number that C uses.
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// From the number in C; a bit that there is none for is an error when a tensor is made of it.
+    /// Makes flags from the number that C uses. An unknown bit is an error when a tensor is made.
     pub const fn from_raw(bits: u32) -> Flags {
         Flags(bits)
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be
+/// The shape of a tensor over a storage. Sizes, strides and offset count elements. A stride may be
 /// 0 or negative.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
@@ -79,27 +79,30 @@ pub struct TensorSpec<'a> {
 }
 
 impl<'a> TensorSpec<'a> {
-    /// Contiguous, last dimension fastest, from the start of the storage.
+    /// Describes contiguous elements from the start of the storage, with the last dimension
+    /// fastest.
     pub fn new(dtype: DType, sizes: &'a [i64]) -> TensorSpec<'a> {
         TensorSpec { dtype, sizes, strides: None, offset: 0, flags: Flags::NONE }
     }
 
-    /// Of elements of a Rust type.
+    /// Describes contiguous elements of a Rust type.
     pub fn of<T: Element>(sizes: &'a [i64]) -> TensorSpec<'a> {
         TensorSpec::new(T::DTYPE, sizes)
     }
 
-    /// Elements from one to the next in each dimension; as many as there are sizes.
+    /// Sets the steps between elements along each dimension, in elements. There must be as many as
+    /// sizes.
     pub fn strides(self, strides: &'a [i64]) -> Self {
         TensorSpec { strides: Some(strides), ..self }
     }
 
-    /// Elements from the start of the storage to the element with index 0, 0, ….
+    /// Sets the distance from the start of the storage to the element with index 0, 0, …, in
+    /// elements.
     pub fn offset(self, offset: u64) -> Self {
         TensorSpec { offset, ..self }
     }
 
-    /// What travels with the tensor.
+    /// Sets the flags that travel with the tensor.
     pub fn flags(self, flags: Flags) -> Self {
         TensorSpec { flags, ..self }
     }
@@ -123,10 +126,10 @@ impl<'a> TensorSpec<'a> {
             flags: self.flags.bits(),
             reserved: 0,
         };
-        // SAFETY: storage and spec are borrowed for the call; sizes and strides have ndim numbers.
+        // SAFETY: storage and spec are borrowed for the call. Sizes and strides have ndim numbers.
         let raw =
             make(|out, err| unsafe { sys::tenon_tensor_new(storage.as_raw(), &spec, out, err) })?;
-        // SAFETY: a new reference.
+        // SAFETY: the reference is new.
         Ok(unsafe { Tensor::adopt(raw) })
     }
 }

@@ -1,4 +1,4 @@
-//! What this library holds and has done in this process.
+//! Figures about the library in this process: what it holds and what it has done.
 
 use std::ffi::CStr;
 use std::mem::size_of;
@@ -6,29 +6,31 @@ use std::mem::size_of;
 use crate::error::{check, Result};
 use crate::sys;
 
-/// Figures of one moment.
+/// What the library holds and has done in this process. The figures are read one after another, so
+/// other threads can change some of them in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Payload bytes that the library copied since the process began.
+    /// Payload bytes that were copied since the process began.
     pub bytes_copied: u64,
-    /// Storages alive.
+    /// Storages that are alive.
     pub storages: u64,
-    /// Segments mapped, own and opened.
+    /// Mapped segments, this process's own and opened ones.
     pub segments: u64,
-    /// Fds that those segments hold.
+    /// Fds that these segments hold.
     pub segment_fds: u64,
-    /// Bytes of memory that own segments have reserved from the system.
+    /// Bytes of memory that this process's own segments have reserved from the system.
     pub bytes_reserved: u64,
-    /// Bytes of them in living storages.
+    /// The part of `bytes_reserved` in living storages.
     pub bytes_live: u64,
-    /// Bytes of them that were lent and released: not used again until their segment goes.
+    /// The part of `bytes_reserved` that was lent without a lease and released. It is freed with
+    /// its segment.
     pub bytes_retired: u64,
-    /// Bytes of storages that belong to other processes and are open here.
+    /// Bytes in storages that belong to other processes and are open here.
     pub bytes_opened: u64,
 }
 
-/// The figures of this moment.
+/// Returns the figures.
 pub fn stats() -> Result<Stats> {
     let mut raw = sys::tenon_stats {
         struct_size: size_of::<sys::tenon_stats>(),
@@ -41,7 +43,7 @@ pub fn stats() -> Result<Stats> {
         bytes_retired: 0,
         bytes_opened: 0,
     };
-    // SAFETY: raw is of its own struct_size.
+    // SAFETY: raw has its own struct_size.
     check(|err| unsafe { sys::tenon_stats_get(&mut raw, err) })?;
     Ok(Stats {
         bytes_copied: raw.bytes_copied,
@@ -55,8 +57,9 @@ pub fn stats() -> Result<Stats> {
     })
 }
 
-/// The version of the C library that is linked, as "MAJOR.MINOR.PATCH".
+/// Returns the version of the linked C library, as "MAJOR.MINOR.PATCH".
 pub fn version() -> &'static str {
-    // SAFETY: static storage, never NULL, any time (version.h).
+    // SAFETY: the text is in static storage and never NULL, and any code may call this at any time
+    // (version.h).
     unsafe { CStr::from_ptr(sys::tenon_version_string()) }.to_str().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! How a storage is made: its options, and the filling of one that is to be frozen.
+//! Making storages: the options, and the filling of a storage that will be frozen.
 
 use std::mem::{size_of, size_of_val};
 use std::ptr::{self, NonNull};
@@ -10,8 +10,8 @@ use crate::storage::{write, Storage, StorageMut};
 use crate::sys;
 use crate::wait::Wait;
 
-/// How a storage is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), in the arena,
-/// 64-byte aligned.
+/// Says how to make a storage. Without options its mode is [`Mode::Shared`](crate::Mode::Shared),
+/// it lies in the default home, and its alignment is 64 bytes.
 ///
 /// ```
 /// use tenon::StorageOptions;
@@ -31,54 +31,55 @@ pub struct StorageOptions<'a> {
 }
 
 impl<'a> StorageOptions<'a> {
-    /// Everything by default.
+    /// All options have their defaults.
     pub fn new() -> Self {
         StorageOptions::default()
     }
 
-    /// [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can read and not write. Means
-    /// nothing for frozen and private storages.
+    /// Sets [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can read and not write. It
+    /// means nothing for frozen and private storages.
     pub fn lender_writes(self) -> Self {
         StorageOptions { lender_writes: true, ..self }
     }
 
-    /// A segment of its own: a borrower can reach nothing but this storage.
+    /// Gives the storage a segment of its own, so that a borrower reaches only this storage.
     pub fn isolated(self) -> Self {
         self.flag(sys::TENON_STORAGE_ISOLATED)
     }
 
-    /// Ordinary memory of this process; cannot be lent.
+    /// Takes ordinary memory of this process, which cannot be lent.
     pub fn private(self) -> Self {
         self.flag(sys::TENON_STORAGE_PRIVATE)
     }
 
-    /// All bytes 0 at birth. Otherwise a block that is used again keeps what its last owner wrote.
+    /// Makes all bytes 0. Otherwise a reused block may keep the bytes of the storage that lay there
+    /// before.
     pub fn zeroed(self) -> Self {
         self.flag(sys::TENON_STORAGE_ZEROED)
     }
 
-    /// The caller promises to write all bytes before it lends or reads them, so a reused block that
-    /// was lent before is not cleared. If the promise is broken, a borrower can read bytes that
-    /// were lent to another borrower. Together with [`zeroed`](Self::zeroed) this is
+    /// The caller promises to write all bytes before it lends or reads them. So a reused block that
+    /// was lent before is not cleared. If the caller breaks the promise, a borrower can read bytes
+    /// that were lent to another borrower. Together with [`zeroed`](Self::zeroed) this is
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
     pub fn will_fill(self) -> Self {
         self.flag(sys::TENON_STORAGE_WILL_FILL)
     }
 
-    /// Bytes, a power of two up to 4096.
+    /// Sets the alignment in bytes, a power of two up to 4096.
     pub fn alignment(self, alignment: u64) -> Self {
         StorageOptions { alignment, ..self }
     }
 
-    /// Born in this arena, in its mode. If it is full that is
-    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), and the error's
-    /// detail "holders" says who holds what.
+    /// Makes the storage in this arena, with the arena's mode. If the arena is full, the error is
+    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), and its detail
+    /// "holders" names the processes that hold leases.
     pub fn arena(self, arena: &'a Arena) -> Self {
         StorageOptions { arena: Some(arena), ..self }
     }
 
-    /// How long a full arena is waited for: for storages of this process to go, and for leases to
-    /// end. Without this: not at all.
+    /// Sets how long to wait for room in a full arena: for storages of this process that are
+    /// dropped, and for leases that end. Without this option the call does not wait.
     pub fn wait(self, wait: impl Into<Wait<'a>>) -> Self {
         StorageOptions { wait: Some(wait.into()), ..self }
     }
@@ -87,8 +88,8 @@ impl<'a> StorageOptions<'a> {
         StorageOptions { flags: self.flags | flag, ..self }
     }
 
-    // What `make` is given is of its own struct_size, and what it points to is borrowed for that
-    // call.
+    // The options that `make` gets have their own struct_size, and everything to which they point
+    // is borrowed for that call.
     pub(crate) fn with_raw<R>(
         &self,
         frozen: bool,
@@ -110,33 +111,34 @@ impl<'a> StorageOptions<'a> {
         })
     }
 
-    /// Make a storage of `nbytes` bytes. Its memory is reserved before this returns: a full machine
-    /// is an error here ([`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted)) and
-    /// no SIGBUS later.
+    /// Makes a storage of `nbytes` bytes. It reserves the memory before it returns, so a machine
+    /// without free memory causes an error of this call
+    /// ([`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted)) and not a SIGBUS
+    /// later.
     pub fn create(&self, nbytes: u64) -> Result<StorageMut> {
         let raw = self.new_raw(false, nbytes)?;
-        // SAFETY: a new reference, writable: its mode is not FROZEN.
+        // SAFETY: the reference is new, and the storage is writable because its mode is not FROZEN.
         Ok(StorageMut(unsafe { Storage::adopt(raw) }))
     }
 
-    /// Make a storage that holds a copy of `data`. Faster than to create one and write to it.
+    /// Makes a storage that holds a copy of `data`. This is faster than `create` and `write`.
     pub fn copy_from<T: Element>(&self, data: &[T]) -> Result<StorageMut> {
         let raw = self.new_from(false, data)?;
         // SAFETY: as in create.
         Ok(StorageMut(unsafe { Storage::adopt(raw) }))
     }
 
-    /// Make a storage that holds a copy of `data`, frozen: nobody will ever write to it.
+    /// Makes a frozen storage that holds a copy of `data`. Nobody will ever write to it.
     pub fn copy_frozen<T: Element>(&self, data: &[T]) -> Result<Storage> {
         let raw = self.new_from(true, data)?;
-        // SAFETY: a new reference; new_from freezes it.
+        // SAFETY: the reference is new, and new_from has frozen the storage.
         Ok(unsafe { Storage::adopt(raw) })
     }
 
-    /// Make a storage to be filled and then frozen.
+    /// Makes a storage that is filled first and then frozen.
     pub fn fill_frozen(&self, nbytes: u64) -> Result<Filling> {
         let raw = self.new_raw(true, nbytes)?;
-        // SAFETY: a new reference, which nobody sees before it is frozen.
+        // SAFETY: the reference is new, and nobody gets it before the storage is frozen.
         Ok(Filling(unsafe { Storage::adopt(raw) }))
     }
 
@@ -154,7 +156,7 @@ impl<'a> StorageOptions<'a> {
     ) -> Result<NonNull<sys::tenon_storage>> {
         let nbytes = size_of_val(data) as u64;
         self.with_raw(frozen, |options| {
-            // SAFETY: options and data are borrowed for the call; a T has no padding (Element).
+            // SAFETY: options and data are borrowed for the call, and a T has no padding (Element).
             make(|out, err| unsafe {
                 sys::tenon_storage_new_from(options, data.as_ptr().cast(), nbytes, out, err)
             })
@@ -162,7 +164,7 @@ impl<'a> StorageOptions<'a> {
     }
 }
 
-/// A storage of mode [`Mode::Frozen`](crate::Mode::Frozen) before it is frozen: it can be filled,
+/// A storage of mode [`Mode::Frozen`](crate::Mode::Frozen) before it is frozen. It can be filled,
 /// and nothing else.
 ///
 /// ```
@@ -176,17 +178,17 @@ impl<'a> StorageOptions<'a> {
 pub struct Filling(Storage);
 
 impl Filling {
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn nbytes(&self) -> u64 {
         self.0.nbytes()
     }
 
-    /// Copy bytes in, from `offset` bytes after the start.
+    /// Copies bytes in, from `offset` bytes after the start.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         write(&self.0, offset, data)
     }
 
-    /// End the filling: from now on the kernel refuses every write, by anybody.
+    /// Ends the filling. From then on the kernel refuses every write, by every process.
     pub fn freeze(self) -> Result<Storage> {
         // SAFETY: self keeps the storage alive.
         check(|err| unsafe { sys::tenon_storage_freeze(self.0.as_raw(), err) })?;

@@ -1,5 +1,5 @@
-//! Tensors: strided elements over one storage. A tensor never changes; a view of part of it is
-//! another tensor over the same storage.
+//! Tensors: shapes over storages. A tensor never changes. A view of a part of it is another tensor
+//! over the same storage.
 
 use std::fmt;
 use std::mem::{size_of, size_of_val, ManuallyDrop};
@@ -16,25 +16,25 @@ use crate::storage_options::StorageOptions;
 use crate::sys;
 use crate::view::{numbers, TensorView};
 
-/// Strided elements over one storage, to be read. A clone is one more reference to the same; the
-/// tensor keeps its storage.
+/// A view of one storage for reading, with an element type, sizes, strides and an offset. A clone
+/// is one more reference to the same tensor. The tensor keeps its storage.
 pub struct Tensor {
     raw: NonNull<sys::tenon_tensor>,
 }
 
-// SAFETY: rule 8 in tenon.h: retain, release and everything on tensors are safe concurrently.
+// SAFETY: rule 8 in tenon.h: all functions on tensors may be called concurrently.
 unsafe impl Send for Tensor {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Tensor {}
 
 impl Tensor {
-    /// Make a tensor over a storage. Every element that it can name must lie inside; nothing is
-    /// read or moved.
+    /// Makes a tensor over a storage. Every element that the shape can address must lie inside the
+    /// storage. Nothing is read or moved.
     pub fn new(storage: &Storage, spec: &TensorSpec<'_>) -> Result<Tensor> {
         spec.make(storage)
     }
 
-    /// A frozen tensor that holds a copy of `data`: nobody will ever write to it.
+    /// Makes a frozen tensor that holds a copy of `data`. Nobody will ever write to it.
     ///
     /// ```
     /// let weights = tenon::Tensor::frozen(&[0.5f32, 1.5, 2.5, 3.5], &[2, 2])?;
@@ -45,14 +45,15 @@ impl Tensor {
         Tensor::new(&StorageOptions::new().copy_frozen(data)?, &TensorSpec::of::<T>(sizes))
     }
 
-    /// Everything about it, in one call.
+    /// Describes the tensor, in one call of the C library.
     pub fn view(&self) -> TensorView<'_> {
         let mut raw = TensorView::blank();
         // SAFETY: self keeps the tensor alive; raw is of its own struct_size.
         let view = check(|err| unsafe { sys::tenon_tensor_get_view(self.as_raw(), &mut raw, err) });
-        // Documented to fail only for NULL and for a struct that is too small.
+        // The documentation says that this call fails only for NULL and for a struct that is too
+        // small.
         view.unwrap_or_else(|error| unreachable!("{error}"));
-        // SAFETY: the library filled it, and self is borrowed.
+        // SAFETY: the library filled in raw, and self is borrowed.
         unsafe { TensorView::new(raw) }
     }
 
@@ -73,111 +74,114 @@ impl Tensor {
         raw
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         DType::from_raw(self.spec().dtype)
     }
 
-    /// Elements in each dimension.
+    /// Returns the sizes of the dimensions, in elements.
     pub fn sizes(&self) -> &[i64] {
         let spec = self.spec();
-        // SAFETY: ndim numbers, borrowed from the tensor (tensor.h).
+        // SAFETY: these are ndim numbers, borrowed from the tensor (tensor.h).
         unsafe { numbers(spec.sizes, spec.ndim) }
     }
 
-    /// Elements from one to the next in each dimension; can be 0 or negative.
+    /// Returns the steps between elements along each dimension, in elements. They can be 0 or
+    /// negative.
     pub fn strides(&self) -> &[i64] {
         let spec = self.spec();
         // SAFETY: as above.
         unsafe { numbers(spec.strides, spec.ndim) }
     }
 
-    /// Elements from the start of the storage to the element with index 0, 0, ….
+    /// Returns the distance from the start of the storage to the element with index 0, 0, …, in
+    /// elements.
     pub fn offset(&self) -> u64 {
         self.spec().offset
     }
 
-    /// What travels with the tensor.
+    /// Returns the flags that travel with the tensor.
     pub fn flags(&self) -> Flags {
         Flags::from_raw(self.spec().flags)
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> u64 {
-        // SAFETY: self keeps the tensor alive; any thread (tensor.h).
+        // SAFETY: self keeps the tensor alive, and any thread may call this (tensor.h).
         unsafe { sys::tenon_tensor_numel(self.as_raw()) }
     }
 
-    /// The bytes that the elements take when packed.
+    /// Returns how many bytes the elements take when they are packed.
     pub fn nbytes(&self) -> u64 {
         // SAFETY: as above.
         unsafe { sys::tenon_tensor_nbytes(self.as_raw()) }
     }
 
-    /// Whether the elements lie packed, last dimension fastest.
+    /// Says whether the elements lie packed, with the last dimension fastest.
     pub fn is_contiguous(&self) -> bool {
         // SAFETY: as above.
         unsafe { sys::tenon_tensor_is_contiguous(self.as_raw()) != 0 }
     }
 
-    /// Whether this process must not write to the bytes.
+    /// Says whether this process must not write to the bytes.
     pub fn is_read_only(&self) -> bool {
         self.borrow_storage(Storage::is_read_only)
     }
 
-    /// The device in DLPack's numbers: (1, 0) is the CPU, (2, N) CUDA device N.
+    /// Returns the device in DLPack's numbers: (1, 0) is the CPU, and (2, N) is CUDA device N.
     pub fn device(&self) -> (i32, i32) {
         self.borrow_storage(Storage::device)
     }
 
-    /// The storage under it, with a reference of its own.
+    /// Returns the storage under the tensor, with a new reference.
     pub fn storage(&self) -> Storage {
         self.borrow_storage(Storage::clone)
     }
 
     fn borrow_storage<R>(&self, look: impl FnOnce(&Storage) -> R) -> R {
-        // SAFETY: never NULL for a tensor, and borrowed from it, so that no reference is given back
-        // here.
+        // SAFETY: the storage is never NULL for a tensor. It is borrowed from the tensor, and
+        // ManuallyDrop prevents that its reference is given back here.
         let storage = unsafe {
             Storage::adopt(NonNull::new_unchecked(sys::tenon_tensor_storage(self.as_raw())))
         };
         look(&ManuallyDrop::new(storage))
     }
 
-    /// The elements as a plain slice, if nobody can write to them any more. Errors:
+    /// Gives the elements as a plain slice, if nobody can write to them any more. Errors:
     /// [`ErrorKind::WrongElement`], [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`],
     /// [`ErrorKind::Unsupported`] (they are on a device), [`ErrorKind::MayChange`].
     pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
         self.view().as_slice()
     }
 
-    /// The elements as a plain slice, whoever may write to them. The same errors, but for
-    /// `MayChange`.
+    /// Gives the elements as a plain slice, even if others may write to them. The errors are those
+    /// of [`as_slice`](Self::as_slice) without `MayChange`.
     ///
     /// # Safety
-    /// While the slice lives nobody writes to these elements: no thread of this process, and no
+    /// While the slice lives, nobody writes to these elements: no thread of this process, and no
     /// other process that has them.
     pub unsafe fn as_slice_unguarded<T: Element>(&self) -> Result<&[T]> {
         // SAFETY: the caller's promise.
         unsafe { self.view().as_slice_unguarded() }
     }
 
-    /// The elements as cells, which can be read whoever writes to them.
+    /// Gives the elements as cells, which can be read even while others write to them.
     pub fn cells<T: Element>(&self) -> Result<&[ReadCell<T>]> {
         self.view().cells()
     }
 
-    /// Copy the elements out, into as many as there are. They must lie packed.
+    /// Copies the elements into `into`, which must have the same number. They must lie packed.
     pub fn read_into<T: Element>(&self, into: &mut [T]) -> Result<()> {
         let start = self.packed::<T>(into.len())?;
         let nbytes = size_of_val(into);
-        // SAFETY: the bytes of `into`, of which every pattern is a T (Element).
+        // SAFETY: these are the bytes of `into`, and every pattern of them is a T (Element).
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<u8>(), nbytes) };
         self.borrow_storage(|storage| storage.read(start, bytes))
     }
 
-    /// Where `len` packed elements of T begin in the storage, in bytes, or why there are none.
+    /// Returns where `len` packed elements of T begin in the storage, in bytes, or an error if that
+    /// is not what the tensor has.
     fn packed<T: Element>(&self, len: usize) -> Result<u64> {
         let spec = self.spec();
         if DType::from_raw(spec.dtype) != T::DTYPE {
@@ -205,34 +209,35 @@ impl Tensor {
         Ok(spec.offset * size_of::<T>() as u64)
     }
 
-    /// The same tensor to write to, or [`ErrorKind::Permission`] if its storage is read-only here.
+    /// Gives the same tensor for writing. The error is [`ErrorKind::Permission`] if its storage is
+    /// read-only in this process.
     pub fn writable(&self) -> Result<TensorMut> {
         self.borrow_storage(|storage| storage.writable())?;
         Ok(TensorMut(self.clone()))
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_tensor {
         self.raw.as_ptr()
     }
 
-    /// The C library's pointer, with the reference that self had.
+    /// Returns the C library's pointer, together with the reference that self had.
     pub fn into_raw(self) -> *mut sys::tenon_tensor {
         ManuallyDrop::new(self).as_raw()
     }
 
-    /// Take over a reference from C.
+    /// Takes over a reference from C.
     ///
     /// # Safety
-    /// `raw` is a living tensor, and one reference of it is given away. Its storage is as
-    /// [`Storage::from_raw`] asks.
+    /// `raw` is a living tensor, and its owner gives one reference away. Its storage fulfils the
+    /// conditions of [`Storage::from_raw`].
     pub unsafe fn from_raw(raw: NonNull<sys::tenon_tensor>) -> Tensor {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { Tensor::adopt(raw) }
     }
 
     /// # Safety
-    /// As from_raw.
+    /// The rules are those of from_raw.
     pub(crate) unsafe fn adopt(raw: NonNull<sys::tenon_tensor>) -> Tensor {
         Tensor { raw }
     }
@@ -240,7 +245,7 @@ impl Tensor {
 
 impl Clone for Tensor {
     fn clone(&self) -> Tensor {
-        // SAFETY: self keeps the tensor alive; any thread (tensor.h).
+        // SAFETY: self keeps the tensor alive, and any thread may call this (tensor.h).
         unsafe { sys::tenon_tensor_retain(self.as_raw()) };
         Tensor { raw: self.raw }
     }
@@ -248,7 +253,7 @@ impl Clone for Tensor {
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_tensor_release(self.as_raw()) });
     }
 }
@@ -264,7 +269,8 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// A tensor whose elements this process may write. It can be used wherever a [`Tensor`] can.
+/// A tensor whose elements this process may write. It can be used wherever a [`Tensor`] can be
+/// used.
 ///
 /// ```
 /// let weight = tenon::TensorMut::zeros::<f32>(&[2, 3])?;
@@ -278,13 +284,13 @@ impl fmt::Debug for Tensor {
 pub struct TensorMut(Tensor);
 
 impl TensorMut {
-    /// Make a tensor over a storage that can be written. Every element that it can name must lie
-    /// inside.
+    /// Makes a tensor over a storage that can be written. Every element that the shape can address
+    /// must lie inside the storage.
     pub fn new(storage: &StorageMut, spec: &TensorSpec<'_>) -> Result<TensorMut> {
         Ok(TensorMut(spec.make(storage)?))
     }
 
-    /// A new tensor of mode [`Mode::Shared`](crate::Mode::Shared) whose elements are zero.
+    /// Makes a tensor of mode [`Mode::Shared`](crate::Mode::Shared) whose elements are zero.
     pub fn zeros<T: Element>(sizes: &[i64]) -> Result<TensorMut> {
         TensorMut::new(
             &StorageOptions::new().zeroed().create(nbytes_of::<T>(sizes)?)?,
@@ -292,45 +298,46 @@ impl TensorMut {
         )
     }
 
-    /// A new tensor of mode [`Mode::Shared`](crate::Mode::Shared) that holds a copy of `data`.
+    /// Makes a tensor of mode [`Mode::Shared`](crate::Mode::Shared) that holds a copy of `data`.
     pub fn copy_of<T: Element>(data: &[T], sizes: &[i64]) -> Result<TensorMut> {
         TensorMut::new(&StorageOptions::new().copy_from(data)?, &TensorSpec::of::<T>(sizes))
     }
 
-    /// The elements as cells, which can be read and written whoever else does so. Errors: as
-    /// [`Tensor::as_slice`], but for `MayChange`.
+    /// Gives the elements as cells, which can be read and written even while others do so. The
+    /// errors are those of [`Tensor::as_slice`] without `MayChange`.
     pub fn cells<T: Element>(&self) -> Result<&[SharedCell<T>]> {
         self.view().cells_mut()
     }
 
-    /// The elements as a plain slice to write to. The same errors.
+    /// Gives the elements as a plain slice for writing. The errors are those of
+    /// [`cells`](Self::cells).
     ///
     /// # Safety
-    /// While the slice lives nobody else reads or writes these elements: no thread of this process,
-    /// through any clone, tensor or storage, and no other process that has them.
+    /// While the slice lives, nobody else reads or writes these elements: no thread of this
+    /// process, through any clone, tensor or storage, and no other process that has them.
     pub unsafe fn as_mut_slice_unguarded<T: Element>(&mut self) -> Result<&mut [T]> {
         let (data, len) = self.view().checked::<T>()?;
-        // SAFETY: len elements lie there, aligned and writable; every pattern is a T; nobody else
-        // is there (above).
+        // SAFETY: len elements lie there, aligned and writable, and every pattern is a T. The
+        // caller promises that nobody else uses them.
         Ok(unsafe { std::slice::from_raw_parts_mut(data.cast_mut(), len) })
     }
 
-    /// Copy elements in, as many as there are. They must lie packed.
+    /// Copies the elements of `from` in, which must have the same number. They must lie packed.
     pub fn write_from<T: Element>(&self, from: &[T]) -> Result<()> {
         let start = self.packed::<T>(from.len())?;
-        // SAFETY: the bytes of `from`; a T has no padding (Element).
+        // SAFETY: these are the bytes of `from`, and a T has no padding (Element).
         let bytes =
             unsafe { std::slice::from_raw_parts(from.as_ptr().cast::<u8>(), size_of_val(from)) };
         self.storage_mut().write(start, bytes)
     }
 
-    /// The storage under it, with a reference of its own.
+    /// Returns the storage under the tensor, with a new reference.
     pub fn storage_mut(&self) -> StorageMut {
         StorageMut(self.storage())
     }
 
-    /// The address of the element with index 0, 0, …, one of its device, valid as long as a
-    /// reference lives; NULL over an empty storage.
+    /// Returns the address of the element with index 0, 0, …, which is an address of its device. It
+    /// is valid as long as a reference lives. It is NULL over an empty storage.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.view().as_ptr().cast_mut()
     }
@@ -362,10 +369,10 @@ impl From<TensorMut> for Tensor {
     }
 }
 
-/// The bytes of a packed tensor of that shape.
+/// Returns how many bytes a packed tensor of that shape has.
 fn nbytes_of<T: Element>(sizes: &[i64]) -> Result<u64> {
     let mut nbytes = 0;
-    // More dimensions than an i32 counts are more than the library takes, too.
+    // More dimensions than fit into an i32 are also more than the library accepts.
     let ndim = i32::try_from(sizes.len()).unwrap_or(i32::MAX);
     // SAFETY: ndim numbers are borrowed for the call.
     check(|err| unsafe {

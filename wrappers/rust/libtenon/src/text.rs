@@ -1,4 +1,4 @@
-//! Texts to and from C.
+//! Conversions of texts between Rust and C, for the other files of the crate.
 
 use std::ffi::{c_char, CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{check, Error, ErrorKind, Result};
 use crate::sys;
 
-/// For a C function; a NUL inside is an error that names `what`.
+/// Makes a text for a C function. A NUL inside is an error that names `what`.
 pub(crate) fn c_text(text: &str, what: &str) -> Result<CString> {
     CString::new(text).map_err(|_| {
         Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it"))
@@ -21,7 +21,7 @@ pub(crate) fn c_path(path: &Path) -> Result<CString> {
     })
 }
 
-/// As c_text, with the text as the detail "path".
+/// As c_text, but the error has the text as the detail "path".
 pub(crate) fn c_string(text: &OsStr, what: &str) -> Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| {
         Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it"))
@@ -29,7 +29,7 @@ pub(crate) fn c_string(text: &OsStr, what: &str) -> Result<CString> {
     })
 }
 
-/// Into an array of C's, with its NUL.
+/// Writes a text, with a NUL behind it, into an array for C.
 pub(crate) fn put<const N: usize>(array: &mut [c_char; N], text: &str, what: &str) -> Result<()> {
     let bytes = c_string(OsStr::new(text), what)?.into_bytes_with_nul();
     if bytes.len() > N {
@@ -42,14 +42,14 @@ pub(crate) fn put<const N: usize>(array: &mut [c_char; N], text: &str, what: &st
     Ok(())
 }
 
-/// Out of an array of C's, which has a NUL.
+/// Reads a text, which ends with a NUL, from an array that C wrote.
 pub(crate) fn taken<const N: usize>(array: &[c_char; N]) -> String {
     debug_assert!(array.contains(&0));
-    // SAFETY: the library ends what it writes with NUL (tenon.h), and blank ones are all NUL.
+    // SAFETY: the library ends every text with NUL (tenon.h), and a blank array has only NULs.
     unsafe { CStr::from_ptr(array.as_ptr()) }.to_string_lossy().into_owned()
 }
 
-/// Many names, and the array of them that C takes.
+/// Names, and the array of their pointers that C takes.
 pub(crate) struct Names {
     _texts: Vec<CString>,
     pub(crate) raw: Vec<*const c_char>,
@@ -63,7 +63,7 @@ impl Names {
     }
 }
 
-/// A copy of a text of the library's, whose bytes are UTF-8 or shown as good as can be.
+/// Copies a text of the library. Bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
 /// `raw` is NULL or a NUL-terminated string.
@@ -71,11 +71,11 @@ pub(crate) unsafe fn owned(raw: *const c_char) -> String {
     if raw.is_null() {
         return String::new();
     }
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
 }
 
-/// A text of the functions that take a buffer and tell how long it should have been.
+/// Gets a text from a function that fills a buffer, and that tells how long the buffer should be.
 pub(crate) fn sized(
     call: impl Fn(*mut c_char, usize, *mut usize, *mut *mut sys::tenon_error) -> sys::tenon_status,
 ) -> Result<String> {

@@ -1,10 +1,11 @@
-//! Modules over one tree can be in several threads: a submodule that was looked up, the object that
-//! a module is, a module that has two owners. The C library leaves it to its callers that nobody
-//! looks at a tree while another changes it; who has which tree is not to be seen from outside, so
-//! there is one lock for all. No code of a user's runs under it, but for the drop of what a change
-//! lets go: an
-//! export gives it back around each callback, since the C library itself refuses changes from the
-//! first of them to the last.
+//! The lock for trees of modules. Several threads can have modules over one tree: a submodule, the
+//! object that a module is, or a module that has two owners. The C library leaves it to its callers
+//! that no thread reads a tree while another thread changes it. A caller cannot see which modules
+//! belong to one tree, so there is one lock for all trees.
+//!
+//! No code of the user runs under the lock, except for the drop of what a change removes. An export
+//! releases the lock around each callback. It can do that because the C library itself refuses
+//! changes from the first callback to the last.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock};
@@ -18,7 +19,7 @@ thread_local! {
     static HELD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// That this thread has the lock, until it is dropped.
+/// Says that this thread has the lock, until it is dropped.
 struct Held;
 
 impl Held {
@@ -39,14 +40,14 @@ impl Drop for Held {
     }
 }
 
-/// A call that looks at a tree.
+/// Runs a call that reads a tree.
 pub(crate) fn look<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     let _held = Held::new()?;
     let _guard = TREES.read().unwrap_or_else(PoisonError::into_inner);
     call()
 }
 
-/// A call that changes one, and can make last releases.
+/// Runs a call that changes a tree, and that can make last releases.
 pub(crate) fn change<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     let mut result = None;
     panic::release(|| {
@@ -58,7 +59,7 @@ pub(crate) fn change<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     result.unwrap_or_else(|| unreachable!("release calls once"))
 }
 
-/// The lock of an export, which its callbacks give back while they run.
+/// The lock of an export. The export gives it back while a callback runs.
 pub(crate) struct ExportGuard(Option<(std::sync::RwLockReadGuard<'static, ()>, Held)>);
 
 impl ExportGuard {
@@ -67,12 +68,12 @@ impl ExportGuard {
         Ok(ExportGuard(Some((TREES.read().unwrap_or_else(PoisonError::into_inner), held))))
     }
 
-    /// Run a callback, which may look at modules, and change those that are not exported. It does
-    /// not panic.
+    /// Runs a callback, which may read modules, and change those that are not exported. The
+    /// callback must not panic.
     pub(crate) fn without<R>(&mut self, callback: impl FnOnce() -> R) -> R {
         self.0 = None;
         let result = callback();
-        // The callback gave back whatever it held itself.
+        // The callback has released every lock that it took.
         self.0 = ExportGuard::new().ok().and_then(|mut again| again.0.take());
         result
     }
@@ -84,9 +85,10 @@ mod tests {
 
     use super::*;
 
-    // One test at a time. A thread here waits, inside `look`, for another one that looks too: a
-    // third that has asked for the write lock in between is let in first, and then nobody goes on.
-    // Outside of tests nothing under the lock waits for another thread.
+    // Only one of these tests may run at a time. A thread of a test waits, inside `look`, for
+    // another thread that calls `look` too. If a third thread asks for the write lock in between,
+    // it gets the lock before that other thread, and all of them wait for ever. Outside of tests no
+    // code waits for another thread while it holds the lock.
     static ONE: Mutex<()> = Mutex::new(());
 
     #[test]

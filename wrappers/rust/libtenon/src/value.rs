@@ -13,7 +13,7 @@ use crate::text::{c_text, sized, Names};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $raw:ident),* $(,)?) => {
-        /// What a [`Value`] is.
+        /// The kind of a [`Value`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ValueKind {
@@ -36,7 +36,7 @@ kinds! {
     None = TENON_VALUE_NONE,
     /// A bool.
     Bool = TENON_VALUE_BOOL,
-    /// An int; dtypes, layouts and memory formats are ints too, in PyTorch's numbers.
+    /// An int. A dtype, a layout and a memory format are ints too, in PyTorch's numbers.
     Int = TENON_VALUE_INT,
     /// A float.
     Float = TENON_VALUE_FLOAT,
@@ -60,9 +60,10 @@ kinds! {
     Object = TENON_VALUE_OBJECT,
 }
 
-/// A value never changes, but for the attributes of an object while its module is changed. A clone
-/// is one more reference to the same: the same value in two places is one object in an archive, and
-/// stays one when it is read again.
+/// What an attribute of a module, an argument or a constant can be. A value never changes, with one
+/// exception: a change of a module changes the attributes of its objects. A clone is one more
+/// reference to the same value. A tensor or a container in two places is one object in an archive,
+/// and stays one when the archive is read again.
 ///
 /// Types are written as in TorchScript: `"Optional[Tensor]"`, `"Dict[str, List[int]]"`.
 ///
@@ -78,49 +79,49 @@ pub struct Value {
     raw: NonNull<sys::tenon_value>,
 }
 
-// SAFETY: any thread (value.h); what must not meet a change of a module goes through the lock of
-// trees.
+// SAFETY: any thread may call the functions of value.h. Calls that must not overlap with a change
+// of a module take the lock of tree.rs.
 unsafe impl Send for Value {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Value {}
 
 impl Value {
-    /// `None`.
+    /// Returns the value None.
     pub fn none() -> Value {
         // SAFETY: out is ours.
         Value::plain(|out, err| unsafe { sys::tenon_value_new_none(out, err) })
     }
 
-    /// A complex number.
+    /// Makes a complex number.
     pub fn complex(real: f64, imaginary: f64) -> Value {
         // SAFETY: out is ours.
         Value::plain(|out, err| unsafe { sys::tenon_value_new_complex(real, imaginary, out, err) })
     }
 
-    /// A device, as `"cpu"` or `"cuda:0"`.
+    /// Makes a device, such as `"cpu"` or `"cuda:0"`.
     pub fn device(name: &str) -> Result<Value> {
         let name = c_text(name, "the device")?;
         // SAFETY: name is borrowed for the call.
         Value::new(|out, err| unsafe { sys::tenon_value_new_device(name.as_ptr(), out, err) })
     }
 
-    /// A tensor. Nothing is copied. Tensors over one storage share it in an archive too; a storage
-    /// goes there whole.
+    /// Makes a value from a tensor. Nothing is copied. Tensors over one storage share that storage
+    /// in an archive too. An export writes the whole storage.
     pub fn tensor(tensor: &Tensor) -> Result<Value> {
-        // SAFETY: borrowed for the call; the value keeps the storage.
+        // SAFETY: the tensor is borrowed for the call, and the value keeps the storage.
         Value::new(|out, err| unsafe { sys::tenon_value_new_tensor(tensor.as_raw(), out, err) })
     }
 
-    /// A tuple.
+    /// Makes a tuple.
     pub fn tuple<V: Into<Value>>(items: impl IntoIterator<Item = V>) -> Result<Value> {
         let items = Items::new(items);
-        // SAFETY: n items are borrowed for the call; the value takes references of its own.
+        // SAFETY: n items are borrowed for the call, and the value takes references of its own.
         Value::new(|out, err| unsafe {
             sys::tenon_value_new_tuple(ptr::null(), items.as_ptr(), items.len(), out, err)
         })
     }
 
-    /// A NamedTuple of that qualified name.
+    /// Makes a NamedTuple with a qualified name.
     pub fn named_tuple<V: Into<Value>>(
         class_name: &str,
         items: impl IntoIterator<Item = V>,
@@ -132,8 +133,8 @@ impl Value {
         })
     }
 
-    /// A list, whose items are checked against its type, as `"List[Optional[int]]"`. Without one it
-    /// takes the type that is declared where it is put.
+    /// Makes a list of a type such as `"List[Optional[int]]"`, and checks the items against it.
+    /// Without a type, the list gets the type that is declared for the place where it is put.
     pub fn list<V: Into<Value>>(
         type_text: Option<&str>,
         items: impl IntoIterator<Item = V>,
@@ -147,8 +148,8 @@ impl Value {
         })
     }
 
-    /// A dict, which keeps the order of its entries; its type as for a list, as `"Dict[str,
-    /// Tensor]"`.
+    /// Makes a dict, which keeps the order of its entries. Its type is as for a list, such as
+    /// `"Dict[str, Tensor]"`.
     pub fn dict<K: Into<Value>, V: Into<Value>>(
         type_text: Option<&str>,
         entries: impl IntoIterator<Item = (K, V)>,
@@ -158,7 +159,7 @@ impl Value {
             entries.into_iter().map(|(key, value)| (key.into(), value.into())).unzip();
         let (keys, values) = (Items::new(keys), Items::new(values));
         let raw_type = type_text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
-        // SAFETY: as above; there are as many keys as values.
+        // SAFETY: as above, and there are as many keys as values.
         Value::new(|out, err| unsafe {
             sys::tenon_value_new_dict(
                 raw_type,
@@ -171,17 +172,17 @@ impl Value {
         })
     }
 
-    /// A member of the enum of that qualified name; `value` is an int, a float or a str.
+    /// Makes a member of the enum with a qualified name. `value` is an int, a float or a str.
     pub fn enum_member(class_name: &str, value: impl Into<Value>) -> Result<Value> {
         let (name, value) = (c_text(class_name, "the class")?, value.into());
-        // SAFETY: borrowed for the call; the value takes a reference of its own.
+        // SAFETY: all is borrowed for the call, and the value takes a reference of its own.
         Value::new(|out, err| unsafe {
             sys::tenon_value_new_enum(name.as_ptr(), value.as_raw(), out, err)
         })
     }
 
-    /// An object of a plain class with attributes. Modules are made with
-    /// [`Module::new`](crate::Module::new).
+    /// Makes an object of a plain class with attributes. [`Module::new`](crate::Module::new) makes
+    /// modules.
     pub fn object<'a, V: Into<Value>>(
         class_name: &str,
         attributes: impl IntoIterator<Item = (&'a str, V)>,
@@ -190,7 +191,7 @@ impl Value {
         let (names, values): (Vec<&str>, Vec<Value>) =
             attributes.into_iter().map(|(name, value)| (name, value.into())).unzip();
         let (names, values) = (Names::new(names, "the attribute")?, Items::new(values));
-        // SAFETY: as above; there are as many names as values.
+        // SAFETY: as above, and there are as many names as values.
         Value::new(|out, err| unsafe {
             sys::tenon_value_new_object(
                 name.as_ptr(),
@@ -203,8 +204,8 @@ impl Value {
         })
     }
 
-    /// An object that has a state and no attributes: of a class with `__getstate__`, or of a custom
-    /// C++ class.
+    /// Makes an object that has a state and no attributes. Its class has `__getstate__`, or is a
+    /// custom C++ class.
     pub fn opaque(class_name: &str, state: impl Into<Value>) -> Result<Value> {
         let (name, state) = (c_text(class_name, "the class")?, state.into());
         // SAFETY: as above.
@@ -213,28 +214,29 @@ impl Value {
         })
     }
 
-    /// What it is.
+    /// Returns the kind of the value.
     pub fn kind(&self) -> ValueKind {
-        // SAFETY: self keeps it alive; any thread (value.h).
+        // SAFETY: self keeps the value alive, and any thread may call this (value.h).
         let raw = unsafe { sys::tenon_value_kind(self.as_raw()) };
         ValueKind::from_raw(raw).unwrap_or_else(|| unreachable!("a value of kind {raw}"))
     }
 
-    /// The type that it shows by itself: `"List[int]"` as the list says, `"Tuple[int, str]"` of its
-    /// items, a class by its name.
+    /// Returns the type that the value shows by itself. A list shows its own type, such as
+    /// `"List[int]"`. A tuple shows the types of its items, such as `"Tuple[int, str]"`. An object
+    /// shows the name of its class.
     pub fn type_text(&self) -> Result<String> {
-        // SAFETY: self keeps it alive; the buffer is as large as said.
+        // SAFETY: self keeps the value alive, and the buffer has the size that the call is told.
         sized(|out, capacity, nbytes, err| unsafe {
             sys::tenon_value_type(self.as_raw(), out, capacity, nbytes, err)
         })
     }
 
-    /// Whether both are the same value, and so one object in an archive.
+    /// Says whether both are the same value, and so one object in an archive.
     pub fn is_same(&self, other: &Value) -> bool {
         self.raw == other.raw
     }
 
-    /// The C library's pointer; borrowed, it is released with self.
+    /// Returns the C library's pointer. It is borrowed, and released with self.
     pub fn as_raw(&self) -> *mut sys::tenon_value {
         self.raw.as_ptr()
     }
@@ -246,7 +248,7 @@ impl Value {
         Ok(Value { raw: make(call)? })
     }
 
-    /// One that fails only where there is no memory, as Rust's own do.
+    /// Makes a value by a call that fails only if there is no memory, which is fatal in Rust too.
     fn plain<F>(call: F) -> Value
     where
         F: FnOnce(*mut *mut sys::tenon_value, *mut *mut sys::tenon_error) -> sys::tenon_status,
@@ -254,17 +256,17 @@ impl Value {
         Value::new(call).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A reference of its own to what somebody else keeps.
+    /// Takes a reference of its own to a value that another owner keeps.
     ///
     /// # Safety
     /// `raw` is NULL or a living value.
     pub(crate) unsafe fn retained(raw: *mut sys::tenon_value) -> Option<Value> {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         NonNull::new(unsafe { sys::tenon_value_retain(raw) }).map(|raw| Value { raw })
     }
 }
 
-/// Values, and the array of them that C takes.
+/// Values, and the array of their pointers that the C library takes.
 pub(crate) struct Items {
     _values: Vec<Value>,
     raw: Vec<*mut sys::tenon_value>,
@@ -288,7 +290,7 @@ impl Items {
 
 impl Clone for Value {
     fn clone(&self) -> Value {
-        // SAFETY: self keeps it alive; any thread (value.h).
+        // SAFETY: self keeps the value alive, and any thread may call this (value.h).
         unsafe { sys::tenon_value_retain(self.as_raw()) };
         Value { raw: self.raw }
     }
@@ -296,7 +298,7 @@ impl Clone for Value {
 
 impl Drop for Value {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_value_release(self.as_raw()) });
     }
 }
@@ -342,7 +344,7 @@ impl From<f64> for Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Value {
-        // SAFETY: so many bytes of UTF-8 are borrowed for the call.
+        // SAFETY: this many bytes of UTF-8 are borrowed for the call.
         Value::plain(|out, err| unsafe {
             sys::tenon_value_new_str(text.as_ptr().cast(), text.len(), out, err)
         })
@@ -355,7 +357,7 @@ impl From<String> for Value {
     }
 }
 
-/// `None` is Python's.
+/// `None` becomes Python's None.
 impl<V: Into<Value>> From<Option<V>> for Value {
     fn from(value: Option<V>) -> Value {
         value.map_or_else(Value::none, Into::into)
@@ -378,34 +380,34 @@ impl TryFrom<&TensorMut> for Value {
     }
 }
 
-/// So that functions can take what is a value already, and what has to become one.
+/// With this conversion a function can take a `Value` as well as a type that must become one.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Error {
         match never {}
     }
 }
 
-/// A type in PyTorch's own text: `"Union[str, None]"` is `"Optional[str]"`.
+/// Returns a type in PyTorch's own spelling: `"Union[str, None]"` becomes `"Optional[str]"`.
 pub fn type_text(text: &str) -> Result<String> {
     let text = c_text(text, "the type")?;
-    // SAFETY: text is borrowed; the buffer is as large as said.
+    // SAFETY: the text is borrowed, and the buffer has the size that the call is told.
     sized(|out, capacity, nbytes, err| unsafe {
         sys::tenon_type_text(text.as_ptr(), out, capacity, nbytes, err)
     })
 }
 
 impl Value {
-    /// The C library's pointer, with the reference that self had.
+    /// Returns the C library's pointer, together with the reference that self had.
     pub fn into_raw(self) -> *mut sys::tenon_value {
         ManuallyDrop::new(self).as_raw()
     }
 
-    /// Take over a reference from C.
+    /// Takes over a reference from C.
     ///
     /// # Safety
-    /// `raw` is a living value, and one reference of it is given away. Storages in it are as
-    /// [`Storage::from_raw`](crate::Storage::from_raw) asks, and no C code changes a module that it
-    /// is part of while Rust has it.
+    /// `raw` is a living value, and its owner gives one reference away. The storages in it fulfil
+    /// the conditions of [`Storage::from_raw`](crate::Storage::from_raw). No C code changes a
+    /// module of which the value is a part while Rust has the value.
     pub unsafe fn from_raw(raw: NonNull<sys::tenon_value>) -> Value {
         Value { raw }
     }

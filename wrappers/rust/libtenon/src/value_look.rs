@@ -1,4 +1,4 @@
-//! What is in a value.
+//! Reading values: their items, and conversions to Rust's types.
 
 use std::ffi::{c_char, CStr};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::tree;
 use crate::value::{Value, ValueKind};
 
 impl Value {
-    /// The qualified name of a NamedTuple, an enum or an object; `""` for what has none.
+    /// Returns the qualified name of a NamedTuple, an enum or an object; `""` for other values.
     pub fn class_name(&self) -> &str {
         // SAFETY: never NULL, and borrowed from the value (value.h).
         unsafe { CStr::from_ptr(sys::tenon_value_class_name(self.as_raw())) }
@@ -19,33 +19,33 @@ impl Value {
             .unwrap_or_default()
     }
 
-    /// Whether an object has a state, which is its only item, and no attributes.
+    /// Says whether an object has a state, which is its only item, and no attributes.
     pub fn is_opaque(&self) -> bool {
-        // SAFETY: self keeps it alive; any thread (value.h).
+        // SAFETY: self keeps the value alive, and any thread may call this (value.h).
         unsafe { sys::tenon_value_is_opaque(self.as_raw()) != 0 }
     }
 
-    /// The items of a tuple or list, the values of a dict or of an object's attributes, the value
-    /// of an enum's member, the state of an object; of everything else none.
+    /// Returns the items of a tuple or list, the values of a dict or of an object's attributes, the
+    /// value of an enum's member, or the state of an object. Other values have no items.
     pub fn items(&self) -> Result<Vec<Value>> {
         self.look(|| (0..self.raw_count()).map(|index| self.raw_item(index)).collect())
     }
 
-    /// One of the [`items`](Value::items).
+    /// Returns one of the [`items`](Value::items).
     pub fn item(&self, index: usize) -> Result<Value> {
         self.look(|| self.raw_item(index))
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn count(&self) -> Result<usize> {
         self.look(|| Ok(self.raw_count()))
     }
 
-    /// The keys of a dict, in the order of its items.
+    /// Returns the keys of a dict, in the order of its items.
     pub fn keys(&self) -> Result<Vec<Value>> {
         (0..self.raw_count())
             .map(|index| {
-                // SAFETY: self keeps it alive; out is ours.
+                // SAFETY: self keeps the value alive, and out belongs to this function.
                 Value::new(|out, err| unsafe {
                     sys::tenon_value_key(self.as_raw(), index, out, err)
                 })
@@ -53,7 +53,7 @@ impl Value {
             .collect()
     }
 
-    /// The attributes of an object, in the order of its class; of everything else none.
+    /// Returns the attributes of an object, in the order of its class. Other values have none.
     pub fn attributes(&self) -> Result<Vec<(String, Value)>> {
         if self.kind() != ValueKind::Object || self.is_opaque() {
             return Ok(Vec::new());
@@ -61,8 +61,8 @@ impl Value {
         self.look(|| {
             (0..self.raw_count())
                 .map(|index| {
-                    // SAFETY: borrowed from the value until the attribute is removed, which the
-                    // lock keeps away.
+                    // SAFETY: the name is borrowed from the value until the attribute is removed,
+                    // and the lock prevents that.
                     let name =
                         unsafe { owned(sys::tenon_value_attribute_name(self.as_raw(), index)) };
                     Ok((name, self.raw_item(index)?))
@@ -71,18 +71,18 @@ impl Value {
         })
     }
 
-    /// An attribute of an object, or what a dict has under that str.
+    /// Returns the value with a name: of an attribute of an object, or of a str key of a dict.
     pub fn find(&self, name: &str) -> Result<Value> {
         let name = c_text(name, "the name")?;
         self.look(|| {
-            // SAFETY: name is borrowed for the call; out is ours.
+            // SAFETY: the name is borrowed for the call, and out belongs to this function.
             Value::new(|out, err| unsafe {
                 sys::tenon_value_find(self.as_raw(), name.as_ptr(), out, err)
             })
         })
     }
 
-    /// The bool, if it is one.
+    /// Returns the bool, if the value is one.
     pub fn as_bool(&self) -> Result<bool> {
         let mut out = 0;
         // SAFETY: out is ours.
@@ -90,7 +90,7 @@ impl Value {
         Ok(out != 0)
     }
 
-    /// The int, if it is one; a bool is none.
+    /// Returns the int, if the value is one. A bool is not an int.
     pub fn as_int(&self) -> Result<i64> {
         let mut out = 0;
         // SAFETY: out is ours.
@@ -98,7 +98,7 @@ impl Value {
         Ok(out)
     }
 
-    /// The float, if it is one; an int is none.
+    /// Returns the float, if the value is one. An int is not a float.
     pub fn as_float(&self) -> Result<f64> {
         let mut out = 0.0;
         // SAFETY: out is ours.
@@ -106,7 +106,7 @@ impl Value {
         Ok(out)
     }
 
-    /// Real and imaginary part of the complex number, if it is one.
+    /// Returns the real and the imaginary part of the complex number, if the value is one.
     pub fn as_complex(&self) -> Result<(f64, f64)> {
         let (mut real, mut imaginary) = (0.0, 0.0);
         // SAFETY: both are ours.
@@ -116,21 +116,21 @@ impl Value {
         Ok((real, imaginary))
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if the value is a str.
     pub fn as_str(&self) -> Result<&str> {
         let (mut out, mut nbytes) = (ptr::null::<c_char>(), 0);
         // SAFETY: both are ours.
         check(|err| unsafe {
             sys::tenon_value_get_str(self.as_raw(), &mut out, &mut nbytes, err)
         })?;
-        // SAFETY: so many bytes, borrowed from the value.
+        // SAFETY: this many bytes are borrowed from the value.
         let bytes = unsafe { std::slice::from_raw_parts(out.cast::<u8>(), nbytes) };
         std::str::from_utf8(bytes).map_err(|error| {
             crate::Error::new(crate::ErrorKind::Corrupt, format!("a str is no UTF-8: {error}"))
         })
     }
 
-    /// The name of the device, if it is one.
+    /// Returns the name of the device, if the value is one.
     pub fn as_device(&self) -> Result<&str> {
         let mut out = ptr::null();
         // SAFETY: out is ours.
@@ -139,19 +139,20 @@ impl Value {
         Ok(unsafe { CStr::from_ptr(out) }.to_str().unwrap_or_default())
     }
 
-    /// The tensor, over the same bytes, if it is one that a [`Tensor`] can be; else
-    /// [`tensor_spec`](Value::tensor_spec) tells of it.
+    /// Returns the tensor, over the same bytes, if a [`Tensor`] can express it. Otherwise
+    /// [`tensor_spec`](Value::tensor_spec) describes it.
     pub fn to_tensor(&self) -> Result<Tensor> {
         // SAFETY: out is ours.
         let raw = make(|out, err| unsafe { sys::tenon_value_get_tensor(self.as_raw(), out, err) })?;
-        // SAFETY: a new reference. What is private and read-only there was so when it was put in,
-        // is memory that its owner lent for good (import_bytes), or a file whose importer promised
-        // that it stays as it is (ImportOptions::mapped).
+        // SAFETY: the reference is new. Private, read-only memory in it is of one of three kinds:
+        // it had these properties when the tensor was put into the value, its owner lent it for
+        // good (import_bytes), or it is a file whose importer promised that it does not change
+        // (ImportOptions::mapped).
         Ok(unsafe { Tensor::adopt(raw) })
     }
 
-    /// Check that it fits a type, all the way down. The error's details are `where`, `wanted` and
-    /// `found`.
+    /// Checks that the value and everything in it fits a type. The error has the details `where`,
+    /// `wanted` and `found`.
     pub fn check(&self, type_text: &str) -> Result<()> {
         let type_text = c_text(type_text, "the type")?;
         tree::look(|| {
@@ -160,7 +161,8 @@ impl Value {
         })
     }
 
-    /// Only the attributes of objects can change.
+    /// Reads the value, under the lock if it is an object: only the attributes of objects can
+    /// change.
     fn look<R>(&self, call: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.kind() == ValueKind::Object {
             tree::look(call)
@@ -170,12 +172,12 @@ impl Value {
     }
 
     fn raw_count(&self) -> usize {
-        // SAFETY: self keeps it alive.
+        // SAFETY: self keeps the value alive.
         unsafe { sys::tenon_value_count(self.as_raw()) }
     }
 
     fn raw_item(&self, index: usize) -> Result<Value> {
-        // SAFETY: self keeps it alive; out is ours.
+        // SAFETY: self keeps the value alive, and out belongs to this function.
         Value::new(|out, err| unsafe { sys::tenon_value_item(self.as_raw(), index, out, err) })
     }
 }

@@ -1,5 +1,5 @@
-//! Tensors in values that a [`Tensor`](crate::Tensor) cannot be: quantised, sparse, on meta, of
-//! element types that DLPack has not.
+//! Tensors in values that a [`Tensor`](crate::Tensor) cannot express: quantised, sparse, on meta,
+//! or of element types that DLPack lacks.
 
 use std::mem::{size_of, ManuallyDrop};
 use std::ptr::{self, NonNull};
@@ -14,54 +14,57 @@ use crate::text::{c_text, owned};
 use crate::value::Value;
 use crate::view::numbers;
 
-/// All that PyTorch knows of a tensor. Sizes, strides and offset count elements. What does not
-/// belong to a kind of tensor is `None` or 0.
+/// All that PyTorch knows about a tensor. Sizes, strides and offset count elements. A field that
+/// the kind of tensor does not use is `None` or 0.
 #[derive(Clone, Debug, Default)]
 pub struct ValueTensorSpec {
-    /// Of the elements; of a sparse tensor that of its values, and not read when one is made.
+    /// The element type. For a sparse tensor it is that of its values, and it is ignored on input.
     pub scalar_type: ScalarType,
-    /// How they lie: [`TensorLayout::Strided`], or one of the sparse ones.
+    /// How the elements are laid out: [`TensorLayout::Strided`], or one of the sparse layouts.
     pub layout: TensorLayout,
     /// [`Flags::REQUIRES_GRAD`], [`Flags::CONJ`], [`Flags::NEG`].
     pub flags: Flags,
-    /// Elements in each dimension.
+    /// The sizes of the dimensions, in elements.
     pub sizes: Vec<i64>,
-    /// Elements from one to the next in each dimension; `None`: contiguous, or sparse.
+    /// The steps between elements along each dimension, in elements. `None` means contiguous, or
+    /// sparse.
     pub strides: Option<Vec<i64>>,
-    /// Of the element with index 0, 0, … from the first of the storage.
+    /// The distance from the first element of the storage to the element with index 0, 0, ….
     pub offset: i64,
-    /// Where the bytes are; `None` if sparse or on meta.
+    /// The memory of the elements. `None` for a sparse tensor, and for a tensor on meta.
     pub storage: Option<Storage>,
-    /// Bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage.
+    /// PyTorch's storage of the tensor can be a part of `storage`. This is where that part begins,
+    /// in bytes.
     pub storage_offset: u64,
-    /// How many these are; 0 when one is made: all of `storage`, on meta as many as are needed.
+    /// The size of that part in elements. 0 on input means the rest of `storage`, or, on meta, as
+    /// many as the tensor needs.
     pub storage_numel: u64,
-    /// `"cpu"` or `"meta"`; empty when one is made: cpu.
+    /// `"cpu"`, `"cuda:0"` or `"meta"`. Empty on input means the device of `storage`.
     pub device: String,
-    /// How elements stand for numbers.
+    /// How quantised elements represent numbers.
     pub quantizer: Quantizer,
-    /// Quantised per tensor.
+    /// The scale of a tensor that is quantised per tensor.
     pub scale: f64,
-    /// Quantised per tensor.
+    /// The zero point of a tensor that is quantised per tensor.
     pub zero_point: i64,
-    /// Quantised per channel.
+    /// The dimension of the channels of a tensor that is quantised per channel.
     pub axis: i64,
-    /// Of COO, if somebody said.
+    /// For COO: whether the indices are coalesced. `None` means that this is not known.
     pub coalesced: Option<bool>,
-    /// Of sparse ones.
+    /// The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
     pub indices: Option<Value>,
-    /// Of compressed ones.
+    /// The column indices of CSR and BSR, the row indices of CSC and BSC.
     pub plain_indices: Option<Value>,
-    /// Of sparse ones.
+    /// The values of a sparse tensor.
     pub values: Option<Value>,
-    /// Quantised per channel.
+    /// The scales of a tensor that is quantised per channel.
     pub scales: Option<Value>,
-    /// Quantised per channel.
+    /// The zero points of a tensor that is quantised per channel.
     pub zero_points: Option<Value>,
 }
 
 impl ValueTensorSpec {
-    /// Contiguous elements over all of a storage; the fields say the rest.
+    /// Describes contiguous elements over all of a storage. The caller changes the other fields.
     pub fn new(
         scalar_type: ScalarType,
         sizes: &[i64],
@@ -104,8 +107,9 @@ fn blank() -> sys::tenon_value_tensor_spec {
 }
 
 impl Value {
-    /// A tensor that a [`Tensor`](crate::Tensor) cannot be. Every element that it can name must lie
-    /// inside its storage; what the indices of a sparse one say is not looked at.
+    /// Makes a value from a tensor that a [`Tensor`](crate::Tensor) cannot express. Every element
+    /// that the shape can address must lie inside its storage. The indices of a sparse tensor are
+    /// not checked.
     pub fn tensor_from_spec(spec: &ValueTensorSpec) -> Result<Value> {
         if spec.strides.as_ref().is_some_and(|strides| strides.len() != spec.sizes.len()) {
             let text = format!(
@@ -142,19 +146,19 @@ impl Value {
             zero_points: part(&spec.zero_points),
             ..blank()
         };
-        // SAFETY: raw and all that it points to are borrowed for the call; sizes and strides have
-        // ndim numbers.
+        // SAFETY: raw and everything to which it points are borrowed for the call. Sizes and
+        // strides have ndim numbers.
         Value::new(|out, err| unsafe { sys::tenon_value_new_tensor_from_spec(&raw, out, err) })
     }
 
-    /// All that is known of the tensor, whatever kind of tensor it is.
+    /// Describes the tensor in the value, whatever kind of tensor it is.
     pub fn tensor_spec(&self) -> Result<ValueTensorSpec> {
         let mut raw = blank();
-        // SAFETY: raw is of its own struct_size; what it points to afterwards is borrowed from
-        // self.
+        // SAFETY: raw has its own struct_size. Afterwards, everything to which it points is
+        // borrowed from self.
         check(|err| unsafe { sys::tenon_value_get_tensor_spec(self.as_raw(), &mut raw, err) })?;
-        // SAFETY: NULL, or a storage that the value keeps, of which no reference is given back
-        // here.
+        // SAFETY: this is NULL, or a storage that the value keeps. ManuallyDrop prevents that its
+        // reference is given back here.
         let storage = NonNull::new(raw.storage)
             .map(|raw| (*ManuallyDrop::new(unsafe { Storage::adopt(raw) })).clone());
         Ok(ValueTensorSpec {
@@ -169,7 +173,7 @@ impl Value {
             storage,
             storage_offset: raw.storage_offset,
             storage_numel: raw.storage_numel,
-            // SAFETY: a NUL-terminated text, borrowed from the value.
+            // SAFETY: the text ends with NUL and is borrowed from the value.
             device: unsafe { owned(raw.device) },
             quantizer: from_raw(&QUANTIZERS, raw.quantizer)?,
             scale: raw.scale,

@@ -1,7 +1,7 @@
-//! Views: what a reader of a tensor asks for, fetched in one call, and the typed slices over its
-//! bytes.
+//! Views: the facts about a tensor, fetched in one call, and the typed slices over its bytes.
 //!
-//! The checks are here, and pure: a view is plain data that borrows from its tensor or message.
+//! The checks of those slices are here. They need no call of the C library in most cases, because a
+//! view is plain data that borrows from its tensor or message.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -17,8 +17,8 @@ use crate::storage::Storage;
 use crate::sys;
 use crate::tensor::Tensor;
 
-/// A tensor at a glance: name, shape, and where its bytes are. Borrows from the tensor or the
-/// message that it was asked of.
+/// A tensor's name and shape, and where its bytes are. It borrows from the tensor or the message
+/// that gave it.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct TensorView<'a> {
@@ -26,111 +26,115 @@ pub struct TensorView<'a> {
     owner: PhantomData<&'a Tensor>,
 }
 
-// SAFETY: pointers into a tensor, whose reads are safe concurrently (rule 8 in tenon.h), and which
-// its borrow keeps alive.
+// SAFETY: a view has pointers into a tensor. Reads of a tensor may run concurrently (rule 8 in
+// tenon.h), and the borrow keeps the tensor alive.
 unsafe impl Send for TensorView<'_> {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for TensorView<'_> {}
 
 impl<'a> TensorView<'a> {
     /// # Safety
-    /// The library filled `raw`, and the tensor lives for 'a.
+    /// The library filled in `raw`, and the tensor lives for 'a.
     pub(crate) unsafe fn new(raw: sys::tenon_tensor_view) -> TensorView<'a> {
         TensorView { raw, owner: PhantomData }
     }
 
-    /// An empty one, as output for the library.
+    /// Makes an empty view, which the library fills in.
     pub(crate) fn blank() -> sys::tenon_tensor_view {
-        // SAFETY: numbers and pointers, for which 0 is a value (rule 5 in tenon.h).
+        // SAFETY: the struct has only numbers and pointers, for which 0 is a valid value (rule 5 in
+        // tenon.h).
         let raw: sys::tenon_tensor_view = unsafe { std::mem::zeroed() };
         sys::tenon_tensor_view { struct_size: size_of::<sys::tenon_tensor_view>(), ..raw }
     }
 
-    /// Its name in the message; `None` outside of one, without one, or if it is no UTF-8.
+    /// Returns the tensor's name in its message. It is `None` if the tensor is in no message, has
+    /// no name, or has a name that is not UTF-8.
     pub fn name(&self) -> Option<&'a str> {
         if self.raw.name.is_null() {
             return None;
         }
-        // SAFETY: NUL-terminated, and borrowed like the view (tensor.h).
+        // SAFETY: the name ends with NUL, and is borrowed like the view (tensor.h).
         unsafe { CStr::from_ptr(self.raw.name) }.to_str().ok()
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         DType::from_raw(self.raw.dtype)
     }
 
-    /// Elements in each dimension.
+    /// Returns the sizes of the dimensions, in elements.
     pub fn sizes(&self) -> &'a [i64] {
-        // SAFETY: ndim numbers, borrowed like the view (tensor.h).
+        // SAFETY: these are ndim numbers, borrowed like the view (tensor.h).
         unsafe { numbers(self.raw.sizes, self.raw.ndim) }
     }
 
-    /// Elements from one to the next in each dimension; can be 0 or negative.
+    /// Returns the steps between elements along each dimension, in elements. They can be 0 or
+    /// negative.
     pub fn strides(&self) -> &'a [i64] {
         // SAFETY: as above.
         unsafe { numbers(self.raw.strides, self.raw.ndim) }
     }
 
-    /// Elements from the start of the storage to the element with index 0, 0, ….
+    /// Returns the distance from the start of the storage to the element with index 0, 0, …, in
+    /// elements.
     pub fn offset(&self) -> u64 {
         self.raw.offset
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> u64 {
         self.raw.numel
     }
 
-    /// The bytes that the elements take when packed.
+    /// Returns how many bytes the elements take when they are packed.
     pub fn nbytes(&self) -> u64 {
         self.raw.nbytes
     }
 
-    /// What travels with the tensor.
+    /// Returns the flags that travel with the tensor.
     pub fn flags(&self) -> Flags {
         Flags::from_raw(self.raw.flags)
     }
 
-    /// Whether the elements lie packed, last dimension fastest.
+    /// Says whether the elements lie packed, with the last dimension fastest.
     pub fn is_contiguous(&self) -> bool {
         self.raw.is_contiguous != 0
     }
 
-    /// Whether this process must not write to the bytes.
+    /// Says whether this process must not write to the bytes.
     pub fn is_read_only(&self) -> bool {
         self.raw.data_mut.is_null() && !self.raw.data.is_null()
     }
 
-    /// The device in DLPack's numbers: (1, 0) is the CPU, (2, N) CUDA device N.
+    /// Returns the device in DLPack's numbers: (1, 0) is the CPU, and (2, N) is CUDA device N.
     pub fn device(&self) -> (i32, i32) {
         (self.raw.device.type_, self.raw.device.id)
     }
 
-    /// The address of the element with index 0, 0, …, one of [`device`](Self::device); NULL over an
-    /// empty storage, and if the lender was gone when this view was made
-    /// ([`Storage::check_lender`]).
+    /// Returns the address of the element with index 0, 0, …, which is an address of
+    /// [`device`](Self::device). It is NULL over an empty storage, and if the lender was gone when
+    /// this view was made ([`Storage::check_lender`]).
     pub fn as_ptr(&self) -> *const u8 {
         self.raw.data.cast()
     }
 
-    /// The tensor itself, with a reference of its own.
+    /// Returns the tensor itself, with a new reference.
     pub fn to_tensor(&self) -> Tensor {
-        // SAFETY: the tensor lives for 'a, and the new reference is Tensor's.
+        // SAFETY: the tensor lives for 'a, and the new reference belongs to the Tensor.
         unsafe { Tensor::adopt(NonNull::new_unchecked(sys::tenon_tensor_retain(self.raw.tensor))) }
     }
 
-    /// The elements as a plain slice. Errors: [`ErrorKind::WrongElement`],
+    /// Gives the elements as a plain slice. Errors: [`ErrorKind::WrongElement`],
     /// [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`], [`ErrorKind::Unsupported`] if they
-    /// are on a device, and [`ErrorKind::MayChange`] if somebody could still write to them: then
-    /// there are [`cells`](Self::cells), copies ([`Tensor::read_into`]), and
+    /// are on a device, and [`ErrorKind::MayChange`] if somebody can still write to them. In that
+    /// last case use [`cells`](Self::cells), a copy ([`Tensor::read_into`]), or
     /// [`as_slice_unguarded`](Self::as_slice_unguarded).
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T]> {
         let (_, len) = self.checked::<T>()?;
         if len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: the tensor lives, and so does its storage, which is only looked at.
+        // SAFETY: the tensor lives, and so does its storage, which is only read here.
         let immutable = unsafe {
             let storage = sys::tenon_tensor_storage(self.raw.tensor);
             NonNull::new(storage)
@@ -143,28 +147,29 @@ impl<'a> TensorView<'a> {
         unsafe { self.as_slice_unguarded() }
     }
 
-    /// The elements as a plain slice, whoever may write to them. The same errors, but for
-    /// `MayChange`.
+    /// Gives the elements as a plain slice, even if others may write to them. The errors are those
+    /// of [`as_slice`](Self::as_slice) without `MayChange`.
     ///
     /// # Safety
-    /// While the slice lives nobody writes to these elements: no thread of this process, and no
+    /// While the slice lives, nobody writes to these elements: no thread of this process, and no
     /// other process that has them.
     pub unsafe fn as_slice_unguarded<T: Element>(&self) -> Result<&'a [T]> {
         let (data, len) = self.checked::<T>()?;
-        // SAFETY: checked says that len elements lie there, aligned; every pattern is a T; nobody
-        // writes (above).
+        // SAFETY: checked has verified that len elements lie there, aligned. Every pattern is a T.
+        // The caller promises that nobody writes.
         Ok(unsafe { std::slice::from_raw_parts(data, len) })
     }
 
-    /// The elements as cells, which can be read whoever writes to them. Errors: as
-    /// [`as_slice`](Self::as_slice), but for `MayChange`.
+    /// Gives the elements as cells, which can be read even while others write to them. The errors
+    /// are those of [`as_slice`](Self::as_slice) without `MayChange`.
     pub fn cells<T: Element>(&self) -> Result<&'a [ReadCell<T>]> {
         let (data, len) = self.checked::<T>()?;
-        // SAFETY: as above; a cell takes writers.
+        // SAFETY: as above, and a cell allows concurrent writers.
         Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
     }
 
-    /// The elements as cells to write to; [`ErrorKind::Permission`] if the storage is read-only.
+    /// Gives the elements as cells for writing. The error is [`ErrorKind::Permission`] if the
+    /// storage is read-only.
     pub fn cells_mut<T: Element>(&self) -> Result<&'a [SharedCell<T>]> {
         let (data, len) = self.checked::<T>()?;
         if self.is_read_only() {
@@ -175,8 +180,8 @@ impl<'a> TensorView<'a> {
         Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
     }
 
-    /// Where `numel` packed elements of T begin, or why not. Without elements the address is a
-    /// dangling, aligned one.
+    /// Returns where `numel` packed elements of T begin, or an error if the tensor has no such
+    /// elements. Without elements the address is dangling, but aligned.
     pub(crate) fn checked<T: Element>(&self) -> Result<(*const T, usize)> {
         let data = self.element_ptr::<T>()?;
         if !self.is_contiguous() {
@@ -191,7 +196,7 @@ impl<'a> TensorView<'a> {
         Ok((data, self.raw.numel as usize))
     }
 
-    /// Where the element with index 0, 0, … of type T lies, or why it cannot be seen as one.
+    /// Returns where the element with index 0, 0, … lies as a T, or an error if it is not a T.
     pub(crate) fn element_ptr<T: Element>(&self) -> Result<*const T> {
         if self.dtype() != T::DTYPE {
             let text = format!(
@@ -204,7 +209,7 @@ impl<'a> TensorView<'a> {
         }
         let data: *const T = self.raw.data.cast();
         if self.raw.numel == 0 || data.is_null() {
-            // SAFETY: the tensor lives, or is NULL, and both functions take that.
+            // SAFETY: the tensor lives or is NULL, and both functions accept that.
             check(|err| unsafe {
                 sys::tenon_storage_check_lender(sys::tenon_tensor_storage(self.raw.tensor), err)
             })?;
@@ -243,23 +248,23 @@ pub(crate) unsafe fn numbers<'a>(data: *const i64, ndim: i32) -> &'a [i64] {
     if data.is_null() || ndim <= 0 {
         return &[];
     }
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(data, ndim as usize) }
 }
 
-/// An address of a device is none for a slice.
+/// Refuses memory of a device, because a slice cannot use an address of a device.
 pub(crate) fn for_host(device: (i32, i32)) -> Result<()> {
-    // The CPU, of which there are thousands to be read without a call each.
+    // The CPU is decided without a call, because a reader may have thousands of tensors.
     if device.0 == 1 {
         return Ok(());
     }
-    // SAFETY: any thread (storage.h).
+    // SAFETY: any thread may call this (storage.h).
     check(|err| unsafe {
         sys::tenon_device_check_host(sys::tenon_device { type_: device.0, id: device.1 }, err)
     })
 }
 
-/// Why there is no plain slice of memory that is not immutable.
+/// Makes the error for a plain slice of memory that can still change.
 pub(crate) fn may_change() -> Error {
     Error::new(
         ErrorKind::MayChange,
@@ -272,7 +277,7 @@ pub(crate) fn may_change() -> Error {
 mod tests {
     use super::*;
 
-    /// As the library fills it, over this process's own memory.
+    /// Makes a view as the library fills it in, over this process's own memory.
     fn view_of<T: Element>(data: &mut [T], sizes: &[i64], strides: &[i64]) -> TensorView<'static> {
         let numel: i64 = sizes.iter().product();
         let raw = sys::tenon_tensor_view {
@@ -287,7 +292,7 @@ mod tests {
             device: sys::tenon_device { type_: 1, id: 0 },
             ..TensorView::blank()
         };
-        // SAFETY: the tests keep what it points to, and ask for no tensor.
+        // SAFETY: the tests keep the memory to which the view points, and do not use its tensor.
         unsafe { TensorView::new(raw) }
     }
 
@@ -295,7 +300,7 @@ mod tests {
     fn pure_slices() {
         let (mut data, sizes, strides) = ([1.0f32, 2.0, 3.0, 4.0], [4], [1]);
         let view = view_of(&mut data, &sizes, &strides);
-        // SAFETY: nobody writes.
+        // SAFETY: nobody writes to the elements.
         assert_eq!(unsafe { view.as_slice_unguarded::<f32>() }.unwrap(), [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(view.cells::<f32>().unwrap()[2].get(), 3.0);
         assert_eq!(view.cells_mut::<f32>().unwrap_err().kind(), ErrorKind::Permission);

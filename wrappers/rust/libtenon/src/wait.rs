@@ -1,4 +1,4 @@
-//! Waits: how long a call may take, and how it is ended from outside.
+//! Waits: how long a call may wait, and how another thread ends a wait.
 
 use std::fmt;
 use std::mem::size_of;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::{make, Result};
 use crate::sys;
 
-/// How long a call may wait. A [`Duration`] becomes one by itself.
+/// Says how long a call may wait. A [`Duration`] converts into a `Wait`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,13 +28,14 @@ pub struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// For ever.
+    /// Waits for ever.
     pub const FOREVER: Wait<'static> = Wait { timeout_ns: -1, cancel: None, interruptible: false };
-    /// Not at all: what would wait is [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock).
+    /// Does not wait. A call that would have to wait returns
+    /// [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock).
     pub const NOT: Wait<'static> = Wait { timeout_ns: 0, cancel: None, interruptible: false };
 
-    /// As long as that, then [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). Zero is
-    /// [`Wait::NOT`].
+    /// Waits for that time at most. Then the error is
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). Zero means [`Wait::NOT`].
     pub fn at_most(timeout: Duration) -> Wait<'a> {
         Wait {
             timeout_ns: i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX),
@@ -43,12 +44,13 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// [`Cancel::trigger`] ends it with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    /// Lets [`Cancel::trigger`] end the wait with
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     pub fn cancelled_by(self, cancel: &'a Cancel) -> Self {
         Wait { cancel: Some(cancel), ..self }
     }
 
-    /// A signal whose handler returned ends it with
+    /// Lets a signal whose handler returned end the wait with
     /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
     pub fn interruptible(self) -> Self {
         Wait { interruptible: true, ..self }
@@ -71,40 +73,44 @@ impl From<Duration> for Wait<'_> {
     }
 }
 
-/// Ends waits from outside. One serves any number of waits, at once or in turn.
+/// Ends waits from another thread or from a signal handler. One `Cancel` serves any number of
+/// waits, at once or one after another.
 pub struct Cancel {
     raw: NonNull<sys::tenon_cancel>,
 }
 
-// SAFETY: any thread may trigger (wait.h); reset and release, which no wait may meet, need it
-// exclusively here.
+// SAFETY: any thread may trigger (wait.h). Reset and release, during which no wait may use the
+// cancel, need exclusive access to it here.
 unsafe impl Send for Cancel {}
-// SAFETY: as above.
+// SAFETY: the reason is the same as for Send.
 unsafe impl Sync for Cancel {}
 
 impl Cancel {
-    /// Not triggered. Uses one fd.
+    /// Makes a cancel that is not triggered. It uses one fd.
     pub fn new() -> Result<Cancel> {
         // SAFETY: out is ours.
         Ok(Cancel { raw: make(|out, err| unsafe { sys::tenon_cancel_new(out, err) })? })
     }
 
-    /// End every wait that uses this cancel, now and later. Also from a signal handler.
+    /// Ends every wait that uses this cancel, now and later. A signal handler may call this
+    /// function.
     pub fn trigger(&self) {
-        // SAFETY: self keeps it alive; any thread, async-signal-safe (wait.h).
+        // SAFETY: self keeps the cancel alive. Any thread may call this, and it is
+        // async-signal-safe (wait.h).
         unsafe { sys::tenon_cancel_trigger(self.raw.as_ptr()) }
     }
 
-    /// Make it fit for use again.
+    /// Makes the cancel usable again after [`trigger`](Self::trigger).
     pub fn reset(&mut self) {
-        // SAFETY: no wait can be using it: a Wait borrows it, and self is borrowed exclusively.
+        // SAFETY: no wait can be using the cancel, because a Wait borrows it and self is borrowed
+        // exclusively.
         unsafe { sys::tenon_cancel_reset(self.raw.as_ptr()) }
     }
 }
 
 impl Drop for Cancel {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and no wait borrows it.
+        // SAFETY: the reference belongs to self, and no wait borrows it.
         unsafe { sys::tenon_cancel_release(self.raw.as_ptr()) }
     }
 }

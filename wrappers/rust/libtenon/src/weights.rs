@@ -15,8 +15,8 @@ use crate::sys;
 use crate::text::{c_path, c_text};
 use crate::value::Value;
 
-/// `Weights` are the tensors of a file by their names, such as `encoder.0.weight`. A program can be
-/// written again with other weights. Tensors stay usable without the `Weights`.
+/// The tensors of a file by their names, such as `encoder.0.weight`. A program can be written again
+/// with other weights. Tensors stay usable without the `Weights`.
 ///
 /// ```no_run
 /// use tenon::{Durability, ImportOptions, TensorMut, Weights};
@@ -32,7 +32,7 @@ pub struct Weights {
 
 // SAFETY: any thread may call the functions of weights.h.
 unsafe impl Send for Weights {}
-// SAFETY: only replace changes the weights, and it borrows them alone.
+// SAFETY: only replace changes the weights, and it borrows them exclusively.
 unsafe impl Sync for Weights {}
 
 impl Weights {
@@ -44,7 +44,7 @@ impl Weights {
         let path = c_path(path.as_ref())?;
         let raw = options.raw(sys::TENON_IMPORT_MAP_PRIVATE);
         Ok(Weights {
-            // SAFETY: all is borrowed for the call; what comes is a new reference.
+            // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
             raw: make(|out, err| unsafe {
                 sys::tenon_open_weights(path.as_ptr(), &raw, out, err)
             })?,
@@ -53,7 +53,7 @@ impl Weights {
 
     /// Lists the names of all weights in the order of the file.
     pub fn names(&self) -> Result<Vec<String>> {
-        // SAFETY: self keeps them; the list is this function's.
+        // SAFETY: self keeps the weights, and the list belongs to this function.
         Ok(names(make(|out, err| unsafe { sys::tenon_weights_names(self.as_raw(), out, err) })?))
     }
 
@@ -62,7 +62,7 @@ impl Weights {
     /// before keep the old ones.
     pub fn tensor(&self, name: &str) -> Result<Value> {
         let name = c_text(name, "the name")?;
-        // SAFETY: self keeps them; what comes is a new reference.
+        // SAFETY: self keeps the weights, and the result is a new reference.
         Value::new(|out, err| unsafe {
             sys::tenon_weights_tensor(self.as_raw(), name.as_ptr(), out, err)
         })
@@ -76,7 +76,7 @@ impl Weights {
         Error: From<V::Error>,
     {
         let (name, tensor) = (c_text(name, "the name")?, tensor.try_into()?);
-        // SAFETY: self is borrowed alone; the rest is borrowed for the call.
+        // SAFETY: self is borrowed exclusively, and all arguments are borrowed for the call.
         check(|err| unsafe {
             sys::tenon_weights_replace(self.as_raw(), name.as_ptr(), tensor.as_raw(), err)
         })
@@ -92,7 +92,7 @@ impl Weights {
             durability: durability.raw(),
             flags: 0,
         };
-        // SAFETY: all is borrowed for the call.
+        // SAFETY: all arguments are borrowed for the call.
         check(|err| unsafe {
             sys::tenon_weights_rewrite(self.as_raw(), path.as_ptr(), &options, err)
         })
@@ -105,7 +105,7 @@ impl Weights {
 
 impl Drop for Weights {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and gone after this.
+        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
         panic::release(|| unsafe { sys::tenon_weights_release(self.as_raw()) });
     }
 }

@@ -1,4 +1,4 @@
-//! Modules to archives and back.
+//! Tests of modules that go to archives and back.
 
 mod common;
 
@@ -96,7 +96,7 @@ fn who_may_write_to_what_was_imported() {
     let private = tensor(&ImportOptions::new());
     assert_eq!(private.as_slice::<f32>().unwrap_err().kind(), ErrorKind::MayChange);
     private.writable().unwrap().cells::<f32>().unwrap()[999].set(-1.0);
-    // SAFETY: nobody has this file.
+    // SAFETY: no other process has this file.
     let mapped = tensor(&unsafe { ImportOptions::new().mapped() });
     assert_eq!(mapped.as_slice::<f32>().unwrap()[999], 999.0);
     assert_eq!(mapped.writable().unwrap_err().kind(), ErrorKind::Permission);
@@ -180,7 +180,7 @@ fn an_error_of_the_writer_comes_back() {
     let error = export_module_to(&module, no_space, &ExportOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error:?}");
     assert!(format!("{error:?}").contains("source"));
-    // The module is as it was.
+    // The module is not changed.
     assert_eq!(
         last(
             &import_bytes(bytes_of(&module, &ExportOptions::new()), &ImportOptions::new()).unwrap()
@@ -267,7 +267,7 @@ fn what_a_callback_may_do() {
     let hook = |_: &Module| {
         let handle = module.clone();
         assert_eq!(handle.clone().set("name", "x").unwrap_err().kind(), ErrorKind::Permission);
-        // Another tree, and another thread.
+        // The callback uses another tree, in another thread.
         std::thread::scope(|scope| {
             scope
                 .spawn(|| Module::new("Other").unwrap().add_attribute("n", None, 1).unwrap())
@@ -399,7 +399,7 @@ fn debug_tables_of_pytorch() {
         "/../../../tests/golden/lite/mlp-2.15.ptl"
     ));
     if !path.exists() {
-        return; // The archive is in the repository, and not in a packaged crate.
+        return; // the archive is in the repository, and not in a packaged crate
     }
     let with = ExportOptions::new().debug_tables();
     let module = import_module(path, &ImportOptions::new().debug_tables()).unwrap();

@@ -1,4 +1,4 @@
-//! Arenas: what is born in one, what is refused, and waiting for room.
+//! Tests of arenas: their storages, their errors, and waits for room.
 
 mod common;
 
@@ -98,7 +98,7 @@ fn full() {
         .copy_from(&[1u8])
         .unwrap_err();
     assert_eq!((late.kind(), late.detail("holders")), (ErrorKind::Timeout, Some("nobody")));
-    // No wait helps.
+    // A wait cannot help here.
     let large = StorageOptions::new().arena(&arena).wait(PATIENCE).create(MIB + 1).unwrap_err();
     assert_eq!(large.kind(), ErrorKind::ResourceExhausted);
     let not = StorageOptions::new().arena(&arena).wait(Wait::NOT).create(1).unwrap_err();
@@ -114,7 +114,7 @@ fn a_wait_ends_when_another_thread_frees() {
     let keep = storage(&arena, MIB).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            std::thread::sleep(Duration::from_millis(50)); // into the wait
+            std::thread::sleep(Duration::from_millis(50)); // the other thread waits by now
             drop(keep);
         });
         StorageOptions::new().arena(&arena).wait(PATIENCE).create(MIB).unwrap();

@@ -1,6 +1,6 @@
-//! Whether CUDA can be used: one answer, with a reason if it is no. Device memory, lent and opened
-//! in one process, is the same memory, and no slice shows it; that is tested where a driver is,
-//! which tests/cuda says.
+//! Tests whether CUDA can be used: there is one answer, with a reason if it is no. Device memory
+//! that is lent and opened in one process is the same memory, and no slice shows it. That is tested
+//! where there is a driver (tests/cuda says where).
 
 mod common;
 #[macro_use]
@@ -37,7 +37,7 @@ fn one_answer() {
         ..CudaHandle::default()
     };
     assert_eq!(
-        // SAFETY: the default stream.
+        // SAFETY: this is the default stream.
         unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(),
         ErrorKind::Unsupported
     );
@@ -47,7 +47,7 @@ fn one_answer() {
 fn only_device_memory_is_lent_so() {
     let storage = StorageMut::new(64).unwrap();
     assert_eq!(storage.device(), (1, 0));
-    // SAFETY: the default stream, twice.
+    // SAFETY: both are the default stream.
     unsafe {
         assert_eq!(
             storage.share_cuda(null_mut(), CudaOptions::new()).unwrap_err().kind(),
@@ -70,7 +70,7 @@ fn what_is_wrong_without_a_call() {
     for counter in ["/a\0b", &"a".repeat(256)] {
         let handle = CudaHandle { counter: counter.to_owned(), ..CudaHandle::default() };
         assert_eq!(
-            // SAFETY: the default stream.
+            // SAFETY: this is the default stream.
             unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(),
             ErrorKind::InvalidArgument
         );
@@ -84,7 +84,7 @@ fn has_driver() -> bool {
     std::env::var_os("TENON_TEST_HAS_CUDA").is_some()
 }
 
-/// What is counted is this process's: one test at a time.
+/// The figures are those of the whole process, so only one test may run at a time.
 fn driver() -> Option<MutexGuard<'static, ()>> {
     static ONE: Mutex<()> = Mutex::new(());
     has_driver().then(|| ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
@@ -95,7 +95,7 @@ extern "C" {
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// A function of CUDA's driver.
+/// Returns a function of CUDA's driver.
 fn found(name: &CStr) -> *mut c_void {
     // SAFETY: both texts end with NUL.
     let function = unsafe { dlsym(dlopen(c"libcuda.so.1".as_ptr(), 2), name.as_ptr()) };
@@ -105,8 +105,8 @@ fn found(name: &CStr) -> *mut c_void {
 
 macro_rules! cu {
     ($name:literal ($($type:ty),*) $($argument:expr),*) => {
-        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the
-        // call.
+        // SAFETY: cuda.h declares the function like this, and the pointers among the arguments are
+        // valid for the call.
         unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(
                 found($name)
@@ -115,7 +115,7 @@ macro_rules! cu {
     };
 }
 
-/// The primary context, current on this thread.
+/// Makes the primary context current on this thread.
 fn use_device() {
     let mut context: *mut c_void = null_mut();
     assert_eq!(cu!(c"cuInit"(u32) 0), 0);
@@ -137,11 +137,11 @@ struct Foreign {
 }
 
 const OFFSET: u64 = 64;
-/// As DLPack counts flags.
+/// DLPack's flag for read-only tensors.
 const READ_ONLY: u64 = 1;
 
-/// A tensor of another framework, [4, 8] float32, 64 bytes into an allocation, and how often that
-/// was freed.
+/// Makes a tensor of another framework, [4, 8] float32, 64 bytes into an allocation. The counter
+/// says how often that was freed.
 fn foreign() -> (Tensor, &'static AtomicU32) {
     foreign_with(0)
 }
@@ -172,7 +172,7 @@ fn foreign_with(flags: u64) -> (Tensor, &'static AtomicU32) {
         memory,
         freed,
     }));
-    // SAFETY: the box lives until delete, and nobody follows the address of the device.
+    // SAFETY: the box lives until delete, and nobody dereferences the address of the device.
     let managed = unsafe {
         (*foreign).managed.manager_ctx = foreign.cast();
         (*foreign).managed.dl_tensor.shape = (*foreign).shape.as_mut_ptr();
@@ -182,19 +182,19 @@ fn foreign_with(flags: u64) -> (Tensor, &'static AtomicU32) {
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: called once.
+    // SAFETY: this is called once.
     let foreign = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Foreign>()) };
     assert_eq!(cu!(c"cuMemFree_v2"(u64) foreign.memory), 0);
     foreign.freed.fetch_add(1, Ordering::SeqCst);
 }
 
 fn share(storage: &Storage, options: CudaOptions) -> tenon::Result<CudaHandle> {
-    // SAFETY: the default stream.
+    // SAFETY: this is the default stream.
     unsafe { storage.share_cuda(null_mut(), options) }
 }
 
 fn open(handle: &CudaHandle, options: CudaOptions) -> tenon::Result<Storage> {
-    // SAFETY: the default stream.
+    // SAFETY: this is the default stream.
     unsafe { handle.open(null_mut(), options) }
 }
 
@@ -213,9 +213,9 @@ fn lent_and_opened_in_one_process_it_is_the_same_storage() {
     assert!(handle.counter.starts_with("/tenon-cuda-"), "{}", handle.counter);
     let opened = open(&handle, CudaOptions::new()).unwrap();
     assert_eq!(opened.id(), tensor.storage().id());
-    // SAFETY: the default stream.
+    // SAFETY: this is the default stream.
     unsafe { opened.order_stream(null_mut()) }.unwrap();
-    // SAFETY: likewise.
+    // SAFETY: this is the default stream.
     unsafe { opened.record_stream(null_mut()) }.unwrap();
     drop((opened, tensor));
     assert_eq!(cuda::left(), 0);
@@ -236,7 +236,7 @@ fn to_an_archive_and_back() {
     };
     let names_device = |bytes: &[u8]| bytes.windows(6).any(|word| word == b"cuda:0");
     assert!(!names_device(&written(&ExportOptions::new())));
-    // SAFETY: the default stream.
+    // SAFETY: this is the default stream.
     let kept = written(&unsafe { ExportOptions::new().keep_device().stream(null_mut()) });
     assert!(names_device(&kept));
     drop(module);
@@ -264,7 +264,7 @@ fn read_only_over_a_connection() {
         message.add("weight", &tensor).unwrap();
         from.send(&message, Wait::FOREVER)?;
         let weight = to.recv(Wait::FOREVER)?.find("weight").unwrap();
-        // In one process it is the same storage.
+        // In one process the result is the same storage.
         assert_eq!(weight.storage().id(), tensor.storage().id());
         Ok(())
     };
@@ -302,8 +302,8 @@ fn what_is_refused() {
             ErrorKind::InvalidArgument
         );
     }
-    // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end,
-    // and then refused by name.
+    // This is a segment of fabric handles that is longer than C's array for a memory handle. It is
+    // read to its end, and then refused by name.
     let mut memory = vec![0; 2 + 24 + 100 * 64];
     (memory[0], memory[1], memory[2], memory[11], memory[18]) = (2, b'e', 1, 1, 100);
     let segment = CudaHandle { memory, ..handle.clone() };
@@ -338,7 +338,7 @@ fn no_slice_shows_it() {
     assert!(Storage::cells(&storage).is_empty());
     assert_eq!(storage.read(0, &mut [0]).unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(storage.write(0, &[0]).unwrap_err().kind(), ErrorKind::Unsupported);
-    // SAFETY: nobody writes to the bytes, which are none.
+    // SAFETY: there are no bytes, so nobody writes to them.
     unsafe {
         assert_eq!(tensor.as_slice_unguarded::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(
@@ -350,7 +350,7 @@ fn no_slice_shows_it() {
         #[cfg(feature = "ndarray")]
         assert_eq!(tensor.ndarray_unguarded::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
     }
-    // The address itself is there for work of the device.
+    // Work on the device can use the address itself.
     assert_eq!(byte_at(tensor.view().as_ptr()), 0x5a);
     drop((storage, writable, tensor));
     assert_eq!(cuda::left(), 0);

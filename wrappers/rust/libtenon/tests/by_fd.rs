@@ -1,4 +1,4 @@
-//! Lending by fd, in this process and to another one.
+//! Tests of lends by fd, in this process and to another one.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn access_is_told_by_types_and_kept_by_the_kernel() {
     assert_eq!(borrowed.cells()[5].get(), 6);
     assert_eq!(borrowed.as_bytes().unwrap_err().kind(), ErrorKind::MayChange);
 
-    // Writes of one's own, in private memory.
+    // The writes go to private memory.
     let copy = handle.open_writable(OpenOptions::new().private_copy()).unwrap();
     copy.cells()[5].set(7);
     let cow = handle.open_writable(OpenOptions::new().private_cow()).unwrap();

@@ -1,4 +1,4 @@
-//! Lending by name, to another process too.
+//! Tests of lends by name, also to another process.
 
 mod common;
 
@@ -85,7 +85,7 @@ fn private_memory_moves_when_asked() {
     let folder = common::Folder::new();
     let storage = StorageOptions::new().private().create(8).unwrap();
     let options = FilenameOptions::new().directory(&folder.0);
-    // SAFETY: this thread alone has it.
+    // SAFETY: only this thread has the storage.
     let handle = unsafe { storage.share_filename_moving(&options, None) }.unwrap();
     assert!(storage.is_shared());
     assert_eq!(handle.nbytes, 8);

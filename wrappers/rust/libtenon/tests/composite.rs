@@ -1,5 +1,5 @@
-//! Composites: each layout made and read back, some sent to another process and checked there, and
-//! what is refused.
+//! Tests of composites: each layout is made and read again, some are sent to another process and
+//! checked there, and wrong ones are refused.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn frozen<T: Element>(data: &[T], sizes: &[i64]) -> Option<Tensor> {
     Some(Tensor::frozen(data, sizes).unwrap())
 }
 
-/// A compressed matrix of 4 by 4 with three elements, in blocks of 1 by 1 if `block` says so.
+/// Makes a compressed matrix of 4 by 4 with three elements, in blocks of 1 by 1 if `block` says so.
 fn compressed(layout: TensorLayout, block: &[i64]) -> CompositeSpec {
     CompositeSpec {
         layout,
@@ -52,7 +52,7 @@ fn nested() -> CompositeSpec {
     }
 }
 
-/// Every layout, and the sizes that a composite of it says that it has.
+/// Returns every layout, and the sizes that a composite of it reports.
 fn every_layout() -> Vec<(CompositeSpec, Vec<i64>)> {
     let coo = CompositeSpec {
         layout: TensorLayout::SparseCoo,
@@ -151,7 +151,8 @@ fn every_layout_is_read_as_it_was_made() {
             (composite.layout().unwrap(), composite.sizes(), composite.dtype()),
             (spec.layout, sizes.as_slice(), dtype)
         );
-        // What was read can be given back. Nobody can write frozen parts, so the check copies none.
+        // A spec that was read makes a composite again. Nobody can write to frozen parts, so the
+        // check copies none.
         Composite::new(&got).unwrap();
         assert_eq!(composite.check().unwrap().as_raw(), composite.as_raw());
         assert!(format!("{composite:?}").contains(&format!("{:?}", spec.layout)));
@@ -167,7 +168,7 @@ fn parts_outlive_their_composite_and_composites_their_message() {
         message.composite(0).unwrap()
     };
     let clone = NonNull::new(composite.clone().into_raw()).unwrap();
-    // SAFETY: the reference of the clone.
+    // SAFETY: this is the reference of the clone.
     let clone = unsafe { Composite::from_raw(clone) };
     drop(composite);
     let values = std::thread::spawn(move || clone.spec().unwrap().values.unwrap()).join().unwrap();
@@ -228,7 +229,7 @@ fn receiver() {
     let checked = features.check().unwrap().spec().unwrap();
     let columns = spec.plain_indices.unwrap().writable().unwrap();
     columns.cells::<i64>().unwrap()[2].set(1 << 20);
-    // The copy that was checked stays as it was.
+    // The copy that was checked did not change.
     assert_eq!(checked.plain_indices.unwrap().cells::<i64>().unwrap()[2].get(), 1);
     assert_eq!(checked.values.unwrap().as_slice::<f32>().unwrap(), [1.0, 2.0, 3.0]);
     let error = features.check().unwrap_err();

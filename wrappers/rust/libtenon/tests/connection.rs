@@ -1,4 +1,4 @@
-//! Connections: between threads, between processes, and with waits that end.
+//! Tests of connections: between threads, between processes, and with waits that end.
 
 mod common;
 
@@ -106,7 +106,7 @@ fn memory_of_a_killed_lender_is_dropped() {
     child.wait().unwrap();
     common::soon(|| storage.check_lender().is_err());
     assert!(connection.gone_fd().unwrap().as_raw_fd() >= 0);
-    // Whoever has the bytes keeps them.
+    // A tensor keeps its bytes.
     assert!(before.as_slice::<u8>().unwrap().iter().all(|byte| *byte == 3));
     assert_eq!(storage.check_lender().unwrap_err().kind(), ErrorKind::PeerGone);
     assert!(storage.cells().is_empty());
@@ -165,7 +165,7 @@ fn cancelled_from_another_thread() {
         cancel.trigger();
         assert_eq!(waiter.join().unwrap().kind(), ErrorKind::Cancelled);
     });
-    // It stays triggered until it is reset.
+    // The cancel stays triggered until it is reset.
     assert_eq!(
         ours.recv(Wait::at_most(PATIENCE).cancelled_by(&cancel)).unwrap_err().kind(),
         ErrorKind::Cancelled
@@ -237,7 +237,8 @@ fn the_peer_of_a_pair_made_it() {
     );
 }
 
-/// A pair that a thread made as another user, with a group besides. None: only root can.
+/// Makes a pair of sockets in a thread that is another user with an additional group. Only root can
+/// do that, and the result is None for other users.
 fn strangers() -> Option<(UnixStream, UnixStream)> {
     extern "C" {
         fn syscall(number: c_long, ...) -> c_long;
@@ -250,8 +251,8 @@ fn strangers() -> Option<(UnixStream, UnixStream)> {
     let become_another = move || {
         const GROUPS: [u32; 2] = [65532, 65533];
         let (same, other): (c_long, c_long) = (-1, 65534);
-        // SAFETY: straight to the kernel, so that this thread alone is another user; the groups
-        // outlive the call.
+        // SAFETY: these system calls bypass libc, so that only this thread becomes another user.
+        // The groups outlive the call.
         let became = unsafe {
             syscall(setgroups, 2 as c_long, GROUPS.as_ptr()) == 0
                 && syscall(setresgid, same, other, same) == 0

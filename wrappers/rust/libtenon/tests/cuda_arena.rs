@@ -1,5 +1,5 @@
-//! Arenas on a device: what is born in one goes over a connection, in the streams that were named,
-//! and comes back; tested where a driver is, which tests/cuda says.
+//! Tests of arenas on a device: their storages go over a connection, in the named streams, and come
+//! back. They run where there is a driver (tests/cuda says where).
 
 mod common;
 #[macro_use]
@@ -19,7 +19,7 @@ use tenon::{
 
 const CAPACITY: u64 = 2 << 20;
 
-/// The device is this process's: one test at a time.
+/// The device belongs to the whole process, so only one test may run at a time.
 fn driver() -> Option<MutexGuard<'static, ()>> {
     static ONE: Mutex<()> = Mutex::new(());
     has_driver().then(|| ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
@@ -33,12 +33,12 @@ fn tensor_of(storage: &Storage) -> Tensor {
     Tensor::new(storage, &TensorSpec::new(DType::U8, &[storage.nbytes() as i64])).unwrap()
 }
 
-/// So often has this process memory of another's open, where it is counted: by the driver of
-/// tests/fake_cuda.
+/// Checks how often this process has memory of another process open. Only the driver of
+/// tests/fake_cuda counts that.
 fn expect_opened(expected: u64) {
     const IPC_OPEN: u32 = 3;
     let Some(live) = cuda::look_for(c"fake_cuda_live") else { return };
-    // SAFETY: so the driver of tests/fake_cuda declares it.
+    // SAFETY: the driver of tests/fake_cuda declares the function like this.
     let opened = unsafe {
         std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32, c_int) -> u64>(live)(
             IPC_OPEN,
@@ -121,14 +121,14 @@ fn what_is_refused() {
     assert_eq!(CudaArenaOptions::new().create().unwrap_err().kind(), ErrorKind::InvalidArgument);
     let (one, _other) = common::pair();
     assert_eq!(
-        // SAFETY: the default stream.
+        // SAFETY: this is the default stream.
         unsafe { one.set_stream(-1, null_mut()) }.unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
 }
 
-/// The other process of the next test. Its copies are given to its stream before the sender's work
-/// is let go: nothing but the names of the two streams holds them back.
+/// The other process of the next test. Its stream gets copies before the sender's work is released.
+/// Only the names of the two streams hold the copies back.
 #[test]
 #[ignore = "a part of another test"]
 fn receiver() {
@@ -136,13 +136,14 @@ fn receiver() {
     busy.let_go();
     let connection =
         ConnectionOptions::new().cuda_keep_open().connect(common::inherited_socket()).unwrap();
-    // SAFETY: the stream is there until the process ends.
+    // SAFETY: the stream exists until the process ends.
     unsafe { connection.set_stream(0, busy.stream) }.unwrap();
     let message = connection.recv(common::PATIENCE).unwrap();
-    // A copy from a device into memory that the driver does not know is over when the call returns.
+    // A copy from a device into memory that the driver does not know is complete when the call
+    // returns.
     let mut room = null_mut();
     cu!(c"cuMemHostAlloc"(*mut *mut c_void, usize, u32) &mut room, 2, 0);
-    // SAFETY: two bytes that last until the process ends. Any byte is a u8.
+    // SAFETY: these two bytes last until the process ends, and any byte is a u8.
     let bytes = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), 2) };
     for (name, byte) in ["one", "other"].iter().zip(&mut *bytes) {
         let from = message.find(name).unwrap().view().as_ptr() as u64;
@@ -166,7 +167,7 @@ fn sent_to_another_process() {
     let arena = arena();
     let busy = Busy::new();
     let (child, connection) = common::start("receiver", &[]);
-    // SAFETY: the stream is there until the process ends.
+    // SAFETY: the stream exists until the process ends.
     unsafe { connection.set_stream(0, busy.stream) }.unwrap();
     let mut message = Message::new().unwrap();
     for (name, byte) in [("one", 7), ("other", 8)] {

@@ -1,5 +1,5 @@
-//! Events of CUDA streams: recorded, asked, waited for, and opened in another process; tested where
-//! a driver is, which tests/cuda says.
+//! Tests of CUDA events: they are recorded, queried, waited for, and opened in another process.
+//! They run where there is a driver (tests/cuda says where).
 
 mod common;
 #[path = "common/cuda.rs"]
@@ -21,7 +21,7 @@ fn without_a_device() {
     }
     assert_eq!(CudaEvent::new(CudaEventOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(
-        // SAFETY: a handle of no event.
+        // SAFETY: this handle belongs to no event.
         unsafe { CudaEvent::from_ipc_handle(&[0; 64], 0) }.unwrap_err().kind(),
         ErrorKind::Unsupported
     );
@@ -35,7 +35,7 @@ fn asked_and_waited_for() {
     let event = CudaEvent::new(CudaEventOptions::new()).unwrap();
     assert!(event.query().unwrap());
     let busy = Busy::new();
-    // SAFETY: a stream of this process.
+    // SAFETY: this is a stream of this process.
     unsafe { event.record(busy.stream) }.unwrap();
     assert!(!event.query().unwrap());
     assert_eq!(event.synchronize(Wait::NOT).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -46,7 +46,7 @@ fn asked_and_waited_for() {
         event.synchronize(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err().kind(),
         ErrorKind::Cancelled
     );
-    // SAFETY: the default stream.
+    // SAFETY: this is the default stream.
     unsafe { event.wait(null_mut()) }.unwrap();
     let same = event.clone();
     drop(event);
@@ -73,7 +73,7 @@ fn what_is_refused() {
     assert_eq!(event.ipc_handle().unwrap_err().kind(), ErrorKind::InvalidArgument);
     let event = CudaEvent::new(CudaEventOptions::new().interprocess()).unwrap();
     let handle = event.ipc_handle().unwrap();
-    // SAFETY: the event is there.
+    // SAFETY: the event exists.
     let error = unsafe { CudaEvent::from_ipc_handle(&handle, 0) }.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("the process that made it cannot"), "{error}");
@@ -89,7 +89,7 @@ fn other_process() {
     for (i, byte) in handle.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap();
     }
-    // SAFETY: the other process waits for this one's end.
+    // SAFETY: the process that made the event waits until this one ends.
     let event = unsafe { CudaEvent::from_ipc_handle(&handle, 0) }.unwrap();
     assert!(!event.query().unwrap());
     assert_eq!(event.synchronize(Wait::NOT).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -111,7 +111,7 @@ fn opened_in_another_process() {
     let handle = event.ipc_handle().unwrap();
     assert_eq!(event.ipc_handle().unwrap(), handle);
     let busy = Busy::new();
-    // SAFETY: a stream of this process.
+    // SAFETY: this is a stream of this process.
     unsafe { event.record(busy.stream) }.unwrap();
     let text: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut other = common::command("other_process")

@@ -1,4 +1,5 @@
-//! Shared host memory that a device reaches; tested where a driver is, which tests/cuda says.
+//! Tests of host memory that a device reaches. They run where there is a driver (tests/cuda says
+//! where).
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
@@ -12,7 +13,7 @@ extern "C" {
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// A function of CUDA's driver.
+/// Returns a function of CUDA's driver.
 fn found(name: &CStr) -> *mut c_void {
     // SAFETY: both texts end with NUL.
     let function = unsafe { dlsym(dlopen(c"libcuda.so.1".as_ptr(), 2), name.as_ptr()) };
@@ -22,8 +23,8 @@ fn found(name: &CStr) -> *mut c_void {
 
 macro_rules! cu {
     ($name:literal ($($type:ty),*) $($argument:expr),*) => {
-        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the
-        // call.
+        // SAFETY: cuda.h declares the function like this, and the pointers among the arguments are
+        // valid for the call.
         assert_eq!(unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(
                 found($name)

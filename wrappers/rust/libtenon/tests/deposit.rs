@@ -1,5 +1,5 @@
-//! Deposits: receivers in other processes, whole messages and messages in pieces, limits, and a
-//! lender that ends.
+//! Tests of deposits: receivers in other processes, whole messages and messages in pieces, limits,
+//! and a lender that ends.
 
 mod common;
 
@@ -20,21 +20,22 @@ use tenon::{
     StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec, Wait,
 };
 
-/// The figures of deposits are the whole process's, so the tests that look at them take turns.
+/// The figures of deposits are those of the whole process, so the tests that read them run one
+/// after another.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     common::watchdog();
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The other process of a test, and a stream that carries bytes to and from it.
+/// Starts the other process of a test. The stream carries bytes to and from it.
 fn start(role: &str) -> (Child, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(PATIENCE)).unwrap();
     (common::command(role).stdin(OwnedFd::from(theirs)).spawn().unwrap(), ours)
 }
 
-/// The other end.
+/// Returns the other end of that stream.
 fn inherited() -> UnixStream {
     common::watchdog();
     UnixStream::from(common::inherited_socket())
@@ -164,7 +165,7 @@ fn receiver_of_nothing() {
     let mut stream = inherited();
     let ticket = take(&mut stream);
     assert_eq!(kind_of(fetch(&ticket)), ErrorKind::NotFound);
-    // Only the process that deposited a message takes it back.
+    // Only the process that deposited a message can take it back.
     assert_eq!(kind_of(tenon::withdraw(&ticket)), ErrorKind::InvalidArgument);
 }
 
@@ -258,7 +259,8 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Whether no thread of that process runs any more: a signal takes its time to come to each.
+/// Says whether all threads of that process have stopped. A signal does not reach all of them at
+/// once.
 fn is_stopped(child: &Child) -> bool {
     std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().all(|task| {
         let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
@@ -302,14 +304,14 @@ fn lender_that_ends() {
     let mut stream = inherited();
     let program = String::from_utf8(take(&mut stream)).unwrap();
     put(&mut stream, &ticket_of(&Tensor::frozen(&[1u8, 2, 3], &[3]).unwrap()));
-    // SAFETY: pidfd_open takes a pid and flags; what it gives is a new fd.
+    // SAFETY: pidfd_open takes a pid and flags, and its result is a new fd.
     let parent = unsafe { File::from_raw_fd(syscall(PIDFD_OPEN, parent_id(), 0u32) as i32) };
     let pidfds = [parent.as_fd()];
     let options = KeepOptions::new().timeout(PATIENCE).pidfds(&pidfds).program(program);
     assert_eq!(tenon::hand_over_deposits(&options).unwrap(), 1);
 }
 
-/// In a process of its own, because the limits of a process stay.
+/// The limits of a process stay, so this test runs in a process of its own.
 #[test]
 fn limits() {
     let (child, _stream) = start("lender_with_limits");

@@ -1,4 +1,4 @@
-//! Descriptors: the portable form, with fds and without.
+//! Tests of descriptors: the portable form of messages, with fds and without.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn is_the_same(opened: &Message, tensor: &Tensor) {
 fn borrowed_and_adopted_fds() {
     let (tensor, message) = message();
     let descriptor = Descriptor::new(&message).unwrap();
-    assert_eq!(descriptor.fds().len(), 2); // of the segment, and the token of the lease
+    assert_eq!(descriptor.fds().len(), 2); // the fd of the segment, and the token of the lease
     is_the_same(
         &Descriptor::open(descriptor.bytes(), descriptor.fds(), Access::Auto, OpenOptions::new())
             .unwrap(),

@@ -1,5 +1,5 @@
-//! DLPack in and out: the structs are laid out as DLPack's, deleters run once, panics in them go
-//! on.
+//! Tests of DLPack in both directions: the structs have DLPack's layout, deleters run once, and
+//! their panics continue.
 
 use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -24,7 +24,7 @@ fn out_and_in_again() {
         (dl.ndim, dl.dtype, dl.device),
         (2, DLDataType { code: 0, bits: 16, lanes: 1 }, DLDevice { device_type: 1, device_id: 0 })
     );
-    // SAFETY: ndim numbers each.
+    // SAFETY: each array has ndim numbers.
     unsafe {
         assert_eq!(std::slice::from_raw_parts(dl.shape, 2), [3, 1]);
         assert_eq!(std::slice::from_raw_parts(dl.strides, 2)[0], 1);
@@ -93,11 +93,11 @@ fn produce(deleted: &'static AtomicU32, device_type: i32, panics: bool) -> Dlpac
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: called once.
+    // SAFETY: this is called once.
     let producer = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Producer>()) };
     producer.deleted.fetch_add(1, Ordering::SeqCst);
     if producer.panics {
-        // A deleter is C: a panic must not leave it.
+        // A deleter is a C function, so a panic must not leave it.
         let _ = catch_unwind(|| panic!("swallowed by the producer itself"));
     }
 }
@@ -130,6 +130,6 @@ fn a_refused_tensor_is_deleted_too() {
 fn raw_and_back() {
     let raw = TensorMut::zeros::<f32>(&[4]).unwrap().to_dlpack_legacy().unwrap().into_raw();
     let raw: NonNull<DLManagedTensor> = NonNull::new(raw).unwrap();
-    // SAFETY: just given away.
+    // SAFETY: the tensor was just given away.
     drop(unsafe { DlpackLegacyTensor::from_raw(raw) });
 }

@@ -1,4 +1,4 @@
-//! Every error keeps code, message, details and cause.
+//! Tests that every error keeps its code, message, details and cause.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn kinds_and_codes_are_one_to_one() {
         let kind = ErrorKind::from_code(code).unwrap();
         assert_eq!(kind.code(), code);
         assert_eq!(kind.code_name(), kind.code_name().to_uppercase());
-        // InvalidArgument and INVALID_ARGUMENT.
+        // The two names must match: InvalidArgument and INVALID_ARGUMENT.
         assert_eq!(
             kind.code_name().replace('_', "").to_lowercase(),
             format!("{kind:?}").to_lowercase()

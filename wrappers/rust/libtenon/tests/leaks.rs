@@ -1,5 +1,5 @@
-//! After everything the process holds what it held before. One test alone in its program, so that
-//! nobody else counts.
+//! Tests that the process holds the same at the end as at the beginning. This is the only test of
+//! its program, so that no other test changes the figures.
 
 mod common;
 
@@ -119,8 +119,8 @@ fn everything(folder: &common::Folder) {
 fn nothing_is_left() {
     common::watchdog();
     let folder = common::Folder::new();
-    // The library's thread may have an arena in hand that it was making ready, and lets go of it a
-    // moment after everybody else.
+    // The library's thread may still have an arena that it makes ready. It releases the arena a
+    // moment after all others.
     let held = || {
         tenon::trim();
         (common::open_fds(), tenon::stats().unwrap().storages, tenon::stats().unwrap().segments)

@@ -1,5 +1,6 @@
-//! Leases: what another process holds is not used again, and comes back however that process ends.
-//! One test in its program, since holders are the whole process's.
+//! Tests of leases: a block that another process holds is not reused, and it comes back however
+//! that process ends. This is the only test of its program, because the holders are those of the
+//! whole process.
 
 mod common;
 
@@ -10,8 +11,8 @@ use tenon::{
 
 const MIB: u64 = 1 << 20;
 
-/// A tensor that fills the arena is lent to the other end, which has it; nothing of it is kept
-/// here.
+/// Lends a tensor that fills the arena to the other end, waits until that end has it, and drops
+/// everything here.
 fn lend_all(arena: &Arena, connection: &Connection) {
     let storage = StorageOptions::new().arena(arena).zeroed().create(MIB).unwrap();
     let mut message = Message::new().unwrap();
@@ -69,7 +70,7 @@ fn borrower() {
     let connection = common::inherited();
     let message = connection.recv(PATIENCE).unwrap();
     connection.send(&Message::new().unwrap(), PATIENCE).unwrap();
-    connection.recv(PATIENCE).unwrap(); // until then
+    connection.recv(PATIENCE).unwrap(); // wait for the message that ends this role
     drop(message);
 }
 

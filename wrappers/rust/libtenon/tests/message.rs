@@ -1,4 +1,4 @@
-//! Messages: what is put in comes out.
+//! Tests that a message gives back what was put into it.
 
 use tenon::{Access, ErrorKind, Message, StorageOptions, Tensor, TensorMut};
 

@@ -1,4 +1,4 @@
-//! Modules that are built, changed and looked at.
+//! Tests of modules that are built, changed and read.
 
 use std::collections::HashSet;
 
@@ -47,7 +47,7 @@ fn every_kind_of_member() {
 
     let members = module.members().unwrap();
     let kind = |name: &str| members.iter().find(|member| member.name == name).unwrap().kind;
-    assert_eq!(members.len(), 9); // `training` is PyTorch's, of every module
+    assert_eq!(members.len(), 9); // PyTorch gives every module `training`
     for (name, wanted) in [
         ("weight", MemberKind::Parameter),
         ("bias", MemberKind::Parameter),

@@ -1,4 +1,5 @@
-//! Objects: every kind of value, sent to another process and back, and what is refused.
+//! Tests of objects: every kind of value is sent to another process and back, and wrong ones are
+//! refused.
 
 mod common;
 
@@ -11,7 +12,7 @@ use tenon::{
     Result, StorageOptions, Tensor, TensorLayout, TensorMut, TensorSpec, Wait,
 };
 
-/// A dict of all kinds but tensors and composites, with the values at the edges of each kind.
+/// Makes a dict of all kinds except tensors and composites, with the extreme values of each kind.
 fn plain() -> Object {
     Object::from([
         (Object::from("none"), Object::None),
@@ -38,7 +39,7 @@ fn plain() -> Object {
                 Object::List(vec![]),
                 Object::Set(vec![]),
                 Object::Dict(vec![]),
-                // A container that ends here is not confused with those around it.
+                // A container that ends here is not confused with the containers around it.
                 vec![vec![vec![7]], vec![]].into(),
             ]
             .into(),
@@ -65,7 +66,7 @@ fn kind_of<T>(result: Result<T>) -> ErrorKind {
     result.map(|_| ()).unwrap_err().kind()
 }
 
-/// Lists in lists: `depth` of them, and a number in the innermost one.
+/// Makes lists in lists, `depth` of them, with a number in the innermost one.
 fn nested(depth: usize) -> Object {
     (0..depth).fold(Object::from(1), |inside, _| vec![inside].into())
 }
@@ -103,7 +104,7 @@ fn sent_to_another_process_and_sent_back() {
         ("frozen", Tensor::frozen(&[0.5f64, 1.5], &[2]).unwrap().into()),
         ("sparse", sparse.unwrap().into()),
         ("meta", meta().into()),
-        // Such a pickle is too large for a message's user bytes, so it travels in a tensor.
+        // This pickle is too large for a message's user bytes, so it travels in a tensor.
         ("large", "x".repeat(100_000).into()),
     ]);
     connection.send_object(&object, PATIENCE).unwrap();
@@ -137,7 +138,7 @@ fn receiver() {
     let sparse = object.get("sparse").and_then(Object::as_composite).unwrap();
     assert_eq!((sparse.layout().unwrap(), sparse.sizes()), (TensorLayout::SparseCoo, &[9][..]));
     assert_eq!(sparse.spec().unwrap().values.unwrap().storage().id(), whole.storage().id());
-    // Index 9 is outside, and only this call finds that.
+    // Index 9 is outside, and only this call notices that.
     assert_eq!(kind_of(sparse.check()), ErrorKind::Corrupt);
     let meta = object.get("meta").and_then(Object::as_composite).unwrap();
     assert_eq!((meta.layout().unwrap(), meta.dtype()), (TensorLayout::Meta, DType::BF16));
@@ -200,7 +201,7 @@ fn each_accessor_reads_its_own_kinds() {
         Object::from(None::<i64>),
         Object::from(Some(5)),
     ];
-    // Gives what an accessor reads of the objects, as "index: value".
+    // Formats what an accessor reads from the objects, as "index: value".
     fn read<'o, T: std::fmt::Debug>(
         objects: &'o [Object],
         accessor: impl Fn(&'o Object) -> Option<T>,
@@ -211,7 +212,7 @@ fn each_accessor_reads_its_own_kinds() {
             .filter_map(|(i, object)| Some(format!("{i}: {:?}", accessor(object)?)));
         found.collect()
     }
-    // An object that was received reads like the one that was sent.
+    // A received object reads like the one that was sent.
     let received: Vec<Object> = objects.iter().map(|object| carried(object).unwrap()).collect();
     for objects in [&objects[..], &received] {
         assert_eq!(read(objects, Object::as_bool), ["1: true"]);
@@ -310,7 +311,7 @@ fn a_message_without_an_object_is_corrupt() {
     ours.send(&message, PATIENCE).unwrap();
     ours.send_object(&"next".into(), PATIENCE).unwrap();
     assert_eq!(kind_of(theirs.recv_object(PATIENCE)), ErrorKind::Corrupt);
-    // That message is gone, and the connection goes on.
+    // That message is lost, and the connection still works.
     assert_eq!(theirs.recv_object(PATIENCE).unwrap().as_str(), Some("next"));
 
     // A pickle of protocol 4 that would call builtins.print without arguments.

@@ -1,4 +1,4 @@
-//! Packages: modules and files that are written, read, changed and written again.
+//! Tests of packages: modules and files that are written, read, changed and written again.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Storages: modes, views, owners and their panics.
+//! Tests of storages: modes, views, owners and their panics.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -96,7 +96,7 @@ fn empty() {
 #[test]
 fn unguarded_slices() {
     let mut storage = StorageOptions::new().zeroed().create(8).unwrap();
-    // SAFETY: nobody else has it.
+    // SAFETY: nobody else has the storage.
     unsafe {
         storage.as_bytes_mut_unguarded()[3] = 5;
         assert_eq!(storage.as_bytes_unguarded(), [0, 0, 0, 5, 0, 0, 0, 0]);
@@ -157,7 +157,7 @@ fn a_panic_of_an_owner_goes_on_in_who_dropped_the_last_reference() {
     let caught = catch_unwind(AssertUnwindSafe(|| drop(tensor))).unwrap_err();
     assert_eq!(caught.downcast_ref::<&str>(), Some(&"the owner's own words"));
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
-    // And nothing is left of it for the next release.
+    // Nothing of the panic is left for the next release.
     drop(StorageMut::new(64).unwrap());
 }
 
@@ -186,7 +186,7 @@ fn a_deleter_may_call_tenon_and_panic_in_it() {
         StorageMut::wrap_raw(start, 16, move || {
             drop(bytes);
             counter.fetch_add(10, Ordering::SeqCst);
-            drop(inner); // panics, in the middle of the outer release
+            drop(inner); // panics during the outer release
         })
     }
     .unwrap();

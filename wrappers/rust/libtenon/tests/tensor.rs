@@ -1,4 +1,4 @@
-//! Tensors: shapes, typed views, and every reason why there is none.
+//! Tests of tensors: shapes, typed views, and every reason why there is no view.
 
 use tenon::{
     Bool, DType, ErrorKind, Flags, StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec,
@@ -29,7 +29,7 @@ fn shapes_come_back() {
     );
     assert_eq!(view.flags(), tensor.flags());
     assert_eq!(tensor.storage().id(), storage.id());
-    // A scalar.
+    // This is a scalar.
     let scalar = Tensor::new(&storage, &TensorSpec::of::<f64>(&[])).unwrap();
     assert_eq!((scalar.numel(), scalar.sizes(), scalar.strides()), (1, &[][..], &[][..]));
 }
@@ -82,7 +82,7 @@ fn writable_ones_are_cells_and_copies() {
     assert_eq!(reader.read_into(&mut [0; 3]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(reader.read_into(&mut [0f32; 4]).unwrap_err().kind(), ErrorKind::WrongElement);
     let mut alone = TensorMut::copy_of(&[1u64, 2], &[2]).unwrap();
-    // SAFETY: nobody else has it.
+    // SAFETY: nobody else has the tensor.
     unsafe {
         alone.as_mut_slice_unguarded::<u64>().unwrap()[0] = 7;
         assert_eq!(alone.as_slice_unguarded::<u64>().unwrap(), [7, 2]);
@@ -126,7 +126,7 @@ fn no_view_of_another_type_or_of_what_is_not_packed_or_not_aligned() {
     assert_eq!(strided.cells::<u32>().unwrap_err().kind(), ErrorKind::WrongElement);
     assert_eq!(strided.write_from(&[0i32; 4]).unwrap_err().kind(), ErrorKind::NotContiguous);
     assert_eq!(
-        // SAFETY: it fails.
+        // SAFETY: the call fails.
         unsafe { strided.as_slice_unguarded::<i32>() }.unwrap_err().kind(),
         ErrorKind::NotContiguous
     );

@@ -1,4 +1,4 @@
-//! Values of every kind, in and out.
+//! Tests of values of every kind.
 
 use tenon::{
     type_text, Bool, ErrorKind, Flags, Quantizer, ScalarType, StorageOptions, Tensor, TensorLayout,
@@ -188,7 +188,7 @@ fn tensors_that_dlpack_has_not() {
     for layout in
         [TensorLayout::Jagged, TensorLayout::Nested, TensorLayout::Meta, TensorLayout::Quantized]
     {
-        // Only composites have these.
+        // Only composites have these layouts.
         let spec =
             ValueTensorSpec { layout, ..ValueTensorSpec::new(ScalarType::FLOAT, &[3], None) };
         assert_eq!(Value::tensor_from_spec(&spec).unwrap_err().kind(), ErrorKind::InvalidArgument);

@@ -1,4 +1,4 @@
-//! Weak references, and their race with the last release.
+//! Tests of weak references, and of their race with the last release.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,7 +43,7 @@ fn a_race_has_one_winner() {
                         std::hint::spin_loop();
                     }
                     if let Some(strong) = weak.upgrade() {
-                        // Whole, however the race went.
+                        // The storage is intact, whichever side won the race.
                         assert!(strong.cells().iter().all(|cell| cell.get() == round));
                     }
                 });

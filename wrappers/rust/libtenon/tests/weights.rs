@@ -1,4 +1,5 @@
-//! Weights of torch.export's programs and of ExecuTorch's files: read, replaced and written again.
+//! Tests of files of weights, of torch.export and of ExecuTorch: they are read, changed and written
+//! again.
 
 mod common;
 

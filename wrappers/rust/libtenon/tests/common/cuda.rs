@@ -1,5 +1,5 @@
-//! CUDA's driver, where tests/cuda says that there is one, and work of a stream that ends when it
-//! is told to.
+//! CUDA's driver for tests, where there is one (tests/cuda says where), and work in a stream that
+//! ends when the test tells it to.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -15,22 +15,22 @@ extern "C" {
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// A function of CUDA's driver, if it has that one.
+/// Returns a function of CUDA's driver, if the driver has it.
 pub fn look_for(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: both texts end with NUL.
     let function = unsafe { dlsym(dlopen(c"libcuda.so.1".as_ptr(), 2), name.as_ptr()) };
     (!function.is_null()).then_some(function)
 }
 
-/// A function of CUDA's driver.
+/// Returns a function of CUDA's driver.
 pub fn found(name: &CStr) -> *mut c_void {
     look_for(name).unwrap_or_else(|| panic!("{name:?}"))
 }
 
 macro_rules! cu {
     ($name:literal ($($type:ty),*) $($argument:expr),*) => {
-        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the
-        // call.
+        // SAFETY: cuda.h declares the function like this, and the pointers among the arguments are
+        // valid for the call.
         assert_eq!(unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(
                 $crate::cuda::found($name)
@@ -39,8 +39,8 @@ macro_rules! cu {
     };
 }
 
-/// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless
-/// it is told otherwise; those of a device take their time.
+/// Returns how much is still lent or borrowed. The work in the fake driver's streams is complete
+/// when a call returns, unless the test says otherwise. The work on a real device takes its time.
 pub fn left() -> u64 {
     if look_for(c"fake_cuda_live").is_none() {
         crate::common::soon(|| tenon::cuda_collect() == 0);
@@ -48,8 +48,9 @@ pub fn left() -> u64 {
     tenon::cuda_collect()
 }
 
-/// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for
-/// all that is under way: for ever, where that waits for this process. So these are the first.
+/// A real driver loads the code of a fill or a copy when the first one runs, which can wait for all
+/// work in progress. If that work waits for this process, it would wait for ever. So these are the
+/// first ones.
 fn load_code() {
     let mut room = 0u64;
     cu!(c"cuMemAlloc_v2"(*mut u64, usize) &mut room, 4096);
@@ -59,8 +60,8 @@ fn load_code() {
     cu!(c"cuMemFree_v2"(u64) room);
 }
 
-/// A stream whose work is under way until it is let go, so that nothing depends on how long
-/// anything takes.
+/// A stream whose work is in progress until the test releases it, so that nothing depends on how
+/// long anything takes.
 pub struct Busy {
     pub stream: *mut c_void,
     go: Sender<()>,
@@ -69,7 +70,7 @@ pub struct Busy {
 impl Busy {
     pub fn new() -> Busy {
         unsafe extern "C" fn stay(receiver: *mut c_void) {
-            // SAFETY: the box that was given to the stream, once.
+            // SAFETY: this is the box that was given to the stream, and it is taken back once.
             unsafe { Box::from_raw(receiver.cast::<Receiver<()>>()) }.recv().unwrap();
         }
         let (mut context, mut stream) = (null_mut(), null_mut());

@@ -1,4 +1,4 @@
-//! What several tests need: a second process, and an end for what hangs.
+//! Helpers of several tests: a second process, and an end for tests that hang.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tenon::Connection;
 
-/// Longer than anything takes here, shorter than CTest's patience.
+/// A time that is longer than any step of a test and shorter than CTest's limit.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends this process if it is still there after a minute and a half.
+/// Ends this process if it still runs after a minute and a half.
 pub fn watchdog() {
     std::thread::spawn(|| {
         std::thread::sleep(PATIENCE + PATIENCE / 2);
@@ -20,7 +20,7 @@ pub fn watchdog() {
     });
 }
 
-/// This test program again, as the `#[ignore]`d test `role`, with one end of a socket as its
+/// Starts this test program again, as the `#[ignore]`d test `role`, with one end of a socket as its
 /// standard input.
 pub fn start(role: &str, arguments: &[(&str, &str)]) -> (Child, Connection) {
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -38,7 +38,7 @@ pub fn command(role: &str) -> Command {
     command
 }
 
-/// The end that `start` gave.
+/// Makes the connection on the end that `start` gave.
 pub fn inherited() -> Connection {
     Connection::new(inherited_socket()).unwrap()
 }
@@ -52,8 +52,8 @@ pub fn ends_well(mut child: Child) {
     assert!(status.success(), "the other process ended with {status}");
 }
 
-/// Waits until it holds, for what the library's thread does in its own time. Not for ever: who asks
-/// after it says what there is.
+/// Waits until the condition holds, because the library's thread does its work at its own time. The
+/// wait is limited, so the caller checks the condition afterwards.
 pub fn soon(holds: impl Fn() -> bool) {
     for _ in 0..10_000 {
         if holds() {
@@ -67,13 +67,13 @@ pub fn open_fds() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// A connected pair in this process.
+/// Makes a connected pair in this process.
 pub fn pair() -> (Connection, Connection) {
     let (one, other) = UnixStream::pair().unwrap();
     (Connection::from_stream(one).unwrap(), Connection::from_stream(other).unwrap())
 }
 
-/// A folder of this test's own in /dev/shm, gone with it.
+/// A folder in /dev/shm for one test, which is removed at the end of the test.
 pub struct Folder(pub std::path::PathBuf);
 
 impl Folder {
