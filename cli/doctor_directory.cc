@@ -11,9 +11,9 @@
 #include <string>
 
 #include "doctor.h"
+#include "names/liveness.h"
 #include "os/fd.h"
 #include "os/named_file.h"
-#include "share/liveness.h"
 
 namespace tenon::cli {
 namespace {
@@ -209,12 +209,12 @@ Check check_names(const std::string& directory) {
   Check check{.id = "names", .title = "names"};
   uint64_t counts[4] = {};
   uint64_t dead_nbytes = 0;
-  share::LookOptions options;
+  names::LookOptions options;
   options.patience = 20;
   const Status status =
-      share::look_at_all(directory, options, [&](const share::NameReport& report) {
+      names::look_at_all(directory, options, [&](const names::NameReport& report) {
         ++counts[static_cast<size_t>(report.state)];
-        if (report.state == share::NameState::kDead) dead_nbytes += report.allocated_nbytes;
+        if (report.state == names::NameState::kDead) dead_nbytes += report.allocated_nbytes;
         return true;
       });
   if (!status.is_ok()) {
@@ -222,11 +222,11 @@ Check check_names(const std::string& directory) {
     check.value = status.message();
     return check;
   }
-  const auto of = [&](share::NameState state) { return counts[static_cast<size_t>(state)]; };
-  const uint64_t live = of(share::NameState::kLive);
-  const uint64_t in_flight = of(share::NameState::kInFlight);
-  const uint64_t dead = of(share::NameState::kDead);
-  const uint64_t unsure = of(share::NameState::kUnsure);
+  const auto of = [&](names::NameState state) { return counts[static_cast<size_t>(state)]; };
+  const uint64_t live = of(names::NameState::kLive);
+  const uint64_t in_flight = of(names::NameState::kInFlight);
+  const uint64_t dead = of(names::NameState::kDead);
+  const uint64_t unsure = of(names::NameState::kUnsure);
   check.facts = {{"live", live},
                  {"in_flight", in_flight},
                  {"dead", dead},
@@ -240,7 +240,7 @@ Check check_names(const std::string& directory) {
     check.limits = plural_text(dead, "dead name holds ", "dead names hold ") +
                    size_text(dead_nbytes) + " of memory";
     check.change = "tenon gc --torch --yes" +
-                   (directory == share::kSharedMemory ? std::string() : " " + directory);
+                   (directory == names::kSharedMemory ? std::string() : " " + directory);
   }
   return check;
 }

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "doctor.h"
+#include "names/filename.h"
+#include "names/manager.h"
 #include "os/fd.h"
 #include "os/local_socket.h"
 #include "os/peer.h"
 #include "os/process.h"
 #include "os/wait.h"
-#include "share/filename.h"
-#include "share/manager.h"
 
 namespace tenon::cli {
 namespace {
@@ -166,7 +166,7 @@ Check check_session(const std::string& directory) {
       stat("/run/systemd/system", &info) == 0 && stat("/run/systemd/seats", &info) == 0;
   const RemoveIpc remove = read_remove_ipc();
   constexpr uid_t kSystemUsers = 1000;
-  const bool spared = geteuid() < kSystemUsers || directory != share::kSharedMemory;
+  const bool spared = geteuid() < kSystemUsers || directory != names::kSharedMemory;
   check.facts = {{"logind", logind},
                  {"remove_ipc", remove.on},
                  {"remove_ipc_file", remove.file.empty() ? Json(nullptr) : Json(remove.file)}};
@@ -195,7 +195,7 @@ Check check_session(const std::string& directory) {
 // nothing else.
 Check check_manager() {
   Check check{.id = "manager", .title = "manager"};
-  const std::string path = share::manager_socket();
+  const std::string path = names::manager_socket();
   check.facts = {{"socket", path}, {"running", false}, {"pid", nullptr}};
   os::Waiter waiter({.timeout_ns = 0});
   Result<os::Fd> connected = os::connect_local(os::SocketKind::kStream, path, &waiter);

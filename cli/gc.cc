@@ -5,16 +5,16 @@
 
 #include "commands.h"
 #include "name_table.h"
+#include "names/filename.h"
+#include "names/manager.h"
 #include "output.h"
-#include "share/filename.h"
-#include "share/manager.h"
 
 namespace tenon::cli {
 namespace {
 
-using share::NameKind;
-using share::NameReport;
-using share::NameState;
+using names::NameKind;
+using names::NameReport;
+using names::NameState;
 
 struct Found {
   std::vector<NameReport> dead;  // names that this call may remove
@@ -104,13 +104,13 @@ void print_found_json(const GcOptions& options, const Found& found) {
 }  // namespace
 
 int run_gc(const GcOptions& options) {
-  share::LookOptions look;
+  names::LookOptions look;
   look.remove = options.yes;
   look.torch = options.torch;
   look.min_age_ns = static_cast<int64_t>(options.min_age * 1e9);
   look.patience = kPatience;
   // A killed manager leaves a socket and a lock in a folder of its own. This is not a name.
-  if (options.yes && options.directory == share::kSharedMemory) share::remove_dead_managers();
+  if (options.yes && options.directory == names::kSharedMemory) names::remove_dead_managers();
   Result<std::vector<NameReport>> collected = collect_names(options.directory, look, false);
   if (!collected.is_ok()) {
     print_error(collected.status());

@@ -23,21 +23,22 @@
 #include "archive_input.h"
 #include "commands.h"
 #include "name_table.h"
+#include "names/filename.h"
+#include "names/liveness.h"
 #include "os/fd.h"
 #include "os/memfd.h"
 #include "os/named_file.h"
 #include "output.h"
-#include "share/filename.h"
-#include "share/liveness.h"
+#include "share/named_file_head.h"
 #include "tensor/descriptor.h"
 #include "tensor/descriptor_wire.h"
 
 namespace tenon::cli {
 namespace {
 
+using names::NameKind;
+using names::NameReport;
 using share::FilenameHead;
-using share::NameKind;
-using share::NameReport;
 
 std::string time_text(int64_t realtime_ns) {
   const std::time_t seconds = realtime_ns / 1'000'000'000;
@@ -72,7 +73,7 @@ void print_fields(const Fields& fields) {
   }
 }
 
-Fields fields_of(const share::Filename& filename, const Listed& listed, const FilenameHead* head) {
+Fields fields_of(const names::Filename& filename, const Listed& listed, const FilenameHead* head) {
   const NameReport& report = listed.report;
   Fields fields = {{"name", filename.text()},
                    {"kind", kind_name(report.kind)},
@@ -156,11 +157,11 @@ bool has_filename_head(const std::string& path, std::string_view leaf) {
 
 // Finds the name that the text means: the text of a handle, or a path to a file that is not a
 // descriptor.
-bool find_name(const std::string& text, share::Filename* out) {
+bool find_name(const std::string& text, names::Filename* out) {
   if (text.starts_with('/')) {
-    Result<share::Filename> parsed = share::parse_filename(text);
+    Result<names::Filename> parsed = names::parse_filename(text);
     if (parsed.is_ok() && parsed.value().text() == text && text.rfind('/') == 0) {
-      const share::Filename& filename = parsed.value();
+      const names::Filename& filename = parsed.value();
       // A file in the root folder can look like a name too. The existing file decides.
       if (exists_as(filename.path(), is_anything) || !exists_as(text, is_anything)) {
         *out = filename;
@@ -169,7 +170,7 @@ bool find_name(const std::string& text, share::Filename* out) {
     }
   }
   const std::string path = std::filesystem::absolute(text).lexically_normal().string();
-  Result<share::Filename> parsed = share::parse_filename(path);
+  Result<names::Filename> parsed = names::parse_filename(path);
   if (!parsed.is_ok()) return false;
   *out = parsed.value();
   if (path.rfind('/') == 0) out->directory = "/";
@@ -179,13 +180,13 @@ bool find_name(const std::string& text, share::Filename* out) {
 
 }  // namespace
 
-int inspect_name(const share::Filename& filename, bool json) {
+int inspect_name(const names::Filename& filename, bool json) {
   const auto show = [&]() -> Status {
     TENON_ASSIGN(const os::Fd directory, os::open_directory(filename.directory));
-    share::LookOptions look;
+    names::LookOptions look;
     look.any_user = true;
     look.patience = kPatience;
-    TENON_ASSIGN(NameReport report, share::look_at(directory.get(), filename.leaf, look));
+    TENON_ASSIGN(NameReport report, names::look_at(directory.get(), filename.leaf, look));
     FilenameHead head;
     const bool has_head = report.kind == NameKind::kFile || report.kind == NameKind::kTorchFile;
     if (has_head) {
@@ -212,7 +213,7 @@ int inspect_name(const share::Filename& filename, bool json) {
 
 int run_inspect(const InspectOptions& options) {
   if (options.ops) return inspect_operators(options);
-  share::Filename filename;
+  names::Filename filename;
   if (options.what != "-" && options.module.empty() && find_name(options.what, &filename))
     return inspect_name(filename, options.json);
   Result<ArchiveInput> opened = ArchiveInput::open(options.what);

@@ -7,7 +7,7 @@
 
 #include "archive_input.h"
 #include "commands.h"
-#include "share/filename.h"
+#include "names/filename.h"
 
 namespace tenon::cli {
 
@@ -16,7 +16,7 @@ struct ArchiveFacts;
 // Each of these prints, and returns the exit code. `source` says where the bytes are from, for
 // errors.
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json);
-int inspect_name(const share::Filename& filename, bool json);
+int inspect_name(const names::Filename& filename, bool json);
 int inspect_archive(const ArchiveInput& input, const InspectOptions& options);
 int inspect_package(const ArchiveInput& input, const InspectOptions& options);
 int inspect_weights(const ArchiveInput& input, const InspectOptions& options);

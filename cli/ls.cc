@@ -14,9 +14,9 @@
 namespace tenon::cli {
 namespace {
 
-using share::NameKind;
-using share::NameReport;
-using share::NameState;
+using names::NameKind;
+using names::NameReport;
+using names::NameState;
 
 constexpr size_t kCommandColumns = 80;
 
@@ -127,7 +127,7 @@ Json names_json(const std::string& directory, const std::vector<Listed>& names,
 
 // Adds the names to `json` if it is not null, and prints them otherwise.
 Status list_names(const LsOptions& options, Json* json) {
-  share::LookOptions look;
+  names::LookOptions look;
   look.patience = kPatience;
   look.any_user = options.all;
   TENON_ASSIGN(std::vector<NameReport> reports,

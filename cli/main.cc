@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "commands.h"
+#include "names/filename.h"
 #include "output.h"
-#include "share/filename.h"
 
 namespace tenon::cli {
 namespace {
@@ -101,7 +101,7 @@ CLI::App* add_command(CLI::App* app, Options* options, const char* name, const c
 }
 
 void add_directory(CLI::App* command, std::string* directory) {
-  *directory = share::kSharedMemory;
+  *directory = names::kSharedMemory;
   command->add_option("DIRECTORY", *directory, "Where the names are, /dev/shm unless told")
       ->option_text(" ");
 }

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "names/filename.h"
 #include "os/local_socket.h"
 #include "os/named_file.h"
 #include "os/peer.h"
 #include "os/wait.h"
-#include "share/filename.h"
 
 namespace tenon::cli {
 namespace {
 
-using share::NameKind;
-using share::NameReport;
-using share::NameState;
+using names::NameKind;
+using names::NameReport;
+using names::NameState;
 
 // Finds the process that listens on a socket. In /proc the socket has another number than the
 // name's inode, so this connects and asks the other end.
@@ -35,7 +35,7 @@ Status add_others(const std::string& directory, std::vector<NameReport>* reports
     if (std::binary_search(known.begin(), known.end(), leaf)) return true;
     // The file is not opened, because it is neither Tenon's nor PyTorch's.
     Result<os::NameInfo> info = os::look_at_name(fd.get(), leaf);
-    if (info.is_ok()) reports->push_back(share::report_unopened(leaf, info.value()));
+    if (info.is_ok()) reports->push_back(names::report_unopened(leaf, info.value()));
     return true;
   });
 }
@@ -73,7 +73,7 @@ Colour state_colour(NameState state) noexcept {
 }
 
 std::string name_text(const std::string& directory, const std::string& leaf) {
-  return share::Filename{directory, leaf}.text();
+  return names::Filename{directory, leaf}.text();
 }
 
 Json name_json(const std::string& directory, const NameReport& report) {
@@ -99,9 +99,9 @@ Json holders_json(const Listed& listed) {
 }
 
 Result<std::vector<NameReport>> collect_names(const std::string& directory,
-                                              const share::LookOptions& options, bool others) {
+                                              const names::LookOptions& options, bool others) {
   std::vector<NameReport> reports;
-  TENON_TRY(share::look_at_all(directory, options, [&reports](const NameReport& report) {
+  TENON_TRY(names::look_at_all(directory, options, [&reports](const NameReport& report) {
     reports.push_back(report);
     return true;
   }));

@@ -20,9 +20,9 @@
 #include "manager/objects.h"
 #include "manager/place.h"
 #include "manager/server.h"
+#include "names/filename.h"
 #include "os/background.h"
 #include "os/confine.h"
-#include "share/filename.h"
 
 // A confined process cannot read the files that the leak checker needs. The checker would report
 // this by the exit status.
@@ -60,7 +60,7 @@ constexpr const char* kUsage =
 
 struct Options {
   std::string socket;
-  std::string directory{share::kSharedMemory};
+  std::string directory{names::kSharedMemory};
   int64_t linger_ms = 500;
   bool own_folder = false;
   bool foreground = false;

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "names/filename.h"
+#include "names/liveness.h"
 #include "os/memfd.h"
-#include "share/filename.h"
-#include "share/liveness.h"
+#include "share/named_file_head.h"
 
 namespace tenon::manager {
 namespace {
@@ -138,7 +139,7 @@ bool Objects::add(SenderId sender, const std::string& leaf, int32_t claimed_pid)
     }
     entry->inode = info.inode;
     entry->device = info.device;
-  } else if (claimed_pid != 0 && share::maker_of_torch_name(leaf) == claimed_pid) {
+  } else if (claimed_pid != 0 && names::maker_of_torch_name(leaf) == claimed_pid) {
     // PyTorch registers a name just before it makes the file.
     entry->maker_known = true;
   } else {
@@ -316,9 +317,9 @@ Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_n
   if (closing_ && head.magic == share::kFilenameMagic) {
     // The head of a file of Tenon's says how long a message is waited for.
     os::drop_lease(fd);
-    share::LookOptions options;
+    names::LookOptions options;
     options.remove = true;
-    static_cast<void>(share::look_at(directory_.get(), entry->leaf, options));
+    static_cast<void>(names::look_at(directory_.get(), entry->leaf, options));
     return Found::kMessage;
   }
   if (in_flight > 0 && !closing_) return Found::kMessage;

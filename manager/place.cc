@@ -78,7 +78,7 @@ Result<std::unique_ptr<Place>> Place::make() {
   const std::string folder = temporary_folder() + kPrefix;
   // PyTorch copies the path into 108 bytes without checking its length.
   const bool fits =
-      folder.size() + 6 + std::char_traits<char>::length(kLeaf) < share::kManagerPathNbytes;
+      folder.size() + 6 + std::char_traits<char>::length(kLeaf) < names::kManagerPathNbytes;
   TENON_ASSIGN(const std::string made,
                os::make_private_folder(fits ? folder : std::string("/dev/shm") + kPrefix));
   std::unique_ptr<Place> place(new Place(made + kLeaf, true));

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/status.h"
+#include "names/manager.h"
 #include "os/fd.h"
-#include "share/manager.h"
 
 namespace tenon::manager {
 
@@ -37,8 +37,8 @@ class Place {
 
  private:
   Place(std::string socket, bool own_folder);
-  std::string hidden() const { return socket_ + std::string(share::kManagerHiddenSuffix); }
-  std::string lock_path() const { return socket_ + std::string(share::kManagerLockSuffix); }
+  std::string hidden() const { return socket_ + std::string(names::kManagerHiddenSuffix); }
+  std::string lock_path() const { return socket_ + std::string(names::kManagerLockSuffix); }
   Result<bool> take_lock();
   Status listen();
 

@@ -31,13 +31,13 @@ constexpr uint64_t kNamelessBit = uint64_t{1} << 62;
 
 // The limits of one turn. In a turn one client is served while the others wait.
 constexpr size_t kMessagesPerTurn = 16;
-constexpr size_t kTurnNbytes = kMessagesPerTurn * share::kManagerMessageNbytes;
+constexpr size_t kTurnNbytes = kMessagesPerTurn * names::kManagerMessageNbytes;
 constexpr size_t kLooksPerTurn = 64;
 constexpr int kAcceptsPerTurn = 64;
 constexpr size_t kEventsPerTurn = 64;
 // If a client leaves this many bytes of answers unread, the server reads nothing more from it.
 // PyTorch reads each answer before it asks again.
-constexpr size_t kUnsentMost = 64 * share::kManagerReply.size();
+constexpr size_t kUnsentMost = 64 * names::kManagerReply.size();
 constexpr int64_t kNoFdPauseNs = 100 * kMillisecondNs;
 // While a message may be on its way to a process that is no client yet, the server lingers four
 // times as long. PyTorch's manager waits this long.
@@ -259,12 +259,12 @@ Server::Turn Server::take(Client* client, SenderKey sender, std::span<const std:
   return Turn::kGoOn;
 }
 
-bool Server::obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes,
+bool Server::obey(SenderId sender, std::span<const std::byte, names::kManagerMessageNbytes> bytes,
                   Client* client) {
-  const std::optional<share::ManagerMessage> message = share::decode_manager_message(bytes);
+  const std::optional<names::ManagerMessage> message = names::decode_manager_message(bytes);
   if (!message) return false;
   const std::string leaf = message->name.substr(1);
-  if (message->op == share::ManagerOp::kDeallocate) {
+  if (message->op == names::ManagerOp::kDeallocate) {
     objects_->subtract(sender, leaf);
     return true;
   }
@@ -275,14 +275,14 @@ bool Server::obey(SenderId sender, std::span<const std::byte, share::kManagerMes
 // client blocks only itself, and costs its socket's buffers.
 bool Server::answer(Client* client) {
   if (client->is_deaf) return true;
-  client->unsent_nbytes += share::kManagerReply.size();
+  client->unsent_nbytes += names::kManagerReply.size();
   return send_answers(client);
 }
 
 // All answers are the same two bytes, so the number of unsent bytes tells what is left of them.
 bool Server::send_answers(Client* client) {
   while (client->unsent_nbytes > 0) {
-    std::array<char, share::kManagerReply.size()> bytes = share::kManagerReply;
+    std::array<char, names::kManagerReply.size()> bytes = names::kManagerReply;
     const size_t odd = client->unsent_nbytes % bytes.size();
     const size_t nbytes = odd == 0 ? bytes.size() : odd;
     const auto rest = std::as_bytes(std::span(bytes)).last(nbytes);

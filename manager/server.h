@@ -16,9 +16,9 @@
 #include "base/status.h"
 #include "manager/objects.h"
 #include "manager/place.h"
+#include "names/manager_protocol.h"
 #include "os/fd.h"
 #include "os/poller.h"
-#include "share/manager_protocol.h"
 
 namespace tenon::manager {
 
@@ -41,7 +41,7 @@ class Server {
   using SenderKey = uint64_t;  // a pid, or kNamelessBit and the key of a connection
   // The beginning of a message that one sender has sent on one connection.
   struct Half {
-    std::array<std::byte, share::kManagerMessageNbytes> bytes{};
+    std::array<std::byte, names::kManagerMessageNbytes> bytes{};
     size_t nbytes = 0;
   };
   struct Client {
@@ -71,7 +71,7 @@ class Server {
   // Reads `most` bytes, or fewer if no more are there.
   Turn read(Client* client, size_t most);
   Turn take(Client* client, SenderKey sender, std::span<const std::byte> bytes);
-  bool obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes,
+  bool obey(SenderId sender, std::span<const std::byte, names::kManagerMessageNbytes> bytes,
             Client* client);
   bool answer(Client* client);
   bool send_answers(Client* client);

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Refuses an #include that goes against impl/LAYERS.
 
-A folder of impl may include itself and the folders on the lines above it. Nothing in impl may
-include capi/ or the public headers <tenon/...>. capi/src may include anything. CUDA's driver, its
-library and its headers, is named in impl/cuda and in tests alone, and no other library is opened at
-run time.
+A folder of impl may include itself and the folders that impl/LAYERS names after its colon. Nothing
+in impl may include capi/ or the public headers <tenon/...>. capi/src may include anything. CUDA's
+driver, its library and its headers, is named in impl/cuda and in tests alone, and no other library
+is opened at run time. The picture of the folders in docs/internals/map.md must be the one that
+impl/LAYERS gives. --update writes it.
 
-usage: lint_layers.py [--root DIR] [--help]
+usage: lint_layers.py [--root DIR] [--update] [--help]
 """
 
 import argparse
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -21,17 +23,75 @@ SHIPPED = ("impl", "capi", "manager", "cli", "wrappers", "examples")
 SOURCES = {".h", ".cc", ".c", ".inc", ".hpp", ".py", ".pyi", ".rs", ".go"}
 
 
-def read_layers(path: Path) -> list[str]:
-    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
-    return [line for line in lines if line]
+Layers = dict[str, set[str]]
+# The picture stands in this page between these two lines.
+PAGE = Path("docs/internals/map.md")
+BEGIN, END = "<!-- from impl/LAYERS: tools/lint_layers.py --update -->\n", "<!-- end -->\n"
 
 
-def check(root: Path) -> list[str]:
+def read_layers(path: Path, problems: list[str]) -> Layers:
+    """Each folder with the folders that it may include."""
+    layers: Layers = {}
+    for line in path.read_text().splitlines():
+        folder, colon, rest = line.split("#")[0].partition(":")
+        folder = folder.strip()
+        if not folder:
+            continue
+        if not colon:
+            problems.append(f"impl/LAYERS: {folder}: the colon is missing")
+        if folder in layers:
+            problems.append(f"impl/LAYERS: {folder} has two lines")
+        problems.extend(
+            f"impl/LAYERS: {folder} names {name}, which has no line above it"
+            for name in rest.split()
+            if name not in layers
+        )
+        layers[folder] = {name for name in rest.split() if name in layers}
+    return layers
+
+
+def picture(layers: Layers) -> str:
+    """The folders in rows: a folder stands below all folders that it may include. Beside each one
+    stand the folders that it reaches directly and through no other.
+    """
+    reach: Layers = {}
+    level: dict[str, int] = {}
+    for folder, named in layers.items():
+        reach[folder] = named.union(*(reach[name] for name in named))
+        level[folder] = max((level[name] + 1 for name in named), default=0)
+    width = max(map(len, layers))
+    lines = []
+    for folder in sorted(layers, key=lambda name: (level[name], list(layers).index(name))):
+        direct = [
+            name
+            for name in layers
+            if name in layers[folder] and not any(name in reach[x] for x in layers[folder])
+        ]
+        arrow = f"{folder:{width}} -> {' '.join(direct)}" if direct else folder
+        lines.append(f"    {level[folder]:2}  {arrow}")
+    return "\n".join(lines) + "\n"
+
+
+def check_picture(root: Path, layers: Layers, update: bool) -> list[str]:
+    page = root / PAGE
+    if not page.is_file():
+        return []
+    before, begin, rest = page.read_text().partition(BEGIN)
+    shown, end, after = rest.partition(END)
+    if not begin or not end:
+        return [f"{PAGE}: the lines {BEGIN.strip()!r} and {END.strip()!r} are missing"]
+    wanted = f"\n{picture(layers)}\n"
+    if update:
+        page.write_text(before + BEGIN + wanted + END + after)
+    elif shown != wanted:
+        return [f"{PAGE}: the picture of impl/LAYERS is old: run tools/lint_layers.py --update"]
+    return []
+
+
+def check(root: Path, layers: Layers) -> list[str]:
     impl = root / "impl"
-    layers = read_layers(impl / "LAYERS")
     problems = []
-    if len(set(layers)) != len(layers):
-        problems.append("impl/LAYERS: a folder is named twice")
+    unused: Layers = defaultdict(set, {folder: set(named) for folder, named in layers.items()})
     for path in sorted(impl.iterdir()):
         if path.is_dir() and path.name not in layers:
             problems.append(f"impl/{path.name}: not in impl/LAYERS")
@@ -43,7 +103,7 @@ def check(root: Path) -> list[str]:
             problems.append(f"{here}: sources live in a folder of impl")
             continue
         folder = here.parts[1]
-        allowed = layers[: layers.index(folder) + 1] if folder in layers else []
+        allowed = layers.get(folder, set()) | {folder}
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
             if not match:
@@ -51,17 +111,25 @@ def check(root: Path) -> list[str]:
             quote, target = match.groups()
             # <memory> is the standard library's header. <memory/arena.h> would be Tenon's.
             first = target.split("/")[0] if quote == '"' or "/" in target else ""
+            unused[folder].discard(first)
             where = f"{here}:{number}"
             if ".." in target.split("/"):
                 problems.append(f"{where}: {target}: includes start at impl/")
             elif first in {"capi", "tenon"} or (root / "capi" / "src" / target).is_file():
                 problems.append(f"{where}: {target}: impl does not know its C interface")
             elif first in layers and first not in allowed:
-                problems.append(f"{where}: {target}: {folder} stands below {first}")
+                problems.append(
+                    f"{where}: {target}: {folder} may not include {first} (impl/LAYERS)"
+                )
             elif quote == '"' and first not in layers:
                 problems.append(f"{where}: {target}: names no folder of impl")
             elif quote == "<" and (impl / target).is_file():
                 problems.append(f"{where}: {target}: our own headers are included with quotes")
+    problems += [
+        f"impl/LAYERS: {folder} includes nothing of {name}"
+        for folder, named in unused.items()
+        for name in sorted(named)
+    ]
     return problems
 
 
@@ -89,8 +157,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
-    root = parser.parse_args().root
-    problems = check(root) + check_driver(root)
+    parser.add_argument("--update", action="store_true", help="write the picture in the page")
+    options = parser.parse_args()
+    root = options.root
+    problems: list[str] = []
+    layers = read_layers(root / "impl" / "LAYERS", problems)
+    problems += check(root, layers) + check_driver(root)
+    problems += check_picture(root, layers, options.update)
     for problem in problems:
         print(problem)
     return 1 if problems else 0

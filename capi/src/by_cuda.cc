@@ -5,16 +5,16 @@
 
 #include "boundary.h"
 #include "cuda/available.h"
+#include "device/by_cuda.h"
+#include "device/import.h"
+#include "device/memory.h"
+#include "device/torch_counter.h"
 #include "handles.h"
-#include "share/by_cuda.h"
-#include "share/cuda_counter.h"
-#include "share/cuda_mapping.h"
-#include "share/cuda_memory.h"
 
 namespace tenon::capi {
 namespace {
 
-using share::CudaHandle;
+using device::CudaHandle;
 
 constexpr size_t kMemoryRoom = sizeof(tenon_cuda_handle::memory);
 constexpr size_t kCounterRoom = sizeof(tenon_cuda_handle::counter);
@@ -41,15 +41,15 @@ Result<tenon_cuda_options> read_cuda_options(const tenon_cuda_options* options, 
   return given;
 }
 
-constexpr bool is_same(uint32_t number, share::CudaTransport transport) {
+constexpr bool is_same(uint32_t number, device::CudaTransport transport) {
   return number == static_cast<uint32_t>(transport);
 }
-static_assert(is_same(TENON_CUDA_NO_MEMORY, share::CudaTransport::kNone) &&
-              is_same(TENON_CUDA_IPC, share::CudaTransport::kIpc));
-static_assert(is_same(TENON_CUDA_FD, share::CudaTransport::kFd) &&
-              is_same(TENON_CUDA_FABRIC, share::CudaTransport::kFabric));
-static_assert(is_same(TENON_CUDA_POOL, share::CudaTransport::kPool) &&
-              kMemoryRoom == share::kMostCudaRouteNbytes);
+static_assert(is_same(TENON_CUDA_NO_MEMORY, device::CudaTransport::kNone) &&
+              is_same(TENON_CUDA_IPC, device::CudaTransport::kIpc));
+static_assert(is_same(TENON_CUDA_FD, device::CudaTransport::kFd) &&
+              is_same(TENON_CUDA_FABRIC, device::CudaTransport::kFabric));
+static_assert(is_same(TENON_CUDA_POOL, device::CudaTransport::kPool) &&
+              kMemoryRoom == device::kMostCudaRouteNbytes);
 
 // Reads a handle. It comes from another process, so it is checked.
 Result<CudaHandle> read_cuda_handle(const tenon_cuda_handle* handle) {
@@ -61,7 +61,7 @@ Result<CudaHandle> read_cuda_handle(const tenon_cuda_handle* handle) {
   const size_t most = given.long_memory != nullptr ? kMostMemoryNbytes : kMemoryRoom;
   TENON_TRY(
       check_argument(given.memory_nbytes <= most, "the memory handle is longer than its room"));
-  TENON_TRY(check_argument(given.n_fds <= share::kMostCudaFds,
+  TENON_TRY(check_argument(given.n_fds <= device::kMostCudaFds,
                            "the handle has more fds than a message can carry"));
   TENON_TRY(check_argument(given.n_fds == 0 || given.fds != nullptr,
                            "the handle has fds, and they are NULL"));
@@ -112,7 +112,7 @@ using namespace tenon::capi;
 using tenon::Ref;
 using tenon::Status;
 using tenon::storage::Storage;
-namespace share = tenon::share;
+namespace device = tenon::device;
 
 extern "C" {
 
@@ -127,12 +127,12 @@ tenon_status tenon_share_cuda(tenon_storage* storage, void* stream,
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_cuda_handle"));
     TENON_ASSIGN(const tenon_cuda_options wanted, read_cuda_options(options, TENON_CUDA_LET_WRITE));
-    share::CudaShareOptions how;
-    how.transport = static_cast<share::CudaTransport>(wanted.transport);
-    how.form = static_cast<share::CudaForm>(wanted.form);
+    device::CudaShareOptions how;
+    how.transport = static_cast<device::CudaTransport>(wanted.transport);
+    how.form = static_cast<device::CudaForm>(wanted.form);
     how.let_write = (wanted.flags & TENON_CUDA_LET_WRITE) != 0;
-    TENON_ASSIGN(const share::CudaHandle lent,
-                 share::share_cuda(Ref<Storage>::share(object(storage)), stream, how));
+    TENON_ASSIGN(const device::CudaHandle lent,
+                 device::share_cuda(Ref<Storage>::share(object(storage)), stream, how));
     return write_cuda_handle(lent, out);
   });
 }
@@ -142,16 +142,16 @@ tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream,
                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const share::CudaHandle given, read_cuda_handle(handle_in));
+    TENON_ASSIGN(const device::CudaHandle given, read_cuda_handle(handle_in));
     TENON_ASSIGN(const tenon_cuda_options wanted,
                  read_cuda_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY |
                                                 TENON_CUDA_KEEP_OPEN | TENON_CUDA_OTHER_USER));
-    share::CudaOpenOptions how;
+    device::CudaOpenOptions how;
     if ((wanted.flags & TENON_CUDA_ON_DEVICE) != 0) how.device = wanted.device;
     how.keep_open = (wanted.flags & TENON_CUDA_KEEP_OPEN) != 0;
     how.read_only = (wanted.flags & TENON_CUDA_READ_ONLY) != 0;
     how.other_user = (wanted.flags & TENON_CUDA_OTHER_USER) != 0;
-    TENON_ASSIGN(Ref<Storage> storage, share::open_cuda(given, stream, how));
+    TENON_ASSIGN(Ref<Storage> storage, device::open_cuda(given, stream, how));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
   });
@@ -161,7 +161,7 @@ tenon_status tenon_release_cuda_counter(const char* counter, uint64_t slot,
                                         tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(counter != nullptr, "counter is NULL"));
-    return share::release_cuda_counter(counter, slot);
+    return device::release_cuda_counter(counter, slot);
   });
 }
 
@@ -169,7 +169,7 @@ tenon_status tenon_storage_record_stream(tenon_storage* storage, void* stream,
                                          tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
-    return share::record_stream(*object(storage), stream);
+    return device::record_stream(*object(storage), stream);
   });
 }
 
@@ -177,13 +177,13 @@ tenon_status tenon_storage_order_stream(tenon_storage* storage, void* stream,
                                         tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
-    return share::order_stream(*object(storage), stream);
+    return device::order_stream(*object(storage), stream);
   });
 }
 
 uint64_t tenon_cuda_collect() noexcept {
-  const uint64_t waiting = share::collect_cuda();
-  share::close_warm_cuda();
+  const uint64_t waiting = device::collect_cuda();
+  device::close_warm_cuda();
   return waiting;
 }
 }

@@ -6,21 +6,21 @@
 #include "by_fd.h"
 #include "channel/deposit.h"
 #include "handles.h"
-#include "share/by_filename.h"
-#include "share/manager.h"
-#include "share/names.h"
+#include "names/by_filename.h"
+#include "names/held_files.h"
+#include "names/manager.h"
 #include "wait.h"
 
 namespace tenon::capi {
 namespace {
 
-using share::FilenameOptions;
-using share::NameClaim;
+using names::FilenameOptions;
+using names::NameClaim;
 using storage::Storage;
 
 constexpr size_t kManagerRoom = sizeof(tenon_filename_handle::manager);
 constexpr size_t kNameRoom = sizeof(tenon_filename_handle::name);
-static_assert(kManagerRoom == share::kManagerPathNbytes && kNameRoom == share::kNameNbytes);
+static_assert(kManagerRoom == names::kManagerPathNbytes && kNameRoom == names::kNameNbytes);
 
 // A wait for another process lasts 5 seconds unless the caller says otherwise. The other side
 // answers at once or is in trouble.
@@ -101,6 +101,7 @@ using tenon::Ref;
 using tenon::Status;
 using tenon::os::Waiter;
 using tenon::storage::Storage;
+namespace names = tenon::names;
 namespace share = tenon::share;
 
 extern "C" {
@@ -109,8 +110,8 @@ tenon_status tenon_storage_new_filename(const tenon_filename_options* options, u
                                         tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const share::FilenameOptions how, read_name_options(options));
-    TENON_ASSIGN(Ref<Storage> storage, share::create_named(how, nbytes));
+    TENON_ASSIGN(const names::FilenameOptions how, read_name_options(options));
+    TENON_ASSIGN(Ref<Storage> storage, names::create_named(how, nbytes));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
   });
@@ -122,11 +123,11 @@ tenon_status tenon_share_filename(tenon_storage* storage, const tenon_filename_o
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_filename_handle"));
-    TENON_ASSIGN(const share::FilenameOptions how, read_name_options(options));
+    TENON_ASSIGN(const names::FilenameOptions how, read_name_options(options));
     TENON_ASSIGN(const tenon::os::Wait limit, read_wait_here(wait));
     Waiter waiter(limit);
-    TENON_ASSIGN(const share::NameClaim lent,
-                 share::lend_by_filename(Ref<Storage>::share(object(storage)), how, &waiter));
+    TENON_ASSIGN(const names::NameClaim lent,
+                 names::lend_by_filename(Ref<Storage>::share(object(storage)), how, &waiter));
     return write_name_handle(lent, out);
   });
 }
@@ -136,17 +137,17 @@ tenon_status tenon_open_filename(const tenon_filename_handle* handle_in,
                                  tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
+    TENON_ASSIGN(const names::NameClaim claim, read_name_handle(handle_in));
     tenon_open_options wanted{};
     TENON_TRY(read_struct(options, "tenon_open_options", &wanted));
-    share::NameOpenOptions how;
+    names::NameOpenOptions how;
     TENON_ASSIGN(how.open, read_open_flags(wanted.access, wanted.flags & ~kNameOpenFlags));
     how.other_user = (wanted.flags & TENON_OPEN_OTHER_USER) != 0;
     how.no_manager = (wanted.flags & TENON_OPEN_NO_MANAGER) != 0;
     how.received = (wanted.flags & TENON_OPEN_DECREF) != 0;
     TENON_ASSIGN(const tenon::os::Wait limit, read_wait_here(wait));
     Waiter waiter(limit);
-    TENON_ASSIGN(Ref<Storage> storage, share::open_by_filename(claim, how, &waiter));
+    TENON_ASSIGN(Ref<Storage> storage, names::open_by_filename(claim, how, &waiter));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
   });
@@ -155,28 +156,28 @@ tenon_status tenon_open_filename(const tenon_filename_handle* handle_in,
 tenon_status tenon_filename_incref(const tenon_filename_handle* handle_in,
                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
-    return share::count_message(claim);
+    TENON_ASSIGN(const names::NameClaim claim, read_name_handle(handle_in));
+    return names::count_message(claim);
   });
 }
 
 tenon_status tenon_filename_decref(const tenon_filename_handle* handle_in,
                                    tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
-    return share::count_message_received(claim);
+    TENON_ASSIGN(const names::NameClaim claim, read_name_handle(handle_in));
+    return names::count_message_received(claim);
   });
 }
 
 void tenon_filename_leave() noexcept {
-  share::leave_by_filename();
+  names::leave_by_filename();
   tenon::channel::leave_deposits();
 }
 
 tenon_status tenon_filename_unlink(const char* name, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(name != nullptr, "name is NULL"));
-    return share::unlink_filename(name);
+    return names::unlink_filename(name);
   });
 }
 
@@ -190,16 +191,16 @@ tenon_status tenon_filename_sweep(const tenon_sweep_options* options, tenon_swee
     TENON_TRY(check_flags(given.reserved, 0, "tenon_sweep_options"));
     TENON_TRY(check_argument(given.min_age_ns >= 0, "min_age_ns is negative"));
     if (out != nullptr) TENON_TRY(check_output(out, "tenon_sweep_result"));
-    share::LookOptions how;
+    names::LookOptions how;
     how.remove = (given.flags & TENON_SWEEP_DRY_RUN) == 0;
     how.torch = (given.flags & TENON_SWEEP_TORCH) != 0;
     how.patience = 3;
     if (given.min_age_ns != 0) how.min_age_ns = given.min_age_ns;
     TENON_ASSIGN(
         const std::string directory,
-        share::check_directory(given.directory != nullptr ? given.directory
-                                                          : std::string(share::kSharedMemory)));
-    TENON_ASSIGN(const share::SweepTotals found, share::sweep_names(directory, how));
+        names::check_directory(given.directory != nullptr ? given.directory
+                                                          : std::string(names::kSharedMemory)));
+    TENON_ASSIGN(const names::SweepTotals found, names::sweep_names(directory, how));
     if (out == nullptr) return Status::ok();
     tenon_sweep_result result{};
     result.live = found.live;
@@ -219,7 +220,7 @@ tenon_status tenon_manager_start(const char* program, const tenon_wait* wait, ch
     TENON_ASSIGN(const tenon::os::Wait limit, read_wait_here(wait));
     Waiter waiter(limit);
     TENON_ASSIGN(const std::string path,
-                 share::start_manager(program != nullptr ? program : "", &waiter));
+                 names::start_manager(program != nullptr ? program : "", &waiter));
     if (path.size() >= kManagerRoom)
       return Status(tenon::Code::kInternal, "the manager's path has outgrown its place");
     std::memcpy(out, path.c_str(), path.size() + 1);

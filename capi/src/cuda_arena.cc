@@ -1,18 +1,18 @@
 #include <tenon/cuda_arena.h>
 
 #include "boundary.h"
+#include "device/arena.h"
+#include "device/memory.h"
 #include "handles.h"
-#include "share/cuda_arena.h"
-#include "share/cuda_memory.h"
 #include "wait.h"
 
 using namespace tenon::capi;
 using tenon::Ref;
 using tenon::Status;
-using tenon::share::CudaArena;
-using tenon::share::CudaArenaOptions;
-using tenon::share::CudaArenaStats;
-using tenon::share::CudaTransport;
+using tenon::device::CudaArena;
+using tenon::device::CudaArenaOptions;
+using tenon::device::CudaArenaStats;
+using tenon::device::CudaTransport;
 
 extern "C" {
 
@@ -66,7 +66,7 @@ tenon_status tenon_cuda_arena_stats_get(const tenon_cuda_arena* arena, tenon_cud
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(arena != nullptr, "arena is NULL"));
     TENON_TRY(check_output(out, "tenon_cuda_arena_stats"));
-    tenon::share::collect_cuda_without_waiting();
+    tenon::device::collect_cuda_without_waiting();
     const CudaArenaStats stats = object(arena)->stats();
     tenon_cuda_arena_stats value{};
     value.device = stats.device;

@@ -1,12 +1,12 @@
 #include <tenon/cuda_pinned.h>
 
 #include "boundary.h"
+#include "device/pinned.h"
 #include "handles.h"
-#include "share/cuda_pinned.h"
 
 using namespace tenon::capi;
 using tenon::Status;
-namespace share = tenon::share;
+namespace device = tenon::device;
 
 extern "C" {
 
@@ -16,12 +16,12 @@ tenon_status tenon_storage_pin(tenon_storage* storage, int32_t device, void** ou
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_argument(device >= 0, "the device is negative"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(*out, share::pin_cuda(*object(storage), device));
+    TENON_ASSIGN(*out, device::pin_cuda(*object(storage), device));
     return Status::ok();
   });
 }
 
 int tenon_storage_is_pinned(const tenon_storage* storage) noexcept {
-  return storage != nullptr && share::is_pinned_cuda(*object(storage)) ? 1 : 0;
+  return storage != nullptr && device::is_pinned_cuda(*object(storage)) ? 1 : 0;
 }
 }

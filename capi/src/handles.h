@@ -11,13 +11,13 @@
 #include "channel/deposit.h"
 #include "channel/fetch.h"
 #include "cuda_event.h"
+#include "device/arena.h"
 #include "memory/arena.h"
 #include "module/module.h"
 #include "module/package_archive.h"
 #include "module_lists.h"
 #include "object/object.h"
 #include "os/wait.h"
-#include "share/cuda_arena.h"
 #include "storage/storage.h"
 #include "tensor/composite.h"
 #include "tensor/message.h"
@@ -40,7 +40,7 @@ struct ObjectOf<tenon_arena> {
 };
 template <>
 struct ObjectOf<tenon_cuda_arena> {
-  using Type = share::CudaArena;
+  using Type = device::CudaArena;
 };
 template <>
 struct ObjectOf<tenon_weak> {

@@ -9,30 +9,30 @@ namespace tenon {
 // never held together stand in any order. The locks of single objects, such as a connection's, have
 // no rank: fork does not take them.
 enum class LockRank : int {
-  kCudaMemory,       // share/cuda_memory.cc: device memory that waits for its borrowers
-  kCudaCounter,      // share/cuda_counter.cc: the file of counters that this process hands out
-  kNameServer,       // share/name_server.cc: the names that this process serves, and their clients
-  kDirectories,      // share/directories.cc: the directories of named files
-  kNames,            // share/names.cc: the named files that this process holds
-  kNamesThread,      // share/names_thread.cc: the files that the library's thread checks again
-  kDeposits,         // channel/deposit_server.h: the depot and the processes that fetch from it
-  kFetch,            // channel/fetch.cc: the links to the depots of other processes
-  kNameCheck,        // share/liveness.cc: one check of a named file at a time
-  kPrefault,         // memory/user_arena.cc: the arenas whose pages are made in the background
-  kTokenFds,         // memory/ledger.cc: the fds of tokens that are still being sent
-  kLedgers,          // memory/ledgers.cc: the ledgers of all leases
-  kArenas,           // memory/arena_segment.h: all arenas and their blocks
-  kArenaWait,        // memory/arena_wait.cc: the threads that wait for a free block
-  kUnreadGuards,     // memory/unread_guard.cc: the messages that may still be unread
-  kLendFd,           // memory/segment.cc: a segment's fd for lending while it is published
-  kIdentityCache,    // share/cache.cc: the segments and storages that this process knows
-  kStorageAddresses, // share/storage_at.cc: the storages by address
-  kLenderWatch,      // channel/lender_watch.cc: the lenders that are watched
-  kService,          // os/service.cc: the library's thread
-  kMemoryLimits,     // os/limits.cc: the memory that the machine and the cgroups still allow
-  kFileComparison,   // os/open_file.cc: one comparison of two open files at a time
-  kManagerLines,     // share/manager_line.cc: the connections to PyTorch's managers
-  kForeignFds,       // os/foreign.cc: the fds of foreign files that wait for their close
+  kCudaMemory,        // device/memory.cc: device memory that waits for its borrowers
+  kCudaCounter,       // device/torch_counter.cc: the file of counters that this process hands out
+  kNameServer,        // names/name_server.cc: the names that this process serves, and their clients
+  kDirectories,       // names/directories.cc: the directories of named files
+  kNames,             // names/held_files.cc: the named files that this process holds
+  kNamesThread,       // names/names_thread.cc: the files that the library's thread checks again
+  kDeposits,          // channel/deposit_server.h: the depot and the processes that fetch from it
+  kFetch,             // channel/fetch.cc: the links to the depots of other processes
+  kNameCheck,         // names/liveness.cc: one check of a named file at a time
+  kPrefault,          // memory/user_arena.cc: the arenas whose pages are made in the background
+  kTokenFds,          // memory/ledger.cc: the fds of tokens that are still being sent
+  kLedgers,           // memory/ledgers.cc: the ledgers of all leases
+  kArenas,            // memory/arena_segment.h: all arenas and their blocks
+  kArenaWait,         // memory/arena_wait.cc: the threads that wait for a free block
+  kUnreadGuards,      // memory/unread_guard.cc: the messages that may still be unread
+  kLendFd,            // memory/segment.cc: a segment's fd for lending while it is published
+  kIdentityCache,     // share/cache.cc: the segments and storages that this process knows
+  kStorageAddresses,  // share/storage_at.cc: the storages by address
+  kLenderWatch,       // channel/lender_watch.cc: the lenders that are watched
+  kService,           // os/service.cc: the library's thread
+  kMemoryLimits,      // os/limits.cc: the memory that the machine and the cgroups still allow
+  kFileComparison,    // os/open_file.cc: one comparison of two open files at a time
+  kManagerLines,      // names/manager_line.cc: the connections to PyTorch's managers
+  kForeignFds,        // os/foreign.cc: the fds of foreign files that wait for their close
 };
 
 }  // namespace tenon

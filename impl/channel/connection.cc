@@ -4,8 +4,8 @@
 
 #include "base/fork.h"
 #include "channel/connection_calls.h"
+#include "device/route.h"
 #include "os/host.h"
-#include "share/cuda_route.h"
 
 namespace tenon::channel {
 namespace {
@@ -23,7 +23,7 @@ uint32_t accepted_fds(uint16_t kind, uint64_t max_segments) noexcept {
   const uint64_t segments =
       std::min<uint64_t>(max_segments, UINT32_MAX - kFdsAhead - kMostHandleFds);
   const uint64_t of_handles =
-      on_devices ? std::min(segments * share::kMostCudaFds, kMostHandleFds) : 0;
+      on_devices ? std::min(segments * device::kMostCudaFds, kMostHandleFds) : 0;
   return static_cast<uint32_t>(segments + kFdsAhead + of_handles);
 }
 

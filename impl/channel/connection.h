@@ -46,7 +46,7 @@ struct ConnectionOptions {
   gid_t group = 0;  // used with kGroup
   // Lend a device's read-only storages even where the receiver will be able to write them.
   bool cuda_let_write = false;
-  bool cuda_keep_open = false;  // as in share::CudaOpenOptions
+  bool cuda_keep_open = false;  // as in device::CudaOpenOptions
   // Accept named files that Tenon made, if the peer is of this user or of root.
   bool named_files = false;
   bool drop_when_gone = false;  // drop received memory when the lender is gone
@@ -100,7 +100,7 @@ class Connection {
   Status take_unread_leases();
   Status take_devices(const DeviceBlock& block, size_t first_fd,
                       const tensor::DescriptorContent& content,
-                      std::vector<share::CudaReach>* out) const;
+                      std::vector<device::ReachableCuda>* out) const;
   bool has_nothing_to_read() const noexcept {
     return !pending_ && (!broken_.is_ok() || frames_.has_nothing());
   }

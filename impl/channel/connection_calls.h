@@ -9,8 +9,8 @@
 
 #include "base/status.h"
 #include "channel/connection.h"
+#include "device/memory.h"
 #include "os/wait.h"
-#include "share/cuda_memory.h"
 
 namespace tenon::channel {
 
@@ -42,7 +42,7 @@ inline Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait
   return Status::ok();
 }
 
-// Calls share::collect_some_cuda(), which takes back device memory whose leases have ended, while
+// Calls device::collect_some_cuda(), which takes back device memory whose leases have ended, while
 // this call does not have the connection's turn. The collection runs release functions of the
 // memory's owners, and these may use the connection. It runs before the turn if device memory has
 // crossed the connection earlier, and after the turn in which device memory crosses for the first
@@ -51,12 +51,12 @@ class Connection::Collecting {
  public:
   explicit Collecting(const Connection& connection) noexcept
       : on_devices_(connection.on_devices_), known_(on_devices_.load(std::memory_order_relaxed)) {
-    if (known_) share::collect_some_cuda();
+    if (known_) device::collect_some_cuda();
   }
   Collecting(const Collecting&) = delete;
   Collecting& operator=(const Collecting&) = delete;
   ~Collecting() {
-    if (!known_ && on_devices_.load(std::memory_order_relaxed)) share::collect_some_cuda();
+    if (!known_ && on_devices_.load(std::memory_order_relaxed)) device::collect_some_cuda();
   }
 
  private:

@@ -171,7 +171,7 @@ Status Connection::take_unread_leases() {
 
 Status Connection::take_devices(const DeviceBlock& block, size_t first_fd,
                                 const DescriptorContent& content,
-                                std::vector<share::CudaReach>* out) const {
+                                std::vector<device::ReachableCuda>* out) const {
   const std::span<const os::Fd> fds =
       std::span(pending_->frame.fds).subspan(first_fd, block.n_fds());
   TENON_ASSIGN(
@@ -254,7 +254,7 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   if (!frame->fds_status.is_ok()) return frame->fds_status;
   std::vector<tensor::Resolved> resolved;
   TENON_TRY(end_if_corrupt(received_.resolve(content, &resolved)));
-  std::vector<share::CudaReach> reached;
+  std::vector<device::ReachableCuda> reached;
   if (on_devices)
     TENON_TRY(end_if_corrupt(take_devices(devices, first_device_fd, content, &reached)));
   for (size_t i = 0; i < resolved.size(); ++i) {

@@ -11,10 +11,10 @@
 #include "channel/lease_block.h"
 #include "memory/ledger.h"
 #include "memory/spare.h"
+#include "names/filename.h"
 #include "os/host.h"
 #include "os/local_socket.h"
 #include "os/memfd.h"
-#include "share/filename.h"
 #include "tensor/descriptor.h"
 #include "tensor/pack.h"
 
@@ -45,7 +45,7 @@ class Envelope final : public memory::Leased {
 Status open_depot(DepositState* all, Ref<Depot> depot) {
   if (all->depot) return Status::ok();
   TENON_ASSIGN(all->id, os::random_nonce());
-  TENON_ASSIGN(all->name, share::choose_filename(share::kSharedMemory, share::kDefaultPrefix, ""));
+  TENON_ASSIGN(all->name, names::choose_filename(names::kSharedMemory, names::kDefaultPrefix, ""));
   // The sticky bit means nothing on a socket. It marks the socket as Tenon's, so that a sweep
   // recognises it when its lender is dead.
   TENON_ASSIGN(all->listener, os::listen_local(os::SocketKind::kPackets, all->name.path(), 01600,

@@ -11,12 +11,12 @@
 
 #include "channel/deposit_server.h"
 #include "memory/depot.h"
+#include "names/manager.h"
 #include "os/background.h"
 #include "os/clock.h"
 #include "os/memfd.h"
 #include "os/named_file.h"
 #include "os/process.h"
-#include "share/manager.h"
 
 namespace tenon::channel {
 using memory::Depot;
@@ -52,7 +52,7 @@ struct Keeping {
   std::vector<Depot::Place> messages;
   std::vector<PlanThing> things;
   std::vector<int32_t> relatives;
-  share::Filename name;
+  names::Filename name;
 };
 
 namespace {
@@ -209,7 +209,7 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
   if (options.family >= 0) fds.push_back(options.family);
   for (const PlanThing& each : things) fds.push_back(each.fd);
   fds.insert(fds.end(), options.relatives.begin(), options.relatives.end());
-  TENON_ASSIGN(const std::string program, share::find_manager_program(options.program));
+  TENON_ASSIGN(const std::string program, names::find_manager_program(options.program));
   os::Waiter waiter({.timeout_ns = kStartNs});
   TENON_ASSIGN(const std::string line,
                os::run_for_line(program, {"--keep", format("%d", plan.get())}, &waiter, fds));

@@ -10,14 +10,14 @@
 #include "base/process_state.h"
 #include "channel/depot_packets.h"
 #include "memory/ledger.h"
+#include "names/directories.h"
+#include "os/clients.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
 #include "os/named_file.h"
 #include "os/peer.h"
 #include "os/service.h"
 #include "os/socket.h"
-#include "share/clients.h"
-#include "share/directories.h"
 
 namespace tenon::channel {
 namespace {
@@ -138,7 +138,7 @@ void depot_tick() noexcept {
   DepositState& all = deposit_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.tick_is_due = false;
-  share::drop_silent_clients(&all.clients, kDepotSilenceNs);
+  os::drop_silent_clients(&all.clients, kDepotSilenceNs);
   want_tick(&all);
 }
 
@@ -153,7 +153,7 @@ void on_depot_client(int fd, bool, bool) noexcept {
   } catch (...) {
     // No memory: the client sees a hang-up.
   }
-  if (is_done) share::drop_client(&all.clients, fd);
+  if (is_done) os::drop_client(&all.clients, fd);
 }
 
 void on_depot_listener(int fd, bool, bool) noexcept {
@@ -225,7 +225,7 @@ Status serve_depot(DepositState* all) {
 
 void stop_serving_depot(DepositState* all) noexcept {
   os::stop_serving_fd(all->listener.get());
-  while (!all->clients.empty()) share::drop_client(&all->clients, all->clients.begin()->first);
+  while (!all->clients.empty()) os::drop_client(&all->clients, all->clients.begin()->first);
 }
 
 void forget_depot(DepositState* all) noexcept {
@@ -241,9 +241,9 @@ void forget_depot(DepositState* all) noexcept {
 
 void sweep_depots() noexcept {
   try {
-    Result<Ref<share::Directory>> directory =
-        share::open_names_directory(std::string(share::kSharedMemory));
-    if (directory.is_ok()) share::sweep_some_names(directory.value(), false);
+    Result<Ref<names::Directory>> directory =
+        names::open_names_directory(std::string(names::kSharedMemory));
+    if (directory.is_ok()) names::sweep_some_names(directory.value(), false);
   } catch (...) {
     // No memory: the next call sweeps.
   }

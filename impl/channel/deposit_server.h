@@ -16,8 +16,8 @@
 #include "memory/depot.h"
 #include "memory/holding.h"
 #include "memory/segment.h"
+#include "names/filename.h"
 #include "os/fd.h"
-#include "share/filename.h"
 
 namespace tenon::channel {
 
@@ -46,7 +46,7 @@ struct DepotClient {
 struct DepositState : ProcessState<LockRank::kDeposits> {
   Ref<memory::Depot> depot;
   DepotId id{};
-  share::Filename name;
+  names::Filename name;
   os::Fd listener;
   std::unordered_map<uint64_t, NumberedThing> things;  // by serial
   // The serial of a segment in the depot, by the segment's own serial in this process.

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/zeros.h"
-#include "share/cuda_route.h"
+#include "device/route.h"
 
 namespace tenon::channel {
 namespace {
@@ -31,7 +31,7 @@ struct WireSegment {
 };
 static_assert(sizeof(DeviceBlockHeader) == 16 && sizeof(WireDevice) == 88 &&
               sizeof(WireSegment) == 144);
-static_assert(share::kMostCudaRouteNbytes == sizeof(WireSegment::handle));
+static_assert(device::kMostCudaRouteNbytes == sizeof(WireSegment::handle));
 
 constexpr uint32_t kDeviceBlockVersion = 1;
 constexpr uint32_t kMostDevices = 1024;
@@ -127,7 +127,7 @@ Result<DeviceBlock> decode_device_block(std::span<const std::byte> bytes, size_t
     const std::span<const std::byte> handle(record.handle);
     if (!is_zero(handle.subspan(record.handle_nbytes)))
       return corrupt_device_block("bytes behind a handle that are not 0");
-    if (record.n_fds > share::kMostCudaFds || (record.handle_nbytes == 0 && record.n_fds != 0))
+    if (record.n_fds > device::kMostCudaFds || (record.handle_nbytes == 0 && record.n_fds != 0))
       return corrupt_device_block("a handle with too many fds");
     segment.device = record.device;
     segment.n_fds = record.n_fds;

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "cuda/device.h"
-#include "share/cuda_memory.h"
+#include "device/memory.h"
 
 namespace tenon::channel {
 namespace {
 
-using share::CudaReach;
+using device::ReachableCuda;
 using tensor::DescriptorContent;
 using tensor::Reach;
 using tensor::SegmentRecord;
@@ -25,7 +25,7 @@ struct Used {
   uint32_t index = 0;
   bool is_marked = false;
   // Null in a marked device: no event could be had, so make_device_block() waited for the stream.
-  std::shared_ptr<const share::CudaEvent> event;
+  std::shared_ptr<const device::CudaEvent> event;
 };
 
 Result<std::vector<Opened>> open_devices(const DeviceBlock& block, const DeviceStreams& streams) {
@@ -34,7 +34,7 @@ Result<std::vector<Opened>> open_devices(const DeviceBlock& block, const DeviceS
   for (const DeviceRecord& record : block.devices) {
     TENON_ASSIGN(const cuda::Device device, cuda::find_device(record.uuid));
     cuda::Stream stream = streams.of(device.ordinal);
-    if (record.has_event) TENON_TRY(share::wait_for_lender(record.event, stream, device.ordinal));
+    if (record.has_event) TENON_TRY(device::wait_for_lender(record.event, stream, device.ordinal));
     opened.push_back({device.ordinal, stream});
   }
   return opened;
@@ -97,24 +97,25 @@ Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const Device
     record.device = device.index;
     if (!segment.exported) continue;
     TENON_ASSIGN(record.handle,
-                 share::encode_cuda_handle(segment.exported->route, segment.read_only));
+                 device::encode_cuda_handle(segment.exported->route, segment.read_only));
     const std::vector<int>& numbers = segment.exported->route.fd_numbers;
     record.n_fds = static_cast<uint32_t>(numbers.size());
     fds->insert(fds->end(), numbers.begin(), numbers.end());
     if (device.is_marked) continue;
-    TENON_ASSIGN(device.event, share::mark_lent_cuda(streams.of(segment.device), segment.device));
+    TENON_ASSIGN(device.event, device::mark_lent_cuda(streams.of(segment.device), segment.device));
     device.is_marked = true;
     block.devices[device.index].has_event = device.event != nullptr;
     if (device.event) block.devices[device.index].event = device.event->handle();
   }
-  for (const Ref<share::CudaLent>& lent : packed.lent) lent->set_event(used[lent->device()].event);
+  for (const Ref<device::CudaLent>& lent : packed.lent) lent->set_event(used[lent->device()].event);
   return block;
 }
 
-Result<std::vector<CudaReach>> reach_devices(const DeviceBlock& block, std::span<const os::Fd> fds,
-                                             const DescriptorContent& content,
-                                             const DeviceStreams& streams,
-                                             const DeviceOpenOptions& options) {
+Result<std::vector<ReachableCuda>> reach_devices(const DeviceBlock& block,
+                                                 std::span<const os::Fd> fds,
+                                                 const DescriptorContent& content,
+                                                 const DeviceStreams& streams,
+                                                 const DeviceOpenOptions& options) {
   TENON_TRY(check_handles(block, content));
   if (options.open.is_private()) {
     return Status(Code::kUnsupported,
@@ -122,7 +123,7 @@ Result<std::vector<CudaReach>> reach_devices(const DeviceBlock& block, std::span
   }
   TENON_ASSIGN(const std::vector<Opened> devices, open_devices(block, streams));
   const std::vector<bool> read_only = find_read_only(block, content, options.open.access);
-  std::vector<CudaReach> reached;
+  std::vector<ReachableCuda> reached;
   reached.reserve(block.segments.size());
   for (size_t i = 0; i < block.segments.size(); ++i) {
     const DeviceSegmentRecord& record = block.segments[i];
@@ -130,11 +131,11 @@ Result<std::vector<CudaReach>> reach_devices(const DeviceBlock& block, std::span
     std::vector<int> numbers;
     for (const os::Fd& fd : fds.first(record.n_fds)) numbers.push_back(fd.get());
     fds = fds.subspan(record.n_fds);
-    CudaReach reach;
+    ReachableCuda reach;
     reach.device = device.device;
     if (!record.handle.empty()) {
-      TENON_ASSIGN(reach, share::reach_cuda(record.handle, numbers, device.device, read_only[i]));
-      if (options.keep_open && reach.mapping) share::keep_cuda_warm(reach.mapping);
+      TENON_ASSIGN(reach, device::reach_cuda(record.handle, numbers, device.device, read_only[i]));
+      if (options.keep_open && reach.mapping) device::keep_cuda_warm(reach.mapping);
     }
     reach.stream = device.stream;
     reached.push_back(std::move(reach));

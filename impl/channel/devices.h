@@ -12,9 +12,9 @@
 #include "base/status.h"
 #include "channel/device_block.h"
 #include "cuda/stream.h"
+#include "device/lease.h"
 #include "os/fd.h"
 #include "share/by_fd.h"
-#include "share/cuda_lent.h"
 #include "tensor/descriptor.h"
 #include "tensor/pack.h"
 
@@ -41,16 +41,16 @@ Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const Device
 
 struct DeviceOpenOptions {
   share::OpenOptions open;
-  bool keep_open = false;  // as in share::CudaOpenOptions
+  bool keep_open = false;  // as in device::CudaOpenOptions
 };
-// Reaches the memory of each segment of the block, and returns one CudaReach for each. Work that is
-// given to the streams of the devices after this call waits for the sender's events. `fds`, which
-// are borrowed, must be block.n_fds() in number, and `content` must have passed
+// Reaches the memory of each segment of the block, and returns one ReachableCuda for each. Work
+// that is given to the streams of the devices after this call waits for the sender's events. `fds`,
+// which are borrowed, must be block.n_fds() in number, and `content` must have passed
 // decode_descriptor(). connection_recv.cc checks both. Private openings are UNSUPPORTED.
-Result<std::vector<share::CudaReach>> reach_devices(const DeviceBlock& block,
-                                                    std::span<const os::Fd> fds,
-                                                    const tensor::DescriptorContent& content,
-                                                    const DeviceStreams& streams,
-                                                    const DeviceOpenOptions& options);
+Result<std::vector<device::ReachableCuda>> reach_devices(const DeviceBlock& block,
+                                                         std::span<const os::Fd> fds,
+                                                         const tensor::DescriptorContent& content,
+                                                         const DeviceStreams& streams,
+                                                         const DeviceOpenOptions& options);
 
 }  // namespace tenon::channel

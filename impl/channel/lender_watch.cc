@@ -11,10 +11,10 @@
 
 #include "base/fork.h"
 #include "base/process_state.h"
+#include "device/memory.h"
 #include "os/limits.h"
 #include "os/service.h"
 #include "os/socket.h"
-#include "share/cuda_memory.h"
 
 namespace tenon::channel {
 namespace {
@@ -27,14 +27,14 @@ constexpr int kForgetTries = 20;
 constexpr auto kForgetPause = std::chrono::microseconds(50);
 
 // A storage that came from a lender that is watched.
-struct Lent {
+struct WatchedStorage {
   Weak<Storage> storage;
   uint32_t lenders = 0;  // the lenders that are watched and not gone
 };
 
 struct LenderWatchState : ProcessState<LockRank::kLenderWatch> {
   std::unordered_map<int, std::shared_ptr<LenderWatch>> watches;  // by socket
-  std::unordered_map<const Storage*, Lent> lent;
+  std::unordered_map<const Storage*, WatchedStorage> lent;
 
   // Returns the storage if this was its last lender.
   Weak<Storage> remove_lender(const Storage* storage) noexcept {
@@ -123,7 +123,7 @@ void LenderWatch::add(std::span<const Ref<Storage>> storages) {
   if (storages_.size() + storages.size() > crowded_) prune();
   for (const Ref<Storage>& each : storages) {
     if (!is_lent(*each)) continue;
-    Lent& lent = all.lent[each.get()];
+    WatchedStorage& lent = all.lent[each.get()];
     if (!storages_.insert(each.get()).second) continue;
     if (!lent.storage) lent.storage = Weak<Storage>(each.get());
     ++lent.lenders;
@@ -162,7 +162,7 @@ void LenderWatch::lender_gone() noexcept {
   LenderWatchState& all = lender_watch_state();
   // No memory of this process may end here, because its owner's release function would run on the
   // library's thread.
-  const share::CudaCollectLater later;
+  const device::CudaCollectLater later;
   for (;;) {
     Weak<Storage> last;
     {

@@ -1,5 +1,5 @@
 // Registers host memory of this process with the driver, so that devices reach it and copies of it
-// run beside the host. share/cuda_pinned.cc is the caller.
+// run beside the host. device/pinned.cc is the caller.
 #pragma once
 
 #include <cstddef>

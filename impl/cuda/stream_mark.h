@@ -1,6 +1,6 @@
 // Marks in streams, which tell whether the work that was given to a stream has passed. A mark never
 // says yes while the work may still be under way. If the driver gives no answer now, it is asked
-// again later. share/cuda_memory.cc is the caller.
+// again later. device/memory.cc is the caller.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,7 @@ Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out);
 bool counts_segment(const ArenaSegment* home) noexcept;
 
 // Makes the missing pages of a segment exist, so that it can be given to a device, which takes a
-// whole segment. share/cuda_pinned.cc calls this. A user's arena gets no pages here, because its
+// whole segment. device/pinned.cc calls this. A user's arena gets no pages here, because its
 // user says how much of its capacity has memory. RESOURCE_EXHAUSTED if such an arena lacks pages,
 // or if the machine has no room for all of them, which is asked before the first one is made.
 // UNSUPPORTED in a child of fork if the segment is the parent's and lacks pages.

@@ -47,7 +47,7 @@ class LentCount {
 };
 
 // An object that a lease keeps: a block of this process, a storage that came from elsewhere and is
-// lent on, memory of a device (share/cuda_lent.h), or the envelope of a deposit.
+// lent on, memory of a device (device/lease.h), or the envelope of a deposit.
 class Leased : public Counted {
  public:
   // Take and drop the lease's reference. They are called only for objects that are no block.

@@ -38,7 +38,7 @@ struct SegmentKey {
 class Segment;
 
 // Something that a higher layer does when a segment ends. memory/ knows nothing of it. Names
-// (share/names.h) and pinned memory (share/cuda_pinned.cc) have tails.
+// (names/held_files.h) and pinned memory (device/pinned.cc) have tails.
 class SegmentTail {
  public:
   SegmentTail() noexcept = default;

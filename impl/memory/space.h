@@ -1,5 +1,5 @@
 // Knows which parts of one segment are free. This is only the arithmetic of an arena, without a
-// segment and without a lock: arenas call it under their lock, and share/cuda_arena.cc uses it for
+// segment and without a lock: arenas call it under their lock, and device/arena.cc uses it for
 // device memory.
 //
 // A new block takes no more than it needs, but a freed block is given out whole if it is at most an

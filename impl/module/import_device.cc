@@ -8,8 +8,8 @@
 
 #include "base/checked.h"
 #include "cuda/memory.h"
+#include "device/by_cuda.h"
 #include "memory/spare.h"
-#include "share/by_cuda.h"
 
 namespace tenon::module {
 
@@ -106,14 +106,14 @@ Result<Ref<Storage>> DeviceFiller::fill(const ZipRecord& record, uint64_t swap_n
   TENON_TRY(copy(record, swap_nbytes, pointer));
   auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer));
   Ref<const Counted> keeper = block_;
-  TENON_ASSIGN(Ref<Storage> storage, share::wrap_cuda(data, record.nbytes, device_, release_block,
-                                                      const_cast<Counted*>(keeper.get()), false));
+  TENON_ASSIGN(Ref<Storage> storage, device::wrap_cuda(data, record.nbytes, device_, release_block,
+                                                       const_cast<Counted*>(keeper.get()), false));
   (void)keeper.detach();
   return storage;
 }
 
 Result<Ref<Storage>> DeviceFiller::empty() const {
-  return share::wrap_cuda(nullptr, 0, device_, nullptr, nullptr, false);
+  return device::wrap_cuda(nullptr, 0, device_, nullptr, nullptr, false);
 }
 
 }  // namespace tenon::module

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "memory/spare.h"
 #include "share/cache.h"
-#include "share/filename.h"
+#include "share/named_file_head.h"
 
 namespace tenon::share {
 namespace {

@@ -1,5 +1,5 @@
 // DeviceMemory is the memory of a storage whose bytes lie on a device and not in the CPU's memory.
-// share/cuda_memory.h implements it for CUDA.
+// device/memory.h implements it for CUDA.
 #pragma once
 
 #include <cstdint>

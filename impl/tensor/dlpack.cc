@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/checked.h"
-#include "share/by_cuda.h"
+#include "device/by_cuda.h"
 #include "share/storage_at.h"
 
 namespace tenon::tensor {
@@ -50,8 +50,8 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   const auto wrap = [&](void* data, uint64_t nbytes, void (*then)(void*),
                         void* with) -> Result<Ref<Storage>> {
     if (on_cuda)
-      return share::wrap_cuda(static_cast<std::byte*>(data), nbytes, from.device.device_id, then,
-                              with, read_only);
+      return device::wrap_cuda(static_cast<std::byte*>(data), nbytes, from.device.device_id, then,
+                               with, read_only);
     storage::StorageOptions options;
     options.read_only = read_only;
     return Storage::wrap(data, nbytes, then, with, options);

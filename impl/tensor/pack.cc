@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "device/memory.h"
 #include "memory/ledger.h"
 #include "memory/spare.h"
 #include "os/limits.h"
 #include "os/memfd.h"
-#include "share/cuda_memory.h"
 
 namespace tenon::tensor {
 namespace {
@@ -118,7 +118,7 @@ Status add_device_storage(const Ref<Storage>& storage, memory::Access access, bo
   segment.device = storage->device().id;
   memory::Leased* leased = nullptr;
   if (record.nbytes > 0) {
-    TENON_ASSIGN(Ref<share::CudaLent> lent, share::CudaLent::create(storage, access, let_write));
+    TENON_ASSIGN(Ref<device::CudaLent> lent, device::CudaLent::create(storage, access, let_write));
     segment.exported = lent->exported();
     segment.read_only = lent->is_read_only();
     record.offset = lent->offset();
@@ -389,10 +389,10 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
     if (from.device != nullptr) {
       Ref<Storage> opened;
       if (record.nbytes == 0) {
-        opened = share::empty_cuda(from.device->device);
+        opened = device::empty_cuda(from.device->device);
       } else {
         TENON_ASSIGN(opened,
-                     share::open_leased_cuda(*from.device, record.offset, record.nbytes, &lease));
+                     device::open_leased_cuda(*from.device, record.offset, record.nbytes, &lease));
       }
       storages->push_back(std::move(opened));
       continue;

@@ -8,11 +8,11 @@
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "device/lease.h"
 #include "memory/arena.h"
 #include "memory/lease.h"
 #include "memory/segment.h"
 #include "share/by_fd.h"
-#include "share/cuda_lent.h"
 #include "tensor/descriptor.h"
 #include "tensor/message.h"
 
@@ -20,8 +20,8 @@ namespace tenon::tensor {
 
 // A range of a device's memory in which a message has storages.
 struct DeviceSegment {
-  int32_t device = 0;                                 // the device's ordinal
-  std::shared_ptr<const share::CudaExport> exported;  // null: for empty storages
+  int32_t device = 0;                                  // the device's ordinal
+  std::shared_ptr<const device::CudaExport> exported;  // null: for empty storages
   bool read_only = false;
 };
 
@@ -33,7 +33,7 @@ struct Packed {
   std::vector<int> fds;                        // borrowed from `segments`
   // The device segments, by fd_index, and the objects that leases of them keep.
   std::vector<DeviceSegment> device_segments;
-  std::vector<Ref<share::CudaLent>> lent;
+  std::vector<Ref<device::CudaLent>> lent;
   // For each storage, the object that a lease of it keeps. Null: the storage needs no lease. Empty
   // if the message was packed without leases. The message's storages keep these objects, and the
   // holdings below, until the leases are granted.
@@ -61,7 +61,7 @@ Status pack_storage(const Ref<storage::Storage>& storage, memory::Access access,
 struct Resolved {
   Ref<memory::Segment> segment;
   int fd = -1;
-  const share::CudaReach* device = nullptr;
+  const device::ReachableCuda* device = nullptr;
 };
 
 // For each segment, the end of the part that the content uses, in bytes.

@@ -37,14 +37,14 @@ void free_and_delete(void* context) {
 }
 
 Ref<Storage> on_device(const std::vector<std::byte>& bytes, int device) {
-  if (bytes.empty()) return must(share::wrap_cuda(nullptr, 0, device, nullptr, nullptr, false));
+  if (bytes.empty()) return must(device::wrap_cuda(nullptr, 0, device, nullptr, nullptr, false));
   use_device(device);
   auto* const memory = new Memory(bytes.size());
   EXPECT_EQ(
       driver().cuMemcpy(memory->pointer, reinterpret_cast<uintptr_t>(bytes.data()), bytes.size()),
       CUDA_SUCCESS);
   return must(
-      share::wrap_cuda(memory->data(), bytes.size(), device, free_and_delete, memory, false));
+      device::wrap_cuda(memory->data(), bytes.size(), device, free_and_delete, memory, false));
 }
 Ref<Storage> on_first(const std::vector<std::byte>& bytes) { return on_device(bytes, 0); }
 

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "details.h"
+#include "device/arena.h"
 #include "modern_kit.h"
-#include "share/cuda_arena.h"
 
 namespace cuda_test {
 namespace {

@@ -2,9 +2,9 @@
 #include <thread>
 
 #include "connected_kit.h"
+#include "device/arena.h"
 #include "gate.h"
 #include "memory/ledger.h"
-#include "share/cuda_arena.h"
 
 namespace cuda_test {
 namespace {

@@ -356,8 +356,8 @@ TEST(CudaComposite, ASenderThatMixesDevicesIsRefused) {
     record.ndim = 2;
     content.composites = {record};
     content.composite_dims = {3, 4};
-    CudaReach of_values;
-    CudaReach of_indices;
+    ReachableCuda of_values;
+    ReachableCuda of_indices;
     of_indices.device = device_of_indices;
     std::vector<tensor::Resolved> resolved(2);
     resolved[0].device = &of_values;

@@ -12,8 +12,8 @@
 #include <iterator>
 
 #include "details.h"
+#include "device/torch_counter.h"
 #include "os/memfd.h"
-#include "share/cuda_counter.h"
 #include "share_kit.h"
 
 namespace {

@@ -25,7 +25,8 @@ using cuda_test::wait_for;
 // Counts this test's own fork hooks. The library's hooks may be absent, because the linker takes
 // from the archive only what the test uses.
 [[maybe_unused]] const bool kCounted = [] {
-  register_fork_hooks(1, {[]() noexcept {}, []() noexcept {}, []() noexcept {}});
+  register_fork_hooks(LockRank::kCudaMemory,
+                      {[]() noexcept {}, []() noexcept {}, []() noexcept {}});
   return true;
 }();
 

@@ -1,7 +1,7 @@
 // Tests a kernel that runs on memory that another process lent, in a stream of the borrower. The
 // kernel is PTX text, which a driver compiles for its own device.
 #include "connected_kit.h"
-#include "share/cuda_arena.h"
+#include "device/arena.h"
 
 namespace cuda_test {
 namespace {

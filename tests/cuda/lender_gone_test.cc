@@ -49,7 +49,7 @@ TEST(CudaLenderGone, ItsMemoryIsClosedAtOnce) {
           EXPECT_FALSE(is_open(storages[0]));
           EXPECT_EQ(storages[0]->check_lender().code(), Code::kPeerGone);
           EXPECT_EQ(try_send(connection, storages).code(), Code::kPeerGone);
-          EXPECT_EQ(share::order_stream(*storages[0], nullptr).code(), Code::kPeerGone);
+          EXPECT_EQ(device::order_stream(*storages[0], nullptr).code(), Code::kPeerGone);
         },
         &lend_and_die, options);
   }

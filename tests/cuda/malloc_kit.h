@@ -6,7 +6,7 @@
 #include "connected_kit.h"
 #include "fault/failing_malloc.h"
 #include "gate.h"
-#include "share/filename.h"
+#include "share/named_file_head.h"
 
 #if !FAULT_ASAN && !FAULT_TSAN
 #include <cstddef>
@@ -223,7 +223,7 @@ inline int64_t counter_of(const tenon_cuda_handle& handle) {
   const os::Fd file(
       ::open((std::string("/dev/shm") + handle.counter).c_str(), O_RDONLY | O_CLOEXEC));
   int64_t value = -1;
-  const auto at = static_cast<off_t>(kFilenameHeaderNbytes + handle.slot * sizeof value);
+  const auto at = static_cast<off_t>(share::kFilenameHeaderNbytes + handle.slot * sizeof value);
   if (file.is_open()) CHECK_EQ(pread(file.get(), &value, sizeof value, at), sizeof value);
   return value;
 }

@@ -3,7 +3,7 @@
 #include "malloc_kit.h"
 
 #if !FAULT_ASAN && !FAULT_TSAN
-#include "share/cuda_counter.h"
+#include "device/torch_counter.h"
 
 namespace cuda_test {
 namespace {

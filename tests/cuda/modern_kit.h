@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "share/cuda_arena.h"
+#include "device/arena.h"
 #include "share_kit.h"
 
 namespace cuda_test {

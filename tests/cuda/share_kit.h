@@ -15,16 +15,16 @@
 
 #include "cuda/context.h"
 #include "cuda/driver.h"
+#include "device/by_cuda.h"
+#include "device/import.h"
+#include "device/memory.h"
 #include "kit.h"
 #include "packet.h"
-#include "share/by_cuda.h"
-#include "share/cuda_mapping.h"
-#include "share/cuda_memory.h"
 
 namespace cuda_test {
 
-using namespace tenon;         // NOLINT(google-build-using-namespace): tests of its insides
-using namespace tenon::share;  // NOLINT(google-build-using-namespace)
+using namespace tenon;          // NOLINT(google-build-using-namespace): tests of its insides
+using namespace tenon::device;  // NOLINT(google-build-using-namespace)
 using storage::Storage;
 
 inline const cuda::Driver& driver() {

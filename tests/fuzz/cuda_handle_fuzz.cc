@@ -1,18 +1,18 @@
-// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a handle that
-// is sound and gives its bytes back.
+// libFuzzer target: it decodes any bytes as a CUDA handle. This must end in an error, or in a sound
+// handle that encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
-#include "share/cuda_handle.h"
-#include "share/cuda_route.h"
+#include "device/route.h"
+#include "device/torch_handle.h"
 
 namespace {
 
 using namespace tenon;
-using namespace tenon::share;
+using namespace tenon::device;
 
 void require(bool holds, const char* what) {
   if (holds) return;
@@ -32,7 +32,7 @@ void check_route(std::span<const std::byte> bytes) {
           "a route to nothing, or with too many fds");
   require(route.value().nbytes() >= route.value().sizes.size(),
           "a route to pieces of no bytes, or to more than there can be");
-  // Not the same bytes: neighbouring runs of one size become one.
+  // The bytes may differ, because neighbouring runs of one size are merged.
   Result<std::vector<std::byte>> again = encode_cuda_route(route.value(), route.value().read_only);
   require(again.is_ok() && decode_cuda_route(again.value()).value().sizes == route.value().sizes,
           "encoded a route is another one");

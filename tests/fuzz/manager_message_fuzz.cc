@@ -1,5 +1,5 @@
-// libFuzzer target: whatever 68 bytes a client of the manager sends, decoding gives nothing, or a
-// name of one file that survives another round.
+// libFuzzer target: it decodes any 68 bytes as a client's message to the manager. This must give
+// nothing, or the name of one file that survives encoding and decoding.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "share/manager_protocol.h"
+#include "names/manager_protocol.h"
 
 namespace {
 
 using namespace tenon;
-using namespace tenon::share;
+using namespace tenon::names;
 using Bytes = std::array<std::byte, kManagerMessageNbytes>;
 
 void require(bool holds, const char* what) {
@@ -34,7 +34,7 @@ void decode_and_check(const Bytes& bytes) {
           "an op that is none passed");
   Result<Bytes> again = encode_manager_message(*message);
   require(again.is_ok(), "what was decoded cannot be encoded");
-  // All but what follows the name's end, which is not looked at.
+  // Bytes after the name's end are not compared.
   require(std::memcmp(again.value().data(), bytes.data(), 5 + name.size() + 1) == 0,
           "a second round gives other bytes");
   const std::optional<ManagerMessage> second = decode_manager_message(again.value());
@@ -47,14 +47,14 @@ void decode_and_check(const Bytes& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-// A stream of messages, the last of them cut short and filled up with zeros.
+// The input is a stream of messages. The last one is filled up with zeros.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t at = 0; at < size; at += kManagerMessageNbytes) {
     Bytes bytes{};
     std::memcpy(bytes.data(), data + at, std::min(size - at, bytes.size()));
     decode_and_check(bytes);
   }
-  // No op that is none, so that the name is what is tried.
+  // The op is made valid, so that the name is tried.
   if (size >= kManagerMessageNbytes) {
     Bytes bytes{};
     std::memcpy(bytes.data(), data, bytes.size());

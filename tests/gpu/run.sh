@@ -276,19 +276,19 @@ program available "whether CUDA can be used, as a user asks" \
   tests/cuda/cuda_available_tests --file=available_test.cc
 program fork "children of fork" tests/cuda/cuda_cuda_tests --file=fork_test.cc
 program share "device memory lent between processes" \
-  tests/cuda/cuda_share_tests --file=share_test.cc
+  tests/cuda/cuda_device_tests --file=share_test.cc
 program refused "device memory that is not lent" \
-  tests/cuda/cuda_share_tests --file=share_refused_test.cc
+  tests/cuda/cuda_device_tests --file=share_refused_test.cc
 program back "when device memory goes back, and when not" \
-  tests/cuda/cuda_share_tests --file=give_back_test.cc
+  tests/cuda/cuda_device_tests --file=give_back_test.cc
 program protocol "PyTorch's protocol, call by call" \
   tests/cuda/cuda_internal_tests --file=torch_test.cc
 program transport "memory that PyTorch's handle cannot lead to" \
-  tests/cuda/cuda_share_tests --file=transport_test.cc
+  tests/cuda/cuda_device_tests --file=transport_test.cc
 program pieces "what the driver says of memory that cannot be lent" \
-  tests/cuda/cuda_share_tests --file=pieces_test.cc
+  tests/cuda/cuda_device_tests --file=pieces_test.cc
 program segment "PyTorch's expandable segments, call by call" \
-  tests/cuda/cuda_share_tests --file=torch_segment_test.cc
+  tests/cuda/cuda_device_tests --file=torch_segment_test.cc
 program event "events as objects" tests/cuda/cuda_internal_tests --file=event_test.cc
 program archive "modules in device memory, written and read" \
   tests/cuda/cuda_module_tests --file=archive_test.cc

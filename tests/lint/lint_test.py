@@ -183,13 +183,14 @@ class LocalNames(Planted):
 class Layers(Planted):
     def setUp(self) -> None:
         super().setUp()
-        self.write("impl/LAYERS", "# lowest first\nbase\nos\nmemory\n")
+        self.write("impl/LAYERS", "# folders\nbase:\nos: base\ncuda: base\nmemory: os\n")
         self.write("impl/base/status.h", "#pragma once\n#include <memory>\n#include <string>\n")
         self.write(
             "impl/os/fd.h", '#pragma once\n#include "base/status.h"\n#include <sys/mman.h>\n'
         )
         self.write("impl/memory/arena.cc", '#include "memory/arena.h"\n#include "os/fd.h"\n')
         self.write("impl/memory/arena.h", "#pragma once\n")
+        self.write("impl/cuda/driver.h", '#pragma once\n#include "base/status.h"\n')
         self.write("capi/src/boundary.h", '#include "memory/arena.h"\n#include <tenon/tenon.h>\n')
 
     def lint(self) -> tuple[int, str]:
@@ -200,8 +201,8 @@ class Layers(Planted):
 
     def test_violations(self) -> None:
         for path, line, words in [
-            ("impl/base/up.h", '#include "os/fd.h"', "base stands below os"),
-            ("impl/os/up.cc", '  #  include "memory/arena.h"', "os stands below memory"),
+            ("impl/base/up.h", '#include "os/fd.h"', "base may not include os"),
+            ("impl/os/up.cc", '  #  include "memory/arena.h"', "os may not include memory"),
             (
                 "impl/memory/public.cc",
                 "#include <tenon/storage.h>",
@@ -218,6 +219,7 @@ class Layers(Planted):
             ("impl/memory/angle.cc", "#include <os/fd.h>", "included with quotes"),
             ("impl/extra/new.cc", "", "not in impl/LAYERS"),
             ("impl/loose.cc", "", "sources live in a folder"),
+            ("impl/memory/aside.cc", '#include "cuda/driver.h"', "memory may not include cuda"),
         ]:
             with self.subTest(path):
                 self.write(path, f"#include <vector>\n{line}\n")
@@ -228,6 +230,33 @@ class Layers(Planted):
                 self.assertEqual(rc, 1)
                 self.assertEqual(len(out.splitlines()), 1, out)
                 self.assertIn(words, out)
+
+    def test_layers_without_an_order(self) -> None:
+        for lines, words in [
+            ("os: base\nbase:\n", "os names base, which has no line above it"),
+            ("base: os\nos: base\n", "base names os, which has no line above it"),
+            ("base:\nos: base\nos:\n", "os has two lines"),
+            ("base:\nos\n", "the colon is missing"),
+            ("base:\nos: base\nshare: os\n", "share includes nothing of os"),
+        ]:
+            with self.subTest(lines):
+                self.write("impl/LAYERS", lines + "cuda: base\nmemory: os\n")
+                rc, out = self.lint()
+                self.assertEqual(rc, 1)
+                self.assertIn(words, out)
+
+    def test_an_old_picture(self) -> None:
+        page = "docs/internals/map.md"
+        begin, end = "<!-- from impl/LAYERS: tools/lint_layers.py --update -->", "<!-- end -->"
+        self.write(page, f"# Map\n\n{begin}\n\n    nothing\n\n{end}\n\nmore\n")
+        rc, out = self.lint()
+        self.assertEqual(rc, 1)
+        self.assertIn("the picture of impl/LAYERS is old", out)
+        run("lint_layers.py", "--root", str(self.root), "--update")
+        self.assertEqual(self.lint(), (0, ""))
+        text = (self.root / page).read_text()
+        self.assertIn("     2  memory -> os\n", text)
+        self.assertTrue(text.endswith("more\n"))
 
     def test_the_driver_of_cuda(self) -> None:
         include = "#include <cuda.h>"

@@ -226,25 +226,25 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
         [("docs/format/frames.md", r"fds that travel with this packet, at most (\d+)")],
     ),
     "counters of CUDA": (
-        constant("impl/share/cuda_counter.h", "kCudaCounters"),
+        constant("impl/device/torch_counter.h", "kCudaCounters"),
         [("docs/format/cuda.md", r"the head of 64, and ([\d,]+) counters")],
     ),
     "head of a named file": (
-        constant("impl/share/filename.h", "kFilenameHeaderNbytes"),
+        constant("impl/share/named_file_head.h", "kFilenameHeaderNbytes"),
         [
             ("docs/format/filename.md", r"a head of (\d+) bytes, then the payload"),
             ("docs/format/cuda.md", r"the head of (\d+), and"),
         ],
     ),
     "message to a manager": (
-        constant("impl/share/manager_protocol.h", "kManagerMessageNbytes"),
+        constant("impl/names/manager_protocol.h", "kManagerMessageNbytes"),
         [
             ("docs/format/manager.md", r"The client sends (\d+) bytes:"),
             ("docs/format/manager.md", r"half a message costs (\d+) bytes"),
         ],
     ),
     "name for a manager": (
-        constant("impl/share/manager_protocol.h", "kManagerNameMax"),
+        constant("impl/names/manager_protocol.h", "kManagerNameMax"),
         [("docs/format/manager.md", r"with a NUL after it: (\d+) bytes at most")],
     ),
     "row of a board": (

@@ -1,21 +1,21 @@
 // The client's side, with Tenon's manager, with no manager, and with managers that lie.
-#include "share/manager.h"
+#include "names/manager.h"
 
 #include <sys/file.h>
 
 #include "manager/kit.h"
 #include "os/wait.h"
-#include "share/manager_protocol.h"
+#include "names/manager_protocol.h"
 
 namespace manager_test {
 namespace {
 
 using tenon::Code;
 using tenon::Status;
-using tenon::share::deallocate_at_manager;
-using tenon::share::register_with_manager;
-using tenon::share::remove_dead_manager;
-using tenon::share::start_manager;
+using tenon::names::deallocate_at_manager;
+using tenon::names::register_with_manager;
+using tenon::names::remove_dead_manager;
+using tenon::names::start_manager;
 
 using ManagerClient = ManagerTest;
 

@@ -5,18 +5,18 @@
 #include <string>
 
 #include "os/wait.h"
-#include "share/manager.h"
+#include "names/manager.h"
 
 int main(int count, char** words) {
   if (count != 2) return 2;
   const std::string manager = words[1];
   for (std::string word, name; std::cin >> word >> name;) {
     if (word == "subtract") {
-      tenon::share::deallocate_at_manager(manager, name);
+      tenon::names::deallocate_at_manager(manager, name);
       std::puts("OK");
     } else {
       tenon::os::Waiter waiter({.timeout_ns = 20'000'000'000});
-      const tenon::Status status = tenon::share::register_with_manager(manager, name, &waiter);
+      const tenon::Status status = tenon::names::register_with_manager(manager, name, &waiter);
       std::printf("%s%s%s\n", tenon::code_name(status.code()), status.is_ok() ? "" : " ",
                   status.message().c_str());
     }

@@ -1,11 +1,11 @@
 // The 68 bytes of a message to a manager, byte by byte.
-#include "share/manager_protocol.h"
+#include "names/manager_protocol.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-namespace tenon::share {
+namespace tenon::names {
 namespace {
 
 using Bytes = std::array<std::byte, kManagerMessageNbytes>;
@@ -66,4 +66,4 @@ TEST(ManagerProtocol, OpsThatAreNone) {
 }
 
 }  // namespace
-}  // namespace tenon::share
+}  // namespace tenon::names

@@ -19,7 +19,7 @@
 #include <new>
 
 #include "cuda/connected_kit.h"
-#include "share/cuda_arena.h"
+#include "device/arena.h"
 
 namespace cuda_test {
 namespace {

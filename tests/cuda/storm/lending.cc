@@ -4,7 +4,7 @@
 
 #include "cuda/driver.h"
 #include "cuda/storm/peer.h"
-#include "share/cuda_counter.h"
+#include "device/torch_counter.h"
 
 namespace storm::device {
 namespace {
@@ -119,7 +119,7 @@ void Peer::lend() {
   }
   // Makes the next share begin a new counter file, which otherwise happens once in ten thousand.
   if (random_.chance(10)) {
-    tenon::share::end_cuda_counter_file();
+    tenon::device::end_cuda_counter_file();
     board_->files_ended.fetch_add(1, std::memory_order_relaxed);
   }
   Message message{};

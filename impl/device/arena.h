@@ -1,0 +1,90 @@
+// An arena of device memory: one allocation in which many storages lie, so that one handle and one
+// opening serve all of them. The C API calls this.
+//
+// A block is free again when its storage has gone, every stream in which it was used has passed,
+// and every receiver has let go. No event tells the arena when that happens (memory.h), so
+// allocate() checks whenever it needs room.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/fork.h"
+#include "base/status.h"
+#include "cuda/memory.h"
+#include "cuda/vmm.h"
+#include "device/export.h"
+#include "device/memory.h"
+#include "memory/space.h"
+#include "os/wait.h"
+#include "storage/storage.h"
+
+namespace tenon::device {
+
+// In bytes. The allocations of the driver and of PyTorch have the same alignment.
+inline constexpr uint64_t kCudaBlockAlignment = 256;
+
+struct CudaArenaOptions {
+  int32_t device = 0;
+  // kNone: an IPC handle where the device has one, because PyTorch opens IPC handles, and otherwise
+  // fds.
+  CudaTransport transport = CudaTransport::kNone;
+  uint64_t capacity_nbytes = 0;
+};
+
+struct CudaArenaStats {
+  int32_t device = 0;
+  CudaTransport transport = CudaTransport::kNone;
+  uint64_t capacity_nbytes = 0;
+  uint64_t used_nbytes = 0;  // in use by a storage, lent, or waiting for a stream
+  uint64_t free_nbytes = 0;
+  uint64_t largest_free_nbytes = 0;
+  uint64_t peak_nbytes = 0;
+  uint64_t used_blocks = 0;
+};
+
+class CudaArena final : public CudaEnding {
+ public:
+  // Allocates the whole capacity at once.
+  static Result<Ref<CudaArena>> create(const CudaArenaOptions& options);
+  // The bytes of the storage are not initialised. If the arena is full: RESOURCE_EXHAUSTED with
+  // detail limit "arena" if `wait` is zero or the arena is too small for the storage, and otherwise
+  // the status with which the wait ended (such as TIMEOUT), with the same details.
+  Result<Ref<storage::Storage>> allocate(uint64_t nbytes, const os::Wait& wait);
+  // In a forked child these are the figures at the fork. If another thread was changing them at
+  // that moment, all of the capacity counts as used.
+  CudaArenaStats stats() const;
+
+ private:
+  friend class CudaBlock;
+  struct Place {
+    uint64_t offset = 0;
+    uint64_t nbytes = 0;
+  };
+  explicit CudaArena(const CudaArenaOptions& options) noexcept;
+  static Result<Ref<CudaArena>> try_create(const CudaArenaOptions& options);
+  Status check_process() const;
+  void end() noexcept override;
+  Status take_memory(CudaTransport transport);
+  bool take(uint64_t nbytes, Place* out);
+  Result<Ref<storage::Storage>> make(uint64_t nbytes, const Place& place);
+  void give_back(const Place& place) noexcept;
+  Result<std::shared_ptr<const CudaExport>> exported(CudaTransport wanted);
+  Status full(uint64_t nbytes) const;
+
+  CudaArenaOptions options_;
+  uint64_t generation_ = fork_generation();
+  cuda::DevicePointer allocated_ = 0;  // from cuMemAlloc; 0: the memory is in `mapped_`
+  cuda::PieceMapping mapped_;
+  cuda::Allocation memory_;  // what the driver says about the memory, allocated or mapped
+
+  mutable std::mutex mutex_;
+  memory::Space space_;
+  std::shared_ptr<const CudaExport> exported_;
+  uint64_t used_nbytes_ = 0;
+  uint64_t used_blocks_ = 0;
+  uint64_t peak_nbytes_ = 0;
+};
+
+}  // namespace tenon::device

@@ -1,0 +1,90 @@
+// Lends storages by name and opens them. The C API calls these functions. A name is a file in
+// PyTorch's layout, or a socket on which the lender hands out the fd of a segment
+// (docs/format/filename.md).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "names/filename.h"
+#include "names/liveness.h"
+#include "os/wait.h"
+#include "share/by_fd.h"
+#include "storage/storage.h"
+
+namespace tenon::names {
+
+using memory::Access;
+using memory::Segment;
+using storage::Storage;
+
+struct FilenameOptions {
+  Access access = Access::kAuto;
+  // PyTorch must be able to open the name, so a manager is asked to guard it.
+  bool torch = false;
+  // The handle goes into a message, which counts as in flight.
+  bool in_flight = false;
+  bool has_group = false;
+  gid_t group = 0;
+  // The permission bits of the file or socket.
+  mode_t mode = 0600;
+  std::string directory{kSharedMemory};
+  // If `name` is empty, the library chooses a name that begins with `prefix`.
+  std::string prefix{kDefaultPrefix};
+  std::string name;
+  std::string manager;
+};
+
+// A handle of a name. A claim that comes from outside is not trusted.
+struct NameClaim {
+  Access access = Access::kAuto;
+  uint64_t offset = 0;
+  uint64_t nbytes = 0;
+  std::string manager;
+  std::string name;
+};
+
+struct NameOpenOptions {
+  share::OpenOptions open;
+  bool other_user = false;
+  // Does not tell the manager that the handle names.
+  bool no_manager = false;
+  // The handle came in a message, which stops being in flight.
+  bool received = false;
+};
+
+// Makes a storage in a new named file.
+Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes);
+Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options,
+                                   os::Waiter* waiter);
+Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options,
+                                      os::Waiter* waiter);
+
+// Counts a message with this handle as in flight, or as received.
+Status count_message(const NameClaim& claim);
+Status count_message_received(const NameClaim& claim);
+
+// Removes a name. A name that does not exist is no error.
+Status unlink_filename(std::string_view name);
+
+// How many names a sweep found in each state. A dead name that is not to be removed or cannot be
+// removed counts as unsure.
+struct SweepTotals {
+  uint64_t live = 0;
+  uint64_t in_flight = 0;
+  uint64_t dead = 0;
+  uint64_t unsure = 0;
+  uint64_t removed_nbytes = 0;
+};
+Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options);
+
+// Does what exit() does for names: subtracts this process from their counts, keeps the files of its
+// messages in flight for a while, and ends the names that it serves on sockets.
+void leave_by_filename() noexcept;
+
+}  // namespace tenon::names

@@ -1,0 +1,67 @@
+// The directories in which this process has met names. Each is opened once, and closed when no
+// object of this process is left in it. Calls that make or open names, and the library's thread,
+// use it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "os/fd.h"
+
+namespace tenon::names {
+
+class Directory : public Counted {
+ public:
+  Directory(os::Fd fd, std::string path, uint64_t device, uint64_t inode) noexcept
+      : fd_(std::move(fd)), path_(std::move(path)), device_(device), inode_(inode) {}
+  int fd() const noexcept { return fd_.get(); }
+  const std::string& path() const noexcept { return path_; }
+  uint64_t device() const noexcept { return device_; }
+  uint64_t inode() const noexcept { return inode_; }
+
+  // Says whether the watch of the library's thread has a reference to this directory.
+  void set_watched(bool watched) noexcept { watched_.store(watched, std::memory_order_relaxed); }
+
+ private:
+  friend class Directories;
+
+  const os::Fd fd_;
+  const std::string path_;
+  const uint64_t device_;
+  const uint64_t inode_;
+  std::atomic<bool> watched_{false};
+  // State of sweep_some_names(). It keeps a list of names and not an open directory stream, which
+  // would cost one more fd.
+  std::vector<std::string> pass_;  // the names that are still to be checked
+  int64_t next_pass_ns_ = 0;
+  bool swept_ = false;
+  bool swept_while_watched_ = false;
+};
+
+// Opens the directory to which the path leads now. There is one object for a directory as long as
+// the path leads there and an object of this process is in it. The 16 most recently used
+// directories in which nothing is left stay open too.
+Result<Ref<Directory>> open_names_directory(const std::string& path);
+
+// Closes the directories that nothing uses, except the 16 most recently used. Called when an object
+// has let go of its directory. The caller holds no lock.
+void close_idle_directories() noexcept;
+
+// Checks some names of the directory and removes the dead ones. Called when this process makes a
+// name or serves deposits. The first call, and the first call while the directory is watched, check
+// all names for at most 50 ms. Later calls check 8 names each and go on where the last call
+// stopped. `watched`: the library's thread is told what happens from now on, so one pass over all
+// names per minute is enough (otherwise one per second). That thread also checks the names that the
+// first sweep did not reach, or for which it got no clear answer.
+void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
+
+// Makes the library's thread check all names of a watched directory soon. The thread calls this
+// when the watch has lost events.
+void sweep_all_names(const Ref<Directory>& directory) noexcept;
+
+}  // namespace tenon::names

@@ -1,0 +1,50 @@
+// The client's side of a manager (docs/format/manager.md), which is PyTorch's or Tenon's. Named
+// files that PyTorch opens register with their manager here (by_filename.cc, held_files.cc). This
+// file also starts Tenon's manager, and removes what a killed one left.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "os/wait.h"
+
+namespace tenon::names {
+
+// The suffixes of two names beside a manager's socket: the file that the manager locks as long as
+// it lives, and the name that the socket has while the manager decides whether to end.
+inline constexpr std::string_view kManagerLockSuffix = ".lock";
+inline constexpr std::string_view kManagerHiddenSuffix = ".closing";
+// The most bytes of a socket's path, with its NUL. PyTorch's sockaddr_un has room for no more.
+inline constexpr size_t kManagerPathNbytes = 108;
+
+// Tells the manager that this process holds `name` ("/leaf" in /dev/shm), and waits for its answer.
+// Takes an idle connection or makes one, and tries once more over a new connection if the manager
+// closed the first. Errors carry the detail path with the manager's socket: NOT_FOUND, PEER_GONE,
+// TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (the manager belongs to another user).
+Status register_with_manager(const std::string& manager, const std::string& name,
+                             os::Waiter* waiter);
+// Tells the manager that this process has let go of `name`. The call never waits and never fails. A
+// manager that cannot be reached learns it when this process ends.
+void deallocate_at_manager(const std::string& manager, const std::string& name) noexcept;
+// Removes what a killed manager of Tenon's left, if nobody has its lock: its socket, its lock file
+// and its folder. The call never fails, and removes nothing else.
+void remove_dead_manager(const std::string& manager) noexcept;
+// Does the same for every folder that start_manager() makes by itself for this user.
+void remove_dead_managers() noexcept;
+// The path at which start_manager() looks first.
+std::string manager_socket();
+// Gives the path of the manager's program: `program` if that is not empty, and otherwise the
+// program that start_manager() finds. NOT_FOUND if there is none.
+Result<std::string> find_manager_program(const std::string& program);
+// Gives the socket of this user's manager, and starts the manager if there is none. This process is
+// a client of the manager from then on.
+//
+// If `program` is empty, the program is TENON_MANAGER of the environment, else tenon-manager beside
+// this library or in ../libexec/tenon of the library's folder. The manager's folder is
+// TENON_MANAGER_FOLDER, else /dev/shm/tenon-manager-UID. If another user has that default folder,
+// this process makes a folder of its own. Its manager serves this process and the processes that
+// are given the result.
+Result<std::string> start_manager(const std::string& program, os::Waiter* waiter);
+
+}  // namespace tenon::names

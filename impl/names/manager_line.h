@@ -1,0 +1,42 @@
+// Keeps the idle connections of this process to managers, for manager.cc and manager_start.cc.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "names/manager_protocol.h"
+#include "os/fd.h"
+#include "os/wait.h"
+
+namespace tenon::names {
+
+using ManagerBytes = std::array<std::byte, kManagerMessageNbytes>;
+
+// Takes an idle connection. It belongs to the caller alone until give_manager_line(). So no call
+// waits for another call's answer, and no lock is held while a call waits. The result is not open
+// if no idle connection works.
+os::Fd take_manager_line(const std::string& manager);
+void give_manager_line(const std::string& manager, os::Fd socket);
+// Makes a new connection. NOT_FOUND, PEER_GONE, PERMISSION (another user's manager), …
+Result<os::Fd> connect_to_manager(const std::string& manager, os::Waiter* waiter);
+
+// Keeps a deallocation for which the socket had no room. If it were lost, the manager would believe
+// that this process left its part in the file's count, and could remove a name for which a message
+// is in flight.
+void keep_unsent(const std::string& manager, const ManagerBytes& message);
+std::vector<ManagerBytes> take_unsent(const std::string& manager);
+// Sends without waiting. True: the message is on its way, or the connection is broken, so that
+// nobody needs the message. False: the socket has no room.
+bool send_at_once(const os::Fd& socket, const ManagerBytes& message) noexcept;
+// Sends the kept deallocations without waiting. True: none is left.
+bool send_unsent_at_once(const std::string& manager, const os::Fd& socket) noexcept;
+
+// The folder of the manager that this process started for itself, because another user has the
+// usual folder. Empty if there is no such manager.
+std::string own_manager_folder();
+void set_own_manager_folder(const std::string& folder);
+
+}  // namespace tenon::names
