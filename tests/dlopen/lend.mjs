@@ -1,5 +1,6 @@
-// libtenon.so from Node by an FFI package, from nothing but the header's text: structs by hand, no
-// wrapper, and no call for an element. TENON_NODE_MODULES names the folder in which the package is
+// Lends tensors from Node without a wrapper. The program calls libtenon.so by the FFI package
+// koffi, and declares the structs and functions of the C header by hand. No element of a tensor
+// costs a call. node.sh runs this file. TENON_NODE_MODULES names the folder in which koffi is
 // installed.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -21,7 +22,7 @@ const DEVICE_CPU = 1;
 const AF_UNIX = 1, SOCK_SEQPACKET = 5, SOCK_CLOEXEC = 0o2000000;
 const PATIENCE_NS = 60n * 1_000_000_000n;
 
-// ---- the header
+// ---- the C header's structs and functions
 
 const Dtype = koffi.struct({ code: "uint8_t", bits: "uint8_t", lanes: "uint16_t" });
 const Device = koffi.struct({ type: "int32_t", id: "int32_t" });
@@ -57,12 +58,12 @@ const Stats = koffi.struct({
 });
 
 const outPointer = koffi.out(koffi.pointer("void *"));
-// A struct that is read and written; one that is only read.
+// `filled` is a struct that the library reads and writes. It only reads a `borrowed` one.
 const filled = (type) => koffi.inout(koffi.pointer(type));
 const borrowed = (type) => koffi.pointer(type);
 
 const declare = (name, result, ...parameters) => lib.func(`tenon_${name}`, result, parameters);
-// Those that can fail give a status, and take the error last.
+// A function that can fail returns a status. Its last parameter takes the error.
 const fallible = (name, ...parameters) => declare(name, "int32_t", ...parameters, outPointer);
 
 const abi_version = declare("abi_version", "uint32_t");
@@ -136,7 +137,7 @@ function call(fn, ...args) {
   if (status !== OK) throw new TenonError(status, error[0]);
 }
 
-// On a thread of the package's, so that waiting does not stop the event loop.
+// Calls the function on a thread of koffi's, so that a wait does not stop the event loop.
 async function callAsync(fn, ...args) {
   const error = [null];
   const status = await promisify(fn.async)(...args, error);
@@ -162,11 +163,11 @@ function failsWith(status, fn, ...args) {
   return assert.fail("the call succeeded");
 }
 
-// Typed arrays over the library's own memory: no byte is copied.
+// Gives a typed array over the library's own memory. No byte is copied.
 const floats = (address, count) => new Float32Array(koffi.view(address, 4 * count));
 const aWhile = () => sized(Wait, { timeout_ns: PATIENCE_NS });
 
-// ---- what is tried
+// ---- the tests
 
 function errors() {
   const out = [null];
@@ -193,7 +194,7 @@ async function python(script, args, stdio) {
 
 async function byName() {
   const directory = mkdtempSync("/dev/shm/tenon-node-");
-  // Also when an assertion fails.
+  // The directory must also go when an assertion fails.
   process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
   const options = sized(FilenameOptions, { directory, name: "numbers" });
   const storage = make(storage_new_filename, options, 4000);
@@ -287,7 +288,7 @@ const fds = readdirSync("/proc/self/fd").map((fd) => {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    return ""; // the one of the listing itself
+    return ""; // the fd of the listing itself is closed by now
   }
 });
 assert(!fds.some((target) => target.includes("memfd:tenon")), "no fd is left");

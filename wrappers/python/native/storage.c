@@ -177,23 +177,24 @@ static PyObject *storage_get_device_numbers(PyObject *self, void *unused) {
 
 static PyMethodDef storage_methods[] = {
     {"close", storage_close, METH_NOARGS,
-     "Give this reference back; views that are out stay valid. Again: nothing."},
-    {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
+     "Release this reference. Existing views stay valid. A second call does nothing."},
+    {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over the reference at an address."},
     {"_new", storage_new, METH_VARARGS | METH_CLASS, "Make a storage."},
     {"_new_from", storage_new_from, METH_VARARGS | METH_CLASS,
      "Make a storage that holds a copy of a buffer."},
     {"_open_unsealed", storage_open_unsealed, METH_VARARGS | METH_CLASS,
-     "Open memory that others can cut short."},
-    {"_at", storage_at, METH_VARARGS | METH_CLASS, "Find the storage at an address."},
+     "Open memory that other processes can cut short."},
+    {"_at", storage_at, METH_VARARGS | METH_CLASS,
+     "Find the storage that has the bytes at an address."},
     {"_wrap", storage_wrap, METH_O | METH_CLASS, "Make a private storage over an object's buffer."},
     {"_retained", storage_retained, METH_NOARGS,
-     "The address, with one reference more for the caller."},
+     "Return the address, with one more reference for the caller."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef storage_getset[] = {
     {"closed", storage_get_closed, NULL, "Whether close was called.", NULL},
     {"nbytes", storage_get_nbytes, NULL, "The size in bytes.", NULL},
-    {"id", storage_get_id, NULL, "A number never given to another storage of this process.", NULL},
+    {"id", storage_get_id, NULL, "A number that no other storage of this process ever has.", NULL},
     {"read_only", storage_get_read_only, NULL, "Whether this process must not write to the bytes.",
      NULL},
     {"_device_numbers", storage_get_device_numbers, NULL, NULL, NULL},

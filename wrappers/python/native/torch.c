@@ -415,7 +415,7 @@ static PyObject *reduce(PyObject *in_python, PyObject *tensor) {
    in_python for all others */
 PyObject *torch_reducer(PyObject *module, PyObject *in_python) {
   static PyMethodDef definition = {"reduce_tensor", reduce, METH_O,
-                                   "What multiprocessing's pickler writes for a torch tensor."};
+                                   "Reduce a torch tensor for multiprocessing's pickler."};
   (void)module;
   return PyCFunction_New(&definition, in_python);
 }

@@ -25,15 +25,20 @@ class TenonError(Exception):
     code: str = "INTERNAL"
     """The name of the status code, such as "RESOURCE_EXHAUSTED"."""
     status: int = lib.TENON_INTERNAL
-    """Its number."""
+    """The number of the status code."""
     details: dict[str, str]
-    """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd",
-    "pid", "uid", "field", "option"; of a full arena also "live", "lent", "retired", "free" and
-    "holders"; where memory, fds or mappings are short "left", and of this process "live", "lent",
-    "retired" and "kept"; of a value that does not fit its type "where", "wanted" and "found"; of
-    code "file", "line", "column" and "excerpt", which is the line with carets below it and stands
-    in str() too; of archives "record" and "offset"; of a composite's parts "part" and "index",
-    CUDA's driver "cuda_error", "cuda_error_name" and "driver_version"."""
+    """Facts about the error beside the text, each with a name. Each error has only the facts that
+    apply to it.
+
+    Any error may have "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "uid",
+    "field" or "option". A full arena adds "live", "lent", "retired" and "free" bytes, and
+    "holders". A lack of memory, fds or mappings adds "left", and the "live", "lent", "retired" and
+    "kept" bytes of this process. A value that does not fit its type adds "where", "wanted" and
+    "found". An error in code adds "file", "line", "column" and "excerpt". The excerpt is the line
+    with carets below it, and str() shows it too. An error in an archive adds "record" and "offset".
+    An error in a composite's part adds "part" and "index". An error of CUDA's driver adds
+    "cuda_error", "cuda_error_name" and "driver_version".
+    """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TenonError:
         self: TenonError = super().__new__(cls, *args, **kwargs)

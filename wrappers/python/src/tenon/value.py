@@ -105,7 +105,7 @@ class Object:
     class_name: str
     attributes: dict[str, Any]
     is_opaque: bool
-    """Whether it has a state and no attributes."""
+    """Whether the object has a state and no attributes."""
     state: Any
 
     def __init__(

@@ -59,8 +59,8 @@ __all__ = ["Arena"]
 _UINT8 = _dtype.number_of("uint8")
 
 _ALIGNMENT = 64
-"""Of each binary, so that views of wide elements are aligned and no two binaries share a cache
-line.
+"""The alignment of each binary, in bytes. Views of wide elements are aligned, and no two binaries
+share a cache line.
 """
 
 _PAGE_NBYTES = 4096
@@ -75,12 +75,12 @@ _MIN_UNITS = 1024
 _MAX_UNITS = 1 << 16
 
 _NUMBER_SHIFT = 48
-"""An offset that SPDL carries has the byte in the unit below this bit, and the number of the unit
-from there on.
+"""The first bit of the unit's number in an offset that SPDL carries. The lower bits are the byte in
+the unit.
 """
 
 _RECHECK_MILLISECONDS = 50
-"""How long the writer sleeps before it looks by itself.
+"""How long the writer sleeps before it looks without a bell, in milliseconds.
 
 On a machine with weak memory order the bell may stay silent once.
 """

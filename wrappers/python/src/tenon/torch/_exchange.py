@@ -368,9 +368,9 @@ class TorchHandle(Managed):
 
     __slots__ = ("nbytes", "sizes", "storage_offset", "strides")
     nbytes: int
-    """How much of the segment to map: what _new_shared_fd_cpu takes beside the fd."""
+    """How many bytes of the segment to map. _new_shared_fd_cpu takes this number beside the fd."""
     storage_offset: int
-    """In elements, from the start of the segment."""
+    """Where the tensor begins, in elements from the start of the segment."""
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -449,7 +449,7 @@ class TorchFilename(Frozen):
     name: bytes
     nbytes: int
     storage_offset: int
-    """In elements, from the start of the file's payload."""
+    """Where the tensor begins, in elements from the start of the file's payload."""
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str

@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 LARGE_NBYTES = 8 << 20
-"""The largest block that the default home keeps warm."""
+"""The size in bytes of the largest block that the default home keeps warm."""
 
 MOST_IDLE_NBYTES = 256 << 20
-"""An arena with more free memory than this, and more than it has in use, is left to its last block.
+"""The most free bytes of an idle arena for large blocks. If an arena has more free bytes than this,
+than its bytes in use, and than twice the next block, it gets no new blocks and ends with its last
+one.
 """
 
 _LOOK_EACH = 32
-"""After so many new blocks the arena's statistics are read.
+"""How many new blocks are made between two reads of the arena's statistics.
 
-Reading them takes milliseconds, because it asks the kernel about pages.
+A read takes milliseconds, because it asks the kernel about pages.
 """
 
 

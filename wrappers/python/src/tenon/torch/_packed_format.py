@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     Count = Callable[[memoryview, int], tuple[int, int]]
 
 SURROGATES = "surrogatepass"
-"""How text is encoded: a str may hold half of a surrogate pair, as file names from os.listdir do.
+"""The error handler that encodes text as UTF-8. A str may contain half of a surrogate pair, as file
+names from os.listdir do.
 """
 
 _MAX_DEPTH = 32

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from tenon.by_fd import FdHandle
 
 COW_NBYTES = 16 << 20
-"""Arrays from this size on come out as copy-on-write memory. Reading a copy of 64 MiB takes two to
-three times as long; below 16 MiB a copy is as fast to read, and several times as fast to write."""
+"""Arrays of at least this many bytes come out as copy-on-write memory. A copy of 64 MiB takes two
+to three times as long to read. Below 16 MiB a copy is as fast to read, and several times as fast
+to write.
+"""
 
 ALIGNMENT = 64
-"""Of arrays of at least COW_NBYTES."""
+"""The alignment, in bytes, of arrays of at least COW_NBYTES."""
 
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 

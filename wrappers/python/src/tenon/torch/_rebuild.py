@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 _PLAIN = (False, False, 0)
-"""What most tensors have of requires_grad, of being a Parameter, and of the conjugate and negative
-bits.
+"""The most common properties of a tensor: it does not require a gradient, is no Parameter, and has
+neither the conjugate nor the negative bit.
 """
 
 

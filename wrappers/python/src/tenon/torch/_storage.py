@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     Place = tuple[Storage, int, int]
-    """A Tenon storage, the byte in it where a torch storage begins, and the bytes of the torch
-    storage.
+    """A Tenon storage, the offset in bytes where a torch storage begins in it, and the size of the
+    torch storage in bytes.
     """
 
 _UINT8 = _dtype.number_of("uint8")
 _ONE = (1,)
 
 SMALL_NBYTES = 1 << 16
-"""Private memory up to this size is copied with the GIL held, so that no other Python thread writes
-to it meanwhile.
+"""Private memory of at most this many bytes is copied with the GIL held, so that no other Python
+thread writes to it meanwhile.
 """
 
 _KEEP_NBYTES = 1 << 20
-"""The former memory of a storage that somebody else may look at is kept up to this size, and else
-freed, as PyTorch always does.
+"""The most bytes of a storage's former memory that are kept because other code may still look at
+them. A larger memory is freed, as PyTorch always does.
 """
 
 

@@ -445,7 +445,7 @@ class SharedTensor(_Immutable):
 
     __slots__ = ("_base", "_dtype", "_family", "_memory", "shape")
     shape: Any
-    """The sizes: a torch.Size, or a tuple of a numpy array."""
+    """The sizes. They are a torch.Size for a tensor, and a tuple for a numpy array."""
 
     def __init__(self, tensor: Any) -> None:
         numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
