@@ -6,15 +6,15 @@
 #include <map>
 #include <utility>
 
-#include "archive/file_mapping.h"
 #include "base/checked.h"
 #include "checkpoint_facts.h"
-#include "flatbuffer/module_reader.h"
-#include "module/code_check.h"
-#include "module/import.h"
-#include "module/resolve.h"
+#include "modules/archive/file_mapping.h"
+#include "modules/flatbuffer/module_reader.h"
+#include "modules/module/code_check.h"
+#include "modules/module/import.h"
+#include "modules/module/resolve.h"
+#include "modules/value/value.h"
 #include "output.h"
-#include "value/value.h"
 
 namespace tenon::cli {
 namespace {
@@ -69,7 +69,7 @@ void add_tensor_details(const TensorValue& tensor, std::string* details) {
 uint64_t nbytes_of(const TensorValue& tensor) {
   if (tensor.layout() == value::TensorLayout::kStrided) {
     uint64_t nbytes = 0;
-    return checked_mul<uint64_t>(tensor.numel(), value::scalar_type_info(tensor.type()).nbytes,
+    return checked_mul<uint64_t>(tensor.numel(), tensor::scalar_type_info(tensor.type()).nbytes,
                                  &nbytes)
                ? nbytes
                : UINT64_MAX;
@@ -169,7 +169,7 @@ class Gatherer {
     if (storage.is_meta()) add_detail("meta", &fact.details);
     const auto [at, is_new] = storages_.try_emplace(storage.key(), facts_->storages.size());
     if (is_new)
-      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(),
+      facts_->storages.push_back({tensor::scalar_type_info(storage.type()).name, storage.numel(),
                                   storage.nbytes(), 0, storage.key()});
     ++facts_->storages[at->second].tensors;
     fact.storage = at->second;
@@ -239,7 +239,7 @@ void add_detail(const std::string& word, std::string* details) {
 }
 
 void describe_tensor(const TensorValue& tensor, TensorFact* fact) {
-  fact->dtype = value::scalar_type_info(tensor.type()).name;
+  fact->dtype = tensor::scalar_type_info(tensor.type()).name;
   fact->sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   fact->nbytes = nbytes_of(tensor);
   add_tensor_details(tensor, &fact->details);

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "archive/zip_reader.h"
 #include "archive_input.h"
 #include "base/status.h"
-#include "module/module.h"
-#include "value/tensor_value.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/module/module.h"
+#include "modules/value/tensor_value.h"
 
 namespace tenon::cli {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "archive/file_kind.h"
+#include "os/file_kind.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 
@@ -67,11 +67,11 @@ Status of_file(const ArchiveInput& input, const Status& status) {
 std::string ArchiveInput::fd_path() const { return format("/proc/self/fd/%d", fd.get()); }
 
 bool ArchiveInput::is_flatbuffer() const noexcept {
-  return archive::is_flatbuffer_module(std::as_bytes(std::span(head)));
+  return os::is_flatbuffer_module(std::as_bytes(std::span(head)));
 }
 
 bool ArchiveInput::is_flat_tensors() const noexcept {
-  return archive::is_flat_tensor(std::as_bytes(std::span(head)));
+  return os::is_flat_tensor(std::as_bytes(std::span(head)));
 }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
@@ -91,7 +91,7 @@ Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   }
   if (::fstat(input.fd.get(), &info) != 0) return errno_status(errno, input.shown);
   input.nbytes = static_cast<uint64_t>(info.st_size);
-  input.head.resize(archive::kFileKindNbytes);
+  input.head.resize(os::kFileKindNbytes);
   const ssize_t n = ::pread(input.fd.get(), input.head.data(), input.head.size(), 0);
   if (n < 0) return errno_status(errno, input.shown);
   input.head.resize(static_cast<size_t>(n));

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "archive/zip_reader.h"
 #include "archive_facts.h"
+#include "modules/archive/zip_reader.h"
 #include "output.h"
 
 namespace tenon::cli {

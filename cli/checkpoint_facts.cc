@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "archive/pickle_reader.h"
-#include "archive/pickle_state_dict.h"
 #include "base/checked.h"
+#include "modules/archive/pickle_state_dict.h"
+#include "pickle/reader.h"
 #include "storage/storage.h"
 
 namespace tenon::cli {
@@ -25,7 +25,7 @@ using value::StorageValueRef;
 // elements are never read, so they have no address.
 class Storages {
  public:
-  Storages(const archive::ZipReader& container, const archive::PickleTree& tree) noexcept
+  Storages(const archive::ZipReader& container, const pickle::PickleTree& tree) noexcept
       : container_(container), tree_(tree) {}
 
   archive::FindStorage finder() {
@@ -61,7 +61,7 @@ class Storages {
                                 "download the file again",
                                 name.c_str()));
     }
-    const uint64_t size = value::scalar_type_info(wanted.type).nbytes;
+    const uint64_t size = tensor::scalar_type_info(wanted.type).nbytes;
     uint64_t nbytes = 0;
     if (!checked_mul(wanted.numel, size, &nbytes) || nbytes > record->nbytes) {
       return tree_.error(Code::kCorrupt, wanted.node,
@@ -73,7 +73,7 @@ class Storages {
   }
 
   const archive::ZipReader& container_;
-  const archive::PickleTree& tree_;
+  const pickle::PickleTree& tree_;
   std::map<const StorageValue*, std::string> devices_;
 };
 
@@ -116,7 +116,7 @@ class CheckpointGatherer {
     if (is_new) {
       const uint64_t nbytes = storage.is_meta() ? 0 : storage.nbytes();
       facts_->storages.push_back(
-          {value::scalar_type_info(storage.type()).name, storage.numel(), nbytes, 0});
+          {tensor::scalar_type_info(storage.type()).name, storage.numel(), nbytes, 0});
     }
     ++facts_->storages[at->second].tensors;
     return at->second;
@@ -137,9 +137,9 @@ bool is_checkpoint(const archive::ZipReader& container) noexcept {
 Status gather_checkpoint(ArchiveFacts* facts) {
   const archive::ZipReader& container = *facts->container;
   TENON_ASSIGN(const std::vector<std::byte> bytes, container.read(*container.find(kPickle)));
-  archive::PickleReadOptions reading;
-  reading.dialect = archive::PickleDialect::kGeneral;
-  TENON_ASSIGN(const archive::PickleTree tree, archive::read_pickle(bytes, reading));
+  pickle::PickleReadOptions reading;
+  reading.dialect = pickle::PickleDialect::kGeneral;
+  TENON_ASSIGN(const pickle::PickleTree tree, pickle::read_pickle(bytes, reading));
   Storages storages(container, tree);
   archive::StateDictOptions options;
   options.find_storage = storages.finder();

@@ -3,9 +3,9 @@
 // tensor is read.
 #pragma once
 
-#include "archive/zip_reader.h"
 #include "archive_facts.h"
 #include "base/status.h"
+#include "modules/archive/zip_reader.h"
 
 namespace tenon::cli {
 

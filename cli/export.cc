@@ -10,10 +10,10 @@
 #include "archive_print.h"
 #include "commands.h"
 #include "export_file.h"
-#include "module/export.h"
-#include "module/import.h"
-#include "module/method_names.h"
 #include "module_input.h"
+#include "modules/module/export.h"
+#include "modules/module/import.h"
+#include "modules/module/method_names.h"
 #include "output.h"
 #include "written.h"
 

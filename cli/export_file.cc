@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "value/value.h"
-#include "value/walk.h"
+#include "modules/value/value.h"
+#include "modules/value/walk.h"
 
 namespace tenon::cli {
 namespace {

@@ -11,11 +11,11 @@
 #include <span>
 #include <string>
 
-#include "archive/file_output.h"
-#include "archive/sink.h"
 #include "base/counted.h"
 #include "base/status.h"
-#include "module/module.h"
+#include "modules/archive/file_output.h"
+#include "modules/archive/sink.h"
+#include "modules/module/module.h"
 #include "progress.h"
 
 namespace tenon::cli {

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "archive/zip_writer.h"
 #include "archive_input.h"
 #include "export_file.h"
-#include "module/export_package.h"
-#include "module/import.h"
 #include "module_input.h"
+#include "modules/archive/zip_writer.h"
+#include "modules/module/export_package.h"
+#include "modules/module/import.h"
 #include "output.h"
 #include "written.h"
 

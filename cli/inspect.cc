@@ -19,13 +19,13 @@
 #include <utility>
 #include <vector>
 
-#include "archive/file_kind.h"
 #include "archive_input.h"
 #include "commands.h"
 #include "name_table.h"
 #include "names/filename.h"
 #include "names/liveness.h"
 #include "os/fd.h"
+#include "os/file_kind.h"
 #include "os/memfd.h"
 #include "os/named_file.h"
 #include "output.h"
@@ -229,7 +229,7 @@ int run_inspect(const InspectOptions& options) {
                 " is no package of torch.package, which --module is for. Leave out --module");
     return kExitProblem;
   }
-  const std::string kind = archive::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);
+  const std::string kind = os::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);
   // For an empty file, the reader of descriptors has the better message.
   if (!kind.empty() && input.nbytes > 0) {
     print_error(Status(Code::kUnsupported, input.shown + " is " + kind));

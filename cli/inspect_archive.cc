@@ -8,8 +8,8 @@
 #include "archive_print.h"
 #include "commands.h"
 #include "inspect.h"
-#include "module/kept_bytecode.h"
 #include "module_input.h"
+#include "modules/module/kept_bytecode.h"
 #include "output.h"
 
 namespace tenon::cli {

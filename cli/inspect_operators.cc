@@ -7,8 +7,8 @@
 #include "archive_print.h"
 #include "commands.h"
 #include "inspect.h"
-#include "module/method_names.h"
 #include "module_input.h"
+#include "modules/module/method_names.h"
 #include "output.h"
 #include "weights_facts.h"
 

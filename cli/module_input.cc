@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
-#include "archive/file_mapping.h"
-#include "archive/zip_reader.h"
-#include "module/archive_kind.h"
+#include "modules/archive/file_mapping.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/module/archive_kind.h"
 #include "output.h"
 #include "weights_facts.h"
 

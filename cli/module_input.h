@@ -8,9 +8,9 @@
 #include "archive_input.h"
 #include "base/counted.h"
 #include "base/status.h"
-#include "module/import.h"
-#include "module/module.h"
-#include "module/package_archive.h"
+#include "modules/module/import.h"
+#include "modules/module/module.h"
+#include "modules/module/package_archive.h"
 
 namespace tenon::cli {
 

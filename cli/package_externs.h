@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "module/package_archive.h"
+#include "modules/module/package_archive.h"
 
 namespace tenon::cli {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "archive/file_mapping.h"
-#include "module/code_check.h"
 #include "module_input.h"
+#include "modules/archive/file_mapping.h"
+#include "modules/module/code_check.h"
 #include "package_externs.h"
 
 namespace tenon::cli {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "archive/zip_reader.h"
 #include "archive_facts.h"
 #include "archive_input.h"
 #include "base/status.h"
-#include "module/package_archive.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/module/package_archive.h"
 
 namespace tenon::cli {
 

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <utility>
 
-#include "archive/file_mapping.h"
+#include "modules/archive/file_mapping.h"
+#include "modules/weights/read_contents.h"
+#include "modules/weights/weights.h"
 #include "output.h"
-#include "value/scalar_type.h"
-#include "weights/read_contents.h"
-#include "weights/weights.h"
+#include "tensor/scalar_type.h"
 
 namespace tenon::cli {
 namespace {
@@ -218,14 +218,14 @@ class WeightsGatherer {
   size_t count_storage(const value::StorageValue& storage) {
     const auto [at, is_new] = numbers_.try_emplace(storage.key().object, facts_->storages.size());
     if (is_new)
-      facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(),
+      facts_->storages.push_back({tensor::scalar_type_info(storage.type()).name, storage.numel(),
                                   storage.nbytes(), 0, storage.key()});
     StorageFact& fact = facts_->storages[at->second];
     ++fact.tensors;
     if (storage.nbytes() > fact.nbytes) {
       fact.nbytes = storage.nbytes();
       fact.numel = storage.numel();
-      fact.dtype = value::scalar_type_info(storage.type()).name;
+      fact.dtype = tensor::scalar_type_info(storage.type()).name;
     }
     return at->second;
   }

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "archive/zip_reader.h"
 #include "archive_facts.h"
 #include "archive_input.h"
 #include "base/status.h"
+#include "modules/archive/zip_reader.h"
 
 namespace tenon::cli {
 

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "commands.h"
-#include "module/export.h"
+#include "modules/module/export.h"
 
 namespace tenon::cli {
 

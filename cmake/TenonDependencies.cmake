@@ -106,9 +106,9 @@ else()
 endif()
 
 # FlatBuffers' headers alone are used, for the flatbuffer form of modules and for .ptd files. The
-# generated headers in impl/flatbuffer are of version 2.0.8, which Debian 12 has. For headers of
-# another version, that version's flatc generates them anew. Without either, both kinds of file are
-# refused.
+# generated headers in impl/modules/flatbuffer are of version 2.0.8, which Debian 12 has. For
+# headers of another version, that version's flatc generates them anew. Without either, both kinds
+# of file are refused.
 find_path(TENON_FLATBUFFERS_INCLUDE_DIR NAMES flatbuffers/flatbuffers.h)
 find_program(TENON_FLATC NAMES flatc)
 mark_as_advanced(TENON_FLATBUFFERS_INCLUDE_DIR TENON_FLATC)
@@ -122,8 +122,9 @@ if(TENON_FLATBUFFERS_INCLUDE_DIR)
     set(TENON_FLATBUFFERS ON)
   elseif(TENON_FLATC)
     execute_process(COMMAND "${TENON_FLATC}" --cpp --scoped-enums --cpp-std c++17
-        -o "${PROJECT_BINARY_DIR}/flatbuffer" "${PROJECT_SOURCE_DIR}/impl/flatbuffer/module.fbs"
-        "${PROJECT_SOURCE_DIR}/impl/flatbuffer/flat_tensor.fbs"
+        -o "${PROJECT_BINARY_DIR}/flatbuffer"
+        "${PROJECT_SOURCE_DIR}/impl/modules/flatbuffer/module.fbs"
+        "${PROJECT_SOURCE_DIR}/impl/modules/flatbuffer/flat_tensor.fbs"
       RESULT_VARIABLE _tenon_failed)
     if(NOT _tenon_failed)
       set(TENON_FLATBUFFERS ON)

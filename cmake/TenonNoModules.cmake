@@ -3,9 +3,9 @@
 # tenon_make_no_modules(<variable>): writes a source that defines each function of the headers
 # below, and puts its path into <variable>. The definitions of functions that return tenon_status
 # are made from their declarations, and return an error. The other functions are defined in
-# capi/src/no_modules.cc.in. If one is missing there, the configuration ends.
+# capi/src/modules/no_modules.cc.in. If one is missing there, the configuration ends.
 function(tenon_make_no_modules variable)
-  set(template capi/src/no_modules.cc.in)
+  set(template capi/src/modules/no_modules.cc.in)
   file(READ ${template} written)
   set(TENON_REFUSALS)
   foreach(topic IN ITEMS value module archive package weights)

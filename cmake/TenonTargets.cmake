@@ -8,8 +8,8 @@ set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 # The checks of a sanitizer make optimised code large: the compiler would take longer than the tests
 # gain. A sanitizer's build optimises only the sources in TENON_QUICK_<folder>, and not those of
 # these folders. A fuzzer runs for long, so its build optimises everything.
-set(TENON_SANITIZED_O0_FOLDERS cuda value archive object bytecode flatbuffer script compile module
-  weights)
+set(TENON_SANITIZED_O0_FOLDERS
+  cuda pickle value archive object bytecode flatbuffer script compile module weights)
 # All sources of these folders have -O2: an export checks and compiles code that can be long.
 set(TENON_QUICK_FOLDERS script compile)
 # The names, without .cc, of sources that run for each storage, tensor, block or message, or for
@@ -25,13 +25,11 @@ set(TENON_QUICK_tensor
 set(TENON_QUICK_channel
   borrowing connection_recv connection_send deposit fetch frames lease_block lending numbering)
 set(TENON_QUICK_value check storage_value tensor_value value walk)
-set(TENON_QUICK_archive pickle_machine pickle_machine_scalars pickle_nodes pickle_opcodes
-  pickle_storages pickle_tensors pickle_to_values zip_directory zip_local zip_names zip_reader)
+set(TENON_QUICK_pickle machine machine_scalars nodes opcodes)
+set(TENON_QUICK_archive pickle_storages pickle_tensors pickle_to_values
+  zip_directory zip_local zip_names zip_reader)
 set(TENON_QUICK_module conform import_storages)
 set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
-# The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads
-# pickles with it, and the linker drops what only modules call.
-set(TENON_MODULE_FOLDERS bytecode flatbuffer script compile module weights)
 # The headers that a build with TENON_PRECOMPILE compiles once for many sources.
 set(TENON_STANDARD_HEADERS
   <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio>
@@ -227,22 +225,29 @@ endfunction()
 
 # Adds one object library for each folder of impl, and a second one, <folder>_quick, for the sources
 # in TENON_QUICK_<folder>. impl/LAYERS names the folders that each folder may use. All folders share
-# one include root, so only tools/lint_layers.py refuses an include of another folder. The tests of a
-# folder link tenon_up_to_<folder>: an archive of its objects, and the archives of the folders on
+# one include root, so only tools/lint_layers.py refuses an include of another folder. The tests of
+# a folder link tenon_up_to_<folder>: an archive of its objects, and the archives of the folders on
 # which it stands. A test that needs more does not link.
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
-  file(STRINGS impl/LAYERS lines REGEX "^[a-z]")
+  file(READ impl/LAYERS text)
+  string(REGEX REPLACE "\n +" " " text "${text}")
+  string(REGEX MATCHALL "[^\n]+" lines "${text}")
+  list(FILTER lines INCLUDE REGEX "^[a-z]")
   set(folders)
   foreach(line IN LISTS lines)
-    string(REGEX REPLACE " *:.*" "" folder "${line}")
+    string(REGEX REPLACE " *:.*" "" path "${line}")
+    if(path MATCHES "^modules/" AND NOT TENON_MODULES)
+      continue()
+    endif()
+    # Targets and tests are named without the wing: modules/archive gives tenon_archive.
+    cmake_path(GET path FILENAME folder)
+    set(path_of_${folder} "${path}")
     string(REGEX REPLACE "^[^:]*:" "" named "${line}")
+    string(REGEX REPLACE "modules/" "" named "${named}")
     string(REGEX MATCHALL "[a-z_]+" stands_on_${folder} "${named}")
     list(APPEND folders ${folder})
   endforeach()
-  if(NOT TENON_MODULES)
-    list(REMOVE_ITEM folders ${TENON_MODULE_FOLDERS})
-  endif()
   # The linker takes the first definition of a function that several objects hold, such as a
   # template's. So the quick objects come first.
   set(quick_objects)
@@ -250,7 +255,7 @@ function(tenon_add_folders)
   set(all_folders ${folders})
   list(TRANSFORM all_folders PREPEND tenon_)
   foreach(folder IN LISTS folders)
-    file(GLOB sources CONFIGURE_DEPENDS "impl/${folder}/*.cc")
+    file(GLOB sources CONFIGURE_DEPENDS "impl/${path_of_${folder}}/*.cc")
     if(folder STREQUAL "cuda" AND TENON_CUDA_INCLUDE_DIR)
       list(FILTER sources EXCLUDE REGEX "/absent\\.cc$")
     elseif(folder STREQUAL "cuda")
@@ -313,11 +318,10 @@ function(tenon_add_folders)
   endforeach()
 
   file(GLOB sources CONFIGURE_DEPENDS "capi/src/*.cc")
-  set(modules ${sources})
-  list(FILTER modules INCLUDE REGEX "/(archive|module|package|value|weights)[^/]*\\.cc$")
-  list(REMOVE_ITEM sources ${modules})
   tenon_take_quick(capi sources quick_sources)
-  if(NOT TENON_MODULES)
+  if(TENON_MODULES)
+    file(GLOB modules CONFIGURE_DEPENDS "capi/src/modules/*.cc")
+  else()
     tenon_make_no_modules(modules)
   endif()
   tenon_add_objects(tenon_capi ${sources})

@@ -1,7 +1,8 @@
 # The functions with which tests/*/CMakeLists.txt register their tests. Every test has one label,
 # its kind. A test named example.* has the label examples too, and example.*.cuda_* the label cuda.
 # A test whose name says composite or sparse has the label layouts too, and one of impl/object the
-# label splitpickle. One of impl/bytecode or impl/compile has the label bytecode or compile.
+# label splitpickle. One of impl/modules/bytecode or impl/modules/compile has the label bytecode or
+# compile.
 #
 #   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>]
 #                   [INTERNAL | FOLDER <folder>] [UNPRIVILEGED] [TIMEOUT <s>]

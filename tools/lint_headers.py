@@ -21,7 +21,7 @@ PARAM = re.compile(r"@param\[(in|out|in,out)\]\s+(\w+)\s+(.*)")
 # The words with which a comment states who owns a pointer. Errors have a rule of their own.
 OWNERSHIP = re.compile(
     r"\b(borrowed|consumed|new reference|new references|the caller's|kept|handed|called|copied|as"
-    r" above|see rule 2|filled in|set by)\b"
+    r" above|as in tenon_\w+|see rule 2|filled in|set by)\b"
 )
 # A size or a number that a call writes has no owner.
 PLAIN_OUTPUT = re.compile(r"^(size_t|int|u?int\d+_t|tenon_access|double)\s*\*$")

@@ -24,6 +24,8 @@ SOURCES = {".h", ".cc", ".c", ".inc", ".hpp", ".py", ".pyi", ".rs", ".go"}
 
 
 Layers = dict[str, set[str]]
+# The folder of folders that TENON_MODULES=OFF leaves out.
+WING = "modules"
 # The picture stands in this page between these two lines.
 PAGE = Path("docs/internals/map.md")
 BEGIN, END = "<!-- from impl/LAYERS: tools/lint_layers.py --update -->\n", "<!-- end -->\n"
@@ -32,8 +34,9 @@ BEGIN, END = "<!-- from impl/LAYERS: tools/lint_layers.py --update -->\n", "<!--
 def read_layers(path: Path, problems: list[str]) -> Layers:
     """Each folder with the folders that it may include."""
     layers: Layers = {}
-    for line in path.read_text().splitlines():
-        folder, colon, rest = line.split("#")[0].partition(":")
+    text = re.sub(r"#.*", "", path.read_text())
+    for line in re.sub(r"\n +", " ", text).splitlines():
+        folder, colon, rest = line.partition(":")
         folder = folder.strip()
         if not folder:
             continue
@@ -92,17 +95,18 @@ def check(root: Path, layers: Layers) -> list[str]:
     impl = root / "impl"
     problems = []
     unused: Layers = defaultdict(set, {folder: set(named) for folder, named in layers.items()})
-    for path in sorted(impl.iterdir()):
-        if path.is_dir() and path.name not in layers:
-            problems.append(f"impl/{path.name}: not in impl/LAYERS")
+    for path in sorted(impl.rglob("*")):
+        folder = path.relative_to(impl).as_posix()
+        if path.is_dir() and folder not in layers and folder != WING:
+            problems.append(f"impl/{folder}: not in impl/LAYERS")
     for path in sorted(impl.rglob("*")):
         if path.suffix not in {".h", ".cc", ".c", ".inc"}:
             continue
         here = path.relative_to(root)
-        if len(here.parts) < 3:
-            problems.append(f"{here}: sources live in a folder of impl")
+        folder = here.relative_to("impl").parent.as_posix()
+        if folder in {".", WING}:
+            problems.append(f"{here}: sources live in a folder that impl/LAYERS names")
             continue
-        folder = here.parts[1]
         allowed = layers.get(folder, set()) | {folder}
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
@@ -110,7 +114,9 @@ def check(root: Path, layers: Layers) -> list[str]:
                 continue
             quote, target = match.groups()
             # <memory> is the standard library's header. <memory/arena.h> would be Tenon's.
-            first = target.split("/")[0] if quote == '"' or "/" in target else ""
+            parts = target.split("/")
+            depth = 2 if parts[0] == WING else 1
+            first = "/".join(parts[:depth]) if quote == '"' or "/" in target else ""
             unused[folder].discard(first)
             where = f"{here}:{number}"
             if ".." in target.split("/"):

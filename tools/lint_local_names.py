@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDERS = ("impl/*", "capi/src", "manager", "cli")
+FOLDERS = ("impl/*", "impl/modules/*", "capi/src", "capi/src/modules", "manager", "cli")
 TEST_FOLDERS = (
     "tests/arena",
     "tests/cache",

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # usage: tools/make_flatbuffer_header.sh [FOLDER]
 #
-# Makes <schema>_generated.h of each schema in impl/flatbuffer, there or in FOLDER. It takes flatc
-# 2.0.8, which Debian 12 has in flatbuffers-compiler: a header of another version does not fit the
-# library's.
+# Makes <schema>_generated.h of each schema in impl/modules/flatbuffer, there or in FOLDER. It needs
+# flatc 2.0.8, which Debian 12 has in flatbuffers-compiler: a header of another version does not fit
+# the library's.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-folder="$root/impl/flatbuffer"
+folder="$root/impl/modules/flatbuffer"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 for schema in "$folder"/*.fbs; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes impl/script/number_operators.cc: which operators give a number, a text or the like, and no
-Tensor.
+"""Makes impl/modules/script/number_operators.cc: which operators give a number, a text or the like,
+and no Tensor.
 
 Run by hand when a new PyTorch is out. First, with the Python of each PyTorch:
 
@@ -8,7 +8,8 @@ Run by hand when a new PyTorch is out. First, with the Python of each PyTorch:
 
 then, with any Python, over all dumps:
 
-    python3 tools/make_number_operators.py merge dumps/*.json -o impl/script/number_operators.cc
+    python3 tools/make_number_operators.py merge dumps/*.json \\
+        -o impl/modules/script/number_operators.cc
 
 An operator is in the first list if no overload of any PyTorch gives a Tensor or something that may
 hold one. It is in the second list if every overload that does so needs an operand that is, or may

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes impl/script/schema_table_data.cc: the operators of each PyTorch with their arguments' types
-and defaults.
+"""Makes impl/modules/script/schema_table_data.cc: the operators of each PyTorch with their
+arguments' types and defaults.
 
 Run this by hand when a new PyTorch is out. First, with the Python of each PyTorch that can be had:
 
@@ -9,8 +9,8 @@ Run this by hand when a new PyTorch is out. First, with the Python of each PyTor
 then, with any Python, over the present table and the dumps (a file's name says which PyTorch wrote
 it):
 
-    python3 tools/make_schema_table.py merge --table impl/script/schema_table_data.cc \\
-        dumps/*.json -o impl/script/schema_table_data.cc
+    python3 tools/make_schema_table.py merge --table impl/modules/script/schema_table_data.cc \\
+        dumps/*.json -o impl/modules/script/schema_table_data.cc
 
 A version without a dump keeps what the present table says of it. A version with a dump keeps the
 custom classes that another build of it had. The versions 1.13 and the newest are the two ends:

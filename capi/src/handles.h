@@ -13,9 +13,11 @@
 #include "cuda_event.h"
 #include "device/arena.h"
 #include "memory/arena.h"
-#include "module/module.h"
-#include "module/package_archive.h"
-#include "module_lists.h"
+#include "modules/module/module.h"
+#include "modules/module/package_archive.h"
+#include "modules/module_lists.h"
+#include "modules/value/value.h"
+#include "modules/weights/weights.h"
 #include "object/object.h"
 #include "os/wait.h"
 #include "storage/storage.h"
@@ -23,8 +25,6 @@
 #include "tensor/message.h"
 #include "tensor/portable.h"
 #include "tensor/tensor.h"
-#include "value/value.h"
-#include "weights/weights.h"
 
 namespace tenon::capi {
 

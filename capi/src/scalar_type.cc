@@ -5,19 +5,19 @@
 #include <string_view>
 
 #include "boundary.h"
-#include "value/scalar_type.h"
+#include "tensor/scalar_type.h"
 
 using namespace tenon::capi;
 using tenon::Code;
 using tenon::Status;
-using tenon::value::ScalarType;
-using tenon::value::ScalarTypeInfo;
+using tenon::tensor::ScalarType;
+using tenon::tensor::ScalarTypeInfo;
 
 namespace {
 
 const ScalarTypeInfo* info_of(tenon_scalar_type type) noexcept {
-  const std::optional<ScalarType> known = tenon::value::scalar_type_from_number(type);
-  return known ? &tenon::value::scalar_type_info(*known) : nullptr;
+  const std::optional<ScalarType> known = tenon::tensor::scalar_type_from_number(type);
+  return known ? &tenon::tensor::scalar_type_info(*known) : nullptr;
 }
 
 constexpr size_t kMaxShownNbytes = 64;
@@ -29,7 +29,7 @@ static_assert(static_cast<int>(ScalarType::kFloat) == TENON_SCALAR_TYPE_FLOAT &&
               static_cast<int>(ScalarType::kUInt64) == TENON_SCALAR_TYPE_UINT64 &&
               static_cast<int>(ScalarType::kInt7) == TENON_SCALAR_TYPE_INT7 &&
               static_cast<int>(ScalarType::kBComplex32) == TENON_SCALAR_TYPE_BCOMPLEX32 &&
-              tenon::value::kScalarTypeCount == TENON_SCALAR_TYPE_BCOMPLEX32 + 1);
+              tenon::tensor::kScalarTypeCount == TENON_SCALAR_TYPE_BCOMPLEX32 + 1);
 
 extern "C" {
 
@@ -59,9 +59,9 @@ tenon_status tenon_scalar_type_parse(const char* name, tenon_scalar_type* out,
     TENON_TRY(check_argument(name != nullptr, "name is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     const std::string_view text = name;
-    std::optional<ScalarType> type = tenon::value::scalar_type_from_dtype_name(text);
-    if (!type) type = tenon::value::scalar_type_from_name(text);
-    if (!type) type = tenon::value::scalar_type_from_storage_name(text);
+    std::optional<ScalarType> type = tenon::tensor::scalar_type_from_dtype_name(text);
+    if (!type) type = tenon::tensor::scalar_type_from_name(text);
+    if (!type) type = tenon::tensor::scalar_type_from_storage_name(text);
     if (!type) {
       return {Code::kInvalidArgument,
               tenon::format("PyTorch has no element type '%s'",
@@ -93,7 +93,7 @@ tenon_status tenon_scalar_type_from_dtype(tenon_dtype dtype, tenon_scalar_type* 
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     const tenon::tensor::DType given{dtype.code, dtype.bits, dtype.lanes};
-    const std::optional<ScalarType> type = tenon::value::scalar_type_from_dtype(given);
+    const std::optional<ScalarType> type = tenon::tensor::scalar_type_from_dtype(given);
     if (!type)
       return {Code::kUnsupported, tenon::format("PyTorch has no element type %s",
                                                 tenon::tensor::dtype_name(given).text)};

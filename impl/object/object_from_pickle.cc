@@ -6,18 +6,17 @@
 #include <string_view>
 #include <utility>
 
-#include "archive/pickle_reader.h"
-#include "archive/pickle_tensors.h"
 #include "object/split_tensors.h"
+#include "pickle/reader.h"
 #include "tensor/name.h"
 
 namespace tenon::object {
 namespace {
 
-using archive::NodeId;
-using archive::NodeKind;
-using archive::PickledCall;
-using archive::PickleTree;
+using pickle::NodeId;
+using pickle::NodeKind;
+using pickle::PickledCall;
+using pickle::PickleTree;
 
 // The fixed allowance: beside kMostCopies for each node of its pickle, an object may have this many
 // nodes.
@@ -114,7 +113,7 @@ class Reader {
     if (module == "builtins" && name == "complex") return visit_complex(id);
     if (module == "builtins" && name == "bytearray") return visit_bytearray(id);
     if (module == "collections" && name == "OrderedDict" &&
-        archive::call_arguments(tree_, id).empty() && call.elements.empty()) {
+        pickle::call_arguments(tree_, id).empty() && call.elements.empty()) {
       // The state is ignored. It has the attributes of a module's state dict: versions of classes.
       return enter(Kind::kDict, id, call.items);
     }
@@ -142,7 +141,7 @@ class Reader {
   }
 
   Status visit_complex(NodeId id) {
-    const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
+    const std::span<const NodeId> arguments = pickle::call_arguments(tree_, id);
     const bool good = !tree_.is_long_call(id) && arguments.size() == 2 &&
                       std::ranges::all_of(arguments, [this](NodeId argument) {
                         return tree_.kind(argument) == NodeKind::kFloat;
@@ -154,7 +153,7 @@ class Reader {
 
   // Reads a bytearray. Before protocol 5 it is a call with bytes, or with no argument.
   Status visit_bytearray(NodeId id) {
-    const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
+    const std::span<const NodeId> arguments = pickle::call_arguments(tree_, id);
     const bool good = arguments.empty() ||
                       (arguments.size() == 1 && tree_.kind(arguments[0]) == NodeKind::kBytes);
     if (tree_.is_long_call(id) || !good)
@@ -237,10 +236,10 @@ class Reader {
 
 Result<Ref<Object>> object_from_pickle(std::vector<std::byte> bytes,
                                        std::span<const Ref<tensor::Tensor>> storages) {
-  archive::PickleReadOptions options;
-  options.dialect = archive::PickleDialect::kGeneral;
+  pickle::PickleReadOptions options;
+  options.dialect = pickle::PickleDialect::kGeneral;
   options.record = "the object";
-  TENON_ASSIGN(const PickleTree tree, archive::read_pickle(bytes, options));
+  TENON_ASSIGN(const PickleTree tree, pickle::read_pickle(bytes, options));
   Reader reader(tree, bytes.data(), storages);
   TENON_ASSIGN(Contents contents, reader.read());
   contents.bytes = std::move(bytes);  // the texts of the tree stay where they are

@@ -9,13 +9,13 @@
 #include <unordered_map>
 #include <utility>
 
-#include "archive/pickle_opcodes.h"
 #include "object/split_tensors.h"
+#include "pickle/opcodes.h"
 
 namespace tenon::object {
 namespace {
 
-using archive::Opcode;
+using pickle::Opcode;
 using tensor::Composite;
 using tensor::CompositeSpec;
 using tensor::Part;

@@ -6,15 +6,14 @@
 #include <string>
 #include <utility>
 
-#include "archive/pickle_tensors.h"
 #include "tensor/layout.h"
-#include "value/scalar_type.h"
+#include "tensor/scalar_type.h"
 
 namespace tenon::object {
 namespace {
 
-using archive::NodeId;
-using archive::NodeKind;
+using pickle::NodeId;
+using pickle::NodeKind;
 using tensor::CompositeSpec;
 using tensor::DType;
 using tensor::Part;
@@ -49,7 +48,7 @@ bool SplitTensors::is_composite(NodeId id) const noexcept {
 
 Result<Ref<Tensor>> SplitTensors::read_tensor(NodeId id) {
   const std::string_view name = tree_.name(tree_.callable(id));
-  const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
+  const std::span<const NodeId> arguments = pickle::call_arguments(tree_, id);
   const bool of_torch = name.starts_with("_torch");
   return name.ends_with("_tensor") ? read_view(id, arguments, of_torch)
                                    : read_whole(id, arguments, of_torch);
@@ -132,7 +131,7 @@ Result<SplitTensors::Bytes> SplitTensors::find_bytes(NodeId number, bool of_torc
 // The arguments of _composite are: layout, parts by name, sizes or None, strides or None, flags,
 // element type or None, numbers by name.
 Result<Ref<tensor::Composite>> SplitTensors::read_composite(NodeId id) {
-  const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
+  const std::span<const NodeId> arguments = pickle::call_arguments(tree_, id);
   TENON_TRY(check_count(id, arguments.size(), 7));
   TENON_ASSIGN(const std::string_view layout, text(arguments[0], "the layout"));
   const auto known = std::ranges::find_if(
@@ -187,7 +186,7 @@ Status SplitTensors::read_parts(NodeId id, CompositeSpec* spec) {
   if (tree_.kind(id) != NodeKind::kDict) return wrong(id, "the parts", "a dict");
   const std::span<const NodeId> children = tree_.children(id);
   const std::span<const Part> wanted = tensor::parts_of(spec->layout, spec->quantizer);
-  std::vector<NodeId> found(wanted.size(), archive::kNoNode);
+  std::vector<NodeId> found(wanted.size(), pickle::kNoNode);
   for (size_t i = 0; i + 1 < children.size(); i += 2) {
     TENON_ASSIGN(const std::string_view name, text(children[i], "the name of a part"));
     const auto part =
@@ -199,13 +198,13 @@ Status SplitTensors::read_parts(NodeId id, CompositeSpec* spec) {
                  tree_.describe(children[i]).c_str()));
     }
     NodeId& place = found[static_cast<size_t>(part - wanted.begin())];
-    if (place != archive::kNoNode)
+    if (place != pickle::kNoNode)
       return tree_.error(Code::kCorrupt, children[i], "a part stands there twice");
     place = children[i + 1];
   }
   for (size_t i = 0; i < found.size(); ++i) {
-    if (found[i] == archive::kNoNode && wanted[i] == Part::kLengths) continue;
-    if (found[i] == archive::kNoNode) {
+    if (found[i] == pickle::kNoNode && wanted[i] == Part::kLengths) continue;
+    if (found[i] == pickle::kNoNode) {
       return tree_
           .error(Code::kCorrupt, id,
                  format("a %s tensor without %s", tensor::tensor_layout_name(spec->layout),
@@ -332,9 +331,9 @@ Result<DType> SplitTensors::dtype_from_name(NodeId id) const {
 
 Result<DType> SplitTensors::dtype_from_torch(NodeId id) const {
   TENON_ASSIGN(const std::string_view name, text(id, "the element type"));
-  const std::optional<value::ScalarType> type = value::scalar_type_from_dtype_name(name);
-  if (type && value::scalar_type_info(*type).has_dtype())
-    return value::scalar_type_info(*type).dtype;
+  const std::optional<tensor::ScalarType> type = tensor::scalar_type_from_dtype_name(name);
+  if (type && tensor::scalar_type_info(*type).has_dtype())
+    return tensor::scalar_type_info(*type).dtype;
   return tree_.error(
       Code::kUnsupported, id,
       format("Tenon has no element type for torch's %s", tree_.describe(id).c_str()));

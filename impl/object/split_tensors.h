@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "archive/pickle_nodes.h"
 #include "base/status.h"
+#include "pickle/nodes.h"
 #include "tensor/composite.h"
 #include "tensor/tensor.h"
 
@@ -24,16 +24,16 @@ bool is_byte_tensor(const tensor::Tensor& tensor) noexcept;
 class SplitTensors {
  public:
   // `tree` and `storages` must outlive this object.
-  SplitTensors(const archive::PickleTree& tree, std::span<const Ref<tensor::Tensor>> storages)
+  SplitTensors(const pickle::PickleTree& tree, std::span<const Ref<tensor::Tensor>> storages)
       : tree_(tree), storages_(storages) {}
 
   // Whether a kReduce node calls one of these functions.
-  bool is_known(archive::NodeId id) const noexcept;
-  bool is_composite(archive::NodeId id) const noexcept;
+  bool is_known(pickle::NodeId id) const noexcept;
+  bool is_composite(pickle::NodeId id) const noexcept;
   // The tensor or composite of a known call. A storage is read as the tensor over all of its
   // elements.
-  Result<Ref<tensor::Tensor>> read_tensor(archive::NodeId id);
-  Result<Ref<tensor::Composite>> read_composite(archive::NodeId id);
+  Result<Ref<tensor::Tensor>> read_tensor(pickle::NodeId id);
+  Result<Ref<tensor::Composite>> read_composite(pickle::NodeId id);
 
  private:
   // The bytes of one storage that came with the pickle.
@@ -43,39 +43,39 @@ class SplitTensors {
     uint64_t nbytes = 0;
   };
 
-  Result<Ref<tensor::Tensor>> read_view(archive::NodeId id,
-                                        std::span<const archive::NodeId> arguments, bool of_torch);
-  Result<Ref<tensor::Tensor>> read_whole(archive::NodeId id,
-                                         std::span<const archive::NodeId> arguments, bool of_torch);
-  Result<Ref<tensor::Tensor>> over(archive::NodeId id, const Bytes& bytes, tensor::Layout layout,
+  Result<Ref<tensor::Tensor>> read_view(pickle::NodeId id,
+                                        std::span<const pickle::NodeId> arguments, bool of_torch);
+  Result<Ref<tensor::Tensor>> read_whole(pickle::NodeId id,
+                                         std::span<const pickle::NodeId> arguments, bool of_torch);
+  Result<Ref<tensor::Tensor>> over(pickle::NodeId id, const Bytes& bytes, tensor::Layout layout,
                                    uint32_t flags) const;
   // `tensor` must be a byte tensor (is_byte_tensor()).
   static Bytes bytes_of(const tensor::Tensor& tensor) {
     return {tensor.storage(), tensor.offset_nbytes(), tensor.nbytes()};
   }
-  Result<Bytes> find_bytes(archive::NodeId number, bool of_torch) const;
-  Status read_parts(archive::NodeId id, tensor::CompositeSpec* spec);
-  Status unpack_values(archive::NodeId id, std::span<const archive::NodeId> arguments,
+  Result<Bytes> find_bytes(pickle::NodeId number, bool of_torch) const;
+  Status read_parts(pickle::NodeId id, tensor::CompositeSpec* spec);
+  Status unpack_values(pickle::NodeId id, std::span<const pickle::NodeId> arguments,
                        tensor::CompositeSpec* spec);
-  Status read_numbers(archive::NodeId id, tensor::CompositeSpec* spec) const;
+  Status read_numbers(pickle::NodeId id, tensor::CompositeSpec* spec) const;
 
-  Result<int64_t> integer(archive::NodeId id, const char* what) const;
-  Result<uint64_t> natural(archive::NodeId id, const char* what) const;
-  Result<uint32_t> flags(archive::NodeId id) const;
-  Result<std::string_view> text(archive::NodeId id, const char* what) const;
-  Status read_dims(archive::NodeId id, const char* what, std::vector<int64_t>* out) const;
+  Result<int64_t> integer(pickle::NodeId id, const char* what) const;
+  Result<uint64_t> natural(pickle::NodeId id, const char* what) const;
+  Result<uint32_t> flags(pickle::NodeId id) const;
+  Result<std::string_view> text(pickle::NodeId id, const char* what) const;
+  Status read_dims(pickle::NodeId id, const char* what, std::vector<int64_t>* out) const;
   // Sizes and strides must be equally many.
-  Status read_shape(archive::NodeId sizes_id, archive::NodeId strides_id,
-                    std::vector<int64_t>* sizes, std::vector<int64_t>* strides) const;
-  Result<tensor::DType> dtype_from_number(archive::NodeId id) const;
-  Result<tensor::DType> dtype_from_name(archive::NodeId id) const;  // Tenon's name
-  Result<tensor::DType> dtype_from_torch(archive::NodeId id) const;
-  Status check_count(archive::NodeId id, size_t given, size_t wanted) const;
-  Status wrong(archive::NodeId id, const char* what, const char* wanted) const;
+  Status read_shape(pickle::NodeId sizes_id, pickle::NodeId strides_id, std::vector<int64_t>* sizes,
+                    std::vector<int64_t>* strides) const;
+  Result<tensor::DType> dtype_from_number(pickle::NodeId id) const;
+  Result<tensor::DType> dtype_from_name(pickle::NodeId id) const;  // Tenon's name
+  Result<tensor::DType> dtype_from_torch(pickle::NodeId id) const;
+  Status check_count(pickle::NodeId id, size_t given, size_t wanted) const;
+  Status wrong(pickle::NodeId id, const char* what, const char* wanted) const;
   // Adds the place in the pickle to an error of impl/tensor.
-  Status placed(archive::NodeId id, const Status& status) const;
+  Status placed(pickle::NodeId id, const Status& status) const;
 
-  const archive::PickleTree& tree_;
+  const pickle::PickleTree& tree_;
   const std::span<const Ref<tensor::Tensor>> storages_;
 };
 

@@ -17,16 +17,17 @@
 #include <string>
 #include <vector>
 
-#include "archive/pickle_from_values.h"
-#include "archive/pickle_reader.h"
-#include "archive/pickle_state_dict.h"
-#include "archive/pickle_to_values.h"
-#include "value/compare.h"
+#include "modules/archive/pickle_from_values.h"
+#include "modules/archive/pickle_state_dict.h"
+#include "modules/archive/pickle_to_values.h"
+#include "modules/value/compare.h"
+#include "pickle/reader.h"
 
 namespace {
 
 using namespace tenon;
 using namespace tenon::archive;
+using namespace tenon::pickle;
 
 Result<std::vector<std::byte>> read_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -50,7 +51,7 @@ class Folder {
                      read_file(path_ + "/" + std::string(wanted.key)));
         // PyTorch writes traced inputs without their bytes.
         if (content.empty())
-          content.resize(wanted.numel * value::scalar_type_info(wanted.type).nbytes);
+          content.resize(wanted.numel * tensor::scalar_type_info(wanted.type).nbytes);
         storage::StorageOptions options;
         options.is_private = true;
         TENON_ASSIGN(made, storage::Storage::create_from(options, content.data(), content.size()));
@@ -117,9 +118,10 @@ std::string numbers(std::span<const int64_t> values) {
 
 std::string strided_line(const value::TensorValue& tensor, const Folder& folder) {
   std::ostringstream line;
-  line << value::scalar_type_info(tensor.type()).dtype_name << " " << numbers(tensor.sizes()) << " "
-       << numbers(tensor.strides()) << " " << tensor.offset() << " " << folder.key(tensor.storage())
-       << (tensor.is_conj() ? " conj" : "") << (tensor.is_neg() ? " neg" : "");
+  line << tensor::scalar_type_info(tensor.type()).dtype_name << " " << numbers(tensor.sizes())
+       << " " << numbers(tensor.strides()) << " " << tensor.offset() << " "
+       << folder.key(tensor.storage()) << (tensor.is_conj() ? " conj" : "")
+       << (tensor.is_neg() ? " neg" : "");
   return line.str();
 }
 

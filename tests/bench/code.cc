@@ -6,9 +6,9 @@
 #include <string>
 
 #include "bench/bench.h"
-#include "script/check.h"
-#include "script/declarations.h"
-#include "script/parser.h"
+#include "modules/script/check.h"
+#include "modules/script/declarations.h"
+#include "modules/script/parser.h"
 
 namespace {
 

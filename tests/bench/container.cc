@@ -4,12 +4,12 @@
 // before the next one. Nothing is made durable. The writer also makes checksums, headers, a
 // directory and the name. The opening verifies the checksums of the level `structure`.
 
-#include "archive/file_mapping.h"
-#include "archive/file_output.h"
-#include "archive/zip_reader.h"
-#include "archive/zip_writer.h"
 #include "bench/bench.h"
 #include "bench/files.h"
+#include "modules/archive/file_mapping.h"
+#include "modules/archive/file_output.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/archive/zip_writer.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include <libdeflate.h>
 
-#include "archive/crc32.h"
 #include "bench/bench.h"
+#include "modules/archive/crc32.h"
 
 namespace {
 

@@ -21,11 +21,11 @@
 #include <string>
 #include <vector>
 
-#include "module/code_check.h"
-#include "module/compile_code.h"
-#include "module/export.h"
-#include "module/import.h"
-#include "module/resolve.h"
+#include "modules/module/code_check.h"
+#include "modules/module/compile_code.h"
+#include "modules/module/export.h"
+#include "modules/module/import.h"
+#include "modules/module/resolve.h"
 
 namespace {
 

@@ -31,8 +31,8 @@ from torches import run_torch  # noqa: E402
 TARGETS = {"4": "1.8", "5": "1.9", "6": "1.10", "7": "1.10"}
 # The columns of the schema table.
 WRITERS = {"debian": "1.13", "newest": "2.15"}
-# Operators that Tenon calls by another name for an old PyTorch (impl/compile/stand_ins.h), or with
-# fewer arguments.
+# Operators that Tenon calls by another name for an old PyTorch, or with fewer arguments. See
+# impl/modules/compile/stand_ins.h.
 CALLED_OTHERWISE = {
     "aten::pad",
     "aten::floor_divide",
@@ -106,7 +106,7 @@ def run(python: str, *arguments: str | Path) -> dict[str, dict[str, str]]:
 
 def forms(version: str) -> dict[tuple[str, str], str]:
     """Returns the form of each operator in a PyTorch of the schema table, by name and overload."""
-    table = make_schema_table.read_table(ROOT / "impl/script/schema_table_data.cc")
+    table = make_schema_table.read_table(ROOT / "impl/modules/script/schema_table_data.cc")
     return {
         (name, overload): make_schema_table.call_form(text)
         for name, overload, text in table[version]

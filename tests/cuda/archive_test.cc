@@ -81,7 +81,7 @@ ValueRef tensor(const StorageValueRef& storage, int64_t numel, int64_t offset = 
 }
 
 StorageValueRef floats_at(const Place& place, uint64_t numel) {
-  return must(StorageValue::whole(value::ScalarType::kFloat, place(some_floats(numel))));
+  return must(StorageValue::whole(tensor::ScalarType::kFloat, place(some_floats(numel))));
 }
 
 // A module with parameters, buffers, attributes and constants of the code. Two of its tensors share
@@ -226,7 +226,7 @@ TEST(CudaArchive, TheHostNeverHasTheWhole) {
     Memory memory(256 * kMiB);
     const Ref<Module> module = must(Module::create("Net"));
     const StorageValueRef storage =
-        must(StorageValue::whole(value::ScalarType::kFloat, cuda_test::wrap(&memory)));
+        must(StorageValue::whole(tensor::ScalarType::kFloat, cuda_test::wrap(&memory)));
     ok(module->add_parameter("w", tensor(storage, 4)));
     const auto peak_of_an_export = [&] {
       Peak peak;
@@ -252,7 +252,7 @@ TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
     for (CUstream used : {stream, CUstream{}}) {
       Memory memory(cuda_test::kNbytes);
       const Ref<Module> module = must(Module::create("Net"));
-      ok(module->add_parameter("w", tensor(must(StorageValue::whole(value::ScalarType::kFloat,
+      ok(module->add_parameter("w", tensor(must(StorageValue::whole(tensor::ScalarType::kFloat,
                                                                     cuda_test::wrap(&memory))),
                                            4)));
       cuda_test::Gate gate;
@@ -531,12 +531,12 @@ TEST(CudaArchive, AStorageIsWhereItsBytesAre) {
   in_child({}, [] {
     const Ref<Storage> bytes = on_first(some_floats(4));
     const StorageValueRef known =
-        must(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:0"));
+        must(StorageValue::create(tensor::ScalarType::kFloat, 4, bytes, 0, "cuda:0"));
     EXPECT_EQ(known->device(), "cuda:0");
     EXPECT_EQ(known->data(), nullptr);
-    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cpu"),
+    refused(StorageValue::create(tensor::ScalarType::kFloat, 4, bytes, 0, "cpu"),
             Code::kInvalidArgument, {"cpu", "cuda:0"});
-    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:1"),
+    refused(StorageValue::create(tensor::ScalarType::kFloat, 4, bytes, 0, "cuda:1"),
             Code::kUnsupported, {"cuda:1"});
   });
 }
@@ -551,7 +551,7 @@ TEST(CudaArchive, ManySmallTensorsAreWaitedForTogether) {
         std::memcpy(bytes.data(), &i, sizeof i);
         ok(module->add_buffer(
             "of_" + std::to_string(i),
-            tensor(must(StorageValue::whole(value::ScalarType::kFloat, place(bytes))), 1024)));
+            tensor(must(StorageValue::whole(tensor::ScalarType::kFloat, place(bytes))), 1024)));
       }
       return module;
     };

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "archive/pickle_from_values.h"
-#include "archive/pickle_reader.h"
-#include "archive/pickle_to_values.h"
-#include "bytecode/program_reader.h"
-#include "bytecode/program_writer.h"
-#include "bytecode/type_text.h"
-#include "bytecode/verify.h"
-#include "bytecode/verify_operands.h"
+#include "modules/archive/pickle_from_values.h"
+#include "modules/archive/pickle_to_values.h"
+#include "modules/bytecode/program_reader.h"
+#include "modules/bytecode/program_writer.h"
+#include "modules/bytecode/type_text.h"
+#include "modules/bytecode/verify.h"
+#include "modules/bytecode/verify_operands.h"
+#include "pickle/reader.h"
 
 namespace {
 
@@ -231,11 +231,11 @@ bool same_constants(const Function& one, const Function& other) {
 }
 
 void check_record(std::span<const std::byte> bytes) {
-  archive::PickleReadOptions read;
+  pickle::PickleReadOptions read;
   read.limits.max_nodes = 100'000;
   read.limits.max_names_nbytes = 1'000'000;
   read.record = "bytecode.pkl";
-  Result<archive::PickleTree> tree = archive::read_pickle(bytes, read);
+  Result<pickle::PickleTree> tree = pickle::read_pickle(bytes, read);
   if (!tree.is_ok()) return;
   archive::ToValuesOptions to_values;
   to_values.find_storage = find_storage;

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "archive/file_kind.h"
-#include "archive/sink.h"
 #include "fuzz/module_kit.h"
-#include "module/export.h"
-#include "module/import.h"
-#include "module/module.h"
+#include "modules/archive/sink.h"
+#include "modules/module/export.h"
+#include "modules/module/import.h"
+#include "modules/module/module.h"
+#include "os/file_kind.h"
 
 namespace {
 
@@ -60,7 +60,7 @@ void check_written_again(const Module& module, uint64_t sum, size_t tensors) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
-  if (!archive::is_flatbuffer_module(bytes)) return 0;
+  if (!os::is_flatbuffer_module(bytes)) return 0;
   Result<Ref<Module>> module = imported(bytes);
   if (!module.is_ok()) {
     demand_refusal(module.status(), false);

@@ -12,12 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include "archive/sink.h"
-#include "archive/zip_writer.h"
 #include "fuzz/module_kit.h"
-#include "module/export.h"
-#include "module/import.h"
-#include "module/module.h"
+#include "modules/archive/sink.h"
+#include "modules/archive/zip_writer.h"
+#include "modules/module/export.h"
+#include "modules/module/import.h"
+#include "modules/module/module.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "value/tensor_value.h"
+#include "modules/value/tensor_value.h"
 
 namespace tenon::fuzz {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "archive/sink.h"
 #include "fuzz/module_kit.h"
-#include "module/export_package.h"
-#include "module/package_archive.h"
+#include "modules/archive/sink.h"
+#include "modules/module/export_package.h"
+#include "modules/module/package_archive.h"
 
 namespace {
 

@@ -5,16 +5,17 @@
 #include <cstdlib>
 #include <string>
 
-#include "archive/pickle_from_values.h"
-#include "archive/pickle_reader.h"
-#include "archive/pickle_state_dict.h"
-#include "archive/pickle_to_values.h"
-#include "value/compare.h"
+#include "modules/archive/pickle_from_values.h"
+#include "modules/archive/pickle_state_dict.h"
+#include "modules/archive/pickle_to_values.h"
+#include "modules/value/compare.h"
+#include "pickle/reader.h"
 
 namespace {
 
 using namespace tenon;
 using namespace tenon::archive;
+using namespace tenon::pickle;
 
 void require(bool holds, const char* what, const std::string& more = "") {
   if (holds) return;

@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "script/class_parts.h"
-#include "script/parser.h"
-#include "script/printer.h"
-#include "script/rename.h"
-#include "script/signature.h"
+#include "modules/script/class_parts.h"
+#include "modules/script/parser.h"
+#include "modules/script/printer.h"
+#include "modules/script/rename.h"
+#include "modules/script/signature.h"
 
 namespace {
 

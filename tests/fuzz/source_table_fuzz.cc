@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "module/source_table.h"
+#include "modules/module/source_table.h"
 
 namespace {
 

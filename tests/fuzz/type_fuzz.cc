@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "value/type.h"
+#include "modules/value/type.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fuzz/module_kit.h"
-#include "weights/weights.h"
+#include "modules/weights/weights.h"
 
 namespace {
 

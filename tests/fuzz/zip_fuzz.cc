@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "archive/crc32.h"
-#include "archive/zip_reader.h"
-#include "archive/zip_writer.h"
+#include "modules/archive/crc32.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/archive/zip_writer.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
-"""Writes bytecode that PyTorch's lite exporter makes: python3 bytecode_golden.py FOLDER, with any
-PyTorch.
+"""Writes bytecode with PyTorch's lite exporter. Any PyTorch can run it: python3 bytecode_golden.py
+FOLDER
 
-FOLDER/bytecode gets the records bytecode.pkl, named MODEL-VERSION.pkl, and FOLDER/lite whole
+FOLDER/bytecode gets the records bytecode.pkl, named MODEL-VERSION.pkl. FOLDER/lite gets whole
 archives. The fuzzer's corpus and the tests of the reader use the records."""
 
-# The models are TorchScript, which PyTorch 1.13 reads in this form alone.
+# The models are TorchScript in the only form that PyTorch 1.13 can read.
 # ruff: noqa: B028, RUF059, UP006, UP032, UP035, UP045
 
 import sys

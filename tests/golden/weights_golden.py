@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the golden files of weights: python3 - FOLDER < weights_golden.py.
 
-A program has the path of its source, and read from standard input the source has none. Run by a
-PyTorch, it writes torch-<version>.pt2, a program that torch.export.save wrote. There is one of
+A program of torch.export contains the path of its source. Read from standard input, this source has
+no path. Run by a PyTorch, it writes torch-<version>.pt2 with torch.export.save. There is one of
 PyTorch 2.6, one of 2.8 and one of the newest, because each of these has another container.
 
 Run with --executorch by a Python that has ExecuTorch, it writes executorch-<version>.ptd with

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the archives of tests/golden/zip with Python's zipfile, and, if this Python has it, with
+"""Writes the archives of tests/golden/zip with Python's zipfile and, if this Python has it, with
 PyTorch.
 
-The files are committed and are not written again: tests/unit/archive/zip_golden_test.cc says what
-is in each. PyTorch writes the path of this program into its archives, so run a copy of it that lies
-where no path tells of a machine.
+The files are committed and are not written again. tests/unit/archive/zip_golden_test.cc describes
+each of them. PyTorch writes the path of this program into its archives, so run a copy of it from a
+path that says nothing about a machine.
 
 usage: zip_golden.py FOLDER
 """
@@ -21,7 +21,7 @@ TEXT = "def forward(self, x):\n  return x\n" * 20
 
 
 class Pipe(io.RawIOBase):
-    """What cannot seek: zipfile then writes data descriptors."""
+    """A file that cannot seek, for which zipfile writes data descriptors."""
 
     def __init__(self) -> None:
         self.bytes = bytearray()

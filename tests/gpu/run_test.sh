@@ -37,7 +37,8 @@ TENON_TORCH="$work/python" TENON_TORCH_NEWEST="" \
 mkdir -p "$work/build/tests/fake_cuda"
 ln -s "$build"/tests/fake_cuda/{fake_cuda_rules,driver-hidden} "$work/build/tests/fake_cuda/"
 expect 77 "there is no tests/cuda/cuda_device_tests in the build" --build "$work/build" share
-expect 1 "there is no tests/cuda/cuda_device_tests in the build" --build "$work/build" --strict share
+expect 1 "there is no tests/cuda/cuda_device_tests in the build" \
+  --build "$work/build" --strict share
 
 # A machine without a driver.
 rm "$work/build/tests/fake_cuda/driver-hidden"

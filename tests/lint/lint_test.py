@@ -183,13 +183,17 @@ class LocalNames(Planted):
 class Layers(Planted):
     def setUp(self) -> None:
         super().setUp()
-        self.write("impl/LAYERS", "# folders\nbase:\nos: base\ncuda: base\nmemory: os\n")
+        self.write(
+            "impl/LAYERS",
+            "# folders\nbase:\nos: base\ncuda: base\nmemory: os\nmodules/value: base\n",
+        )
         self.write("impl/base/status.h", "#pragma once\n#include <memory>\n#include <string>\n")
         self.write(
             "impl/os/fd.h", '#pragma once\n#include "base/status.h"\n#include <sys/mman.h>\n'
         )
         self.write("impl/memory/arena.cc", '#include "memory/arena.h"\n#include "os/fd.h"\n')
         self.write("impl/memory/arena.h", "#pragma once\n")
+        self.write("impl/modules/value/value.h", '#pragma once\n#include "base/status.h"\n')
         self.write("impl/cuda/driver.h", '#pragma once\n#include "base/status.h"\n')
         self.write("capi/src/boundary.h", '#include "memory/arena.h"\n#include <tenon/tenon.h>\n')
 
@@ -218,7 +222,13 @@ class Layers(Planted):
             ("impl/memory/near.cc", '#include "arena.h"', "names no folder"),
             ("impl/memory/angle.cc", "#include <os/fd.h>", "included with quotes"),
             ("impl/extra/new.cc", "", "not in impl/LAYERS"),
-            ("impl/loose.cc", "", "sources live in a folder"),
+            ("impl/loose.cc", "", "sources live in a folder that"),
+            ("impl/modules/loose.cc", "", "sources live in a folder that"),
+            (
+                "impl/os/wing.cc",
+                '#include "modules/value/value.h"',
+                "may not include modules/value",
+            ),
             ("impl/memory/aside.cc", '#include "cuda/driver.h"', "memory may not include cuda"),
         ]:
             with self.subTest(path):
@@ -240,7 +250,7 @@ class Layers(Planted):
             ("base:\nos: base\nshare: os\n", "share includes nothing of os"),
         ]:
             with self.subTest(lines):
-                self.write("impl/LAYERS", lines + "cuda: base\nmemory: os\n")
+                self.write("impl/LAYERS", lines + "cuda: base\nmemory: os\nmodules/value: base\n")
                 rc, out = self.lint()
                 self.assertEqual(rc, 1)
                 self.assertIn(words, out)
@@ -255,7 +265,7 @@ class Layers(Planted):
         run("lint_layers.py", "--root", str(self.root), "--update")
         self.assertEqual(self.lint(), (0, ""))
         text = (self.root / page).read_text()
-        self.assertIn("     2  memory -> os\n", text)
+        self.assertIn("     2  memory        -> os\n", text)
         self.assertTrue(text.endswith("more\n"))
 
     def test_the_driver_of_cuda(self) -> None:

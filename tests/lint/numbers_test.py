@@ -102,7 +102,7 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
         [
             ("CONTRIBUTING.md", r"C\+\+(\d+) inside"),
             ("docs/languages.md", r"^\| C\+\+ .*\| C\+\+(\d+): gcc"),
-            ("wrappers/cpp/README.md", r"Header-only C\+\+(\d+) over"),
+            ("wrappers/cpp/README.md", r"header-only C\+\+(\d+) over"),
             ("wrappers/cpp/README.md", r"-std=c\+\+(\d+)"),
         ],
     ),
@@ -269,7 +269,7 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
         [("docs/format/lease.md", r"and takes up to ([\d,]+) \|")],
     ),
     "stored up to": (
-        constant("impl/archive/zip_writer.h", "kStoredUpTo"),
+        constant("impl/modules/archive/zip_writer.h", "kStoredUpTo"),
         [("docs/format/archive.md", r"is deflated if it has more than (\d+) bytes")],
     ),
     "segment of a default home, MiB": (

@@ -4,8 +4,8 @@
 #include <sys/file.h>
 
 #include "manager/kit.h"
-#include "os/wait.h"
 #include "names/manager_protocol.h"
+#include "os/wait.h"
 
 namespace manager_test {
 namespace {

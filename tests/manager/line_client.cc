@@ -4,8 +4,8 @@
 #include <iostream>
 #include <string>
 
-#include "os/wait.h"
 #include "names/manager.h"
+#include "os/wait.h"
 
 int main(int count, char** words) {
   if (count != 2) return 2;

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "agent_kit.h"
-#include "module/export.h"
-#include "module/export_package.h"
-#include "module/import.h"
+#include "modules/module/export.h"
+#include "modules/module/export_package.h"
+#include "modules/module/import.h"
 
 namespace {
 

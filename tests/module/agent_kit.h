@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "module/module.h"
-#include "value/tensor_value.h"
-#include "value/value.h"
+#include "modules/module/module.h"
+#include "modules/value/tensor_value.h"
+#include "modules/value/value.h"
 
 namespace tenon::module {
 
@@ -33,7 +33,7 @@ inline Result<value::ValueRef> added(const value::TensorValue& tensor, float num
   }
   value::StridedSpec spec;
   TENON_ASSIGN(spec.storage,
-               value::StorageValue::whole(value::ScalarType::kFloat, std::move(bytes)));
+               value::StorageValue::whole(tensor::ScalarType::kFloat, std::move(bytes)));
   spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
   spec.offset = tensor.offset();
@@ -50,7 +50,7 @@ inline Status add_to_parameters(Module& module, float number) {
     TENON_ASSIGN(const Member member, module.find(named.name));
     if (member.kind != MemberKind::kParameter) continue;
     const value::TensorValue& tensor = *member.value->as_tensor();
-    if (tensor.type() != value::ScalarType::kFloat ||
+    if (tensor.type() != tensor::ScalarType::kFloat ||
         tensor.layout() != value::TensorLayout::kStrided || !tensor.storage()->bytes())
       continue;
     // A shared tensor has the new value under its other names already.

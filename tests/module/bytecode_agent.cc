@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "agent_kit.h"
-#include "module/export.h"
-#include "module/import.h"
-#include "module/kept_bytecode.h"
+#include "modules/module/export.h"
+#include "modules/module/import.h"
+#include "modules/module/kept_bytecode.h"
 
 namespace {
 

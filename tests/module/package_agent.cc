@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "agent_kit.h"
-#include "module/export_package.h"
+#include "modules/module/export_package.h"
 
 namespace {
 

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "script/check.h"
-#include "script/declarations.h"
-#include "script/parser.h"
-#include "script/requirements.h"
+#include "modules/script/check.h"
+#include "modules/script/declarations.h"
+#include "modules/script/parser.h"
+#include "modules/script/requirements.h"
 
 namespace {
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <utility>
 
-#include "script/class_parts.h"
-#include "script/parser.h"
-#include "script/printer.h"
+#include "modules/script/class_parts.h"
+#include "modules/script/parser.h"
+#include "modules/script/printer.h"
 
 namespace {
 

@@ -1,13 +1,13 @@
 // The agent of schema_test.py. It prints every schema of the table: a line "oldest" or "newest",
 // then the schemas of that PyTorch. The schemas of one operator stand in the order in which PyTorch
 // tries them. A line end inside a schema is written "\n".
-#include "script/schema.h"
+#include "modules/script/schema.h"
 
 #include <iostream>
 #include <string>
 
-#include "script/schema_show.h"
-#include "script/schema_table.h"
+#include "modules/script/schema_show.h"
+#include "modules/script/schema_table.h"
 
 namespace {
 

@@ -71,7 +71,6 @@
  *     tenon_send(c, m, NULL, NULL);                  tenon_message_release(m);
  */
 
-#include <tenon/archive.h>
 #include <tenon/arena.h>
 #include <tenon/by_cuda.h>
 #include <tenon/by_fd.h>
@@ -89,17 +88,14 @@
 #include <tenon/export.h>
 #include <tenon/lease.h>
 #include <tenon/message.h>
-#include <tenon/module.h>
+#include <tenon/modules.h>
 #include <tenon/object.h>
-#include <tenon/package.h>
 #include <tenon/scalar_type.h>
 #include <tenon/stats.h>
 #include <tenon/storage.h>
 #include <tenon/tensor.h>
-#include <tenon/value.h>
 #include <tenon/version.h>
 #include <tenon/wait.h>
 #include <tenon/weak.h>
-#include <tenon/weights.h>
 
 #endif

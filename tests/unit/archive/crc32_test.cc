@@ -1,5 +1,5 @@
 // These tests compare each implementation of CRC-32 with the definition, bit by bit.
-#include "archive/crc32.h"
+#include "modules/archive/crc32.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "archive/crc32_wide.h"
+#include "modules/archive/crc32_wide.h"
 
 namespace tenon::archive {
 namespace {

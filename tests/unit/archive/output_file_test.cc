@@ -12,7 +12,7 @@
 
 #include <csignal>
 
-#include "archive/file_output.h"
+#include "modules/archive/file_output.h"
 #include "unit/archive/zip_kit.h"
 
 namespace tenon::archive {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "archive/file_output.h"
+#include "modules/archive/file_output.h"
 #include "unit/archive/zip_kit.h"
 
 namespace tenon::archive {

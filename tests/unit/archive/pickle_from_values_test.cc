@@ -1,20 +1,20 @@
 // These tests check the pickles that pickle_from_values.h writes, opcode by opcode.
-#include "archive/pickle_from_values.h"
+#include "modules/archive/pickle_from_values.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <string>
 
+#include "modules/value/compare.h"
+#include "modules/value/walk.h"
 #include "unit/archive/pickle_support.h"
-#include "value/compare.h"
-#include "value/walk.h"
 
 namespace tenon::archive {
 namespace {
 
 using namespace test;
-using value::ScalarType;
+using tensor::ScalarType;
 using value::Type;
 using value::TypeRef;
 using value::Value;

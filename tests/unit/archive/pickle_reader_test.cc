@@ -1,6 +1,6 @@
-// These tests check the tree of nodes that pickle_reader.h makes of a pickle, and that hostile
+// These tests check the tree of nodes that pickle/reader.h makes of a pickle, and that hostile
 // pickles are refused.
-#include "archive/pickle_reader.h"
+#include "pickle/reader.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "archive/pickle_opcodes.h"
+#include "pickle/opcodes.h"
 #include "unit/archive/pickle_support.h"
 
 namespace tenon::archive {
@@ -16,8 +16,9 @@ namespace {
 
 using namespace test;
 
-Result<PickleTree> read_tree(const Bytes& content, const PickleReadOptions& options = {}) {
-  return read_pickle(content, options);
+Result<pickle::PickleTree> read_tree(const Bytes& content,
+                                     const pickle::PickleReadOptions& options = {}) {
+  return pickle::read_pickle(content, options);
 }
 
 // The tuple contains every scalar opcode of the module dialect.
@@ -25,15 +26,15 @@ TEST(PickleReader, Scalars) {
   const Bytes content = bytes_of(proto2("(N\x88\x89K\xffM\x01\x02J\xfe\xff\xff\xff\x8a\x08" +
                                         std::string("\0\0\0\0\0\1\0\0", 8) + "G\x3f\xf8" +
                                         std::string(6, '\0') + str("hé") + "t"));
-  Result<PickleTree> result = read_tree(content);
+  Result<pickle::PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const PickleTree& tree = result.value();
+  const pickle::PickleTree& tree = result.value();
   EXPECT_EQ(tree.protocol(), 2);
   EXPECT_EQ(tree.nbytes(), content.size());
-  ASSERT_EQ(tree.kind(tree.root()), NodeKind::kTuple);
-  const std::span<const NodeId> items = tree.children(tree.root());
+  ASSERT_EQ(tree.kind(tree.root()), pickle::NodeKind::kTuple);
+  const std::span<const pickle::NodeId> items = tree.children(tree.root());
   ASSERT_EQ(items.size(), 9U);
-  EXPECT_EQ(tree.kind(items[0]), NodeKind::kNone);
+  EXPECT_EQ(tree.kind(items[0]), pickle::NodeKind::kNone);
   EXPECT_TRUE(tree.boolean(items[1]));
   EXPECT_FALSE(tree.boolean(items[2]));
   EXPECT_EQ(tree.integer(items[3]), 255);
@@ -56,14 +57,14 @@ TEST(PickleReader, BothFamiliesOfItems) {
   const std::string by_mark = proto2("(K\x01K\x02l(K\x03NK\x04Nd\x86");
   for (const std::string& pickle : {one_by_one, at_once, by_mark}) {
     const Bytes content = bytes_of(pickle);
-    Result<PickleTree> result = read_tree(content);
+    Result<pickle::PickleTree> result = read_tree(content);
     ASSERT_TRUE(result.is_ok()) << result.status().message();
-    const PickleTree& tree = result.value();
-    const std::span<const NodeId> both = tree.children(tree.root());
+    const pickle::PickleTree& tree = result.value();
+    const std::span<const pickle::NodeId> both = tree.children(tree.root());
     ASSERT_EQ(both.size(), 2U);
-    EXPECT_EQ(tree.kind(both[0]), NodeKind::kList);
+    EXPECT_EQ(tree.kind(both[0]), pickle::NodeKind::kList);
     EXPECT_EQ(tree.children(both[0]).size(), 2U);
-    EXPECT_EQ(tree.kind(both[1]), NodeKind::kDict);
+    EXPECT_EQ(tree.kind(both[1]), pickle::NodeKind::kDict);
     ASSERT_EQ(tree.children(both[1]).size(), 4U);
     EXPECT_EQ(tree.integer(tree.children(both[1])[2]), 4);
   }
@@ -72,10 +73,10 @@ TEST(PickleReader, BothFamiliesOfItems) {
 TEST(PickleReader, TheMemoKeepsIdentity) {
   const Bytes content =
       bytes_of(proto2("]q" + kNul + "h" + kNul + "r\x01\x02\x03\x04j\x01\x02\x03\x04\x87"));
-  Result<PickleTree> result = read_tree(content);
+  Result<pickle::PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const PickleTree& tree = result.value();
-  const std::span<const NodeId> items = tree.children(tree.root());
+  const pickle::PickleTree& tree = result.value();
+  const std::span<const pickle::NodeId> items = tree.children(tree.root());
   ASSERT_EQ(items.size(), 3U);
   EXPECT_EQ(items[0], items[1]);
   EXPECT_EQ(items[0], items[2]);
@@ -85,21 +86,21 @@ TEST(PickleReader, TheMemoKeepsIdentity) {
 
 TEST(PickleReader, CallsAreNodes) {
   const Bytes content = bytes_of(proto2("cos\nsystem\n" + str("ls") + "\x85R}b"));
-  Result<PickleTree> result = read_tree(content);
+  Result<pickle::PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const PickleTree& tree = result.value();
-  ASSERT_EQ(tree.kind(tree.root()), NodeKind::kReduce);
-  const PickledCall& call = tree.call(tree.root());
+  const pickle::PickleTree& tree = result.value();
+  ASSERT_EQ(tree.kind(tree.root()), pickle::NodeKind::kReduce);
+  const pickle::PickledCall& call = tree.call(tree.root());
   EXPECT_EQ(tree.module(call.callable), "os");
   EXPECT_EQ(tree.name(call.callable), "system");
-  EXPECT_EQ(tree.kind(call.args), NodeKind::kTuple);
-  EXPECT_EQ(tree.kind(call.state), NodeKind::kDict);
+  EXPECT_EQ(tree.kind(call.args), pickle::NodeKind::kTuple);
+  EXPECT_EQ(tree.kind(call.state), pickle::NodeKind::kDict);
   EXPECT_EQ(tree.describe(tree.root()), "a call of 'os.system'");
 }
 
 TEST(PickleReader, WhatFollowsStopIsNotRead) {
   const Bytes content = bytes("\x80\x02N.garbage");
-  Result<PickleTree> result = read_tree(content);
+  Result<pickle::PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   EXPECT_EQ(result.value().nbytes(), 4U);
 }
@@ -116,24 +117,24 @@ TEST(PickleReader, GeneralDialect) {
       "cm\nC\n)}\x92\x8a" +
       kNul + "\x8a\x01\xff\x8b" + u32(9) + std::string(9, '\x7f') + "U\x02okT" + u32(1) + "k";
   const Bytes content = bytes_of("\x80\x04\x95" + u64(body.size() + 3) + "(" + body + "t.");
-  Result<PickleTree> result = read_tree(content, general());
+  Result<pickle::PickleTree> result = read_tree(content, general());
   ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const PickleTree& tree = result.value();
-  const std::span<const NodeId> items = tree.children(tree.root());
+  const pickle::PickleTree& tree = result.value();
+  const std::span<const pickle::NodeId> items = tree.children(tree.root());
   ASSERT_EQ(items.size(), 13U);
-  EXPECT_EQ(tree.kind(items[0]), NodeKind::kGlobal);
+  EXPECT_EQ(tree.kind(items[0]), pickle::NodeKind::kGlobal);
   EXPECT_EQ(tree.module(items[0]), "abc");
   EXPECT_EQ(tree.name(items[0]), "x");
-  for (size_t i = 1; i <= 4; ++i) EXPECT_EQ(tree.kind(items[i]), NodeKind::kBytes);
+  for (size_t i = 1; i <= 4; ++i) EXPECT_EQ(tree.kind(items[i]), pickle::NodeKind::kBytes);
   EXPECT_EQ(tree.text(items[3]), "yy");
-  EXPECT_EQ(tree.kind(items[5]), NodeKind::kSet);
+  EXPECT_EQ(tree.kind(items[5]), pickle::NodeKind::kSet);
   EXPECT_EQ(tree.children(items[5]).size(), 2U);
-  EXPECT_EQ(tree.kind(items[6]), NodeKind::kSet);
-  EXPECT_EQ(tree.kind(items[7]), NodeKind::kNew);
-  EXPECT_EQ(tree.kind(tree.call(items[7]).keyword_args), NodeKind::kDict);
+  EXPECT_EQ(tree.kind(items[6]), pickle::NodeKind::kSet);
+  EXPECT_EQ(tree.kind(items[7]), pickle::NodeKind::kNew);
+  EXPECT_EQ(tree.kind(tree.call(items[7]).keyword_args), pickle::NodeKind::kDict);
   EXPECT_EQ(tree.integer(items[8]), 0);
   EXPECT_EQ(tree.integer(items[9]), -1);
-  EXPECT_EQ(tree.kind(items[10]), NodeKind::kLong);
+  EXPECT_EQ(tree.kind(items[10]), pickle::NodeKind::kLong);
   EXPECT_EQ(tree.text(items[10]).size(), 9U);
   EXPECT_EQ(tree.text(items[11]), "ok");
   EXPECT_EQ(tree.text(items[12]), "k");
@@ -254,13 +255,13 @@ TEST(PickleReader, Hostile) {
 }
 
 TEST(PickleReader, Limits) {
-  const auto expect_limit = [](const Bytes& content, const PickleReadOptions& options,
+  const auto expect_limit = [](const Bytes& content, const pickle::PickleReadOptions& options,
                                const char* limit) {
     const Status status = read_tree(content, options).status();
     expect_error(status, Code::kResourceExhausted, limit);
     EXPECT_EQ(status.detail("limit"), limit);
   };
-  PickleReadOptions options;
+  pickle::PickleReadOptions options;
   options.limits.max_nbytes = 8;
   expect_limit(bytes_of(proto2("NNNNNN")), options, "max_nbytes");
   options = {};
@@ -285,7 +286,7 @@ TEST(PickleReader, Limits) {
 TEST(PickleReader, SparseMemo) {
   const Bytes content =
       bytes_of(proto2("]r\xff\xff\xff\xff(Nq\x07tq\x03j\xff\xff\xff\xffh\x07h\x03\x87\x86\x86"));
-  Result<PickleTree> result = read_tree(content);
+  Result<pickle::PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
 }
 
@@ -306,12 +307,12 @@ TEST(PickleReader, ListsGrowInTurns) {
     body += "e";
   }
   const Bytes content = bytes_of(proto2(body + "t"));
-  Result<PickleTree> result = read_tree(content);
+  Result<pickle::PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const PickleTree& tree = result.value();
+  const pickle::PickleTree& tree = result.value();
   for (size_t list = 0; list < kLists; ++list) {
     std::vector<int64_t> found;
-    for (const NodeId child : tree.children(tree.children(tree.root())[list]))
+    for (const pickle::NodeId child : tree.children(tree.children(tree.root())[list]))
       found.push_back(tree.integer(child));
     EXPECT_GT(found.size(), 30U);
     EXPECT_EQ(found, expected[list]);
@@ -325,7 +326,7 @@ TEST(PickleReader, AMemoBombStaysSmall) {
     body += "h" + std::string(1, static_cast<char>(i)) + "\x86q" +
             std::string(1, static_cast<char>(i + 1));
   const Bytes content = bytes_of(proto2(body));
-  Result<PickleTree> result = read_tree(content);
+  Result<pickle::PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   EXPECT_EQ(result.value().count(), 61U);
 }
@@ -333,9 +334,9 @@ TEST(PickleReader, AMemoBombStaysSmall) {
 TEST(PickleReader, EveryOpcodeHasAName) {
   int named = 0;
   for (int byte = 0; byte < 256; ++byte) {
-    if (opcode_name(static_cast<uint8_t>(byte)) != nullptr) ++named;
-    if (opcode_in_module_dialect(static_cast<uint8_t>(byte)))
-      EXPECT_NE(opcode_name(static_cast<uint8_t>(byte)), nullptr);
+    if (pickle::opcode_name(static_cast<uint8_t>(byte)) != nullptr) ++named;
+    if (pickle::opcode_in_module_dialect(static_cast<uint8_t>(byte)))
+      EXPECT_NE(pickle::opcode_name(static_cast<uint8_t>(byte)), nullptr);
   }
   EXPECT_EQ(named, 68);
 }

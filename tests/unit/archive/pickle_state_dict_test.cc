@@ -1,5 +1,5 @@
 // These tests check the names and tensors that pickle_state_dict.h finds in a state dict.
-#include "archive/pickle_state_dict.h"
+#include "modules/archive/pickle_state_dict.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using namespace test;
 Result<StateDict> state_dict(const std::string& body, StateDictOptions options = {},
                              Storages* storages = nullptr) {
   const Bytes content = bytes_of(proto2(body));
-  TENON_ASSIGN(const PickleTree tree, read_pickle(content, general()));
+  TENON_ASSIGN(const pickle::PickleTree tree, pickle::read_pickle(content, general()));
   Storages own;
   options.find_storage = (storages != nullptr ? storages : &own)->finder();
   return pickle_state_dict(tree, options);
@@ -78,7 +78,7 @@ TEST(PickleStateDict, ParametersAndSubclasses) {
   EXPECT_TRUE(tensors[0].is_parameter);
   EXPECT_TRUE(tensors[0].tensor->requires_grad());
   EXPECT_FALSE(tensors[1].is_parameter);
-  EXPECT_EQ(tensors[2].tensor->type(), value::ScalarType::kUInt16);
+  EXPECT_EQ(tensors[2].tensor->type(), tensor::ScalarType::kUInt16);
   EXPECT_EQ(tensors[2].tensor->storage()->numel(), 4U);
 }
 

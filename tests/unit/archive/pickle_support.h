@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "archive/pickle_from_values.h"
-#include "archive/pickle_reader.h"
-#include "archive/pickle_to_values.h"
+#include "modules/archive/pickle_from_values.h"
+#include "modules/archive/pickle_to_values.h"
+#include "pickle/reader.h"
 #include "storage/storage.h"
 #include "unit/os/guards.h"
 
@@ -83,9 +83,9 @@ inline std::string tensor(const std::string& storage, uint8_t numel) {
          static_cast<char>(numel) + "t(K\x01t\x89" + kHooks + "tR";
 }
 
-inline PickleReadOptions general() {
-  PickleReadOptions options;
-  options.dialect = PickleDialect::kGeneral;
+inline pickle::PickleReadOptions general() {
+  pickle::PickleReadOptions options;
+  options.dialect = pickle::PickleDialect::kGeneral;
   return options;
 }
 
@@ -106,7 +106,7 @@ class Storages {
       if (is_meta)
         return value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
       const std::vector<char> content(
-          static_cast<size_t>(wanted.numel) * value::scalar_type_info(wanted.type).nbytes,
+          static_cast<size_t>(wanted.numel) * tensor::scalar_type_info(wanted.type).nbytes,
           wanted.key.front());
       storage::StorageOptions options;
       options.is_private = true;
@@ -122,7 +122,7 @@ class Storages {
 inline Result<UnpickledValue> unpickle(const std::string& pickle, Storages* storages = nullptr,
                                        ToValuesOptions options = {}) {
   const Bytes content = bytes_of(pickle);
-  TENON_ASSIGN(const PickleTree tree, read_pickle(content, {}));
+  TENON_ASSIGN(const pickle::PickleTree tree, pickle::read_pickle(content, {}));
   Storages own;
   if (!options.find_storage)
     options.find_storage = (storages != nullptr ? storages : &own)->finder();

@@ -1,5 +1,5 @@
 // These tests check the values that pickle_to_values.h makes of pickles. Wrong pickles are refused.
-#include "archive/pickle_to_values.h"
+#include "modules/archive/pickle_to_values.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace tenon::archive {
 namespace {
 
 using namespace test;
-using value::ScalarType;
+using tensor::ScalarType;
 using value::TensorLayout;
 using value::ValueKind;
 using value::ValueRef;
@@ -379,7 +379,7 @@ TEST(PickleToValues, AMemoBombIsOneValueEach) {
 
 TEST(PickleToValues, NoStorageNoTensor) {
   const Bytes content = bytes_of(proto2(tensor(storage("0", 1), 1)));
-  Result<PickleTree> tree = read_pickle(content, {});
+  Result<pickle::PickleTree> tree = pickle::read_pickle(content, {});
   ASSERT_TRUE(tree.is_ok());
   expect_error(pickle_to_values(tree.value(), {}).status(), Code::kUnsupported,
                "a tensor where none can be");

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "archive/crc32.h"
-#include "archive/zip_layout.h"
+#include "modules/archive/crc32.h"
+#include "modules/archive/zip_layout.h"
 #include "unit/archive/zip_kit.h"
 
 namespace tenon::archive::test {

@@ -1,5 +1,5 @@
 // These tests write archives to fds of every kind, and to functions that behave in every way.
-#include "archive/sink.h"
+#include "modules/archive/sink.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // These tests find the places of a record's checksum, which a writer needs to change a record in
 // place. They also read archives without a folder.
-#include "archive/zip_crc.h"
+#include "modules/archive/zip_crc.h"
 
 #include <cstring>
 
-#include "archive/crc32.h"
+#include "modules/archive/crc32.h"
 #include "unit/archive/zip_kit.h"
 
 namespace tenon::archive::test {

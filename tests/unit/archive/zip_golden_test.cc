@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "archive/file_mapping.h"
+#include "modules/archive/file_mapping.h"
 #include "unit/archive/zip_kit.h"
 
 namespace tenon::archive {

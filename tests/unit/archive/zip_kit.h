@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "archive/zip_reader.h"
-#include "archive/zip_writer.h"
 #include "base/status.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/archive/zip_writer.h"
 #include "unit/os/guards.h"
 
 namespace tenon::archive::test {

@@ -1,5 +1,5 @@
 // These tests check the names that safe_name() makes for records of an archive.
-#include "archive/zip_names.h"
+#include "modules/archive/zip_names.h"
 
 #include <gtest/gtest.h>
 

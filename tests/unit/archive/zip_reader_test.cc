@@ -1,6 +1,6 @@
 // These tests read records: checksums, compressed bytes that are wrong, and files that change while
 // they are read.
-#include "archive/zip_reader.h"
+#include "modules/archive/zip_reader.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "archive/file_mapping.h"
+#include "modules/archive/file_mapping.h"
 #include "unit/archive/raw_zip.h"
 
 namespace tenon::archive {

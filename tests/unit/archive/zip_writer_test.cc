@@ -1,5 +1,5 @@
 // These tests check the container that is written, byte by byte and with the reader.
-#include "archive/zip_writer.h"
+#include "modules/archive/zip_writer.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -7,8 +7,8 @@
 
 #include <set>
 
-#include "archive/crc32.h"
-#include "archive/zip_layout.h"
+#include "modules/archive/crc32.h"
+#include "modules/archive/zip_layout.h"
 #include "unit/archive/zip_kit.h"
 
 namespace tenon::archive {

@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "archive/pickle_from_values.h"
-#include "archive/pickle_reader.h"
-#include "archive/pickle_to_values.h"
-#include "bytecode/program.h"
-#include "bytecode/program_reader.h"
-#include "bytecode/program_writer.h"
-#include "bytecode/verify.h"
+#include "modules/archive/pickle_from_values.h"
+#include "modules/archive/pickle_to_values.h"
+#include "modules/bytecode/program.h"
+#include "modules/bytecode/program_reader.h"
+#include "modules/bytecode/program_writer.h"
+#include "modules/bytecode/verify.h"
+#include "pickle/reader.h"
 #include "storage/storage.h"
 
 namespace tenon::bytecode::test {
@@ -106,13 +106,13 @@ struct Record {
 
 inline Result<Record> read_record(std::span<const std::byte> bytes) {
   Record record;
-  archive::PickleReadOptions read;
+  pickle::PickleReadOptions read;
   read.record = "bytecode.pkl";
-  TENON_ASSIGN(const archive::PickleTree tree, archive::read_pickle(bytes, read));
+  TENON_ASSIGN(const pickle::PickleTree tree, pickle::read_pickle(bytes, read));
   archive::ToValuesOptions options;
   options.find_storage =
       [&](const archive::PickledStorage& wanted) -> Result<value::StorageValueRef> {
-    const std::vector<std::byte> zeros(wanted.numel * value::scalar_type_info(wanted.type).nbytes);
+    const std::vector<std::byte> zeros(wanted.numel * tensor::scalar_type_info(wanted.type).nbytes);
     TENON_ASSIGN(Ref<storage::Storage> made,
                  storage::Storage::create_from({}, zeros.data(), zeros.size()));
     TENON_ASSIGN(value::StorageValueRef storage,

@@ -1,6 +1,6 @@
 // These tests check the slots of GET_ATTR and SET_ATTR. A slot that the object has is accepted, and
 // any other slot is refused.
-#include "bytecode/slots.h"
+#include "modules/bytecode/slots.h"
 
 #include <gtest/gtest.h>
 

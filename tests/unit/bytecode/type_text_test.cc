@@ -1,6 +1,6 @@
 // These tests check the texts in a table of types. The texts that PyTorch's exporters write are
 // read. The texts that PyTorch's lite loader cannot read, or crashes on, are refused.
-#include "bytecode/type_text.h"
+#include "modules/bytecode/type_text.h"
 
 #include <gtest/gtest.h>
 

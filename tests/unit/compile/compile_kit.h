@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "bytecode/program_writer.h"
-#include "bytecode/verify.h"
-#include "compile/compile.h"
-#include "compile/operator_arity.h"
-#include "script/declarations.h"
-#include "script/parser.h"
+#include "modules/bytecode/program_writer.h"
+#include "modules/bytecode/verify.h"
+#include "modules/compile/compile.h"
+#include "modules/compile/operator_arity.h"
+#include "modules/script/declarations.h"
+#include "modules/script/parser.h"
 
 namespace tenon::compile::test {
 

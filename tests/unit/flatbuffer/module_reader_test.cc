@@ -2,7 +2,7 @@
 // what is wrong with it.
 #ifdef TENON_HAS_FLATBUFFERS
 
-#include "flatbuffer/module_reader.h"
+#include "modules/flatbuffer/module_reader.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "flatbuffer/form.h"
+#include "modules/flatbuffer/form.h"
 #include "storage/storage.h"
 
 namespace tenon::flatbuffer {
@@ -97,8 +97,8 @@ class Maker {
   }
 };
 
-archive::PickleLimits small_limits() {
-  archive::PickleLimits limits;
+pickle::PickleLimits small_limits() {
+  pickle::PickleLimits limits;
   limits.max_nbytes = uint64_t{1} << 20;
   return limits;
 }
@@ -110,7 +110,7 @@ Result<ModuleReader> opened(const std::vector<std::byte>& file) {
 Result<ValueRef> root_of(const std::vector<std::byte>& file) {
   TENON_ASSIGN(ModuleReader reader, opened(file));
   const auto find_storage = [&reader](uint32_t index,
-                                      value::ScalarType type) -> Result<value::StorageValueRef> {
+                                      tensor::ScalarType type) -> Result<value::StorageValueRef> {
     storage::StorageOptions options;
     options.is_private = true;
     const uint64_t nbytes = reader.storages()[index].nbytes;
@@ -432,7 +432,7 @@ TEST(ModuleReader, ALongListOfStoragesIsRefusedSoon) {
   const auto data = maker.builder.CreateVector(std::vector<uint8_t>(64));
   maker.storages.assign(1 << 20, form::CreateStorageData(maker.builder, data));
   const std::vector<std::byte> file = maker.file();
-  archive::PickleLimits limits;
+  pickle::PickleLimits limits;
   limits.max_nbytes = 4096;
   const auto source = Ref<CountingSource>::adopt(new CountingSource(file));
   refused(ModuleReader::open(*source, limits).status(), Code::kResourceExhausted,
@@ -444,7 +444,7 @@ TEST(ModuleReader, StoragesAreBounded) {
   Maker maker;
   const auto none = maker.builder.CreateVector(std::vector<uint8_t>());
   maker.storages.assign((1 << 20) + 1, form::CreateStorageData(maker.builder, none));
-  archive::PickleLimits limits;
+  pickle::PickleLimits limits;
   const Status status =
       ModuleReader::open(*archive::MemorySource::create(maker.file()), limits).status();
   refused(status, Code::kResourceExhausted, "has 1048577 storages, and the limit is 1048576");

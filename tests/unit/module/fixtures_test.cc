@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "module_kit.h"
-#include "value/compare.h"
+#include "modules/value/compare.h"
 
 namespace tenon::module {
 namespace {
@@ -85,12 +85,12 @@ class Printer {
 
   static double element(const value::TensorValue& tensor, uint64_t index) {
     const std::byte* const at =
-        tensor.storage()->data() + index * value::scalar_type_info(tensor.type()).nbytes;
+        tensor.storage()->data() + index * tensor::scalar_type_info(tensor.type()).nbytes;
     switch (tensor.type()) {
-      case value::ScalarType::kFloat: return read_as<float>(at);
-      case value::ScalarType::kDouble: return read_as<double>(at);
-      case value::ScalarType::kHalf: return half_of(read_as<uint16_t>(at));
-      case value::ScalarType::kLong: return static_cast<double>(read_as<int64_t>(at));
+      case tensor::ScalarType::kFloat: return read_as<float>(at);
+      case tensor::ScalarType::kDouble: return read_as<double>(at);
+      case tensor::ScalarType::kHalf: return half_of(read_as<uint16_t>(at));
+      case tensor::ScalarType::kLong: return static_cast<double>(read_as<int64_t>(at));
       default: return read_as<uint8_t>(at);
     }
   }
@@ -101,7 +101,7 @@ class Printer {
                                     : tensor.storage().get();
     const size_t number = storages_.emplace(storage, storages_.size()).first->second;
     std::string text =
-        "tensor " + std::string(value::scalar_type_info(tensor.type()).name) + " sizes [";
+        "tensor " + std::string(tensor::scalar_type_info(tensor.type()).name) + " sizes [";
     for (const int64_t size : tensor.sizes()) text += std::to_string(size) + ", ";
     text += "] strides [";
     for (const int64_t stride : tensor.strides()) text += std::to_string(stride) + ", ";

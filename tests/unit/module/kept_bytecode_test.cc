@@ -6,8 +6,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "module/kept_bytecode.h"
 #include "module_kit.h"
+#include "modules/module/kept_bytecode.h"
 
 namespace tenon::module {
 namespace {

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "archive/sink.h"
-#include "archive/zip_writer.h"
-#include "module/export.h"
-#include "module/import.h"
-#include "module/module.h"
+#include "modules/archive/sink.h"
+#include "modules/archive/zip_writer.h"
+#include "modules/module/export.h"
+#include "modules/module/import.h"
+#include "modules/module/module.h"
 
 namespace tenon::module {
 
@@ -54,8 +54,8 @@ inline ValueRef floats(const std::vector<float>& elements, std::vector<int64_t> 
   options.is_private = true;
   value::StridedSpec spec;
   spec.storage = must(value::StorageValue::whole(
-      value::ScalarType::kFloat, must(storage::Storage::create_from(
-                                     options, elements.data(), elements.size() * sizeof(float)))));
+      tensor::ScalarType::kFloat, must(storage::Storage::create_from(
+                                      options, elements.data(), elements.size() * sizeof(float)))));
   spec.strides.resize(sizes.size());
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0; stride *= sizes[i]) spec.strides[i] = stride;

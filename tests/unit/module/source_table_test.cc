@@ -1,12 +1,12 @@
 // These tests check the records `.debug_pkl`. Records of PyTorch are read, new records point into
 // the code, and bad records are refused.
-#include "module/source_table.h"
+#include "modules/module/source_table.h"
 
 #include <algorithm>
 #include <span>
 
-#include "archive/pickle_from_values.h"
 #include "module_kit.h"
+#include "modules/archive/pickle_from_values.h"
 
 namespace tenon::module::source_table_test {
 namespace {

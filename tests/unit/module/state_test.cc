@@ -28,7 +28,7 @@ ValueRef one_double() {
   options.is_private = true;
   value::StridedSpec spec;
   spec.storage = must(value::StorageValue::whole(
-      value::ScalarType::kDouble,
+      tensor::ScalarType::kDouble,
       must(storage::Storage::create_from(options, &element, sizeof element))));
   spec.sizes = {1};
   spec.strides = {1};

@@ -2,7 +2,7 @@
 // arguments and their keywords.
 #include <gtest/gtest.h>
 
-#include "script/requirements.h"
+#include "modules/script/requirements.h"
 #include "unit/script/check_kit.h"
 
 namespace tenon::script {

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "script/check.h"
-#include "script/declarations.h"
-#include "script/parser.h"
+#include "modules/script/check.h"
+#include "modules/script/declarations.h"
+#include "modules/script/parser.h"
 
 namespace tenon::script {
 

@@ -2,7 +2,7 @@
 // which types the checker cannot know.
 #include <gtest/gtest.h>
 
-#include "script/operand_types.h"
+#include "modules/script/operand_types.h"
 #include "unit/script/check_kit.h"
 #include "unit/script/script_support.h"
 

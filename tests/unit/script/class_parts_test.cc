@@ -1,6 +1,6 @@
 // These tests check how the parts of a class are sorted: attributes, constants and methods of
 // modules and of other classes.
-#include "script/class_parts.h"
+#include "modules/script/class_parts.h"
 
 #include "unit/script/script_support.h"
 

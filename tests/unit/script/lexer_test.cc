@@ -1,5 +1,5 @@
 // These tests check the tokens that the lexer makes of lines, indents and words.
-#include "script/lexer.h"
+#include "modules/script/lexer.h"
 
 #include "unit/script/script_support.h"
 

@@ -1,5 +1,5 @@
 // These tests check the trees that the parser makes, and the errors of texts that it refuses.
-#include "script/parser.h"
+#include "modules/script/parser.h"
 
 #include <tuple>
 

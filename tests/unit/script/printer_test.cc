@@ -1,5 +1,5 @@
 // These tests print parsed code. The result has PyTorch's layout.
-#include "script/printer.h"
+#include "modules/script/printer.h"
 
 #include "unit/script/script_support.h"
 

@@ -1,5 +1,5 @@
 // These tests rename classes and functions in source text, and list the names that a text uses.
-#include "script/rename.h"
+#include "modules/script/rename.h"
 
 #include "unit/script/script_support.h"
 

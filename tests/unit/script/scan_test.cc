@@ -1,12 +1,12 @@
 // These tests scan numbers, strings and identifiers in source text.
-#include "script/scan.h"
+#include "modules/script/scan.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "script/token.h"
+#include "modules/script/token.h"
 
 namespace tenon::script {
 namespace {

@@ -1,13 +1,13 @@
 // These tests check the embedded table of operators. Many threads may inflate it at once, and it is
 // looked up by name. They also match calls with an overload's arguments.
-#include "script/schema_table.h"
+#include "modules/script/schema_table.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-#include "script/arguments.h"
+#include "modules/script/arguments.h"
 
 namespace tenon::script {
 namespace {

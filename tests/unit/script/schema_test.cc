@@ -1,6 +1,6 @@
 // These tests check the types in the table of operators. Every line with types can be read, some
 // schemas equal those of PyTorch, and each PyTorch has its own order of overloads.
-#include "script/schema.h"
+#include "modules/script/schema.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "script/schema_parse.h"
-#include "script/schema_show.h"
-#include "script/schema_table.h"
+#include "modules/script/schema_parse.h"
+#include "modules/script/schema_show.h"
+#include "modules/script/schema_table.h"
 
 namespace tenon::script {
 namespace {

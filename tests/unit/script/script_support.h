@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "script/parser.h"
-#include "script/printer.h"
+#include "modules/script/parser.h"
+#include "modules/script/printer.h"
 
 namespace tenon::script::test {
 

@@ -1,5 +1,5 @@
 // These tests read the signatures of functions from annotations and from type comments.
-#include "script/signature.h"
+#include "modules/script/signature.h"
 
 #include "unit/script/script_support.h"
 

@@ -1,5 +1,5 @@
 // These tests check positions in source text, and the excerpts that errors show.
-#include "script/source.h"
+#include "modules/script/source.h"
 
 #include "unit/script/script_support.h"
 

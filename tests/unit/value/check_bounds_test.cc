@@ -3,9 +3,9 @@
 
 #include <map>
 
+#include "modules/value/check.h"
 #include "unit/cpu_time.h"
 #include "unit/value/value_kit.h"
-#include "value/check.h"
 
 namespace tenon::value {
 namespace {

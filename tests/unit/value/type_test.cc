@@ -1,5 +1,5 @@
 // These tests parse, print and compare types as PyTorch does.
-#include "value/type.h"
+#include "modules/value/type.h"
 
 #include <gtest/gtest.h>
 

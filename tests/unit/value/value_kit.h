@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "modules/value/tensor_value.h"
+#include "modules/value/type.h"
+#include "modules/value/value.h"
 #include "storage/storage.h"
-#include "value/tensor_value.h"
-#include "value/type.h"
-#include "value/value.h"
 
 namespace tenon::value {
 
@@ -41,9 +41,10 @@ inline Ref<storage::Storage> bytes_of(uint64_t nbytes, unsigned char fill = 0) {
   return must(storage::Storage::create_from(options, data.data(), nbytes));
 }
 
-inline StorageValueRef storage_of(ScalarType scalar_type, uint64_t numel, unsigned char fill = 0) {
-  return must(StorageValue::create(scalar_type, numel,
-                                   bytes_of(numel * scalar_type_info(scalar_type).nbytes, fill)));
+inline StorageValueRef storage_of(tensor::ScalarType scalar_type, uint64_t numel,
+                                  unsigned char fill = 0) {
+  return must(StorageValue::create(
+      scalar_type, numel, bytes_of(numel * tensor::scalar_type_info(scalar_type).nbytes, fill)));
 }
 
 inline StridedSpec spec_of(StorageValueRef storage, Dims sizes, Dims strides, int64_t offset = 0) {
@@ -55,7 +56,8 @@ inline StridedSpec spec_of(StorageValueRef storage, Dims sizes, Dims strides, in
   return spec;
 }
 
-inline TensorValueRef tensor_of(ScalarType scalar_type, int64_t numel, unsigned char fill = 0) {
+inline TensorValueRef tensor_of(tensor::ScalarType scalar_type, int64_t numel,
+                                unsigned char fill = 0) {
   return must(TensorValue::create(
       spec_of(storage_of(scalar_type, static_cast<uint64_t>(numel), fill), {numel}, {1})));
 }

@@ -1,5 +1,5 @@
 // These tests read lists of weights in JSON, good and hostile ones.
-#include "weights/payload_config.h"
+#include "modules/weights/payload_config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,99 @@
+#include <tenon/weights.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "archive_options.h"
+#include "boundary.h"
+#include "handles.h"
+#include "module_lists.h"
+#include "modules/weights/weights.h"
+#include "text.h"
+
+using namespace tenon::capi;
+using tenon::Code;
+using tenon::Ref;
+using tenon::Status;
+using tenon::value::TensorValueRef;
+using tenon::value::Value;
+using tenon::value::ValueKind;
+using tenon::weights::Weight;
+using tenon::weights::Weights;
+
+extern "C" {
+
+tenon_status tenon_open_weights(const char* path, const tenon_import_options* options,
+                                tenon_weights** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(path != nullptr, "path is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    tenon::module::ImportOptions given;
+    TENON_TRY(read_import_options(options, &given));
+    TENON_ASSIGN(Ref<Weights> weights, Weights::open(path, given));
+    *out = handle<tenon_weights>(weights.detach());
+    return Status::ok();
+  });
+}
+
+tenon_weights* tenon_weights_retain(tenon_weights* weights) noexcept {
+  if (weights != nullptr) object(weights)->retain();
+  return weights;
+}
+
+void tenon_weights_release(tenon_weights* weights) noexcept {
+  if (weights != nullptr) object(weights)->release();
+}
+
+tenon_status tenon_weights_names(const tenon_weights* weights, tenon_name_list** out,
+                                 tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    auto found = std::make_unique<NameList>();
+    for (const Weight& weight : object(weights)->list()) found->names.push_back(weight.name);
+    *out = handle<tenon_name_list>(found.release());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_weights_tensor(const tenon_weights* weights, const char* name, tenon_value** out,
+                                  tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
+    TENON_ASSIGN(TensorValueRef tensor, object(weights)->tensor(text));
+    *out = handle<tenon_value>(Value::of_tensor(std::move(tensor)).detach());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_weights_replace(tenon_weights* weights, const char* name,
+                                   const tenon_value* tensor, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
+    TENON_TRY(
+        check_argument(object(tensor)->is(ValueKind::kTensor), "tensor is no value of a tensor"));
+    return object(weights)->replace(text, *object(tensor)->as_tensor());
+  });
+}
+
+tenon_status tenon_weights_rewrite(const tenon_weights* weights, const char* path,
+                                   const tenon_weights_rewrite_options* options,
+                                   tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(path != nullptr, "path is NULL"));
+    tenon_weights_rewrite_options given{};
+    TENON_TRY(read_struct(options, "tenon_weights_rewrite_options", &given));
+    TENON_TRY(check_flags(given.flags, 0, "tenon_weights_rewrite_options"));
+    tenon::archive::Durability durability = tenon::archive::Durability::kNone;
+    TENON_TRY(read_durability(given.durability, &durability));
+    return object(weights)->rewrite(path, durability);
+  });
+}
+}

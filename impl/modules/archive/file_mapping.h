@@ -1,0 +1,36 @@
+// A file as the source of an archive (zip_source.h). It stays mapped read-only as long as a
+// reference to it exists.
+#pragma once
+
+#include <string>
+
+#include "modules/archive/zip_source.h"
+#include "os/fd.h"
+#include "os/mapping.h"
+
+namespace tenon::archive {
+
+// Holds one fd and one mapping. The size is the file's size when it was opened. If another file is
+// renamed over the path, this object keeps the old file. Bytes that are written into the file
+// itself become visible here.
+class FileMapping : public ZipSource {
+ public:
+  // NOT_FOUND, PERMISSION. INVALID_ARGUMENT if it is not a regular file.
+  static Result<Ref<ZipSource>> open(const std::string& path);
+  // Duplicates the fd. The caller keeps its own, and the file position does not move.
+  static Result<Ref<ZipSource>> open(int fd);
+
+  Status read(uint64_t offset, void* to, uint64_t nbytes) const override;
+  bool is_file() const noexcept override { return true; }
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  FileMapping(std::string name, os::Fd fd, os::Mapping mapping) noexcept;
+  static Result<Ref<ZipSource>> map(std::string name, os::Fd fd, uint64_t nbytes);
+  void dispose() noexcept override;
+
+  os::Fd fd_;
+  os::Mapping mapping_;
+};
+
+}  // namespace tenon::archive

@@ -1,0 +1,60 @@
+// Compiles the code of an archive into a program for PyTorch's lite interpreter. impl/module calls
+// this when an export writes bytecode.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "modules/bytecode/program.h"
+#include "modules/compile/debug_info.h"
+#include "modules/compile/emit.h"
+#include "modules/script/declarations.h"
+#include "modules/script/schema_table.h"
+
+namespace tenon::compile {
+
+struct CompileOptions {
+  script::Torch torch = script::Torch::kNewest;  // the PyTorch whose overloads are chosen
+  int version = bytecode::Program::kVersion;     // the bytecode's version, 4 to 8 (target.h)
+  EmitOptions emit;                              // a version below 8 overrides some of these
+  // Whether the program has the methods that are called through an interface. Without them such a
+  // call fails when it is run.
+  bool interface_methods = true;
+  // If set, `fork` runs its function at once, and `wait` gives its result. Otherwise both are
+  // refused.
+  bool forks_at_once = false;
+  // Whether the format in which the program is written has NamedTuples. Without them, and in
+  // bytecode below version 8, a NamedTuple becomes a plain tuple.
+  bool named_tuples = true;
+  // The most nodes of one method together with all functions that it calls. A node takes about 500
+  // bytes while it is compiled.
+  size_t max_nodes = size_t{1} << 19;
+  // The methods of the root to compile. Empty: all of them.
+  std::vector<std::string> methods;
+  // The names of a class's attributes in the order in which data.pkl lists them: an instruction
+  // names an attribute by its place there. Null, or no entry for a class: the order in which the
+  // class declares them.
+  const std::map<std::string, std::vector<std::string>, std::less<>>* slots = nullptr;
+};
+
+// Compiles the methods of the class `root`, which is the class of the archive's root. `modules` are
+// the classes of all objects in its tree, with the root's. State methods, and methods that are
+// called through an interface, are looked for in these classes. Errors name file, line and column.
+// `debug_info` may be null. It gets the debug info of all functions, in the program's order.
+Result<bytecode::Program> compile_program(const script::Declarations& declarations,
+                                          std::span<const value::ValueRef> constants,
+                                          std::string_view root,
+                                          std::span<const std::string> modules,
+                                          const CompileOptions& options,
+                                          DebugInfo* debug_info = nullptr);
+
+// Returns the names of the operators that a program calls, such as "aten::add.Tensor". The names
+// are sorted and each is listed once.
+std::vector<std::string> operator_names(const bytecode::Program& program);
+
+}  // namespace tenon::compile

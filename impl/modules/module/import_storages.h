@@ -1,0 +1,97 @@
+// ArchiveStorages gives the storages of an archive: views of its mapping, or copies. The importers
+// give its finders to the readers of pickles. Storages with the same key are one storage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/status.h"
+#include "modules/archive/pickle_to_values.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/module/device_map.h"
+#include "modules/module/import.h"
+#include "modules/module/import_device.h"
+
+namespace tenon::module {
+
+// Whether this process has the CUDA devices to which the options send tensors.
+Status check_devices(const ImportOptions& options);
+
+class ArchiveStorages {
+ public:
+  // All arguments are borrowed.
+  ArchiveStorages(const archive::ZipReader& reader, const ImportOptions& options,
+                  bool foreign_endian, ImportReport* report) noexcept
+      : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report) {}
+
+  // Gives a function that finds the storages that a pickle names, in the records of `directory`
+  // ("data/" or "constants/"). `tree` is that pickle, for messages. `keep_keys`: keys() gets their
+  // keys.
+  archive::FindStorage finder(std::string directory, const pickle::PickleTree& tree,
+                              bool keep_keys);
+  // Gives the storage in the record with that index: as many elements of the type as the record has
+  // room for. Flatbuffers call this, because they say no more of a storage than its bytes. `device`
+  // is where the elements were saved.
+  Result<value::StorageValueRef> whole(size_t record, tensor::ScalarType type,
+                                       std::string_view device = "cpu");
+  // The beginning of the file's mapping in which the views are. Null: there is none.
+  const std::byte* mapped_base() const noexcept;
+  // The keys of the storages, if their finder was told to keep them.
+  using Keys = std::map<value::StorageKey, std::string>;
+  const Keys& keys() const noexcept { return keys_; }
+  // Call this after the last storage. Then the bytes of all storages are complete.
+  Status finish();
+  // For an archive of several modules, of which the caller may read any number. Call this before a
+  // module is read, with the report in which its storages are to be counted.
+  void count_in(ImportReport* report) noexcept {
+    report_ = report;
+    reads_all_ = false;
+    saved_on_device_ = 0;
+  }
+  // The number of storages that were saved on another device and came to the CPU although no option
+  // said so, and the first such device.
+  uint64_t saved_on_device() const noexcept { return saved_on_device_; }
+  const std::string& first_device() const noexcept { return first_device_; }
+
+ private:
+  const archive::ZipRecord* find_record(std::string_view directory, std::string_view key) noexcept;
+  Result<value::StorageValueRef> find(std::string_view directory,
+                                      const archive::PickledStorage& wanted,
+                                      const pickle::PickleTree& tree);
+  // `device` is where the elements were saved. The caller has checked that the record has room for
+  // `numel` elements of the type.
+  Result<value::StorageValueRef> make(const archive::ZipRecord& record, tensor::ScalarType type,
+                                      uint64_t numel, std::string_view device);
+  DeviceMap::Target target_of(std::string_view device);
+  DeviceFiller& filler_of(DeviceMap::Target target);
+  Result<Ref<storage::Storage>> open(const archive::ZipRecord& record,
+                                     const tensor::ScalarTypeInfo& type, DeviceMap::Target target);
+  Result<Ref<storage::Storage>> view(const archive::ZipRecord& record);
+  // `swap_nbytes` is the size of the numbers whose bytes are reversed. 1: nothing is reversed.
+  Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes,
+                                     bool into_private);
+
+  const archive::ZipReader* reader_;
+  const ImportOptions* options_;
+  size_t next_ = 0;  // the index after that of the record found last
+  bool foreign_endian_;
+  ImportReport* report_;
+  bool reads_all_ = true;
+  Ref<const Counted> private_mapping_;  // for kMapPrivate, made when a view first needs it
+  std::byte* private_base_ = nullptr;
+  // By record. Empty until there is a view.
+  std::vector<Ref<storage::Storage>> views_;
+  // By record, `swap_nbytes` and ordinal.
+  std::map<std::tuple<size_t, uint64_t, int32_t>, Ref<storage::Storage>> filled_;
+  Keys keys_;
+  uint64_t saved_on_device_ = 0;
+  std::string first_device_;
+  std::map<int32_t, DeviceFiller> fillers_;  // by ordinal
+};
+
+}  // namespace tenon::module

@@ -1,0 +1,78 @@
+#include "modules/module/module.h"
+
+#include <utility>
+
+#include "base/immortal.h"
+
+namespace tenon::module {
+
+using value::Value;
+using value::ValueKind;
+
+namespace {
+
+struct NoPackage {
+  const Package empty;
+};
+
+}  // namespace
+
+const char* member_kind_name(MemberKind kind) noexcept {
+  switch (kind) {
+    case MemberKind::kParameter: return "parameter";
+    case MemberKind::kBuffer: return "buffer";
+    case MemberKind::kAttribute: return "attribute";
+    case MemberKind::kConstant: return "constant";
+    case MemberKind::kSubmodule: return "submodule";
+    case MemberKind::kMethod: return "method";
+    case MemberKind::kState: return "state";
+  }
+  return "member";
+}
+
+Ref<const Counted> Home::create(Ref<CodeSet> code, std::string class_name) {
+  return Ref<const Counted>::adopt(new Home(std::move(code), std::move(class_name)));
+}
+
+ObjectClass class_of(const Value& object, CodeSet* around) noexcept {
+  if (!object.scope()) return {around, object.class_name()};
+  const auto* const home = static_cast<const Home*>(object.scope().get());
+  return {home->code().get(), home->class_name()};
+}
+
+bool is_module_object(const Value& value, CodeSet* around) {
+  if (!value.is(ValueKind::kObject)) return false;
+  const ObjectClass its = class_of(value, around);
+  return its.code->is_module_class(its.name);
+}
+
+Ref<Module> Module::wrap(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package) {
+  return Ref<Module>::adopt(new Module(std::move(object), std::move(code), std::move(package)));
+}
+
+Result<Ref<Module>> Module::create(std::string_view class_name) {
+  TENON_ASSIGN(const std::string name, full_class_name(class_name));
+  Ref<CodeSet> code = CodeSet::create("module " + name, kNewCodeVersion);
+  ClassBody body;
+  // PyTorch's eval() and train() set this attribute.
+  body.add_field({"training", value::Type::boolean(), FieldKind::kAttribute});
+  TENON_ASSIGN(Definition * definition, code->add_class(name, std::move(body)));
+  CodeSet::count_object(*definition);
+  ValueRef object = Value::object(name);
+  TENON_TRY(object->attributes().add("training", Value::of_bool(true)));
+  object->set_scope(Home::create(code, name));
+  return wrap(std::move(object), std::move(code), nullptr);
+}
+
+std::string Module::class_name() const { return std::string(object_class().name); }
+
+const Package& Module::package() const noexcept {
+  return package_ ? *package_ : immortal<NoPackage>().empty;
+}
+
+Package& Module::make_package() {
+  if (!package_) package_ = std::make_shared<Package>();
+  return *package_;
+}
+
+}  // namespace tenon::module

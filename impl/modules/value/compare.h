@@ -1,0 +1,23 @@
+// Compares two trees of values, their sharing included. impl/module uses it to find equal
+// constants, and tests use it to compare what readers and writers give.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "modules/value/value.h"
+
+namespace tenon::value {
+
+struct CompareOptions {
+  bool sharing = true;          // values and storages are shared in the same places in both
+  bool attribute_order = true;  // an object's attributes stand in the same order
+  bool tensor_bytes = true;     // the storages have equal bytes
+};
+
+// Nothing if the trees are equal. Otherwise one line with the path of the first difference:
+// "root.fc.weight: sizes [2] and [3]". Floats are equal if their bits are, so a NaN equals itself,
+// and 0 differs from -0.
+std::optional<std::string> difference(Value& a, Value& b, const CompareOptions& options = {});
+
+}  // namespace tenon::value

@@ -1,0 +1,126 @@
+#include "modules/weights/read_contents.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "modules/weights/contents_builder.h"
+#include "os/file_kind.h"
+#include "tensor/name.h"
+
+namespace tenon::weights {
+
+using archive::ZipReader;
+using archive::ZipRecord;
+
+namespace {
+
+// The records of PyTorch 2.6, whose archive has one file of torch.save for the weights and one for
+// the constants.
+constexpr const char* kProgram = "serialized_exported_program.json";
+constexpr const char* kStateDict = "serialized_state_dict.pt";
+constexpr const char* kConstants = "serialized_constants.pt";
+constexpr const char* kSchemaVersion = "version";
+constexpr int kNewestSchema = 8;
+// The records of later versions.
+constexpr const char* kFormat = "archive_format";
+constexpr const char* kFormatVersion = "archive_version";
+constexpr int kNewestFormat = 0;
+
+constexpr uint64_t kMostVersionNbytes = 64;
+
+// The number at the start of a record's text, or `otherwise` if there is no such record.
+Result<int> number_in(const ZipReader& archive, const char* name, int otherwise) {
+  const ZipRecord* const record = archive.find(name);
+  if (record == nullptr) return otherwise;
+  int number = -1;
+  if (record->nbytes <= kMostVersionNbytes) {
+    TENON_ASSIGN(const std::string text, archive.read_text(*record));
+    std::from_chars(text.data(), text.data() + text.size(), number);
+  }
+  if (number < 0)
+    return Status(Code::kCorrupt, format("the record %s is no version", name)).with("record", name);
+  return number;
+}
+
+Status check_version(const ZipReader& archive, const char* name, int newest) {
+  TENON_ASSIGN(const int version, number_in(archive, name, newest));
+  if (version <= newest) return Status::ok();
+  return Status(Code::kUnsupported,
+                format("the record %s is %d, and Tenon knows up to %d", name, version, newest))
+      .with("record", name);
+}
+
+Status read_first_form(const module::ImportOptions& options, Contents* contents) {
+  const ZipReader& archive = *contents->archive;
+  TENON_TRY(check_version(archive, kSchemaVersion, kNewestSchema));
+  for (const char* const name : {kStateDict, kConstants}) {
+    const ZipRecord* const record = archive.find(name);
+    if (record == nullptr)
+      return Status(Code::kCorrupt, format("there is no record %s", name)).with("record", name);
+    TENON_TRY(read_saved_tensors(*record, "", options, contents));
+  }
+  return Status::ok();
+}
+
+const char* other_kind(const ZipReader& archive) {
+  if (archive.has("data.pkl") && archive.has("constants.pkl"))
+    return "It is a module archive. Open it with tenon_import_module";
+  if (archive.has("data.pkl")) return "It is a torch.save file";
+  if (archive.has(".data/extern_modules"))
+    return "It is a torch.package archive. Open it with tenon_package_open";
+  return "Give a file that torch.export.save wrote";
+}
+
+Status read_archive(const module::ImportOptions& options, Contents* contents) {
+  Result<Ref<ZipReader>> opened = ZipReader::open(contents->source, options.check,
+                                                  options.zip_limits, archive::Prefix::kOptional);
+  // INCOMPATIBLE speaks of versions of PyTorch, which do not matter for another kind of file.
+  if (opened.status().code() == Code::kIncompatible)
+    return {Code::kUnsupported, opened.status().message()};
+  TENON_ASSIGN(contents->archive, std::move(opened));
+  const ZipReader& archive = *contents->archive;
+  if (archive.has(kProgram)) return read_first_form(options, contents);
+  if (!archive.has(kFormat))
+    return {Code::kUnsupported, format("is no .pt2 archive. %s", other_kind(archive))};
+  TENON_TRY(check_version(archive, kFormatVersion, kNewestFormat));
+  return read_payloads(options, contents);
+}
+
+// The C API gives names as UTF-8 texts that end with NUL, so a name must be UTF-8 without NUL.
+Status check_names(const std::vector<Weight>& weights) {
+  std::vector<std::string_view> names;
+  for (const Weight& weight : weights) {
+    const bool is_text =
+        tensor::is_utf8(weight.name) && weight.name.find('\0') == std::string::npos;
+    if (!is_text) return {Code::kCorrupt, "the name of a weight is no text in UTF-8"};
+    names.emplace_back(weight.name);
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return Status::ok();
+  return {Code::kCorrupt,
+          format("two weights have the name \"%.200s\"", std::string(*twice).c_str())};
+}
+
+}  // namespace
+
+Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
+                               const module::ImportOptions& options) {
+  Contents contents;
+  contents.source = std::move(source);
+  std::array<std::byte, 8> head{};
+  if (contents.source->nbytes() >= head.size())
+    TENON_TRY(contents.source->read(0, head.data(), head.size()));
+  Status status = os::is_flat_tensor(head) ? read_flat_tensors(options, &contents)
+                                           : read_archive(options, &contents);
+  if (status.is_ok()) status = check_names(contents.weights);
+  if (status.is_ok()) return contents;
+  // The messages of the zip reader already contain the file's name.
+  if (status.message().starts_with(contents.source->name())) return status;
+  return Status(status.code(), label + ": " + status.message()).with_details_of(status);
+}
+
+}  // namespace tenon::weights

@@ -1,0 +1,18 @@
+// Reads a file of weights of any known form (docs/format/exported_program.md). Weights::open() and
+// `tenon inspect` call it.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "modules/archive/zip_source.h"
+#include "modules/module/import.h"
+#include "modules/weights/weights.h"
+
+namespace tenon::weights {
+
+// `label` is the file's name in messages. UNSUPPORTED, by name, for another kind of file.
+Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
+                               const module::ImportOptions& options);
+
+}  // namespace tenon::weights

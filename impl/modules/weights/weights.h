@@ -1,0 +1,96 @@
+// A file of weights has tensors by name. A caller can replace tensors, and write the file again
+// with them. The file is an archive of torch.export (.pt2) or a file of ExecuTorch (.ptd).
+// docs/format/exported_program.md describes both. Nothing in a file is executed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "modules/archive/file_output.h"
+#include "modules/archive/zip_reader.h"
+#include "modules/module/import.h"
+#include "modules/value/tensor_value.h"
+#include "storage/storage.h"
+
+namespace tenon::weights {
+
+// A group of records that have elements. They lie in the file itself, or in an archive that is a
+// record of the file.
+struct Part {
+  Ref<archive::ZipReader> reader;  // the records, with offsets in the file
+  // The reader of an archive in the file. Null for the file's own records.
+  Ref<archive::ZipReader> inner;
+  uint64_t base = 0;                    // the offset of that archive in the file
+  archive::ZipRecord outer;             // the record that contains that archive
+  const char* fixed_because = nullptr;  // why elements cannot be replaced; null if they can
+};
+
+// The record behind a weight. Weights that share a storage have one slot.
+struct Slot {
+  size_t part = 0;
+  size_t record = 0;  // index in the records of Part::reader
+  // The bytes that replace the record's bytes. Null if nothing was replaced.
+  Ref<storage::Storage> bytes;
+  uint64_t from = 0;  // offset of the record's first byte in `bytes`
+};
+
+struct Weight {
+  static constexpr size_t kNoSlot = SIZE_MAX;
+  std::string name;
+  value::TensorValueRef tensor;  // as in the file; null if it cannot be read
+  Status refusal;                // why it cannot be read
+  size_t slot = kNoSlot;         // kNoSlot for a tensor without bytes, or of several storages
+};
+
+// The content of an opened file. The reader of the file's form fills it in.
+struct Contents {
+  std::string form;                 // the file's form in words, for messages
+  Ref<archive::ZipSource> source;   // the file
+  Ref<archive::ZipReader> archive;  // if the file is a zip archive
+  std::vector<Part> parts;
+  std::vector<Slot> slots;
+  std::vector<Weight> weights;
+};
+
+class Weights final : public Counted {
+ public:
+  // UNSUPPORTED, by name, for another kind of file. Everything but the elements is checked.
+  static Result<Ref<Weights>> open(const std::string& path, const module::ImportOptions& options);
+
+  const std::vector<Weight>& list() const noexcept { return contents_.weights; }
+
+  // The tensor, with its replacement if there is one. Names that share a storage give tensors over
+  // one storage.
+  Result<value::TensorValueRef> tensor(std::string_view name) const;
+
+  // Replaces the elements of a weight by those of `tensor`, which must have the same element type
+  // and shape. The memory of `tensor` is used in place if it has the layout of the file, is aligned
+  // to 8 bytes, and the weight fills its record. Otherwise the elements are copied now.
+  Status replace(std::string_view name, const value::TensorValue& tensor);
+
+  // Writes the file with the replaced weights. UNSUPPORTED for a .ptd file.
+  Status rewrite(const std::string& path, archive::Durability durability) const;
+
+ private:
+  Weights(std::string label, Contents contents);
+  ~Weights() override = default;
+  Result<const Weight*> find(std::string_view name) const;
+  const Part& part_of(const Slot& slot) const noexcept { return contents_.parts[slot.part]; }
+  const archive::ZipRecord& record_of(const Slot& slot) const noexcept {
+    return part_of(slot).reader->records()[slot.record];
+  }
+  Status check_replacement(const Weight& weight, const value::TensorValue& tensor) const;
+  Result<Ref<storage::Storage>> copy_of_record(const Slot& slot) const;
+
+  const std::string label_;
+  Contents contents_;
+  std::map<std::string_view, size_t> by_name_;
+};
+
+}  // namespace tenon::weights

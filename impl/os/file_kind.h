@@ -1,0 +1,26 @@
+// Recognises, by its first bytes, a file that is no archive: what a download, a repository or
+// another program may leave under the name of a module. Error messages and `tenon inspect` use it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace tenon::os {
+
+// This many bytes from the start of a file are enough to tell every kind. A shorter file has fewer.
+inline constexpr size_t kFileKindNbytes = 512;
+
+// The kind of the file as the end of a sentence that begins with the file's name: "a Git LFS
+// pointer, which …: run git lfs pull to get the file". Empty for an unknown kind. `nbytes` is the
+// size of the file.
+std::string file_kind(std::span<const std::byte> head, uint64_t nbytes);
+
+// Whether the file begins like a module in PyTorch's flatbuffer form. Eight bytes are enough.
+bool is_flatbuffer_module(std::span<const std::byte> head) noexcept;
+// Whether the file begins like ExecuTorch's file of weights, which has the extension .ptd. Eight
+// bytes are enough.
+bool is_flat_tensor(std::span<const std::byte> head) noexcept;
+
+}  // namespace tenon::os
