@@ -4,6 +4,7 @@
 
 #include "base/fork.h"
 #include "channel/connection_calls.h"
+#include "channel/frame_kind.h"
 #include "device/route.h"
 #include "os/host.h"
 
@@ -19,7 +20,8 @@ constexpr uint64_t kFdsAhead = kMaxFdsPerPacket;
 constexpr uint64_t kMostHandleFds = 65536;
 
 uint32_t accepted_fds(uint16_t kind, uint64_t max_segments) noexcept {
-  const bool on_devices = kind == kDevices || kind == kLargeDevices;
+  const std::optional<FrameParts> parts = frame_parts(kind);
+  const bool on_devices = parts && parts->devices;
   const uint64_t segments =
       std::min<uint64_t>(max_segments, UINT32_MAX - kFdsAhead - kMostHandleFds);
   const uint64_t of_handles =

@@ -88,19 +88,25 @@ class Connection {
   Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer);
   Status check_process() const;
   bool send_renewal() noexcept;
-  Status pack_and_grant(const tensor::Message& message, tensor::Packed* packed,
-                        Lending::Grant* grant);
+  struct Carried;
+  struct Outgoing;
+  Status pack(const tensor::Message& message, Outgoing* out);
+  Status add_device_handles(Outgoing* out);
+  void number_segments(Outgoing* out);
+  Status encode(Outgoing* out);
+  void commit(Outgoing* out);
   Status enqueue(const tensor::Message& message);
   Result<uint64_t> keep(const tensor::Message& message);
   void forget_kept(uint64_t frame, const tensor::Message* message) noexcept;
-  Result<std::span<const std::byte>> find_bytes(const InFrame& frame, bool in_memfd,
-                                                std::vector<std::byte>* large) const;
-  Status take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used,
-                     uint64_t* token_fds);
+  struct Incoming;
+  Status find_bytes(Incoming* in);
+  Status take_leases(Incoming* in);
   Status take_unread_leases();
-  Status take_devices(const DeviceBlock& block, size_t first_fd,
-                      const tensor::DescriptorContent& content,
-                      std::vector<device::ReachableCuda>* out) const;
+  Status decode_devices(Incoming* in);
+  Status decode_message(Incoming* in);
+  Status read_frame(Incoming* in);
+  Result<std::unique_ptr<tensor::Message>> open_message(Incoming* in);
+  void lose_frame(const Status& status);
   bool has_nothing_to_read() const noexcept {
     return !pending_ && (!broken_.is_ok() || frames_.has_nothing());
   }

@@ -1,10 +1,8 @@
-// What send and receive of a Connection share (connection_send.cc, connection_recv.cc): the kinds
-// of frames (docs/format/frames.md), the wait for the turn, and the collection of device memory
-// that came back.
+// What send and receive of a Connection share (connection_send.cc, connection_recv.cc): the wait
+// for the turn, and the collection of device memory that came back.
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <mutex>
 
 #include "base/status.h"
@@ -13,22 +11,6 @@
 #include "os/wait.h"
 
 namespace tenon::channel {
-
-inline constexpr uint16_t kMessage = 1;  // the payload is a descriptor
-// The payload is the descriptor's size in bytes. The first fd is a sealed memfd that holds the
-// descriptor.
-inline constexpr uint16_t kLargeMessage = 2;
-inline constexpr uint16_t kLeased = 3;       // a lease block, then a descriptor
-inline constexpr uint16_t kLargeLeased = 4;  // both in a memfd
-// A lease block without leases and nothing behind it. It brings tokens, and is no message.
-inline constexpr uint16_t kTokens = 5;
-inline constexpr uint16_t kDevices = 6;       // a lease block, a device block, then a descriptor
-inline constexpr uint16_t kLargeDevices = 7;  // all of it in a memfd
-
-// The kind of the same message if its bytes travel in a memfd.
-constexpr uint16_t large_kind(uint16_t kind) noexcept { return static_cast<uint16_t>(kind + 1); }
-static_assert(large_kind(kMessage) == kLargeMessage && large_kind(kLeased) == kLargeLeased &&
-              large_kind(kDevices) == kLargeDevices);
 
 // Waits until no other call uses this direction of the connection. The call's own timeout starts
 // only when its turn comes, so neither a timeout nor a cancel ends this wait. WOULD_BLOCK: the

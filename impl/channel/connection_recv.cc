@@ -4,6 +4,7 @@
 
 #include "channel/connection.h"
 #include "channel/connection_calls.h"
+#include "channel/frame_kind.h"
 #include "channel/lease_block.h"
 #include "memory/spare.h"
 #include "os/limits.h"
@@ -53,9 +54,25 @@ class Connection::Forgetting {
   Connection* connection_;
 };
 
-Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, bool in_memfd,
-                                                          std::vector<std::byte>* large) const {
-  if (!in_memfd) return std::span<const std::byte>(frame.payload);
+// The pending frame while it is taken apart. Each phase of open_pending() takes bytes and fds from
+// the front.
+struct Connection::Incoming {
+  FrameParts parts;
+  std::vector<std::byte> large;      // the content of the memfd
+  std::span<const std::byte> bytes;  // the bytes that are not decoded yet
+  size_t first_fd = 0;               // the first fd that is not taken yet
+  DeviceBlock devices;
+  size_t first_device_fd = 0;
+  DescriptorContent content;
+};
+
+// Finds the bytes of the frame's parts, in the payload or in a memfd.
+Status Connection::find_bytes(Incoming* in) {
+  const InFrame& frame = pending_->frame;
+  if (!in->parts.in_memfd) {
+    in->bytes = frame.payload;
+    return Status::ok();
+  }
   uint64_t nbytes = 0;
   if (frame.payload.size() != sizeof nbytes)
     return corrupt_frame("a frame of another length than its kind has");
@@ -73,9 +90,11 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
   const int fd = frame.fds.front().get();
   TENON_TRY(check_memfd(fd, nbytes));
   TENON_TRY(memory::with_spare([&] { return os::ask_headroom(nbytes); }));
-  large->resize(nbytes);
-  TENON_TRY(os::read_file(fd, 0, large->data(), nbytes));
-  return std::span<const std::byte>(*large);
+  in->large.resize(nbytes);
+  TENON_TRY(os::read_file(fd, 0, in->large.data(), nbytes));
+  in->bytes = in->large;
+  in->first_fd = 1;
+  return Status::ok();
 }
 
 Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
@@ -132,20 +151,23 @@ memory::Drained Connection::is_drained() noexcept {
   return has_nothing_to_read() ? memory::Drained::kYes : memory::Drained::kNo;
 }
 
-Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used,
-                               uint64_t* token_fds) {
+Status Connection::take_leases(Incoming* in) {
   InFrame* const frame = &pending_->frame;
-  TENON_ASSIGN(const LeaseBlock block, decode_lease_block(bytes, used));
-  *token_fds = block.n_fds();
-  if (*token_fds > frame->fds_announced - first_fd)
+  size_t used = 0;
+  TENON_ASSIGN(const LeaseBlock block, decode_lease_block(in->bytes, &used));
+  const uint64_t token_fds = block.n_fds();
+  if (token_fds > frame->fds_announced - in->first_fd)
     return corrupt_frame("a lease block with more tokens than fds");
-  if (pending_->leases_taken) return Status::ok();
-  const std::span<os::Fd> fds =
-      std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
-  TENON_TRY(borrowing_.take(block, fds.first(std::min<size_t>(*token_fds, fds.size())),
-                            &pending_->leases));
-  pending_->leases_taken = true;
-  if (guard_.has_any()) frames_.tell_waits();
+  if (!pending_->leases_taken) {
+    const std::span<os::Fd> fds =
+        std::span(frame->fds).subspan(std::min(in->first_fd, frame->fds.size()));
+    TENON_TRY(borrowing_.take(block, fds.first(std::min<size_t>(token_fds, fds.size())),
+                              &pending_->leases));
+    pending_->leases_taken = true;
+    if (guard_.has_any()) frames_.tell_waits();
+  }
+  in->bytes = in->bytes.subspan(used);
+  in->first_fd += token_fds;
   return Status::ok();
 }
 
@@ -162,108 +184,101 @@ Status Connection::take_unread_leases() {
   const uint64_t taken = std::min<uint64_t>(nbytes, options_.limits.max_nbytes);
   TENON_TRY(check_memfd(fd, taken));
   TENON_TRY(os::ask_headroom(taken));
-  std::vector<std::byte> block(taken);
-  TENON_TRY(os::read_file(fd, 0, block.data(), block.size()));
-  size_t used = 0;
-  uint64_t token_fds = 0;
-  return take_leases(block, 1, &used, &token_fds);
+  Incoming in;
+  in.large.resize(taken);
+  TENON_TRY(os::read_file(fd, 0, in.large.data(), in.large.size()));
+  in.bytes = in.large;
+  in.first_fd = 1;
+  return take_leases(&in);
 }
 
-Status Connection::take_devices(const DeviceBlock& block, size_t first_fd,
-                                const DescriptorContent& content,
-                                std::vector<device::ReachableCuda>* out) const {
-  const std::span<const os::Fd> fds =
-      std::span(pending_->frame.fds).subspan(first_fd, block.n_fds());
-  TENON_ASSIGN(
-      *out, reach_devices(block, fds, content, streams_, {options_.open, options_.cuda_keep_open}));
+Status Connection::decode_devices(Incoming* in) {
+  on_devices_.store(true, std::memory_order_relaxed);
+  size_t used = 0;
+  TENON_ASSIGN(in->devices, decode_device_block(in->bytes, &used));
+  if (in->devices.n_fds() > pending_->frame.fds_announced - in->first_fd)
+    return corrupt_frame("a device block with more fds than came");
+  in->bytes = in->bytes.subspan(used);
+  in->first_device_fd = in->first_fd;
+  in->first_fd += in->devices.n_fds();
   return Status::ok();
 }
 
-Result<std::unique_ptr<Message>> Connection::open_pending() {
-  InFrame* const frame = &pending_->frame;
-  // Bytes that are no message end the connection, because nothing that the peer says later can be
-  // relied on.
-  const auto end = [&](Status status) -> Status {
-    if (status.code() == Code::kCorrupt) broken_ = status;
-    // The segments that the message would have made known stay unknown.
-    if (!received_.has_lost() && frame->fds_announced > 0) received_.lose(status);
-    return status;
-  };
-  if (!frame->fds_status.is_ok()) received_.lose(frame->fds_status);
-  if (frame->kind < kMessage || frame->kind > kLargeDevices)
-    return end(corrupt_frame("a frame of no known kind"));
-  const bool leased = frame->kind >= kLeased;
-  const bool on_devices = frame->kind == kDevices || frame->kind == kLargeDevices;
-  const bool in_memfd =
-      frame->kind == kLargeMessage || frame->kind == kLargeLeased || frame->kind == kLargeDevices;
-  std::vector<std::byte> large;
-  Result<std::span<const std::byte>> found = find_bytes(*frame, in_memfd, &large);
-  if (!found.is_ok()) {
-    Status status = std::move(found).status();
-    if (in_memfd && leased && status.code() != Code::kCorrupt) {
-      Status taken = take_unread_leases();
-      if (taken.code() == Code::kCorrupt) {
-        status = std::move(taken);
-      } else if (!pending_->leases_taken) {
-        borrowing_.miss();
-      }
-    }
-    return end(std::move(status));
+Status Connection::decode_message(Incoming* in) {
+  TENON_ASSIGN(in->content,
+               tensor::decode_descriptor(in->bytes, pending_->frame.fds_announced - in->first_fd,
+                                         options_.limits, in->devices.segments.size()));
+  if (in->parts.leases && in->content.storages.size() != pending_->leases.size())
+    return corrupt_frame("a lease block of another number of storages");
+  return Status::ok();
+}
+
+// Decodes all parts of the frame, and takes its leases.
+Status Connection::read_frame(Incoming* in) {
+  const InFrame& frame = pending_->frame;
+  const std::optional<FrameParts> parts = frame_parts(frame.kind);
+  if (!parts) return corrupt_frame("a frame of no known kind");
+  in->parts = *parts;
+  if (Status found = find_bytes(in); !found.is_ok()) {
+    const bool refused = found.code() != Code::kCorrupt;
+    if (!refused || !parts->in_memfd || !parts->leases) return found;
+    Status taken = take_unread_leases();
+    if (taken.code() == Code::kCorrupt) return taken;
+    if (!pending_->leases_taken) borrowing_.miss();
+    return found;
   }
-  std::span<const std::byte> bytes = found.value();
-  size_t first_fd = in_memfd ? 1 : 0;
-  if (leased) {
-    size_t used = 0;
-    uint64_t token_fds = 0;
-    if (Status taken = take_leases(bytes, first_fd, &used, &token_fds); !taken.is_ok())
-      return end(std::move(taken));
-    bytes = bytes.subspan(used);
-    first_fd += token_fds;
-  }
-  if (frame->kind == kTokens) {
-    if (!bytes.empty() || !pending_->leases.empty())
-      return end(corrupt_frame("tokens with something behind them"));
-    return std::unique_ptr<Message>();
+  if (parts->leases) TENON_TRY(take_leases(in));
+  if (!parts->descriptor) {
+    if (in->bytes.empty() && pending_->leases.empty()) return Status::ok();
+    return corrupt_frame("tokens with something behind them");
   }
   borrowing_.renew();
-  DeviceBlock devices;
-  const size_t first_device_fd = first_fd;
-  if (on_devices) {
-    on_devices_.store(true, std::memory_order_relaxed);
-    size_t used = 0;
-    Result<DeviceBlock> block = decode_device_block(bytes, &used);
-    if (!block.is_ok()) return end(std::move(block).status());
-    devices = std::move(block).value();
-    if (devices.n_fds() > frame->fds_announced - first_fd)
-      return end(corrupt_frame("a device block with more fds than came"));
-    bytes = bytes.subspan(used);
-    first_fd += devices.n_fds();
-  }
-  Result<DescriptorContent> decoded = tensor::decode_descriptor(
-      bytes, frame->fds_announced - first_fd, options_.limits, devices.segments.size());
-  if (!decoded.is_ok()) return end(std::move(decoded).status());
-  DescriptorContent content = std::move(decoded).value();
-  if (leased && content.storages.size() != pending_->leases.size())
-    return end(corrupt_frame("a lease block of another number of storages"));
-  // From here on the numbers of the message's segments are known. An error other than CORRUPT
-  // concerns this message alone.
-  const auto end_if_corrupt = [&](Status status) -> Status {
-    return status.code() == Code::kCorrupt ? end(std::move(status)) : std::move(status);
-  };
-  TENON_TRY(end_if_corrupt(received_.add(content, frame, first_fd)));
+  if (parts->devices) TENON_TRY(decode_devices(in));
+  return decode_message(in);
+}
+
+// Opens the memory that a decoded message names. From here on the peer may count on the numbers of
+// the message's segments.
+Result<std::unique_ptr<Message>> Connection::open_message(Incoming* in) {
+  InFrame* const frame = &pending_->frame;
+  TENON_TRY(received_.add(in->content, frame, in->first_fd));
   if (!frame->fds_status.is_ok()) return frame->fds_status;
   std::vector<tensor::Resolved> resolved;
-  TENON_TRY(end_if_corrupt(received_.resolve(content, &resolved)));
+  TENON_TRY(received_.resolve(in->content, &resolved));
   std::vector<device::ReachableCuda> reached;
-  if (on_devices)
-    TENON_TRY(end_if_corrupt(take_devices(devices, first_device_fd, content, &reached)));
-  for (size_t i = 0; i < resolved.size(); ++i) {
-    if (content.segments[i].reach == Reach::kDevice)
-      resolved[i].device = &reached[content.segments[i].fd_index];
+  if (in->parts.devices) {
+    const std::span<const os::Fd> fds =
+        std::span(frame->fds).subspan(in->first_device_fd, in->devices.n_fds());
+    TENON_ASSIGN(reached, reach_devices(in->devices, fds, in->content, streams_,
+                                        {options_.open, options_.cuda_keep_open}));
   }
-  Result<std::unique_ptr<Message>> message = tensor::unpack(
-      std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
-  if (!message.is_ok()) return end_if_corrupt(std::move(message).status());
+  for (size_t i = 0; i < resolved.size(); ++i) {
+    const tensor::SegmentRecord& segment = in->content.segments[i];
+    if (segment.reach == Reach::kDevice) resolved[i].device = &reached[segment.fd_index];
+  }
+  return tensor::unpack(std::move(in->content), resolved, pending_->leases, options_.open,
+                        &pending_->storages);
+}
+
+// Bytes that are no message end the connection, because nothing that the peer says later can be
+// relied on. The segments that the frame would have made known stay unknown.
+void Connection::lose_frame(const Status& status) {
+  if (status.code() == Code::kCorrupt) broken_ = status;
+  if (!received_.has_lost() && pending_->frame.fds_announced > 0) received_.lose(status);
+}
+
+// Null: the frame brought no message.
+Result<std::unique_ptr<Message>> Connection::open_pending() {
+  if (!pending_->frame.fds_status.is_ok()) received_.lose(pending_->frame.fds_status);
+  Incoming in;
+  if (Status read = read_frame(&in); !read.is_ok()) {
+    lose_frame(read);
+    return read;
+  }
+  if (!in.parts.descriptor) return std::unique_ptr<Message>();
+  Result<std::unique_ptr<Message>> message = open_message(&in);
+  // Any other error concerns this message alone.
+  if (message.status().code() == Code::kCorrupt) lose_frame(message.status());
   return message;
 }
 

@@ -6,6 +6,7 @@
 #include "base/room.h"
 #include "channel/connection.h"
 #include "channel/connection_calls.h"
+#include "channel/frame_kind.h"
 #include "channel/lease_block.h"
 #include "memory/spare.h"
 #include "os/limits.h"
@@ -24,15 +25,6 @@ using tensor::SegmentRecord;
 // come back.
 constexpr size_t kMostKept = 1024;
 
-// What a frame keeps until it is sent: the segments whose fds it carries, the device segments, the
-// tokens, and the memfd of a large descriptor.
-struct Carried {
-  std::vector<Ref<Segment>> segments;
-  std::vector<tensor::DeviceSegment> device_segments;
-  CarriedTokens tokens;
-  os::Fd large;
-};
-
 Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
   TENON_TRY(os::check_file_size(bytes.size()));
   TENON_TRY(os::ask_headroom(bytes.size()));
@@ -46,44 +38,73 @@ Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-// Packs a message and takes its leases. A lease page must be sealed, so where memfd_create is
+// What a frame keeps until it is sent: the segments whose fds it carries, the device segments, the
+// tokens, and the memfd of a large descriptor.
+struct Connection::Carried {
+  std::vector<Ref<Segment>> segments;
+  std::vector<tensor::DeviceSegment> device_segments;
+  CarriedTokens tokens;
+  os::Fd large;
+};
+
+// A message on its way into the queue. Each phase of enqueue() fills in a part.
+struct Connection::Outgoing {
+  explicit Outgoing(tensor::Packed* scratch) noexcept : packed(*scratch) {}
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+  // The vectors of the scratch keep their capacity from message to message. Their pointers do not
+  // outlive the call.
+  ~Outgoing() { packed.clear(); }
+
+  tensor::Packed& packed;
+  Lending::Grant grant;
+  FrameParts parts{.descriptor = true};
+  std::vector<std::byte> block;  // the bytes before the descriptor
+  SentNumbers::Added added;      // the segments whose fds travel
+  OutFrame frame;
+  std::shared_ptr<Carried> carried;  // null: the frame needs nothing kept
+};
+
+// Packs the message and takes its leases. A lease page must be sealed, so where memfd_create is
 // denied there are no leases. Then this process's own blocks are lent as by a bare fd, and are
 // retired when their storages go. Memory that this process borrowed is not lent on in that case,
 // because nothing would tell its lender that it is still in use.
-Status Connection::pack_and_grant(const Message& message, tensor::Packed* packed,
-                                  Lending::Grant* grant) {
-  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, packed, options_.cuda_let_write));
-  const bool on_devices = !packed->device_segments.empty();
-  Status granted = lending_.prepare(*packed, grant, on_devices);
-  if (!os::is_memfd_denied(granted) || on_devices || !packed->upstream.empty()) return granted;
-  packed->clear();
-  return tensor::pack(message, tensor::Leases::kNo, packed, options_.cuda_let_write);
+Status Connection::pack(const Message& message, Outgoing* out) {
+  tensor::Packed& packed = out->packed;
+  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed, options_.cuda_let_write));
+  out->parts.devices = !packed.device_segments.empty();
+  const bool must_lease = out->parts.devices || !packed.upstream.empty();
+  Status granted = lending_.prepare(packed, &out->grant, out->parts.devices);
+  if (os::is_memfd_denied(granted) && !must_lease) {
+    packed.clear();
+    TENON_TRY(tensor::pack(message, tensor::Leases::kNo, &packed, options_.cuda_let_write));
+  } else if (!granted.is_ok()) {
+    return granted;
+  }
+  if (!out->grant.needed()) return Status::ok();
+  out->parts.leases = true;
+  out->frame.fds = out->grant.fds();
+  out->block = encode_lease_block(out->grant.block());
+  return Status::ok();
 }
 
-Status Connection::enqueue(const Message& message) {
-  // The vectors of scratch_ keep their capacity from message to message. Their pointers do not
-  // outlive the call.
-  struct Clear {
-    tensor::Packed* packed;
-    ~Clear() { packed->clear(); }
-  } const clear{&scratch_};
-  tensor::Packed& packed = scratch_;
-  Lending::Grant grant;
-  TENON_TRY(pack_and_grant(message, &packed, &grant));
-  const bool on_devices = !packed.device_segments.empty();
-  std::vector<int> device_fds;
-  std::optional<DeviceBlock> devices;
-  if (on_devices) {
-    on_devices_.store(true, std::memory_order_relaxed);
-    TENON_ASSIGN(devices, make_device_block(packed, streams_, &device_fds));
-  }
-  OutFrame frame;
-  frame.kind = on_devices ? kDevices : grant.needed() ? kLeased : kMessage;
-  frame.fds = grant.fds();
-  frame.fds.insert(frame.fds.end(), device_fds.begin(), device_fds.end());
-  const size_t fds_ahead = frame.fds.size();
-  std::shared_ptr<Carried> carried;
-  SentNumbers::Added added;
+// Makes the handles of the message's device memory.
+Status Connection::add_device_handles(Outgoing* out) {
+  if (!out->parts.devices) return Status::ok();
+  on_devices_.store(true, std::memory_order_relaxed);
+  TENON_ASSIGN(const DeviceBlock devices,
+               make_device_block(out->packed, streams_, &out->frame.fds));
+  const std::vector<std::byte> more = encode_device_block(devices);
+  out->block.insert(out->block.end(), more.begin(), more.end());
+  return Status::ok();
+}
+
+// Says of each host segment whether the peer knows it or its fd travels, and names the segments
+// that the peer can forget.
+void Connection::number_segments(Outgoing* out) {
+  tensor::Packed& packed = out->packed;
+  std::vector<int>& fds = out->frame.fds;
+  const size_t fds_ahead = fds.size();
   for (size_t i = 0; i < packed.segments.size(); ++i) {
     SegmentRecord& record = packed.content.segments[i];
     if (record.reach == Reach::kDevice) continue;
@@ -93,46 +114,59 @@ Status Connection::enqueue(const Message& message) {
       record.fd_index = 0;
       continue;
     }
-    record.fd_index = static_cast<uint32_t>(frame.fds.size() - fds_ahead);
-    frame.fds.push_back(packed.fds[i]);
-    added.push_back(record.id, packed.segments[i].get());
+    record.fd_index = static_cast<uint32_t>(fds.size() - fds_ahead);
+    fds.push_back(packed.fds[i]);
+    out->added.push_back(record.id, packed.segments[i].get());
   }
-  packed.content.forgotten = sent_.collect_forgotten(added, packed.content.segments);
-  std::vector<std::byte> block;
-  if (grant.needed()) block = encode_lease_block(grant.block());
-  if (devices) {
-    const std::vector<std::byte> more = encode_device_block(*devices);
-    block.insert(block.end(), more.begin(), more.end());
-  }
-  frame.payload = tensor::encode_descriptor(packed.content, block.size());
-  std::copy(block.begin(), block.end(), frame.payload.begin());
-  const bool large = frame.payload.size() > kMaxFramePayload;
-  if (large || !frame.fds.empty()) carried = std::make_shared<Carried>();
-  if (large) {
-    TENON_ASSIGN(carried->large, memory::with_spare([&] { return put_into_memfd(frame.payload); }));
+  packed.content.forgotten = sent_.collect_forgotten(out->added, packed.content.segments);
+}
+
+// Encodes the descriptor behind the block. If both are too long for a frame, they go into a memfd.
+Status Connection::encode(Outgoing* out) {
+  OutFrame& frame = out->frame;
+  frame.payload = tensor::encode_descriptor(out->packed.content, out->block.size());
+  std::copy(out->block.begin(), out->block.end(), frame.payload.begin());
+  out->parts.in_memfd = frame.payload.size() > kMaxFramePayload;
+  if (out->parts.in_memfd || !frame.fds.empty()) out->carried = std::make_shared<Carried>();
+  if (out->parts.in_memfd) {
+    TENON_ASSIGN(out->carried->large,
+                 memory::with_spare([&] { return put_into_memfd(frame.payload); }));
     const uint64_t nbytes = frame.payload.size();
     frame.held_nbytes = nbytes;
-    frame.kind = large_kind(frame.kind);
     frame.payload.resize(sizeof nbytes);
     std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
-    frame.fds.insert(frame.fds.begin(), carried->large.get());
+    frame.fds.insert(frame.fds.begin(), out->carried->large.get());
   }
-  // All memory is allocated first, so that nothing fails afterwards. A number counts as sent, and a
-  // lease as granted, if and only if the frame is in the queue.
-  sent_.prepare(&added);
+  frame.kind = frame_kind(out->parts);
+  return Status::ok();
+}
+
+// Queues the frame. All memory is allocated first, so that nothing fails afterwards. A number
+// counts as sent, and a lease as granted, if and only if the frame is in the queue.
+void Connection::commit(Outgoing* out) {
+  sent_.prepare(&out->added);
   frames_.make_room();
-  // Keeps the segments whose fds travel. The frame may wait in the queue for longer than their
-  // storages live.
-  if (carried) {
-    carried->segments = std::move(packed.segments);
-    carried->device_segments = std::move(packed.device_segments);
-    carried->tokens = lending_.commit(&grant);
+  if (out->carried) {
+    // Keeps the segments whose fds travel. The frame may wait in the queue for longer than their
+    // storages live.
+    out->carried->segments = std::move(out->packed.segments);
+    out->carried->device_segments = std::move(out->packed.device_segments);
+    out->carried->tokens = lending_.commit(&out->grant);
   } else {
-    (void)lending_.commit(&grant);
+    (void)lending_.commit(&out->grant);
   }
-  frame.keep_alive = std::move(carried);
-  frames_.enqueue(std::move(frame));
-  sent_.commit(&added);
+  out->frame.keep_alive = std::move(out->carried);
+  frames_.enqueue(std::move(out->frame));
+  sent_.commit(&out->added);
+}
+
+Status Connection::enqueue(const Message& message) {
+  Outgoing out(&scratch_);
+  TENON_TRY(pack(message, &out));
+  TENON_TRY(add_device_handles(&out));
+  number_segments(&out);
+  TENON_TRY(encode(&out));
+  commit(&out);
   return Status::ok();
 }
 
@@ -148,7 +182,7 @@ bool Connection::send_renewal() noexcept {
     if (!lending_.prepare_renewal(&grant).is_ok()) return false;
     if (!grant.needed()) return true;
     OutFrame frame;
-    frame.kind = kTokens;
+    frame.kind = frame_kind({.leases = true});
     frame.fds = grant.fds();
     frame.payload = encode_lease_block(grant.block());
     auto carried = std::make_shared<Carried>();
