@@ -21,7 +21,8 @@ Status corrupt_number(const char* what) {
 // Whether nobody needs the segment: it is gone, or only connections that were sent it hold it.
 bool is_unneeded(const Weak<Segment>& segment) noexcept {
   const Ref<Segment> alive = segment.lock();
-  return !alive || alive->strong_count() - 1 <= alive->numbered.load(std::memory_order_relaxed);
+  return !alive ||
+         alive->strong_count() - 1 <= alive->idle_references.load(std::memory_order_relaxed);
 }
 
 }  // namespace

@@ -82,9 +82,9 @@ class ReceivedNumbers {
   bool has_lost() const noexcept { return !lost_.is_ok(); }
 
  private:
-  // Holds a segment because the peer numbered it, and counts that in Segment::numbered. A segment
-  // that only connections hold is needed by nobody here. Without the count, two ends that send the
-  // same segment to and fro would hold each other's segments for ever.
+  // Holds a segment because the peer numbered it, and counts that in Segment::idle_references. A
+  // segment that only connections hold is needed by nobody here. Without the count, two ends that
+  // send the same segment to and fro would hold each other's segments for ever.
   class Numbered {
    public:
     Numbered() noexcept = default;
@@ -97,9 +97,9 @@ class ReceivedNumbers {
     Numbered& operator=(const Numbered&) = delete;
     ~Numbered() { set(nullptr); }
     void set(Ref<memory::Segment> segment) noexcept {
-      if (segment_) segment_->numbered.fetch_sub(1, std::memory_order_relaxed);
+      if (segment_) segment_->idle_references.fetch_sub(1, std::memory_order_relaxed);
       segment_ = std::move(segment);
-      if (segment_) segment_->numbered.fetch_add(1, std::memory_order_relaxed);
+      if (segment_) segment_->idle_references.fetch_add(1, std::memory_order_relaxed);
     }
     const Ref<memory::Segment>& get() const noexcept { return segment_; }
 

@@ -67,7 +67,7 @@ Segment::Segment() noexcept
 }
 
 void Segment::dispose() noexcept {
-  if (auto hook = cache_hook_.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  if (auto hook = end_hook_.load(std::memory_order_acquire); hook != nullptr) hook(this);
   if (!os::on_service_thread() || !ends_apart()) end();
 }
 

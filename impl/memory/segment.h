@@ -160,17 +160,17 @@ class Segment : public Counted {
 
   // Undoes open() for the fd, which is the caller's again.
   os::Fd take_back_fd() noexcept;
-  // How many connections hold this segment for no other reason than that their peer gave it a
-  // number.
-  std::atomic<uint64_t> numbered{0};
+  // How many of the references do not use the segment. Their holders count themselves here, so that
+  // each of them can tell whether anybody uses it.
+  std::atomic<uint64_t> idle_references{0};
 
-  // For the identity cache: `forget` is called once, before anything of the segment ends.
-  void tell_cache(void (*forget)(Segment*) noexcept) noexcept {
-    cache_hook_.store(forget, std::memory_order_release);
-  }
-  // Whether the identity cache has this very segment. It then has it as long as the segment lives.
-  bool is_in_cache() const noexcept {
-    return cache_hook_.load(std::memory_order_relaxed) != nullptr;
+  // The end hook: it is called once, before anything of the segment ends. It belongs to one user in
+  // an upper folder.
+  using EndHook = void (*)(Segment*) noexcept;
+  void call_at_end(EndHook hook) noexcept { end_hook_.store(hook, std::memory_order_release); }
+  // Whether call_at_end() was called. This stays true as long as the segment lives.
+  bool has_end_hook() const noexcept {
+    return end_hook_.load(std::memory_order_relaxed) != nullptr;
   }
 
  private:
@@ -185,7 +185,7 @@ class Segment : public Counted {
   Status charge_holes(uint64_t nbytes);
   Status check_huge_pages(uint64_t offset, uint64_t end, const os::FileInfo& file) const;
 
-  std::atomic<void (*)(Segment*) noexcept> cache_hook_{nullptr};
+  std::atomic<EndHook> end_hook_{nullptr};
   os::Fd write_fd_;
   os::Fd read_fd_;
   // Of own LENDER_WRITES segments and of named files, which make it at the first lend.

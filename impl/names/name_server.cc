@@ -481,7 +481,8 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   if (!all.exit_hook) all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
   if (of_storage) {
     served->storage = storage.get();
-    storage->tell_names(&end_of_storage);
+    // Names that last as long as a storage own the third end hook.
+    storage->call_at_end(Storage::EndSlot::kThird, &end_of_storage);
     all.storage_names.emplace(storage.get(), listener);
   } else {
     all.own_names.emplace(segment, listener);

@@ -100,8 +100,8 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
   if (!under_lease) storage->mark_lent();
   // The segment and the storage join the identity cache, so that opening the handle in this process
   // gives this storage.
-  if (!segment->is_in_cache()) (void)intern_segment(segment);
-  if (!storage->is_in_cache()) (void)intern_storage(Ref<Storage>(storage));
+  if (!is_cached(*segment)) (void)intern_segment(segment);
+  if (!is_cached(*storage)) (void)intern_storage(Ref<Storage>(storage));
   return result;
 }
 

@@ -68,8 +68,15 @@ Ref<T> try_ref(T* object) noexcept {
   return object != nullptr && object->try_retain() ? Ref<T>::adopt(object) : Ref<T>();
 }
 
+void call_at_end(Segment* segment, Segment::EndHook forget) noexcept {
+  segment->call_at_end(forget);
+}
+void call_at_end(Storage* storage, Storage::EndHook forget) noexcept {
+  storage->call_at_end(Storage::EndSlot::kFirst, forget);
+}
+
 template <typename T, typename Table>
-Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, void (*forget)(T*) noexcept) {
+Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, typename T::EndHook forget) {
   Ref<T> known;
   {
     const std::lock_guard<std::mutex> lock(*mutex);
@@ -78,7 +85,7 @@ Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, void (*forget)(T
       known = try_ref(there);
       if (!known) table->replace(there, object.get());
     }
-    if (!known) object->tell_cache(forget);
+    if (!known) call_at_end(object.get(), forget);
   }
   return known ? std::move(known) : std::move(object);
 }

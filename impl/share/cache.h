@@ -25,4 +25,11 @@ Ref<storage::Storage> find_storage(const memory::Segment* segment, uint64_t offs
 Ref<memory::Segment> intern_segment(Ref<memory::Segment> segment);
 Ref<storage::Storage> intern_storage(Ref<storage::Storage>&& storage);
 
+// Whether the cache has this very object. It keeps the entry as long as the object lives. The cache
+// owns the end hook of segments and the first end hook of storages.
+inline bool is_cached(const memory::Segment& segment) noexcept { return segment.has_end_hook(); }
+inline bool is_cached(const storage::Storage& storage) noexcept {
+  return storage.has_end_hook(storage::Storage::EndSlot::kFirst);
+}
+
 }  // namespace tenon::share

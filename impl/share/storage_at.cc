@@ -50,6 +50,11 @@ struct AddressState : ProcessState<LockRank::kStorageAddresses> {
 
 AddressState& address_state() noexcept { return process_state<AddressState>(); }
 
+// The table owns the second end hook of storages.
+constexpr Storage::EndSlot kAddressSlot = Storage::EndSlot::kSecond;
+
+bool is_remembered(const Storage& storage) noexcept { return storage.has_end_hook(kAddressSlot); }
+
 void forget_address(Storage* storage) noexcept {
   AddressState& all = address_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -60,17 +65,17 @@ void forget_address(Storage* storage) noexcept {
 }  // namespace
 
 void remember_address(Storage* storage) noexcept {
-  if (storage->is_by_address() || !storage->is_shared() || storage->nbytes() == 0) return;
+  if (is_remembered(*storage) || !storage->is_shared() || storage->nbytes() == 0) return;
   AddressState& all = address_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (storage->is_by_address()) return;  // another thread was faster
+  if (is_remembered(*storage)) return;  // another thread was faster
   try {
     all.storages.insert_beside(storage);
   } catch (const std::bad_alloc&) {
     return;
   }
   ++all.counts[Cells::key_of(*storage).level];
-  storage->tell_addresses(&forget_address);
+  storage->call_at_end(kAddressSlot, &forget_address);
 }
 
 Ref<Storage> find_storage_at(const void* address, uint64_t nbytes) noexcept {

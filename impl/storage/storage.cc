@@ -41,9 +41,7 @@ StorageTotals& storage_totals() noexcept {
   return totals;
 }
 
-std::atomic<Storage::EndHook> Storage::g_cache_hook{nullptr};
-std::atomic<Storage::EndHook> Storage::g_names_hook{nullptr};
-std::atomic<Storage::EndHook> Storage::g_addresses_hook{nullptr};
+constinit std::array<std::atomic<Storage::EndHook>, Storage::kEndSlots> Storage::g_end_hooks{};
 
 Storage::Storage(Kind kind) noexcept : kind_(kind) {
   switch (kind) {
@@ -72,11 +70,14 @@ Storage::~Storage() {
 
 void Storage::dispose() noexcept {
   const uint8_t marks = marks_.load(std::memory_order_acquire);
-  if ((marks & kInCache) != 0) g_cache_hook.load(std::memory_order_relaxed)(this);
-  if ((marks & kByAddress) != 0) g_addresses_hook.load(std::memory_order_relaxed)(this);
-  if ((marks & kHasNames) != 0) {
-    const memory::GivingBack::Pause pause;  // the hook may talk to the manager
-    g_names_hook.load(std::memory_order_relaxed)(this);
+  const auto call_hook = [&](EndSlot slot) {
+    g_end_hooks[static_cast<size_t>(slot)].load(std::memory_order_relaxed)(this);
+  };
+  if ((marks & mark_of(EndSlot::kFirst)) != 0) call_hook(EndSlot::kFirst);
+  if ((marks & mark_of(EndSlot::kSecond)) != 0) call_hook(EndSlot::kSecond);
+  if ((marks & mark_of(EndSlot::kThird)) != 0) {
+    const memory::GivingBack::Pause pause;
+    call_hook(EndSlot::kThird);
   }
   StorageTotals& totals = storage_totals();
   if (kind_ != Kind::kOwn) totals.storages.fetch_sub(1, std::memory_order_relaxed);

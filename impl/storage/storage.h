@@ -2,6 +2,7 @@
 // API is a Storage.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -75,12 +76,11 @@ class Storage final : public memory::Leased {
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
   // Releases a reference as Counted does. If this is the only reference, it skips the atomic
-  // subtractions, unless a mark says that the storage can be found without a reference (in the
-  // identity cache, by a name or by an address). The holder of a reference sets such a mark before
-  // the storage can be found that way.
+  // subtractions, unless the storage has an end hook. The owner of a hook can find the storage
+  // without a reference. The holder of a reference sets the hook before the storage can be found
+  // that way.
   void release() const noexcept {
-    if (is_alone() &&
-        (marks_.load(std::memory_order_relaxed) & (kInCache | kHasNames | kByAddress)) == 0) {
+    if (is_alone() && (marks_.load(std::memory_order_relaxed) & kHooks) == 0) {
       const_cast<Storage*>(this)->dispose();
       delete this;
       return;
@@ -157,22 +157,19 @@ class Storage final : public memory::Leased {
     if (is_dropped()) marks_.fetch_and(static_cast<uint8_t>(~kDropped), std::memory_order_relaxed);
   }
 
-  // Functions that are called when this storage ends, before it releases its segment. There is one
-  // function of each kind for all storages: the identity cache's, that of names that last as long
-  // as a storage, and that of the table of addresses.
+  // End hooks: functions that are called when a storage ends, before it releases its segment. A
+  // slot belongs to one user in an upper folder, which gives the same function for all storages.
+  // The hooks are called in the order of the slots. Only a hook of kThird may wait for another
+  // process.
+  enum class EndSlot : uint8_t { kFirst, kSecond, kThird };
   using EndHook = void (*)(Storage*) noexcept;
-  void tell_cache(EndHook forget) noexcept { tell(&g_cache_hook, kInCache, forget); }
-  // Whether the identity cache has this very storage. It keeps the entry as long as the storage
-  // lives.
-  bool is_in_cache() const noexcept {
-    return (marks_.load(std::memory_order_relaxed) & kInCache) != 0;
+  void call_at_end(EndSlot slot, EndHook hook) noexcept {
+    g_end_hooks[static_cast<size_t>(slot)].store(hook, std::memory_order_relaxed);
+    marks_.fetch_or(mark_of(slot), std::memory_order_release);
   }
-  void tell_names(EndHook end) noexcept { tell(&g_names_hook, kHasNames, end); }
-  void tell_addresses(EndHook forget) noexcept { tell(&g_addresses_hook, kByAddress, forget); }
-  // Whether the storage can be found by the address of any of its bytes (share/storage_at.h). This
-  // stays true as long as it lives.
-  bool is_by_address() const noexcept {
-    return (marks_.load(std::memory_order_relaxed) & kByAddress) != 0;
+  // Whether call_at_end() was called for this slot. This stays true as long as the storage lives.
+  bool has_end_hook(EndSlot slot) const noexcept {
+    return (marks_.load(std::memory_order_relaxed) & mark_of(slot)) != 0;
   }
 
  private:
@@ -197,11 +194,13 @@ class Storage final : public memory::Leased {
     std::atomic<bool> handed_out{false};
   };
   enum class Kind : uint8_t { kEmpty, kOwn, kOpened, kPrivate, kDevice };
-  static constexpr uint8_t kInCache = 1;
-  static constexpr uint8_t kHasNames = 2;
-  static constexpr uint8_t kLent = 4;
-  static constexpr uint8_t kDropped = 8;
-  static constexpr uint8_t kByAddress = 16;
+  static constexpr size_t kEndSlots = 3;
+  static constexpr uint8_t mark_of(EndSlot slot) noexcept {
+    return static_cast<uint8_t>(1U << static_cast<uint8_t>(slot));
+  }
+  static constexpr uint8_t kHooks = (1U << kEndSlots) - 1;
+  static constexpr uint8_t kLent = 8;
+  static constexpr uint8_t kDropped = 16;
   // The block was not cleared, because the caller promised to fill the storage. Nobody tells
   // whether the caller did so, and the bytes may still be those of an earlier lend. So the block
   // counts as lent when it is freed.
@@ -210,10 +209,6 @@ class Storage final : public memory::Leased {
   explicit Storage(Kind kind) noexcept;
   ~Storage() override;
   void dispose() noexcept override;
-  void tell(std::atomic<EndHook>* where, uint8_t mark, EndHook hook) noexcept {
-    where->store(hook, std::memory_order_relaxed);
-    marks_.fetch_or(mark, std::memory_order_release);
-  }
   void end_own(uint8_t marks) noexcept;
   void take_block(memory::Block& block) noexcept;
   // `copies`: create_from() overwrites all bytes before anybody else sees the storage.
@@ -223,9 +218,7 @@ class Storage final : public memory::Leased {
   static Result<Ref<Storage>> try_create_private(const StorageOptions& options, uint64_t nbytes);
   static Result<Ref<Storage>> try_create_filled(const StorageOptions& options, const void* data,
                                                 uint64_t nbytes);
-  static std::atomic<EndHook> g_cache_hook;
-  static std::atomic<EndHook> g_names_hook;
-  static std::atomic<EndHook> g_addresses_hook;
+  static std::array<std::atomic<EndHook>, kEndSlots> g_end_hooks;
 
   std::byte* data_ = nullptr;
   uint64_t nbytes_ = 0;

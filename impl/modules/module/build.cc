@@ -41,7 +41,7 @@ Result<ClassBody*> Module::edit_class() {
   TENON_ASSIGN(Definition * alone, own.code->split(*found.definition));
   CodeSet::discount_object(*found.definition);
   CodeSet::count_object(*alone);
-  object_->set_scope(Home::create(Ref<CodeSet>::share(own.code), alone->name()));
+  object_->set_attachment(ClassScope::create(Ref<CodeSet>::share(own.code), alone->name()));
   return object_class().code->edit(*alone);
 }
 
@@ -182,10 +182,11 @@ Status Module::check_child(const Module& child, const TypeRef& type) const {
 
 void Module::settle_child(const Module& child) const {
   const ObjectClass its = child.object_class();
-  if (child.object_->scope()) return;
+  if (child.object_->attachment()) return;
   // So far the class was looked up in the code of the owner.
   if (its.code != object_class().code)
-    child.object_->set_scope(Home::create(Ref<CodeSet>::share(its.code), std::string(its.name)));
+    child.object_->set_attachment(
+        ClassScope::create(Ref<CodeSet>::share(its.code), std::string(its.name)));
 }
 
 Status Module::add_submodule(std::string_view name, const Ref<Module>& child, const TypeRef& type) {

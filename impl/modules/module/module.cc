@@ -30,14 +30,14 @@ const char* member_kind_name(MemberKind kind) noexcept {
   return "member";
 }
 
-Ref<const Counted> Home::create(Ref<CodeSet> code, std::string class_name) {
-  return Ref<const Counted>::adopt(new Home(std::move(code), std::move(class_name)));
+Ref<const Counted> ClassScope::create(Ref<CodeSet> code, std::string class_name) {
+  return Ref<const Counted>::adopt(new ClassScope(std::move(code), std::move(class_name)));
 }
 
 ObjectClass class_of(const Value& object, CodeSet* around) noexcept {
-  if (!object.scope()) return {around, object.class_name()};
-  const auto* const home = static_cast<const Home*>(object.scope().get());
-  return {home->code().get(), home->class_name()};
+  if (!object.attachment()) return {around, object.class_name()};
+  const auto* const scope = static_cast<const ClassScope*>(object.attachment().get());
+  return {scope->code().get(), scope->class_name()};
 }
 
 bool is_module_object(const Value& value, CodeSet* around) {
@@ -60,7 +60,7 @@ Result<Ref<Module>> Module::create(std::string_view class_name) {
   CodeSet::count_object(*definition);
   ValueRef object = Value::object(name);
   TENON_TRY(object->attributes().add("training", Value::of_bool(true)));
-  object->set_scope(Home::create(code, name));
+  object->set_attachment(ClassScope::create(code, name));
   return wrap(std::move(object), std::move(code), nullptr);
 }
 

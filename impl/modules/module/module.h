@@ -109,18 +109,19 @@ struct Package {
   ImportReport report;
 };
 
-// The scope of an object whose class is not what its archive says. It names the class, and the code
-// in which the class is looked up.
-class Home final : public Counted {
+// The scope of an object whose class is not what its archive says: the class, and the code in which
+// the class is looked up. It is the object's attachment (Value::attachment). An object without one
+// has its class in the same code as the class of the object that holds it.
+class ClassScope final : public Counted {
  public:
   static Ref<const Counted> create(Ref<CodeSet> code, std::string class_name);
   const Ref<CodeSet>& code() const noexcept { return code_; }
   const std::string& class_name() const noexcept { return class_name_; }
 
  private:
-  Home(Ref<CodeSet> code, std::string class_name) noexcept
+  ClassScope(Ref<CodeSet> code, std::string class_name) noexcept
       : code_(std::move(code)), class_name_(std::move(class_name)) {}
-  ~Home() override = default;
+  ~ClassScope() override = default;
   Ref<CodeSet> code_;
   std::string class_name_;
 };

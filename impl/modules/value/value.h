@@ -5,10 +5,10 @@
 // shared object, which is pickled once, and a reader gives one pointer back. That holds only for
 // kinds with has_identity(). Numbers, strings and devices are written again in each place.
 //
-// A value never changes, except for the attributes, the state and the scope of an object. Modules
-// are objects, and the caller that builds or edits one must synchronise those calls. A caller that
-// sets an attribute must not make a cycle, because a cycle would never be freed. reaches() in
-// walk.h tells whether it would. There are no weak references to values.
+// A value never changes, except for the attributes, the state and the attachment of an object.
+// Modules are objects, and the caller that builds or edits one must synchronise those calls. A
+// caller that sets an attribute must not make a cycle, because a cycle would never be freed.
+// reaches() in walk.h tells whether it would. There are no weak references to values.
 #pragma once
 
 #include <complex>
@@ -171,11 +171,13 @@ class Value : public Counted {
   }
   const Attributes& attributes() const noexcept { return children().attributes; }
   Attributes& attributes() noexcept { return children().attributes; }
-  // For object: the code in which its class is looked up. impl/module sets it. If it is null, the
-  // class is looked up in the same code as the class of the object that holds this one. The caller
-  // synchronises set_scope() as for attributes. The scope must not lead back to the object.
-  const Ref<const Counted>& scope() const noexcept { return children().scope; }
-  void set_scope(Ref<const Counted> scope) noexcept { children().scope = std::move(scope); }
+  // For object: a slot for one upper folder, which keeps there what belongs to the object. Null at
+  // first. The caller synchronises set_attachment() as for attributes. The attachment must not lead
+  // back to the object.
+  const Ref<const Counted>& attachment() const noexcept { return children().attachment; }
+  void set_attachment(Ref<const Counted> attachment) noexcept {
+    children().attachment = std::move(attachment);
+  }
 
   // All values directly below this one: the items; for a dict key, value, key, value, …; the value
   // of an enum; the attributes; the state.
@@ -192,7 +194,7 @@ class Value : public Counted {
                                       // them
     ValueRef inner;
     Attributes attributes;
-    Ref<const Counted> scope;
+    Ref<const Counted> attachment;
   };
   using Held = std::variant<std::monostate, bool, int64_t, double, std::complex<double>,
                             std::string, TensorValueRef, std::unique_ptr<Children>>;
