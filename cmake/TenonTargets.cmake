@@ -17,18 +17,20 @@ set(TENON_QUICK_FOLDERS script compile)
 set(TENON_QUICK_base keyed_hash)
 set(TENON_QUICK_os map_budget mapping poller sender socket wait)
 set(TENON_QUICK_memory
-  arena claims_page depot holding ledger lent_block lent_index slab space unread_guard user_arena)
+  arena claims_page depot fixed_size_pool free_space holding ledger lent_block lent_index
+  unread_guard user_arena)
 set(TENON_QUICK_storage storage)
 set(TENON_QUICK_share by_fd cache storage_at)
 set(TENON_QUICK_tensor
   composite_contents descriptor descriptor_encode dlpack dtype layout message pack tensor)
 set(TENON_QUICK_channel
-  borrowing connection_recv connection_send deposit fetch frames lease_block lending numbering)
+  borrowing connection_recv connection_send deposit fetch frames lease_block lending
+  segment_numbers)
 set(TENON_QUICK_value check storage_value tensor_value value walk)
 set(TENON_QUICK_pickle machine machine_scalars nodes opcodes)
 set(TENON_QUICK_archive pickle_storages pickle_tensors pickle_to_values
   zip_directory zip_local zip_names zip_reader)
-set(TENON_QUICK_module conform import_storages)
+set(TENON_QUICK_module declared_types import_storages)
 set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
 # The headers that a build with TENON_PRECOMPILE compiles once for many sources.
 set(TENON_STANDARD_HEADERS

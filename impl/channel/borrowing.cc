@@ -80,7 +80,7 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
                 .with("limit", std::string("inherited_tokens"))
                 .with("limit_value", uint64_t{kMostInherited});
           }
-          const std::shared_ptr<memory::Token> token = memory::make_token({});
+          const std::shared_ptr<memory::LeaseToken> token = memory::make_token({});
           inherited_.emplace(record.id, token);
           token->fd = std::move(*own[0]);
         }

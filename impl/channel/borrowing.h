@@ -45,7 +45,7 @@ class Borrowing {
   // leases for ended, because the token hung up.
   bool lost_ = false;
   bool missed_ = false;
-  std::unordered_map<uint64_t, std::shared_ptr<memory::Token>, KeyedHash> inherited_;  // by id
+  std::unordered_map<uint64_t, std::shared_ptr<memory::LeaseToken>, KeyedHash> inherited_;  // by id
   memory::UnreadGuard* guard_;
   // The holdings of this connection. Each of them may depend on the tokens in `inherited_`.
   std::vector<Weak<memory::Holding>> holdings_;

@@ -1,6 +1,6 @@
 // A connection sends and receives messages over a socket. The C boundary (capi/src/connection.cc)
 // calls it. The fd of a segment crosses once, however many tensors lie in the segment
-// (numbering.h). Blocks are lent under leases (lending.h, borrowing.h).
+// (segment_numbers.h). Blocks are lent under leases (lending.h, borrowing.h).
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@
 #include "channel/frames.h"
 #include "channel/lender_watch.h"
 #include "channel/lending.h"
-#include "channel/numbering.h"
+#include "channel/segment_numbers.h"
 #include "os/fd.h"
 #include "os/peer.h"
 #include "os/wait.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/room.h"
+#include "base/make_room.h"
 #include "channel/connection.h"
 #include "channel/connection_calls.h"
 #include "channel/frame_kind.h"

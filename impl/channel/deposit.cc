@@ -22,8 +22,8 @@ namespace tenon::channel {
 namespace {
 
 using memory::Depot;
+using memory::LeaseToken;
 using memory::Segment;
-using memory::Token;
 using os::Fd;
 
 // The storages that a message keeps beside its leases, until its receiver has opened all of it.
@@ -119,7 +119,7 @@ Status number_all(DepositState* all, const tensor::Packed& packed, std::vector<T
     out->push_back(numbered);
   }
   for (const memory::Holding* const holding : packed.upstream) {
-    for (const std::shared_ptr<Token>& token : holding->tokens()) {
+    for (const std::shared_ptr<LeaseToken>& token : holding->tokens()) {
       NumberedThing thing;
       thing.kind = ThingKind::kToken;
       thing.token = token;
@@ -151,7 +151,7 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
   Ticket ticket;
   DepositState& all = deposit_state();
   Ref<Depot> depot;
-  Depot::Place place;
+  Depot::MessageSlot place;
   {
     TENON_ASSIGN(const std::unique_lock<std::mutex> lock,
                  enter_depot(&all, &ticket, 2 + 2 * packed.segments.size()));
@@ -162,7 +162,7 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
   // The message is withdrawn again unless the ticket exists, for want of memory for example.
   struct Undo {
     Depot* depot;
-    Depot::Place place;
+    Depot::MessageSlot place;
     ~Undo() {
       if (depot != nullptr) (void)depot->withdraw(place);
     }

@@ -28,7 +28,7 @@ Result<bool> withdraw(std::span<const std::byte> ticket);
 // the message is another process's.
 struct OwnMessage {
   Ref<memory::Depot> depot;
-  memory::Depot::Place place;
+  memory::Depot::MessageSlot place;
 };
 Result<OwnMessage> own_message(std::span<const std::byte> ticket);
 
@@ -46,7 +46,7 @@ class Deposit {
  private:
   Deposit() noexcept = default;
   Ref<memory::Depot> depot_;
-  memory::Depot::Place place_;
+  memory::Depot::MessageSlot place_;
   Ref<memory::Leased> envelope_;
   std::vector<std::byte> head_;
 };

@@ -49,7 +49,7 @@ struct PlanThing {
 
 struct Keeping {
   PlanHeader header{};
-  std::vector<Depot::Place> messages;
+  std::vector<Depot::MessageSlot> messages;
   std::vector<PlanThing> things;
   std::vector<int32_t> relatives;
   names::Filename name;
@@ -123,13 +123,13 @@ Result<std::shared_ptr<Keeping>> read_plan(int fd) {
 // `kept`. The caller holds the lock of `all`.
 struct KeptThings {
   std::vector<Ref<memory::Segment>> segments;
-  std::vector<std::shared_ptr<memory::Token>> tokens;
+  std::vector<std::shared_ptr<memory::LeaseToken>> tokens;
 };
 Status plan_things(const DepositState& all, std::vector<PlanThing>* things, KeptThings* kept) {
   for (const auto& [serial, thing] : all.things) {
     PlanThing planned{serial, thing.number.thing, -1};
     if (thing.kind == ThingKind::kToken) {
-      std::shared_ptr<memory::Token> token = thing.token.lock();
+      std::shared_ptr<memory::LeaseToken> token = thing.token.lock();
       if (!token) continue;
       planned.fd = token->fd.get();
       kept->tokens.push_back(std::move(token));
@@ -144,8 +144,8 @@ Status plan_things(const DepositState& all, std::vector<PlanThing>* things, Kept
   return Status::ok();
 }
 
-bool all_fetched(const Depot& depot, std::vector<Depot::Place>* messages) {
-  std::erase_if(*messages, [&](Depot::Place place) { return !depot.is_pending(place); });
+bool all_fetched(const Depot& depot, std::vector<Depot::MessageSlot>* messages) {
+  std::erase_if(*messages, [&](Depot::MessageSlot place) { return !depot.is_pending(place); });
   return messages->empty();
 }
 
@@ -173,7 +173,7 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
       if (all->listener.is_open()) (void)serve_depot(all);
     }
   } const resuming{&all};
-  const std::vector<Depot::Place> messages = all.depot->pending();
+  const std::vector<Depot::MessageSlot> messages = all.depot->pending();
   if (messages.empty()) {
     unlink_depot(all);
     forget_depot(&all);

@@ -14,7 +14,7 @@ namespace {
 
 using memory::Depot;
 
-bool is_same(Depot::Place a, Depot::Place b) noexcept {
+bool is_same(Depot::MessageSlot a, Depot::MessageSlot b) noexcept {
   return a.message == b.message && a.generation == b.generation;
 }
 
@@ -23,7 +23,7 @@ void want_age_tick(DepositState* all, int64_t now_ns) noexcept;
 void age_tick() noexcept {
   DepositState& all = deposit_state();
   Ref<Depot> depot;
-  std::vector<Depot::Place> places;
+  std::vector<Depot::MessageSlot> places;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     all.age_tick_is_due = false;
@@ -51,15 +51,15 @@ void want_age_tick(DepositState* all, int64_t now_ns) noexcept {
 }  // namespace
 
 void withdraw_expired(DepositState* all, const Ref<Depot>& depot,
-                      const std::vector<Depot::Place>& places) noexcept {
+                      const std::vector<Depot::MessageSlot>& places) noexcept {
   uint64_t expired = 0;
-  for (const Depot::Place place : places) expired += depot->withdraw(place) ? 1 : 0;
+  for (const Depot::MessageSlot place : places) expired += depot->withdraw(place) ? 1 : 0;
   if (expired == 0) return;
   const std::lock_guard<std::mutex> lock(all->mutex);
   all->expired += expired;
 }
 
-void Waiting::add(Depot::Place place, uint64_t nbytes, int64_t now_ns) {
+void Waiting::add(Depot::MessageSlot place, uint64_t nbytes, int64_t now_ns) {
   all_.push_back({place, nbytes, now_ns});
   nbytes_ += nbytes;
 }
@@ -78,9 +78,9 @@ void Waiting::forget_fetched(const Depot& depot) {
   look_at_ = std::max<size_t>(1024, all_.size() * 2);
 }
 
-std::vector<Depot::Place> Waiting::take_expired(const Depot& depot, const DepositLimits& limits,
-                                                int64_t now_ns) {
-  std::vector<Depot::Place> expired;
+std::vector<Depot::MessageSlot> Waiting::take_expired(const Depot& depot,
+                                                      const DepositLimits& limits, int64_t now_ns) {
+  std::vector<Depot::MessageSlot> expired;
   if (all_.empty()) return expired;
   const bool is_too_much = limits.nbytes > 0 && nbytes_ > limits.nbytes;
   const bool is_too_old = limits.age_ns > 0 && now_ns - all_.front().since_ns >= limits.age_ns;
@@ -98,9 +98,9 @@ std::vector<Depot::Place> Waiting::take_expired(const Depot& depot, const Deposi
   return expired;
 }
 
-void count_deposit(const Ref<Depot>& depot, Depot::Place place, uint64_t nbytes) noexcept {
+void count_deposit(const Ref<Depot>& depot, Depot::MessageSlot place, uint64_t nbytes) noexcept {
   DepositState& all = deposit_state();
-  std::vector<Depot::Place> expired;
+  std::vector<Depot::MessageSlot> expired;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if ((all.limits.nbytes == 0 && all.limits.age_ns == 0) || all.depot.get() != depot.get())

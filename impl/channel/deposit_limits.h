@@ -37,18 +37,18 @@ DepositStats deposit_stats();
 class Waiting {
  public:
   // Adds a message. For a message that is deposited in pieces, each piece is added.
-  void add(memory::Depot::Place place, uint64_t nbytes, int64_t now_ns);
+  void add(memory::Depot::MessageSlot place, uint64_t nbytes, int64_t now_ns);
   // Removes and returns the messages that are over a limit. The limit of bytes never takes the
   // newest message, however large that is.
-  std::vector<memory::Depot::Place> take_expired(const memory::Depot& depot,
-                                                 const DepositLimits& limits, int64_t now_ns);
+  std::vector<memory::Depot::MessageSlot> take_expired(const memory::Depot& depot,
+                                                       const DepositLimits& limits, int64_t now_ns);
   // When the oldest message was deposited, on CLOCK_MONOTONIC. 0: the list is empty.
   int64_t oldest_ns() const noexcept { return all_.empty() ? 0 : all_.front().since_ns; }
   void clear() noexcept;
 
  private:
   struct One {
-    memory::Depot::Place place;
+    memory::Depot::MessageSlot place;
     uint64_t nbytes;
     int64_t since_ns;
   };
@@ -60,12 +60,12 @@ class Waiting {
 
 // Counts a message that receivers can claim now, or a piece of one, and withdraws the messages that
 // are over a limit.
-void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::Place place,
+void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::MessageSlot place,
                    uint64_t nbytes) noexcept;
 // Withdraws those of the messages that nobody has fetched, and counts them in
 // DepositState::expired. The caller does not hold the lock of the state.
 void withdraw_expired(DepositState* all, const Ref<memory::Depot>& depot,
-                      const std::vector<memory::Depot::Place>& places) noexcept;
+                      const std::vector<memory::Depot::MessageSlot>& places) noexcept;
 // The most segments that may be numbered. The caller holds the lock of the state.
 uint64_t most_segments(const DepositState& all) noexcept;
 

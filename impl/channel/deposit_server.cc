@@ -22,8 +22,8 @@
 namespace tenon::channel {
 namespace {
 
+using memory::LeaseToken;
 using memory::Segment;
-using memory::Token;
 using os::Fd;
 
 // A client that has said nothing for this time is dropped. A tick looks once in this time, so the
@@ -49,7 +49,7 @@ void answer(const DepotClient& client, Code code, uint32_t borrower,
 // sent.
 struct FoundThings {
   std::vector<Ref<Segment>> segments;
-  std::vector<std::shared_ptr<Token>> tokens;
+  std::vector<std::shared_ptr<LeaseToken>> tokens;
   std::vector<int> fds;
 };
 
@@ -63,7 +63,7 @@ Code find_things(const DepositState& all, std::span<const WireThingName> names,
       continue;
     }
     if (at->second.kind == ThingKind::kToken) {
-      std::shared_ptr<Token> token = at->second.token.lock();
+      std::shared_ptr<LeaseToken> token = at->second.token.lock();
       if (!token) return Code::kNotFound;
       found->fds.push_back(token->fd.get());
       found->tokens.push_back(std::move(token));

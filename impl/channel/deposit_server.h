@@ -25,7 +25,7 @@ namespace tenon::channel {
 struct NumberedThing {
   memory::Depot::Number number;
   Weak<memory::Segment> segment;
-  std::weak_ptr<memory::Token> token;
+  std::weak_ptr<memory::LeaseToken> token;
   os::Fd inherited;  // in a keeper: the fd, instead of `segment` and `token`
   // The segment's serial in this process, or the token's id in this process.
   uint64_t key = 0;

@@ -32,7 +32,7 @@ size_t most_watches() noexcept {
 
 // Ends the watches of fetched messages, and those whose fds have hung up. A message whose carrier
 // has been gone for long enough is added to `due`. The caller holds the lock.
-void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::Place>* due) {
+void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::MessageSlot>* due) {
   all->let_go.reserve(all->let_go.size() + all->watches.size());
   std::erase_if(all->watches, [&](const DepositWatch& each) {
     if (!all->depot->is_unfetched(each.place)) return true;
@@ -60,7 +60,7 @@ void want_watch_tick(DepositState* all) noexcept {
 void watch_tick() noexcept {
   DepositState& all = deposit_state();
   Ref<Depot> depot;
-  std::vector<Depot::Place> due;
+  std::vector<Depot::MessageSlot> due;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     all.watch_tick_is_due = false;
@@ -88,7 +88,7 @@ Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns
   }
   grace_ns = std::min(grace_ns, kLongestGraceNs);
   DepositState& all = deposit_state();
-  std::vector<Depot::Place> due;
+  std::vector<Depot::MessageSlot> due;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (all.depot.get() != own.depot.get())

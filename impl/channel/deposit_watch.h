@@ -20,13 +20,13 @@ namespace tenon::channel {
 // A message that is watched. `fd` hangs up when the carrier has let go of the message.
 struct DepositWatch {
   os::Fd fd;
-  memory::Depot::Place place;
+  memory::Depot::MessageSlot place;
   int64_t grace_ns = 0;
 };
 
 // A message whose carrier is gone, and the time on CLOCK_MONOTONIC when it is withdrawn.
 struct LetGo {
-  memory::Depot::Place place;
+  memory::Depot::MessageSlot place;
   int64_t due_ns = 0;
 };
 

@@ -37,8 +37,8 @@
 namespace tenon::channel {
 namespace claims = memory::claims_page;
 using memory::Holding;
+using memory::LeaseToken;
 using memory::Segment;
-using memory::Token;
 using os::Fd;
 using tensor::DescriptorContent;
 using tensor::Message;
@@ -50,7 +50,7 @@ struct KnownThing {
   Ref<Segment> segment;
   uint64_t nbytes = 0;
   memory::Access access = memory::Access::kAuto;
-  std::shared_ptr<Token> token;
+  std::shared_ptr<LeaseToken> token;
 };
 
 // A lender that this process has met.
@@ -390,11 +390,11 @@ Result<std::unique_ptr<Message>> fetch_own(const Ref<memory::Depot>& depot, cons
       return corrupt_ticket("a segment of another size than it has");
     resolved.push_back({std::move(segment), -1, nullptr});
   }
-  const memory::Depot::Place place{ticket.message, ticket.generation};
+  const memory::Depot::MessageSlot place{ticket.message, ticket.generation};
   if (!depot->claim_here(place)) return already_fetched(ticket);
   struct Ending {
     memory::Depot* depot;
-    memory::Depot::Place place;
+    memory::Depot::MessageSlot place;
     ~Ending() { depot->end_message(place); }
   } const ending{depot.get(), place};
   std::vector<memory::Lease> leases(content.storages.size());

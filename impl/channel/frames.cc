@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/room.h"
+#include "base/make_room.h"
 #include "os/limits.h"
 #include "os/sender.h"
 

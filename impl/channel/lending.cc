@@ -105,7 +105,7 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant, bool always)
   LeaseBlock& block = grant->block_;
   if (!packed.upstream.empty()) ledger_->always_ring();
   for (const memory::Holding* holding : packed.upstream) {
-    for (std::shared_ptr<memory::Token>& token : holding->tokens()) {
+    for (std::shared_ptr<memory::LeaseToken>& token : holding->tokens()) {
       const auto same = [&](const TokenRecord& each) {
         return each.id == token->id && each.kind == TokenKind::kInherited;
       };

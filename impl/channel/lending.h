@@ -22,7 +22,7 @@ namespace tenon::channel {
 // The tokens of a frame that is being sent. They are let go of when the kernel has the frame.
 struct CarriedTokens {
   std::shared_ptr<memory::TokenFds> account;
-  std::vector<std::shared_ptr<memory::Token>> inherited;
+  std::vector<std::shared_ptr<memory::LeaseToken>> inherited;
 };
 
 class Lending {
@@ -56,7 +56,7 @@ class Lending {
     std::vector<int> fds_;
     CarriedTokens tokens_;
     Ref<memory::Ledger> ledger_;
-    std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
+    std::unordered_map<uint64_t, std::weak_ptr<memory::LeaseToken>> told_;
   };
   // Grants the leases of a message. `always`: the message has a lease block even if nothing in it
   // needs a lease.
@@ -83,7 +83,7 @@ class Lending {
   Ref<memory::Ledger> ledger_;
   // Earlier ledgers, whose tokens the borrower shares with its fork children.
   std::vector<Weak<memory::Ledger>> renewed_;
-  std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
+  std::unordered_map<uint64_t, std::weak_ptr<memory::LeaseToken>> told_;
 };
 
 }  // namespace tenon::channel

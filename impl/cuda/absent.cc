@@ -58,10 +58,10 @@ Result<Ref<ImportedPool>> ImportedPool::import(int /*fd*/, int32_t /*device*/) {
 Result<DevicePointer> ImportedPool::open(PoolPointer /*pointer*/) { return available(); }
 void ImportedPool::close(DevicePointer /*pointer*/) noexcept {}
 void ImportedPool::dispose() noexcept {}
-Result<Event> Event::create(void* /*context*/, Reach /*reach*/, IpcHandle* /*handle*/) {
+Result<Event> Event::create(void* /*context*/, Origin /*reach*/, IpcHandle* /*handle*/) {
   return available();
 }
-Result<Event> Event::create_on(int32_t /*device*/, Reach /*reach*/) { return available(); }
+Result<Event> Event::create_on(int32_t /*device*/, Origin /*reach*/) { return available(); }
 Result<Event> Event::open(const IpcHandle& /*handle*/, int32_t /*device*/) { return available(); }
 Status Event::record(Stream /*stream*/) { return available(); }
 Status Event::record_in(Stream /*stream*/, int32_t /*device*/) { return available(); }

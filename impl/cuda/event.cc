@@ -45,14 +45,14 @@ Result<CUevent> open_event(const Driver& cu, const IpcHandle& handle) {
 
 }  // namespace
 
-Result<Event> Event::create(void* context, Reach reach, IpcHandle* handle) {
+Result<Event> Event::create(void* context, Origin reach, IpcHandle* handle) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context)));
   // An event with timing cannot be shared with another process. With CU_EVENT_BLOCKING_SYNC the
   // host sleeps while it waits, and does not spin.
   unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
-  if (reach == Reach::kInterprocess) {
+  if (reach == Origin::kInterprocess) {
     TENON_TRY(cu->has(Part::kIpc));
     flags |= CU_EVENT_INTERPROCESS;
   }
@@ -65,7 +65,7 @@ Result<Event> Event::create(void* context, Reach reach, IpcHandle* handle) {
   return event;
 }
 
-Result<Event> Event::create_on(int32_t device, Reach reach) {
+Result<Event> Event::create_on(int32_t device, Origin reach) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(find_device(device).status());
   TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
@@ -79,7 +79,7 @@ Result<Event> Event::open(const IpcHandle& handle, int32_t device) {
   InContext scope(*cu);
   TENON_TRY(scope.enter(context));
   TENON_ASSIGN(CUevent event, open_event(*cu, handle));
-  return Event(event, context, Reach::kReceived);
+  return Event(event, context, Origin::kReceived);
 }
 
 Status Event::record(Stream stream) {
@@ -126,7 +126,7 @@ Status Event::synchronize(const os::Wait& wait) const {
   TENON_ASSIGN(const Driver* const cu, driver());
   os::Waiter waiter(wait);
   TENON_TRY(waiter.check_cancel());
-  if (waiter.unbounded() && reach_ != Reach::kReceived) {
+  if (waiter.unbounded() && reach_ != Origin::kReceived) {
     InContext scope(*cu);
     TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
     TENON_CUDA(*cu, cu->cuEventSynchronize(raw_event(event_)), "waiting for a CUDA event");
@@ -141,12 +141,12 @@ Status Event::synchronize(const os::Wait& wait) const {
 
 Result<IpcHandle> Event::ipc_handle() const {
   TENON_ASSIGN(const Driver* const cu, driver());
-  if (reach_ == Reach::kReceived) {
+  if (reach_ == Origin::kReceived) {
     return Status(Code::kUnsupported,
                   "a CUDA event that came from another process cannot be lent on: only the process "
                   "that made it can");
   }
-  if (reach_ != Reach::kInterprocess) {
+  if (reach_ != Origin::kInterprocess) {
     return Status(Code::kInvalidArgument,
                   "the CUDA event has no IPC handle: make it for other processes (interprocess)")
         .with("option", std::string("TENON_CUDA_EVENT_INTERPROCESS"));

@@ -14,14 +14,14 @@ namespace tenon::cuda {
 
 class Event {
  public:
-  enum class Reach : uint8_t { kThisProcess, kInterprocess, kReceived };
+  enum class Origin : uint8_t { kThisProcess, kInterprocess, kReceived };
 
   Event() noexcept = default;
   // Makes an event in a context. It can be recorded only in streams of that context. `handle` may
   // be null. For kInterprocess it receives the event's IPC handle.
-  static Result<Event> create(void* context, Reach reach, IpcHandle* handle);
+  static Result<Event> create(void* context, Origin reach, IpcHandle* handle);
   // Makes an event in the device's primary context.
-  static Result<Event> create_on(int32_t device, Reach reach);
+  static Result<Event> create_on(int32_t device, Origin reach);
   // Opens another process's event in the device's primary context. The driver refuses this to the
   // process that made the event (INVALID_ARGUMENT).
   static Result<Event> open(const IpcHandle& handle, int32_t device);
@@ -59,12 +59,12 @@ class Event {
   Result<IpcHandle> ipc_handle() const;
 
  private:
-  Event(void* event, void* context, Reach reach) noexcept
+  Event(void* event, void* context, Origin reach) noexcept
       : event_(event), context_(context), reach_(reach) {}
   void reset() noexcept;
   void* event_ = nullptr;
   void* context_ = nullptr;
-  Reach reach_ = Reach::kThisProcess;
+  Origin reach_ = Origin::kThisProcess;
 };
 
 // Does what Event::wait_in() does for another process's event, and closes the event again.

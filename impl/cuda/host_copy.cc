@@ -41,7 +41,7 @@ Status HostCopy::make() {
   TENON_CUDA(*cu, cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "a new CUDA stream");
   stream_ = stream;
   for (Piece& piece : pieces_) {
-    TENON_ASSIGN(piece.copied, Event::create(context_, Event::Reach::kThisProcess, nullptr));
+    TENON_ASSIGN(piece.copied, Event::create(context_, Event::Origin::kThisProcess, nullptr));
     void* pinned = nullptr;
     piece.is_pinned = cu->has(Part::kHost).is_ok() &&
                       cu->cuMemHostAlloc(&pinned, kPieceNbytes, 0) == CUDA_SUCCESS;
@@ -73,7 +73,7 @@ HostCopy::~HostCopy() {
 
 Status HostCopy::wait_for(Stream stream) {
   TENON_ASSIGN(void* const context, find_context(stream, device_));
-  TENON_ASSIGN(Event event, Event::create(context, Event::Reach::kThisProcess, nullptr));
+  TENON_ASSIGN(Event event, Event::create(context, Event::Origin::kThisProcess, nullptr));
   TENON_TRY(event.record(stream));
   return event.wait_in(stream_, device_);
 }

@@ -46,7 +46,7 @@ Result<void*> StreamMark::context() const {
 
 Status StreamMark::make_event(Event* out) const {
   TENON_ASSIGN(void* const of_stream, context());
-  TENON_ASSIGN(Event event, Event::create(of_stream, Event::Reach::kThisProcess, nullptr));
+  TENON_ASSIGN(Event event, Event::create(of_stream, Event::Origin::kThisProcess, nullptr));
   TENON_TRY(event.record(stream_));
   *out = std::move(event);
   return Status::ok();

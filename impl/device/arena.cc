@@ -67,7 +67,7 @@ Status describe_device(const Status& status, int32_t device) {
 // The memory of a storage in an arena.
 class CudaBlock final : public CudaMemory {
  public:
-  CudaBlock(Ref<CudaArena> arena, const CudaArena::Place& place)
+  CudaBlock(Ref<CudaArena> arena, const CudaArena::Range& place)
       : CudaMemory(arena->options_.device), arena_(std::move(arena)), place_(place) {}
   ~CudaBlock() override { arena_->give_back(place_); }
   Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted,
@@ -78,7 +78,7 @@ class CudaBlock final : public CudaMemory {
 
  private:
   Ref<CudaArena> arena_;
-  CudaArena::Place place_;
+  CudaArena::Range place_;
 };
 
 CudaArena::CudaArena(const CudaArenaOptions& options) noexcept : options_(options), space_(0) {}
@@ -102,7 +102,7 @@ Status CudaArena::take_memory(CudaTransport transport) {
   }
   options_.capacity_nbytes = capacity;
   g_held_nbytes.fetch_add(capacity, std::memory_order_relaxed);
-  space_ = memory::Space(capacity);
+  space_ = memory::FreeSpace(capacity);
   TENON_ASSIGN(memory_, cuda::find_allocation(allocated_ != 0 ? allocated_ : mapped_.base()));
   options_.transport = transport;
   return Status::ok();
@@ -164,10 +164,10 @@ Result<std::shared_ptr<const CudaExport>> CudaArena::exported(CudaTransport want
   return exported_;
 }
 
-bool CudaArena::take(uint64_t nbytes, Place* out) {
+bool CudaArena::take(uint64_t nbytes, Range* out) {
   const uint64_t wanted = memory::block_nbytes(nbytes, kCudaBlockAlignment);
   const std::lock_guard<std::mutex> lock(mutex_);
-  memory::Space::Piece piece;
+  memory::FreeSpace::Piece piece;
   const auto find = [&] {
     if (space_.take_free(wanted, kCudaBlockAlignment, &piece)) return true;
     uint64_t offset = 0;
@@ -184,7 +184,7 @@ bool CudaArena::take(uint64_t nbytes, Place* out) {
   return true;
 }
 
-void CudaArena::give_back(const Place& place) noexcept {
+void CudaArena::give_back(const Range& place) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   used_nbytes_ -= place.nbytes;
   g_used_nbytes.fetch_sub(place.nbytes, std::memory_order_relaxed);
@@ -199,7 +199,7 @@ void CudaArena::give_back(const Place& place) noexcept {
   }
 }
 
-Result<Ref<Storage>> CudaArena::make(uint64_t nbytes, const Place& place) {
+Result<Ref<Storage>> CudaArena::make(uint64_t nbytes, const Range& place) {
   std::unique_ptr<CudaBlock> block;
   try {
     block = std::make_unique<CudaBlock>(Ref<CudaArena>::share(this), place);
@@ -230,7 +230,7 @@ Status CudaArena::full(uint64_t nbytes) const {
 
 Result<Ref<Storage>> CudaArena::allocate(uint64_t nbytes, const os::Wait& wait) {
   TENON_TRY(check_process());
-  Place place;
+  Range place;
   if (nbytes == 0) return empty_cuda(options_.device);
   // No wait helps here. The check comes before rounding up, which might not fit in 64 bits.
   if (nbytes > options_.capacity_nbytes) return full(nbytes);

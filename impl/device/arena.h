@@ -16,7 +16,7 @@
 #include "cuda/vmm.h"
 #include "device/export.h"
 #include "device/memory.h"
-#include "memory/space.h"
+#include "memory/free_space.h"
 #include "os/wait.h"
 #include "storage/storage.h"
 
@@ -58,7 +58,7 @@ class CudaArena final : public CudaEnding {
 
  private:
   friend class CudaBlock;
-  struct Place {
+  struct Range {
     uint64_t offset = 0;
     uint64_t nbytes = 0;
   };
@@ -67,9 +67,9 @@ class CudaArena final : public CudaEnding {
   Status check_process() const;
   void end() noexcept override;
   Status take_memory(CudaTransport transport);
-  bool take(uint64_t nbytes, Place* out);
-  Result<Ref<storage::Storage>> make(uint64_t nbytes, const Place& place);
-  void give_back(const Place& place) noexcept;
+  bool take(uint64_t nbytes, Range* out);
+  Result<Ref<storage::Storage>> make(uint64_t nbytes, const Range& place);
+  void give_back(const Range& place) noexcept;
   Result<std::shared_ptr<const CudaExport>> exported(CudaTransport wanted);
   Status full(uint64_t nbytes) const;
 
@@ -80,7 +80,7 @@ class CudaArena final : public CudaEnding {
   cuda::Allocation memory_;  // what the driver says about the memory, allocated or mapped
 
   mutable std::mutex mutex_;
-  memory::Space space_;
+  memory::FreeSpace space_;
   std::shared_ptr<const CudaExport> exported_;
   uint64_t used_nbytes_ = 0;
   uint64_t used_blocks_ = 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/immortal.h"
-#include "base/room.h"
+#include "base/make_room.h"
 
 namespace tenon::device {
 namespace {
@@ -83,7 +83,7 @@ Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
     Made made_one;
     if (is_new) {
       Result<cuda::Event> made =
-          cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
+          cuda::Event::create(context, cuda::Event::Origin::kInterprocess, &idle.handle);
       // Either the driver's limit is lower than kCudaEvents, or this device has no such events. The
       // caller then waits for the stream, and that call reports any other fault.
       if (!made.is_ok()) return CudaEvent();

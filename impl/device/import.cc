@@ -22,12 +22,12 @@ namespace {
 // The imported pools. A pool is imported once, and stays as long as an allocation in it is open. A
 // forked child never gets here, because the driver refuses it before.
 struct Pools {
-  struct Known {
+  struct ImportedEntry {
     std::weak_ptr<const os::Fd> fd;
     Weak<cuda::ImportedPool> pool;
   };
   std::mutex mutex;
-  std::map<std::pair<int32_t, os::Nonce>, Known> all;
+  std::map<std::pair<int32_t, os::Nonce>, ImportedEntry> all;
 };
 
 Result<Ref<cuda::ImportedPool>> find_pool(const CudaRoute& route, int32_t device) {

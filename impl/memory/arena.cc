@@ -149,7 +149,7 @@ ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept
 
 Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
                   bool* found) {
-  Space::Piece piece;
+  FreeSpace::Piece piece;
   *found = home->space.take_free(nbytes, alignment, &piece);
   if (*found) {
     out->zero = false;

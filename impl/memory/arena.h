@@ -19,10 +19,10 @@
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "memory/free_space.h"
 #include "memory/lent_block.h"
 #include "memory/mode.h"
 #include "memory/segment.h"
-#include "memory/space.h"
 
 namespace tenon::memory {
 

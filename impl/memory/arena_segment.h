@@ -15,10 +15,10 @@
 #include "base/process_state.h"
 #include "memory/arena.h"
 #include "memory/board.h"
+#include "memory/fixed_size_pool.h"
+#include "memory/free_space.h"
 #include "memory/lent_index.h"
 #include "memory/segment.h"
-#include "memory/slab.h"
-#include "memory/space.h"
 
 namespace tenon::memory {
 
@@ -35,7 +35,7 @@ struct ArenaSegment {
   // Null in a forked child, if the segment belongs to a default home of its parent.
   // forget_in_child() (arena.cc) leaks such a record, because inherited storages still point to it.
   Ref<Segment> segment;
-  Space space;
+  FreeSpace space;
   Arena* arena;              // null: the segment belongs to a default home
   uint64_t reserved = 0;     // pages exist below this offset
   uint64_t used_blocks = 0;  // LIVE or LENT
@@ -70,7 +70,7 @@ struct ArenaState : ProcessState<LockRank::kArenas> {
   // it.
   ArenaSegment* find_home(const Segment* segment, HomeSegments** list) noexcept;
   LentIndex lent;
-  Slab lent_blocks{sizeof(LentBlock)};
+  FixedSizePool lent_blocks{sizeof(LentBlock)};
   // These two and `figures` also count blocks that have a segment of their own and no ArenaSegment,
   // such as isolated, FROZEN and large blocks (own_segment_block() in arena.cc).
   uint64_t live_nbytes = 0;
@@ -107,7 +107,7 @@ struct Freed {
 // not be made. The caller holds the lock.
 Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
                   bool* found);
-// Whether a block would fit at the front on pages that exist already. Space::consolidate()
+// Whether a block would fit at the front on pages that exist already. FreeSpace::consolidate()
 // (space.h) moves the front back, which can leave such pages. The caller holds the lock.
 bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignment) noexcept;
 // Frees or retires a block, and moves the objects that end with it into `freed`. The caller holds

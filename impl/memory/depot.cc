@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/room.h"
+#include "base/make_room.h"
 #include "memory/claims_page.h"
 #include "memory/lease_page.h"
 #include "memory/ledgers.h"
@@ -70,19 +70,19 @@ Result<Ref<Depot>> Depot::inherit(os::Fd fd, uint32_t next_borrower) {
   return depot;
 }
 
-std::vector<Depot::Place> Depot::pending() const {
+std::vector<Depot::MessageSlot> Depot::pending() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<Place> places;
+  std::vector<MessageSlot> places;
   for (uint32_t number = 0; number < messages_.size(); ++number) {
     const Message& message = messages_[number];
     if (message.remaining == 0) continue;
-    const Place place{number, message.generation};
+    const MessageSlot place{number, message.generation};
     if (is_pending(place)) places.push_back(place);
   }
   return places;
 }
 
-bool Depot::is_pending(Place place) const noexcept {
+bool Depot::is_pending(MessageSlot place) const noexcept {
   return place.message < claims_page::kMessages &&
          claims_page::is_pending(page_.base(), place.message, place.generation);
 }
@@ -142,7 +142,7 @@ void Depot::grant(uint32_t number, std::span<Leased* const> objects, uint32_t* s
   count_leases(static_cast<int64_t>(objects.size()));
 }
 
-Result<Depot::Place> Depot::deposit(std::span<Leased* const> objects, uint32_t* slots) {
+Result<Depot::MessageSlot> Depot::deposit(std::span<Leased* const> objects, uint32_t* slots) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool is_new = free_messages_.empty();
   if (is_new && messages_.size() >= claims_page::kMessages)
@@ -163,10 +163,10 @@ Result<Depot::Place> Depot::deposit(std::span<Leased* const> objects, uint32_t* 
   message.cursor = 0;
   claims_page::close(page_.base(), number, message.generation);
   grant(number, objects, slots);
-  return Place{number, message.generation};
+  return MessageSlot{number, message.generation};
 }
 
-Status Depot::add(Place place, std::span<Leased* const> objects, uint32_t* slots) {
+Status Depot::add(MessageSlot place, std::span<Leased* const> objects, uint32_t* slots) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!is_there(place))
     return Status(Code::kInvalidArgument, "the deposit was withdrawn, or is fetched already");
@@ -176,16 +176,16 @@ Status Depot::add(Place place, std::span<Leased* const> objects, uint32_t* slots
   return Status::ok();
 }
 
-void Depot::open(Place place) noexcept {
+void Depot::open(MessageSlot place) noexcept {
   claims_page::open(page_.base(), place.message, place.generation);
 }
 
-bool Depot::is_unfetched(Place place) const noexcept {
+bool Depot::is_unfetched(MessageSlot place) const noexcept {
   return claims_page::look(page_.base(), place.message) ==
          claims_page::Claim{place.generation, claims_page::kUnfetched};
 }
 
-bool Depot::has_slot(Place place, uint32_t slot) const noexcept {
+bool Depot::has_slot(MessageSlot place, uint32_t slot) const noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   return is_there(place) && slot < slots_.size() && slots_[slot].object != nullptr &&
          slots_[slot].message == place.message;
@@ -253,7 +253,7 @@ size_t Depot::take_claimed(uint32_t borrower, uint32_t* cursor, std::span<Leased
   return count;
 }
 
-bool Depot::withdraw(Place place) noexcept {
+bool Depot::withdraw(MessageSlot place) noexcept {
   if (!made_by_this_process()) return false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -268,14 +268,14 @@ bool Depot::withdraw(Place place) noexcept {
   return true;
 }
 
-bool Depot::claim_here(Place place) noexcept {
+bool Depot::claim_here(MessageSlot place) noexcept {
   if (!made_by_this_process()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   return is_there(place) &&
          claims_page::claim(page_.base(), place.message, place.generation, kHere);
 }
 
-void Depot::end_message(Place place) noexcept {
+void Depot::end_message(MessageSlot place) noexcept {
   if (!made_by_this_process()) return;
   std::array<Leased*, kBatchOfDeposits> batch;
   size_t count = 0;

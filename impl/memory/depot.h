@@ -38,7 +38,7 @@ class Depot final : public Counted {
   int page() const noexcept { return page_fd_.get(); }
 
   // Identifies a message until it is over, which means that its last lease has ended.
-  struct Place {
+  struct MessageSlot {
     uint32_t message = 0;
     uint32_t generation = 0;
   };
@@ -47,28 +47,28 @@ class Depot final : public Counted {
   // receiver gives back the envelope's lease when it has opened all other objects. Nobody can claim
   // the message before open(). RESOURCE_EXHAUSTED with limit "leases" or "messages". The call also
   // fails if the claims page needs a new page and there is no memory for it.
-  Result<Place> deposit(std::span<Leased* const> objects, uint32_t* slots);
+  Result<MessageSlot> deposit(std::span<Leased* const> objects, uint32_t* slots);
   // Adds leases to a message that nobody can have claimed yet. INVALID_ARGUMENT if the message is
   // over. RESOURCE_EXHAUSTED with limit "leases". It may need a page, as deposit() does.
-  Status add(Place place, std::span<Leased* const> objects, uint32_t* slots);
-  void open(Place place) noexcept;
+  Status add(MessageSlot place, std::span<Leased* const> objects, uint32_t* slots);
+  void open(MessageSlot place) noexcept;
   // Ends the leases of a message that nobody has claimed, before or after open(). False: it has
   // been claimed, it is over, or this process is a forked child.
-  bool withdraw(Place place) noexcept;
+  bool withdraw(MessageSlot place) noexcept;
   // For a process that fetches its own message. It claims the message by claim_here(), opens the
   // storages, and ends the leases by end_message(). In a forked child claim_here() returns false
   // and end_message() does nothing.
-  bool claim_here(Place place) noexcept;
-  void end_message(Place place) noexcept;
-  bool is_unfetched(Place place) const noexcept;
+  bool claim_here(MessageSlot place) noexcept;
+  void end_message(MessageSlot place) noexcept;
+  bool is_unfetched(MessageSlot place) const noexcept;
   uint64_t count_unfetched() const noexcept;
   // Whether the slot has a lease of this message.
-  bool has_slot(Place place, uint32_t slot) const noexcept;
+  bool has_slot(MessageSlot place, uint32_t slot) const noexcept;
 
   // The messages whose fetching is not over: they are unfetched, or their receiver is still opening
   // their storages.
-  std::vector<Place> pending() const;
-  bool is_pending(Place place) const noexcept;
+  std::vector<MessageSlot> pending() const;
+  bool is_pending(MessageSlot place) const noexcept;
   uint32_t next_borrower() const noexcept;
 
   // Returns a number for a new borrower. No number is used twice. RESOURCE_EXHAUSTED after number
@@ -123,7 +123,7 @@ class Depot final : public Counted {
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kHere = 1;  // this process's own number as a borrower
 
-  bool is_there(Place place) const noexcept {
+  bool is_there(MessageSlot place) const noexcept {
     return place.message < messages_.size() &&
            messages_[place.message].generation == place.generation &&
            messages_[place.message].remaining > 0;

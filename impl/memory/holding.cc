@@ -52,12 +52,12 @@ Status check_page(int fd, uint32_t* slots) {
 
 }  // namespace
 
-Token::~Token() {
+LeaseToken::~LeaseToken() {
   if (told.load(std::memory_order_relaxed) && generation == fork_generation()) tell_forgotten();
 }
 
-std::shared_ptr<Token> make_token(os::Fd fd) {
-  auto token = std::make_shared<Token>();
+std::shared_ptr<LeaseToken> make_token(os::Fd fd) {
+  auto token = std::make_shared<LeaseToken>();
   token->id = g_next_token_id.fetch_add(1, std::memory_order_relaxed);
   token->fd = std::move(fd);
   return token;
@@ -157,20 +157,20 @@ void Holding::renew() noexcept {
   os::ring(bell_.get());
 }
 
-void Holding::inherit(std::shared_ptr<Token> token) {
+void Holding::inherit(std::shared_ptr<LeaseToken> token) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (std::find(inherited_.begin(), inherited_.end(), token) == inherited_.end())
     inherited_.push_back(std::move(token));
 }
 
-void Holding::disinherit(const Token* token) noexcept {
+void Holding::disinherit(const LeaseToken* token) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(inherited_, [token](const auto& each) { return each.get() == token; });
 }
 
-std::vector<std::shared_ptr<Token>> Holding::tokens() const {
+std::vector<std::shared_ptr<LeaseToken>> Holding::tokens() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<std::shared_ptr<Token>> result{token_};
+  std::vector<std::shared_ptr<LeaseToken>> result{token_};
   result.insert(result.end(), inherited_.begin(), inherited_.end());
   return result;
 }

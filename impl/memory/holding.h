@@ -23,18 +23,18 @@ namespace tenon::memory {
 
 // A copy of a token in this process. The lender that made the token waits as long as the copy is
 // open.
-struct Token {
-  Token() noexcept = default;
-  Token(const Token&) = delete;
-  Token& operator=(const Token&) = delete;
-  ~Token();
+struct LeaseToken {
+  LeaseToken() noexcept = default;
+  LeaseToken(const LeaseToken&) = delete;
+  LeaseToken& operator=(const LeaseToken&) = delete;
+  ~LeaseToken();
   uint64_t id = 0;  // unique in this process
   os::Fd fd;
   // The token was handed on. When this process needs it no more, the receivers must hear of that.
   std::atomic<bool> told{false};
   uint64_t generation = fork_generation();
 };
-std::shared_ptr<Token> make_token(os::Fd fd);
+std::shared_ptr<LeaseToken> make_token(os::Fd fd);
 
 // The states of a lease, as in docs/format/lease.md. Only the lender sees RELEASED (by the page)
 // and ENDED (by the token's hang-up).
@@ -73,11 +73,11 @@ class Holding : public Counted {
 
   // inherit() keeps a token of a lender further up, which then waits, too, as long as this process
   // holds anything that was lent on. disinherit() drops that token.
-  void inherit(std::shared_ptr<Token> token);
-  void disinherit(const Token* token) noexcept;
+  void inherit(std::shared_ptr<LeaseToken> token);
+  void disinherit(const LeaseToken* token) noexcept;
   // Returns the tokens that go along when this memory is lent on: the holding's own and the
   // inherited ones.
-  std::vector<std::shared_ptr<Token>> tokens() const;
+  std::vector<std::shared_ptr<LeaseToken>> tokens() const;
 
  private:
   friend class GivingBack;
@@ -87,7 +87,7 @@ class Holding : public Counted {
   // and the lender must not wait for that.
   void dispose() noexcept override;
 
-  std::shared_ptr<Token> token_;
+  std::shared_ptr<LeaseToken> token_;
   os::Fd bell_;
   os::Mapping page_;
   uint32_t slots_ = 0;
@@ -95,7 +95,7 @@ class Holding : public Counted {
   uint32_t mark_;
   std::atomic<bool> asked_{false};
   mutable std::mutex mutex_;  // guards `inherited_`
-  std::vector<std::shared_ptr<Token>> inherited_;
+  std::vector<std::shared_ptr<LeaseToken>> inherited_;
 };
 
 // Collects the leases that this thread gives back while the object lives, and gives them back

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "base/counted.h"
+#include "memory/free_space.h"
 #include "memory/segment.h"
-#include "memory/space.h"
 
 namespace tenon::memory {
 
@@ -63,7 +63,7 @@ class Leased : public Counted {
 // Counted::retain() and release(). The object is small, because there can be millions.
 class LentBlock final : public Leased {
  public:
-  // lend_block() makes the objects, in a slab (slab.h).
+  // lend_block() makes the objects, in a pool (fixed_size_pool.h).
   static void* operator new(size_t nbytes) = delete;
   static void operator delete(void* /*place*/) noexcept { __builtin_trap(); }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/room.h"
+#include "base/make_room.h"
 #include "memory/holding.h"
 #include "share/by_fd.h"
 #include "tensor/name.h"

@@ -41,7 +41,7 @@ class Indexer {
       return -1;
     }
     if (count_ * 2 >= table_.size()) grow();
-    Known& place = place_of(object);
+    IndexedObject& place = place_of(object);
     if (place.object != nullptr) return place.index;
     place = {object, next};
     ++count_;
@@ -49,13 +49,13 @@ class Indexer {
   }
 
  private:
-  struct Known {
+  struct IndexedObject {
     const void* object = nullptr;
     uint32_t index = 0;
   };
   static constexpr size_t kFew = 8;
 
-  Known& place_of(const void* object) noexcept {
+  IndexedObject& place_of(const void* object) noexcept {
     constexpr uint64_t kMixer = 0x9e3779b97f4a7c15ULL;
     auto at = static_cast<size_t>(reinterpret_cast<uintptr_t>(object) * kMixer >> shift_);
     while (table_[at].object != nullptr && table_[at].object != object)
@@ -63,18 +63,18 @@ class Indexer {
     return table_[at];
   }
   void grow() {
-    std::vector<Known> before(std::max(kFew * 4, table_.size() * 4));
+    std::vector<IndexedObject> before(std::max(kFew * 4, table_.size() * 4));
     before.swap(table_);
     shift_ = 64 - static_cast<unsigned>(std::countr_zero(table_.size()));
-    for (const Known& each :
-         before.empty() ? std::span<const Known>(known_) : std::span<const Known>(before)) {
+    for (const IndexedObject& each : before.empty() ? std::span<const IndexedObject>(known_)
+                                                    : std::span<const IndexedObject>(before)) {
       if (each.object != nullptr) place_of(each.object) = each;
     }
   }
 
-  std::array<Known, kFew> known_{};
+  std::array<IndexedObject, kFew> known_{};
   size_t count_ = 0;
-  std::vector<Known> table_;  // the size is a power of two or 0
+  std::vector<IndexedObject> table_;  // the size is a power of two or 0
   unsigned shift_ = 0;
 };
 

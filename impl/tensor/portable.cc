@@ -65,7 +65,7 @@ Status Descriptor::take_leases(const Packed& packed) {
   TENON_TRY(ledger_->grant(objects, slots.data()));
   numbers_.push_back(token_->token.get());
   for (const memory::Holding* holding : packed.upstream) {
-    for (std::shared_ptr<memory::Token>& token : holding->tokens()) {
+    for (std::shared_ptr<memory::LeaseToken>& token : holding->tokens()) {
       if (std::find(upstream_.begin(), upstream_.end(), token) != upstream_.end()) continue;
       numbers_.push_back(token->fd.get());
       upstream_.push_back(std::move(token));

@@ -39,7 +39,7 @@ class Descriptor {
   // learns from its token when the last copy is gone, whether the descriptor was opened or not.
   std::shared_ptr<memory::TokenFds> token_;
   Ref<memory::Ledger> ledger_;
-  std::vector<std::shared_ptr<memory::Token>> upstream_;
+  std::vector<std::shared_ptr<memory::LeaseToken>> upstream_;
   std::vector<Ref<Tensor>> tensors_;  // keep the lent storages alive as long as the descriptor
 };
 

@@ -23,7 +23,7 @@ from torches import find_torches
 HERE = Path(__file__).resolve().parent
 ENDS = {"1.13": "oldest", "2.15": "newest"}
 SHOWN = 20
-DATA = HERE.parents[1] / "impl" / "script" / "schema_table_data.cc"
+DATA = HERE.parents[1] / "impl" / "modules" / "script" / "schema_table_data.cc"
 MAX_DEFLATED_NBYTES = 64_000
 
 

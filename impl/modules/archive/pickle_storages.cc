@@ -14,7 +14,7 @@ constexpr size_t kMaxDeviceNbytes = 64;
 
 Result<ScalarType> PickledTensors::storage_type(pickle::NodeId id,
                                                 std::optional<ScalarType> element) const {
-  if (id == known_.storage_class && !element) return known_.type;
+  if (id == checked_.storage_class && !element) return checked_.type;
   if (tree_.kind(id) != pickle::NodeKind::kGlobal)
     return wrong(id, "the class of a storage", "a global");
   const bool of_torch = tree_.module(id) == "torch" || tree_.module(id) == "torch.cuda" ||
@@ -27,8 +27,8 @@ Result<ScalarType> PickledTensors::storage_type(pickle::NodeId id,
                        format("the storage class %s is not known", tree_.describe(id).c_str()));
   if (element && *element != *type)
     return wrong(id, "the class of a storage", "that of its tensor's dtype");
-  known_.storage_class = id;
-  known_.type = *type;
+  checked_.storage_class = id;
+  checked_.type = *type;
   return *type;
 }
 
@@ -56,7 +56,7 @@ Status PickledTensors::check_device(pickle::NodeId id) {
     if (const Status known = value::check_device(tree_.text(id)); !known.is_ok())
       return placed(id, known);
   }
-  known_.device = id;
+  checked_.device = id;
   return Status::ok();
 }
 
@@ -75,10 +75,10 @@ Result<StorageValueRef> PickledTensors::find_storage(pickle::NodeId id,
     if (tree_.kind(parts[i]) != pickle::NodeKind::kStr)
       return wrong(parts[i], "the kind, key or device of a storage", "a str");
   }
-  if (parts[0] != known_.storage_word && tree_.text(parts[0]) != "storage") {
+  if (parts[0] != checked_.storage_word && tree_.text(parts[0]) != "storage") {
     return wrong(parts[0], "the kind of a persistent id", "'storage'");
   }
-  known_.storage_word = parts[0];
+  checked_.storage_word = parts[0];
 
   PickledStorage storage;
   storage.node = id;
@@ -91,7 +91,7 @@ Result<StorageValueRef> PickledTensors::find_storage(pickle::NodeId id,
   // The tuple of an untyped storage counts bytes.
   if (element && tree_.name(parts[1]) == "UntypedStorage")
     storage.numel /= tensor::scalar_type_info(*element).nbytes;
-  if (parts[3] != known_.device) TENON_TRY(check_device(parts[3]));
+  if (parts[3] != checked_.device) TENON_TRY(check_device(parts[3]));
   if (options_.general) {
     const auto same = by_key_.find(storage.key);
     if (same != by_key_.end()) {

@@ -82,11 +82,11 @@ PickledTensors::Form PickledTensors::form_of(std::string_view module,
 PickledTensors::Form PickledTensors::form(pickle::NodeId id) const noexcept {
   if (tree_.kind(id) != pickle::NodeKind::kReduce) return Form::kNone;
   const pickle::NodeId callable = tree_.callable(id);
-  if (callable != known_.callable) {
-    known_.form = form_of(tree_.module(callable), tree_.name(callable));
-    known_.callable = callable;
+  if (callable != checked_.callable) {
+    checked_.form = form_of(tree_.module(callable), tree_.name(callable));
+    checked_.callable = callable;
   }
-  return known_.form;
+  return checked_.form;
 }
 
 bool PickledTensors::is_tensor(pickle::NodeId id) const noexcept {
@@ -190,10 +190,10 @@ Result<value::TensorLayout> PickledTensors::layout(pickle::NodeId id) const {
 Status PickledTensors::check_hooks(pickle::NodeId id) const {
   if (tree_.kind(id) == pickle::NodeKind::kNone) return Status::ok();
   const bool is_known =
-      tree_.kind(id) == pickle::NodeKind::kReduce && tree_.callable(id) == known_.hooks;
+      tree_.kind(id) == pickle::NodeKind::kReduce && tree_.callable(id) == checked_.hooks;
   if (!is_known && !pickle::is_call_of(tree_, id, "collections", "OrderedDict"))
     return wrong(id, "backward hooks", "an OrderedDict");
-  known_.hooks = tree_.callable(id);
+  checked_.hooks = tree_.callable(id);
   if (!pickle::call_arguments(tree_, id).empty() || !tree_.call(id).items.empty()) {
     return tree_.error(Code::kUnsupported, id, "a tensor with backward hooks");
   }

@@ -95,7 +95,7 @@ class PickledTensors {
 
   // A cache of the last nodes that were checked, and what they mean. A pickle has the callable of
   // its tensors and the class of their storages once, and refers to them.
-  struct Known {
+  struct CheckedNodes {
     pickle::NodeId callable = pickle::kNoNode;
     Form form = Form::kNone;
     pickle::NodeId storage_class = pickle::kNoNode;
@@ -107,7 +107,7 @@ class PickledTensors {
 
   const pickle::PickleTree& tree_;
   const Options options_;
-  mutable Known known_;
+  mutable CheckedNodes checked_;
   // The sizes and strides of the last tensor. The next tensor reuses their memory.
   std::vector<int64_t> sizes_;
   std::vector<int64_t> strides_;

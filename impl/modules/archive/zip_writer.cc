@@ -174,7 +174,7 @@ Status ZipWriter::add_text(std::string_view name, std::string_view text, Compres
 }
 
 Status ZipWriter::add(std::string_view name, std::span<const std::byte> bytes,
-                      Compression compression, Reach reach) {
+                      Compression compression, SourceKind reach) {
   TENON_TRY(check_name(name));
   const bool deflate = compression == Compression::kDeflated && bytes.size() > kStoredUpTo;
   if (bytes.size() > kCrcAheadUpTo && !deflate) {
@@ -182,7 +182,7 @@ Status ZipWriter::add(std::string_view name, std::span<const std::byte> bytes,
     TENON_TRY(append(bytes, reach));
     return end();
   }
-  if (reach == Reach::kMappedFile) {
+  if (reach == SourceKind::kMappedFile) {
     copied_.resize(bytes.size());
     if (Status copied = os::copy_from_mapping(bytes.data(), copied_.data(), bytes.size());
         !copied.is_ok())
@@ -235,7 +235,7 @@ Status ZipWriter::begin(std::string_view name, uint64_t nbytes) {
   return Status::ok();
 }
 
-Status ZipWriter::append(std::span<const std::byte> bytes, Reach reach) {
+Status ZipWriter::append(std::span<const std::byte> bytes, SourceKind reach) {
   if (!failure_.is_ok()) return failure_;
   if (!in_record_) return Status(Code::kInvalidArgument, "no record was begun");
   Entry& entry = entries_.back();
@@ -250,7 +250,7 @@ Status ZipWriter::append(std::span<const std::byte> bytes, Reach reach) {
     std::span<const std::byte> piece =
         bytes.first(std::min<uint64_t>(bytes.size(), kChunkNbytes - position_ % kChunkNbytes));
     bytes = bytes.subspan(piece.size());
-    if (reach == Reach::kMappedFile) {
+    if (reach == SourceKind::kMappedFile) {
       copied_.resize(kChunkNbytes);
       if (Status copied = os::copy_from_mapping(piece.data(), copied_.data(), piece.size());
           !copied.is_ok())

@@ -41,7 +41,7 @@ enum class Compression {
 inline constexpr uint64_t kStoredUpTo = 200;
 
 // How the added bytes can be read.
-enum class Reach {
+enum class SourceKind {
   kMemory,
   // A mapping of a file that other processes can cut short. It is read by calls that fail where a
   // load would raise SIGBUS.
@@ -59,14 +59,15 @@ class ZipWriter {
   // record of that name, or if the name is not allowed (zip_names.h). After such a refusal more
   // records can be added. After any other failure every later call fails with the same error.
   Status add(std::string_view name, std::span<const std::byte> bytes,
-             Compression compression = Compression::kStored, Reach reach = Reach::kMemory);
+             Compression compression = Compression::kStored,
+             SourceKind reach = SourceKind::kMemory);
   Status add_text(std::string_view name, std::string_view text,
                   Compression compression = Compression::kStored);
 
   // Adds a stored record in pieces, which have `nbytes` bytes together. More or fewer bytes are
   // INVALID_ARGUMENT, and every later call fails with the same error.
   Status begin(std::string_view name, uint64_t nbytes);
-  Status append(std::span<const std::byte> bytes, Reach reach = Reach::kMemory);
+  Status append(std::span<const std::byte> bytes, SourceKind reach = SourceKind::kMemory);
   Status end();
 
   // Writes the directory and all bytes that are still held back. Called once, at the end. The

@@ -81,23 +81,23 @@ constexpr auto kTensorAttributes = std::to_array<std::string_view>({
 
 }  // namespace
 
-Status FunctionCompiler::attribute(const Expr& expr, Sugar* out) {
-  Sugar base;
+Status FunctionCompiler::attribute(const Expr& expr, SugaredValue* out) {
+  SugaredValue base;
   TENON_TRY(sugar(expr.child(0), nullptr, &base));
   return attribute_of(base, expr.text, expr.range, out);
 }
 
-Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, script::Range range,
-                                      Sugar* out) {
+Status FunctionCompiler::attribute_of(const SugaredValue& base, std::string_view name,
+                                      script::Range range, SugaredValue* out) {
   const std::string text(name);
   switch (base.kind) {
-    case Sugar::Kind::kNamespace:
-      *out = Sugar::of(Sugar::Kind::kOperator, base.name + "::" + text);
+    case SugaredValue::Kind::kNamespace:
+      *out = SugaredValue::of(SugaredValue::Kind::kOperator, base.name + "::" + text);
       return {};
-    case Sugar::Kind::kQualified: return qualified_name(base.name + "." + text, range, out);
-    case Sugar::Kind::kGlobal:
+    case SugaredValue::Kind::kQualified: return qualified_name(base.name + "." + text, range, out);
+    case SugaredValue::Kind::kGlobal:
       if (base.global == Global::kOps) {
-        *out = Sugar::of(Sugar::Kind::kNamespace, text);
+        *out = SugaredValue::of(SugaredValue::Kind::kNamespace, text);
         return {};
       }
       if (base.global == Global::kConstants) {
@@ -115,29 +115,29 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
         if (!type)
           return builder_.refuse(range,
                                  "the lite interpreter of PyTorch has no constant of this kind");
-        *out = Sugar::of(builder_.constant(constants[index], std::move(type)));
+        *out = SugaredValue::of(builder_.constant(constants[index], std::move(type)));
         return {};
       }
       break;
-    case Sugar::Kind::kClass: {
+    case SugaredValue::Kind::kClass: {
       TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(base.name));
       if (info != nullptr && info->kind() == ClassKind::kEnum)
         return builder_.unsupported("the lite interpreter of PyTorch has no values of enums");
       if (info != nullptr && info->find_method(name) != nullptr) {
         // The method has no object before the dot. PyTorch prints the call of a hook in this way.
         TENON_ASSIGN(const Header* const header, unit_.method_header(base.name, name));
-        *out = Sugar::of(Sugar::Kind::kFunction, text);
+        *out = SugaredValue::of(SugaredValue::Kind::kFunction, text);
         out->header = header;
         return {};
       }
       break;
     }
-    case Sugar::Kind::kValue:
-    case Sugar::Kind::kValues: {
-      if (base.kind == Sugar::Kind::kValues) {
+    case SugaredValue::Kind::kValue:
+    case SugaredValue::Kind::kValues: {
+      if (base.kind == SugaredValue::Kind::kValues) {
         const std::optional<size_t> at = script::find_result(script::result_names(base.name), name);
         if (at && *at < base.values.size()) {
-          *out = Sugar::of(base.values[*at]);
+          *out = SugaredValue::of(base.values[*at]);
           return {};
         }
       }
@@ -160,29 +160,29 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
   return builder_.refuse(range, "there is nothing of the name " + text + " here");
 }
 
-Status FunctionCompiler::qualified_name(std::string name, script::Range range, Sugar* out) {
+Status FunctionCompiler::qualified_name(std::string name, script::Range range, SugaredValue* out) {
   const script::Declarations& declarations = builder_.classes().declarations();
   if (declarations.find_class(name) != nullptr || name.starts_with(script::kCustomClasses)) {
-    *out = Sugar::of(Sugar::Kind::kClass, std::move(name));
+    *out = SugaredValue::of(SugaredValue::Kind::kClass, std::move(name));
     return {};
   }
   if (declarations.find_function(name) != nullptr) {
     TENON_ASSIGN(const Header* const header, unit_.header(name));
-    *out = Sugar::of(Sugar::Kind::kFunction, std::move(name));
+    *out = SugaredValue::of(SugaredValue::Kind::kFunction, std::move(name));
     out->header = header;
     return {};
   }
   if (name.size() > 4096) return builder_.refuse(range, "this name is too long");
-  *out = Sugar::of(Sugar::Kind::kQualified, std::move(name));
+  *out = SugaredValue::of(SugaredValue::Kind::kQualified, std::move(name));
   return {};
 }
 
-Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view name, Sugar* out,
-                                             bool* done) {
+Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view name,
+                                             SugaredValue* out, bool* done) {
   const auto cast = std::find_if(kCastMethods.begin(), kCastMethods.end(),
                                  [&](const CastMethod& each) { return each.name == name; });
   if (cast != kCastMethods.end()) {
-    *out = Sugar::of(Sugar::Kind::kCast, std::string(name), base);
+    *out = SugaredValue::of(SugaredValue::Kind::kCast, std::string(name), base);
     out->number = cast->scalar_type;
     *done = true;
     return {};
@@ -194,17 +194,17 @@ Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view 
   *done = true;
   if (is_part) {
     TENON_ASSIGN(GraphValue* const made, operator_value("aten::" + std::string(name), {base}));
-    *out = Sugar::of(made);
+    *out = SugaredValue::of(made);
     return {};
   }
   if (name == "shape") {
     TENON_ASSIGN(GraphValue* const made, operator_value("aten::size", {base}));
-    *out = Sugar::of(made);
+    *out = SugaredValue::of(made);
     return {};
   }
   if (name == "ndim") {
     TENON_ASSIGN(GraphValue* const made, operator_value("aten::dim", {base}));
-    *out = Sugar::of(made);
+    *out = SugaredValue::of(made);
     return {};
   }
   const bool is_transposed = name == "T" || name == "H" || name == "mT" || name == "mH";
@@ -214,12 +214,12 @@ Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view 
                                                                            : "aten::mH")
                                               : "prim::" + std::string(name);
   TENON_ASSIGN(GraphValue* const made, operator_value(operation, {base}));
-  *out = Sugar::of(made);
+  *out = SugaredValue::of(made);
   return {};
 }
 
 Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view name,
-                                            script::Range range, Sugar* out) {
+                                            script::Range range, SugaredValue* out) {
   const Type& type = *base->type;
   const std::string text(name);
   if (type.kind() == TypeKind::kTensor) {
@@ -229,7 +229,7 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
   }
   if (type.kind() == TypeKind::kDevice && (name == "type" || name == "index")) {
     TENON_ASSIGN(GraphValue* const made, operator_value("prim::" + text, {base}));
-    *out = Sugar::of(made);
+    *out = SugaredValue::of(made);
     return {};
   }
   if (type.kind() == TypeKind::kClass && !type.class_name().starts_with(script::kCustomClasses)) {
@@ -241,17 +241,17 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
         return builder_.refuse(range, type.class_name() + " has no field " + text);
       const TypeRef& declared = info->declaration->fields[field->second].type;
       GraphValue* const index = builder_.integer(static_cast<int64_t>(field->second));
-      *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, index},
-                                             declared ? declared : Type::tensor()));
+      *out = SugaredValue::of(builder_.append_value(NodeKind::kTupleIndex, {base, index},
+                                                    declared ? declared : Type::tensor()));
       return {};
     }
     if (info->kind() == ClassKind::kEnum)
       return builder_.unsupported("the lite interpreter of PyTorch has no values of enums");
     if (info->find_method(name) != nullptr) {
       TENON_ASSIGN(const Header* const header, unit_.method_header(type.class_name(), name));
-      *out = Sugar::of(
-          info->declaration->is_interface() ? Sugar::Kind::kInterface : Sugar::Kind::kMethod, text,
-          base);
+      *out = SugaredValue::of(info->declaration->is_interface() ? SugaredValue::Kind::kInterface
+                                                                : SugaredValue::Kind::kMethod,
+                              text, base);
       out->header = header;
       return {};
     }
@@ -260,7 +260,7 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
       Node* const node = builder_.append(NodeKind::kGetAttribute, {base});
       node->name = text;
       node->number = static_cast<int64_t>(attribute->second.slot);
-      *out = Sugar::of(builder_.graph().add_output(node, attribute->second.type));
+      *out = SugaredValue::of(builder_.graph().add_output(node, attribute->second.type));
       return {};
     }
     if (const script::Constant* const constant = info->find_constant(name)) {
@@ -269,20 +269,20 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
         TENON_ASSIGN(hint, script::annotation_type(*info->source, *constant->annotation));
       }
       TENON_ASSIGN(GraphValue* const made, literal_of(*info->source, *constant->value, hint));
-      *out = Sugar::of(made);
+      *out = SugaredValue::of(made);
       return {};
     }
     return builder_.refuse(range, type.class_name() + " has no attribute or method " + text);
   }
   if (type.kind() == TypeKind::kClass) {
-    *out = Sugar::of(Sugar::Kind::kCustom, text, base);
+    *out = SugaredValue::of(SugaredValue::Kind::kCustom, text, base);
     out->returns = custom_method_returns(type.class_name(), name);
     if (out->returns) return {};
     return builder_.unsupported(type.class_name() +
                                 " is a custom class, and Tenon does not know what its method " +
                                 text + " returns");
   }
-  *out = Sugar::of(Sugar::Kind::kOperator, "aten::" + text, base);
+  *out = SugaredValue::of(SugaredValue::Kind::kOperator, "aten::" + text, base);
   return {};
 }
 

@@ -67,7 +67,7 @@ Status FunctionCompiler::refine(const Condition::Refinements& known) {
 }
 
 Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, StmtList statements,
-                             StmtList rest, Way* out) {
+                             StmtList rest, Branch* out) {
   Block* const around = builder_.block();
   builder_.enter(block);
   const size_t mark = environment_.begin();
@@ -127,8 +127,8 @@ Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flo
   *took_rest = (flow_true == Flow::kLeaves) != (flow_false == Flow::kLeaves) &&
                !(flow_true == Flow::kRaises || flow_false == Flow::kRaises);
   Node* const node = builder_.append_if(chosen.value);
-  Way if_true;
-  Way if_false;
+  Branch if_true;
+  Branch if_false;
   const StmtList nothing;
   // If break or continue end the other branch, PyTorch forgets after the `if` which types the
   // condition implied.
@@ -143,7 +143,7 @@ Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flo
 }
 
 TypeRef FunctionCompiler::joined_type(std::string_view name, const Pair& pair,
-                                      const Way* const (&ways)[2]) const {
+                                      const Branch* const (&ways)[2]) const {
   const TypeRef& a = pair.ways[0].value->type;
   const TypeRef& b = pair.ways[1].value->type;
   // If one branch ends, the type from the other branch counts.
@@ -180,7 +180,7 @@ Result<GraphValue*> FunctionCompiler::handed_on(std::string_view name, GraphValu
   return builder_.graph().add_output(node, type);
 }
 
-Status FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed* changed) {
+Status FunctionCompiler::keep_what_is_left(const Branch* const (&ways)[2], Changed* changed) {
   if (loops_ == 0) return {};
   std::vector<std::string> names;
   for (const auto& [name, pair] : *changed) {
@@ -220,9 +220,9 @@ Status FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed*
   return {};
 }
 
-Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
+Status FunctionCompiler::join(Node* node, Branch if_true, Branch if_false) {
   Changed changed;
-  const Way* const ways[2] = {&if_true, &if_false};
+  const Branch* const ways[2] = {&if_true, &if_false};
   for (int side = 0; side < 2; ++side) {
     for (const Environment::Change& change : ways[side]->changes) {
       const auto [found, is_new] = changed.try_emplace(environment_.name_of(change.id));
@@ -286,8 +286,8 @@ Status FunctionCompiler::if_not_left(StmtList rest, Flow* flow) {
   const Local* const left = environment_.find(kLeft);
   if (left == nullptr || left->value == nullptr) return block(rest, flow);
   Node* const node = builder_.append_if(left->value);
-  Way if_true;
-  Way if_false;
+  Branch if_true;
+  Branch if_false;
   if_true.block = node->blocks[0];
   if_true.flow = Flow::kLeaves;
   TENON_TRY(way({}, node->blocks[1], {}, rest, &if_false));

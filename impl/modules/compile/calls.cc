@@ -75,12 +75,12 @@ Status FunctionCompiler::arguments(const Expr& call, size_t skip, GivenArguments
   return {};
 }
 
-Status FunctionCompiler::call(const Expr& expr, const TypeRef& hint, Sugar* out) {
-  Sugar callee;
+Status FunctionCompiler::call(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
+  SugaredValue callee;
   TENON_TRY(sugar(expr.child(0), nullptr, &callee));
-  if (callee.kind == Sugar::Kind::kGlobal) return call_global(expr, callee, hint, out);
+  if (callee.kind == SugaredValue::Kind::kGlobal) return call_global(expr, callee, hint, out);
   // The type of a `.tolist()` comes from the code around it.
-  if (callee.kind == Sugar::Kind::kOperator && callee.value != nullptr &&
+  if (callee.kind == SugaredValue::Kind::kOperator && callee.value != nullptr &&
       callee.name == "aten::tolist")
     return to_list(callee.value, hint, out);
   GivenArguments given;
@@ -88,54 +88,56 @@ Status FunctionCompiler::call(const Expr& expr, const TypeRef& hint, Sugar* out)
   return call_sugar(expr, callee, given, out);
 }
 
-Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee,
-                                    const GivenArguments& given, Sugar* out) {
+Status FunctionCompiler::call_sugar(const Expr& expr, const SugaredValue& callee,
+                                    const GivenArguments& given, SugaredValue* out) {
   switch (callee.kind) {
-    case Sugar::Kind::kOperator: {
+    case SugaredValue::Kind::kOperator: {
       const Given self{{}, callee.value, expr.child(0).range};
       GivenArguments all = given;
       if (callee.value != nullptr) all.self = &self;
       return call_operator(callee.name, all, out);
     }
-    case Sugar::Kind::kCast: {
+    case SugaredValue::Kind::kCast: {
       if (!given.positional.empty() || !given.keywords.empty())
         return builder_.refuse(callee.name + "() takes no arguments");
       TENON_ASSIGN(GraphValue* const made,
                    operator_value("aten::to", {callee.value, builder_.integer(callee.number)}));
-      *out = Sugar::of(made);
+      *out = SugaredValue::of(made);
       return {};
     }
-    case Sugar::Kind::kFunction: return call_compiled(*callee.header, given, false, out);
-    case Sugar::Kind::kMethod: {
+    case SugaredValue::Kind::kFunction: return call_compiled(*callee.header, given, false, out);
+    case SugaredValue::Kind::kMethod: {
       GivenArguments all = given;
       all.positional.insert(all.positional.begin(), Given{{}, callee.value, expr.child(0).range});
       return call_compiled(*callee.header, all, true, out);
     }
-    case Sugar::Kind::kInterface: return call_interface(callee, given, out);
-    case Sugar::Kind::kCustom: {
+    case SugaredValue::Kind::kInterface: return call_interface(callee, given, out);
+    case SugaredValue::Kind::kCustom: {
       if (!given.positional.empty() || !given.keywords.empty())
         return builder_.refuse(callee.name + "() takes no arguments");
       Node* const node = builder_.append(NodeKind::kInterfaceCall, {callee.value});
       node->name = callee.name;
-      *out = Sugar::of(builder_.graph().add_output(node, callee.returns));
+      *out = SugaredValue::of(builder_.graph().add_output(node, callee.returns));
       return {};
     }
-    case Sugar::Kind::kClass: return call_class(callee.name, given, out);
-    case Sugar::Kind::kValue:
+    case SugaredValue::Kind::kClass: return call_class(callee.name, given, out);
+    case SugaredValue::Kind::kValue:
       if (callee.value->type->kind() == TypeKind::kClass &&
           !callee.value->type->class_name().starts_with(script::kCustomClasses)) {
-        Sugar method;
+        SugaredValue method;
         const ClassInfo* info = nullptr;
         TENON_ASSIGN(info, builder_.classes().find(callee.value->type->class_name()));
         const bool is_module = info != nullptr && (info->declaration->is_module() ||
                                                    info->kind() == ClassKind::kModuleInterface);
         TENON_TRY(attribute_of_value(callee.value, is_module ? "forward" : "__call__",
                                      expr.child(0).range, &method));
-        if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) break;
+        if (method.kind != SugaredValue::Kind::kMethod &&
+            method.kind != SugaredValue::Kind::kInterface)
+          break;
         return call_sugar(expr, method, given, out);
       }
       break;
-    case Sugar::Kind::kClosure:
+    case SugaredValue::Kind::kClosure:
       return builder_.refuse(expr.child(0).range,
                              callee.name + " is a nested function, which only fork calls");
     default: break;
@@ -147,13 +149,13 @@ Result<GraphValue*> FunctionCompiler::operator_value(std::string_view name,
                                                      std::vector<GraphValue*> operands) {
   GivenArguments given;
   for (GraphValue* operand : operands) given.positional.push_back({{}, operand, builder_.range()});
-  Sugar made;
+  SugaredValue made;
   TENON_TRY(call_operator(name, given, &made));
   return value_of(std::move(made), builder_.range());
 }
 
 Status FunctionCompiler::call_operator(std::string_view name, const GivenArguments& given,
-                                       Sugar* out) {
+                                       SugaredValue* out) {
   const std::span<const Schema* const> listed =
       script::SchemaTable::get().schemas(name, unit_.torch());
   const Unit::SourceOperators& from_source = unit_.source_operators(name);
@@ -175,8 +177,8 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
     TENON_ASSIGN(const Compiled* const compiled, unit_.compile(header));
     Graph& graph = builder_.graph();
     const Call* const call = graph.add_call({&builder_.source(), builder_.range(), {}, {}, {}});
-    *out =
-        Sugar::of(graph.inline_graph(compiled->graph, matched.inputs, builder_.block(), call)[0]);
+    *out = SugaredValue::of(
+        graph.inline_graph(compiled->graph, matched.inputs, builder_.block(), call)[0]);
     return {};
   }
   const Schema& schema = *candidates[matched.candidate];
@@ -187,25 +189,25 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   if (name == "aten::device" && matched.inputs.size() == 1 && matched.inputs[0]->node != nullptr &&
       matched.inputs[0]->node->kind == NodeKind::kConstant &&
       matched.inputs[0]->node->constant->is(value::ValueKind::kStr)) {
-    *out = Sugar::of(
+    *out = SugaredValue::of(
         builder_.constant(value::Value::of_device(matched.inputs[0]->node->constant->as_str())));
     return {};
   }
   const std::vector<GraphValue*> results =
       builder_.append_operator(schema, std::move(matched.inputs), std::move(matched.returns));
   if (results.size() == 1) {
-    *out = Sugar::of(results[0]);
+    *out = SugaredValue::of(results[0]);
   } else if (results.empty()) {
-    *out = Sugar::of(builder_.none());
+    *out = SugaredValue::of(builder_.none());
   } else {
-    *out = Sugar::of(Sugar::Kind::kValues, std::string(name));
+    *out = SugaredValue::of(SugaredValue::Kind::kValues, std::string(name));
     out->values = results;
   }
   return {};
 }
 
 Status FunctionCompiler::call_compiled(const Header& header, const GivenArguments& given,
-                                       bool of_object, Sugar* out) {
+                                       bool of_object, SugaredValue* out) {
   const Schema* const candidates[] = {&header.schema};
   const size_t colon = header.name.rfind('.');
   TENON_ASSIGN(Match matched, match(&builder_, header.name.substr(colon + 1), candidates, given));
@@ -218,13 +220,13 @@ Status FunctionCompiler::call_compiled(const Header& header, const GivenArgument
     call.module = header.owner;
     call.instance = instance_name(matched.inputs[0]);
   }
-  *out = Sugar::of(
+  *out = SugaredValue::of(
       graph.inline_graph(*called, matched.inputs, builder_.block(), graph.add_call(call))[0]);
   return builder_.check_size();
 }
 
-Status FunctionCompiler::call_interface(const Sugar& callee, const GivenArguments& given,
-                                        Sugar* out) {
+Status FunctionCompiler::call_interface(const SugaredValue& callee, const GivenArguments& given,
+                                        SugaredValue* out) {
   if (!callee.header->returns)
     return builder_.refuse("the interface's method does not say what it returns");
   const Schema* const candidates[] = {&callee.header->schema};
@@ -234,12 +236,12 @@ Status FunctionCompiler::call_interface(const Sugar& callee, const GivenArgument
   unit_.note_interface_call(callee.name);
   Node* const node = builder_.append(NodeKind::kInterfaceCall, std::move(matched.inputs));
   node->name = callee.name;
-  *out = Sugar::of(builder_.graph().add_output(node, callee.header->returns));
+  *out = SugaredValue::of(builder_.graph().add_output(node, callee.header->returns));
   return {};
 }
 
 Status FunctionCompiler::call_class(const std::string& name, const GivenArguments& given,
-                                    Sugar* out) {
+                                    SugaredValue* out) {
   TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(name));
   if (info == nullptr || info->kind() != ClassKind::kNamedTuple)
     return builder_.unsupported(
@@ -258,14 +260,14 @@ Status FunctionCompiler::call_class(const std::string& name, const GivenArgument
                match(&builder_, name.substr(name.rfind('.') + 1), candidates, given));
   Result<TypeRef> type = Type::class_type(name);
   if (!type.is_ok()) return builder_.refuse(type.status().message());
-  *out = Sugar::of(builder_.append_value(NodeKind::kTupleConstruct, std::move(matched.inputs),
-                                         std::move(type).value()));
+  *out = SugaredValue::of(builder_.append_value(
+      NodeKind::kTupleConstruct, std::move(matched.inputs), std::move(type).value()));
   return {};
 }
 
 // The operator gets the depth of the list and the kind of its elements as arguments beside the
 // Tensor.
-Status FunctionCompiler::to_list(GraphValue* tensor, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::to_list(GraphValue* tensor, const TypeRef& hint, SugaredValue* out) {
   if (!hint)
     return builder_.refuse("say of what type the list is, as in annotate(List[int], x.tolist())");
   int64_t depth = 0;
@@ -281,16 +283,16 @@ Status FunctionCompiler::to_list(GraphValue* tensor, const TypeRef& hint, Sugar*
     return builder_.refuse("tolist() gives lists of int, float, bool or complex");
   std::vector<GraphValue*> operands = {tensor, builder_.integer(depth),
                                        builder_.integer(kind - std::begin(kElements))};
-  *out = Sugar::of(builder_.append_operator(*listed[0], std::move(operands), {hint})[0]);
+  *out = SugaredValue::of(builder_.append_operator(*listed[0], std::move(operands), {hint})[0]);
   return {};
 }
 
-Status FunctionCompiler::cast(std::string_view to, const GivenArguments& given, Sugar* out) {
+Status FunctionCompiler::cast(std::string_view to, const GivenArguments& given, SugaredValue* out) {
   const Cast* const found = std::find_if(std::begin(kCasts), std::end(kCasts),
                                          [&](const Cast& each) { return each.name == to; });
   if (given.positional.size() == 1 && given.keywords.empty() &&
       given.positional[0].value->type->kind() == found->type) {
-    *out = Sugar::of(given.positional[0].value);
+    *out = SugaredValue::of(given.positional[0].value);
     return {};
   }
   return call_operator(found->operation, given, out);
@@ -304,8 +306,8 @@ Result<bool> FunctionCompiler::has_attribute(const Type& type, std::string_view 
           info->find_constant(name) != nullptr);
 }
 
-Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, const TypeRef& hint,
-                                     Sugar* out) {
+Status FunctionCompiler::call_global(const Expr& expr, const SugaredValue& callee,
+                                     const TypeRef& hint, SugaredValue* out) {
   const script::ExprList given = expr.arguments();
   switch (callee.global) {
     case Global::kAnnotate:
@@ -315,31 +317,31 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       TENON_ASSIGN(GraphValue* const value, this->value(*given[1], type));
       if (callee.global == Global::kUncheckedCast) {
         TENON_ASSIGN(GraphValue* const made, builder_.unchecked_cast(value, std::move(type)));
-        *out = Sugar::of(made);
+        *out = SugaredValue::of(made);
         return {};
       }
       GraphValue* const converted = convert(&builder_, value, type, true);
       if (converted == nullptr || !is_subtype(builder_.classes(), *converted->type, *type))
         return builder_.refuse("this is " + with_article(*value->type) + ", and annotate says " +
                                type->print());
-      *out = Sugar::of(converted);
+      *out = SugaredValue::of(converted);
       // A None keeps the Optional type that annotate names.
       if (converted->type->kind() == TypeKind::kNone && converted->node != nullptr &&
           converted->node->kind == NodeKind::kConstant)
-        *out = Sugar::of(builder_.constant(value::Value::none(), std::move(type)));
+        *out = SugaredValue::of(builder_.constant(value::Value::none(), std::move(type)));
       return {};
     }
     case Global::kUninitialized: {
       if (given.size() != 1) return builder_.refuse("uninitialized takes a type");
       TENON_ASSIGN(TypeRef type, script::annotation_type(builder_.source(), *given[0]));
-      *out = Sugar::of(builder_.append_value(NodeKind::kUninitialized, {}, std::move(type)));
+      *out = SugaredValue::of(builder_.append_value(NodeKind::kUninitialized, {}, std::move(type)));
       return {};
     }
     case Global::kIsInstance: {
       Condition made;
       TENON_TRY(is_instance(expr, &made));
       TENON_ASSIGN(GraphValue* const answer, bool_of(made));
-      *out = Sugar::of(answer);
+      *out = SugaredValue::of(answer);
       return {};
     }
     case Global::kGetAttr:
@@ -349,12 +351,12 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       if (callee.global == Global::kHasAttr) {
         TENON_ASSIGN(GraphValue* const base, value(*given[0]));
         TENON_ASSIGN(const bool has, has_attribute(*base->type, given[1]->text));
-        *out = Sugar::of(builder_.constant(value::Value::of_bool(has)));
+        *out = SugaredValue::of(builder_.constant(value::Value::of_bool(has)));
         return {};
       }
-      Sugar base;
+      SugaredValue base;
       TENON_TRY(sugar(*given[0], nullptr, &base));
-      if (given.size() > 2 && base.kind == Sugar::Kind::kValue &&
+      if (given.size() > 2 && base.kind == SugaredValue::Kind::kValue &&
           base.value->type->kind() == TypeKind::kClass) {
         TENON_ASSIGN(const bool has, has_attribute(*base.value->type, given[1]->text));
         if (!has) return sugar(*given[2], hint, out);

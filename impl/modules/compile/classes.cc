@@ -12,7 +12,7 @@ using value::TypeKind;
 Result<const ClassInfo*> Classes::find(std::string_view qualified_name) const {
   const auto known = found_.find(qualified_name);
   if (known != found_.end()) return known->second.get();
-  const script::Declarations::Place* const place = declarations_.find_place(qualified_name);
+  const script::Declarations::ItemInFile* const place = declarations_.find_place(qualified_name);
   if (place == nullptr || place->item->class_def == nullptr) return nullptr;
   auto info = std::make_unique<ClassInfo>();
   info->declaration = declarations_.find_class(qualified_name);

@@ -141,7 +141,7 @@ Status FunctionCompiler::comparison_with_none(const Expr& expr, Condition* out, 
   }
   GivenArguments operands;
   operands.positional = {{{}, given, other.range}, {{}, builder_.none(), expr.range}};
-  Sugar made;
+  SugaredValue made;
   TENON_TRY(call_operator(operator_name(expr.op), operands, &made));
   TENON_ASSIGN(out->value, value_of(std::move(made), expr.range));
   if (other.kind != ExprKind::kName || given->type->kind() == TypeKind::kAny) return {};

@@ -12,7 +12,7 @@ using script::ExprKind;
 
 // Makes a list of the elements that `entry` compiles for each round, or a dict of its pairs.
 Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeRef& hint,
-                                 script::Range range, const Entry& entry, Sugar* out) {
+                                 script::Range range, const Entry& entry, SugaredValue* out) {
   // The container's type is known only after the first element. Its node gets the type then.
   Node* const made = builder_.append(is_dict ? NodeKind::kDictConstruct : NodeKind::kListConstruct);
   const TypeKind kind = is_dict ? TypeKind::kDict : TypeKind::kList;
@@ -21,7 +21,7 @@ Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeR
       builder_.graph().add_output(made, is_hinted ? without_optional(hint) : Type::any());
   const auto element = [&](GraphValue* index) -> Status {
     TENON_TRY(builder_.check_size());
-    TENON_ASSIGN(Sugar item, item_of(over, index));
+    TENON_ASSIGN(SugaredValue item, item_of(over, index));
     GraphValue* first = nullptr;
     GraphValue* second = nullptr;
     TENON_TRY(entry(std::move(item), &first, &second));
@@ -47,17 +47,17 @@ Status FunctionCompiler::collect(const Iterable& over, bool is_dict, const TypeR
   environment_.take(mark);
   if (container->type->kind() == TypeKind::kAny)
     return builder_.refuse(range, "annotate says of what type this is, which has no items");
-  *out = Sugar::of(container);
+  *out = SugaredValue::of(container);
   return {};
 }
 
 // Compiles `[element for target in iterable]`, or such a comprehension of a dict.
-Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
   const bool is_dict = expr.kind == ExprKind::kDictComp;
   const Expr& target = expr.child(is_dict ? 2 : 1);
   Iterable over;
   TENON_TRY(iterable(expr.child(is_dict ? 3 : 2), &over));
-  const Entry entry = [&](Sugar item, GraphValue** first, GraphValue** second) -> Status {
+  const Entry entry = [&](SugaredValue item, GraphValue** first, GraphValue** second) -> Status {
     TENON_TRY(assign(target, std::move(item), nullptr));
     TENON_ASSIGN(*first, value(expr.child(0)));
     if (is_dict) {
@@ -70,12 +70,12 @@ Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Su
 
 // Compiles `list(range(n))`, `dict(zip(a, b))` and the like.
 Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const TypeRef& hint,
-                                      Sugar* out) {
+                                      SugaredValue* out) {
   const Expr& given = *expr.arguments()[0];
-  Sugar made;
+  SugaredValue made;
   TENON_TRY(sugar(given, nullptr, &made));
   Iterable over;
-  if (made.kind == Sugar::Kind::kIterable) {
+  if (made.kind == SugaredValue::Kind::kIterable) {
     over = *made.iterable;
   } else {
     TENON_ASSIGN(GraphValue* const base, value_of(std::move(made), given.range));
@@ -86,7 +86,7 @@ Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const Type
     if (is_copied) {
       TENON_ASSIGN(GraphValue* const copy,
                    operator_value(is_dict ? "aten::dict" : "aten::list", {base}));
-      *out = Sugar::of(copy);
+      *out = SugaredValue::of(copy);
       return {};
     }
     if (kind == TypeKind::kTuple && !is_dict) {
@@ -96,12 +96,12 @@ Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const Type
         element = element ? unify(builder_.classes(), element, item->type) : item->type;
       if (!element)
         return builder_.refuse("this tuple has items of several types, and a list has one");
-      *out = Sugar::of(builder_.list(element, items));
+      *out = SugaredValue::of(builder_.list(element, items));
       return {};
     }
     TENON_TRY(iterable_of(base, given.range, &over));
   }
-  const Entry entry = [&](Sugar item, GraphValue** first, GraphValue** second) -> Status {
+  const Entry entry = [&](SugaredValue item, GraphValue** first, GraphValue** second) -> Status {
     TENON_ASSIGN(*first, value_of(std::move(item), expr.range));
     if (!is_dict) return {};
     const bool is_tuple = (*first)->type->kind() == TypeKind::kTuple;
@@ -117,12 +117,12 @@ Status FunctionCompiler::container_of(const Expr& expr, bool is_dict, const Type
 }
 
 Status FunctionCompiler::call_container(const Expr& expr, std::string_view name,
-                                        const TypeRef& hint, Sugar* out) {
+                                        const TypeRef& hint, SugaredValue* out) {
   const script::ExprList given = expr.arguments();
   if (is_iterable_call(expr)) {
     auto made = std::make_shared<Iterable>();
     TENON_TRY(iterable(expr, made.get()));
-    *out = Sugar::of(Sugar::Kind::kIterable, std::string(name));
+    *out = SugaredValue::of(SugaredValue::Kind::kIterable, std::string(name));
     out->iterable = std::move(made);
     return {};
   }
@@ -131,13 +131,13 @@ Status FunctionCompiler::call_container(const Expr& expr, std::string_view name,
   if (name == "list" && given.empty()) {
     const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
     const bool is_hinted = wanted && wanted->kind() == TypeKind::kList;
-    *out = Sugar::of(builder_.list(is_hinted ? wanted->element() : Type::tensor(), {}));
+    *out = SugaredValue::of(builder_.list(is_hinted ? wanted->element() : Type::tensor(), {}));
     return {};
   }
   if (name == "tuple" && given.size() == 1) {
     TENON_ASSIGN(GraphValue* const base, value(*given[0]));
     if (base->type->kind() == TypeKind::kTuple) {
-      *out = Sugar::of(base);
+      *out = SugaredValue::of(base);
       return {};
     }
     return builder_.refuse("how many items " + with_article(*base->type) +

@@ -222,15 +222,15 @@ class Emitter {
   // Loads the inputs of the node, and then emits the node. Nodes that are inline can be nested as
   // deep as the function is long, so this is a loop with its own stack.
   Status node(const Node& root) {
-    struct Step {
+    struct OpenNode {
       const Node* node;
       size_t next;
     };
-    std::vector<Step> open{{&root, 0}};
+    std::vector<OpenNode> open{{&root, 0}};
     const Node* const around = current_;
     begin(root);
     while (!open.empty()) {
-      Step& step = open.back();
+      OpenNode& step = open.back();
       const Node& node = *step.node;
       current_ = &node;
       const bool takes_inputs = node.kind != NodeKind::kDrop && node.kind != NodeKind::kCalled &&

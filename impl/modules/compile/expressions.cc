@@ -24,16 +24,16 @@ Status FunctionCompiler::too_deep() const {
 }
 
 Result<GraphValue*> FunctionCompiler::value(const Expr& expr, const TypeRef& hint) {
-  Sugar made;
+  SugaredValue made;
   TENON_TRY(sugar(expr, hint, &made));
   return value_of(std::move(made), expr.range);
 }
 
-Result<GraphValue*> FunctionCompiler::value_of(Sugar sugar, script::Range range) {
+Result<GraphValue*> FunctionCompiler::value_of(SugaredValue sugar, script::Range range) {
   switch (sugar.kind) {
-    case Sugar::Kind::kValue: return sugar.value;
-    case Sugar::Kind::kValues: return builder_.tuple(std::move(sugar.values));
-    case Sugar::Kind::kGlobal:
+    case SugaredValue::Kind::kValue: return sugar.value;
+    case SugaredValue::Kind::kValues: return builder_.tuple(std::move(sugar.values));
+    case SugaredValue::Kind::kGlobal:
       if (sugar.global == Global::kNumber) {
         const double infinity = HUGE_VAL;
         if (sugar.name == "inf") return builder_.constant(value::Value::of_float(infinity));
@@ -42,7 +42,7 @@ Result<GraphValue*> FunctionCompiler::value_of(Sugar sugar, script::Range range)
         return builder_.constant(value::Value::of_complex({0, NAN}));
       }
       break;
-    case Sugar::Kind::kIterable:
+    case SugaredValue::Kind::kIterable:
       return builder_.refuse(
           range,
           sugar.name + "() is no value here. A loop can go over it, and list() makes a list of it");
@@ -52,7 +52,7 @@ Result<GraphValue*> FunctionCompiler::value_of(Sugar sugar, script::Range range)
       range, "this is no value: it can only be called, or asked for what stands after a dot");
 }
 
-Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
   const script::Range before = builder_.move_to(expr.range);
   const Nesting nesting(&unit_);
   if (nesting.is_too_deep()) return too_deep();
@@ -66,13 +66,14 @@ Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out
     case ExprKind::kFloat:
     case ExprKind::kComplex: status = number(expr, out); break;
     case ExprKind::kString:
-      *out = Sugar::of(builder_.constant(value::Value::of_str(std::string(expr.text))));
+      *out = SugaredValue::of(builder_.constant(value::Value::of_str(std::string(expr.text))));
       break;
     case ExprKind::kTrue:
     case ExprKind::kFalse:
-      *out = Sugar::of(builder_.constant(value::Value::of_bool(expr.kind == ExprKind::kTrue)));
+      *out =
+          SugaredValue::of(builder_.constant(value::Value::of_bool(expr.kind == ExprKind::kTrue)));
       break;
-    case ExprKind::kNone: *out = Sugar::of(builder_.none()); break;
+    case ExprKind::kNone: *out = SugaredValue::of(builder_.none()); break;
     case ExprKind::kUnary: status = unary(expr, out); break;
     case ExprKind::kBinary: status = binary(expr, out); break;
     case ExprKind::kConditional: status = conditional(expr, hint, out); break;
@@ -90,12 +91,12 @@ Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out
   return status;
 }
 
-void FunctionCompiler::name_sugar(std::string_view name, Sugar sugar) {
+void FunctionCompiler::name_sugar(std::string_view name, SugaredValue sugar) {
   environment_.set(name, {});
   named_sugars_.insert_or_assign(std::string(name), NamedSugar{std::move(sugar), builder_.block()});
 }
 
-const Sugar* FunctionCompiler::sugar_of_name(std::string_view name) const {
+const SugaredValue* FunctionCompiler::sugar_of_name(std::string_view name) const {
   const auto found = named_sugars_.find(name);
   if (found == named_sugars_.end()) return nullptr;
   const Block* block = builder_.block();
@@ -103,67 +104,69 @@ const Sugar* FunctionCompiler::sugar_of_name(std::string_view name) const {
   return block == found->second.block ? &found->second.sugar : nullptr;
 }
 
-Status FunctionCompiler::name(const Expr& expr, Sugar* out) {
+Status FunctionCompiler::name(const Expr& expr, SugaredValue* out) {
   if (const Local* const variable = environment_.find(expr.text)) {
-    const Sugar* const known = variable->value == nullptr ? sugar_of_name(expr.text) : nullptr;
+    const SugaredValue* const known =
+        variable->value == nullptr ? sugar_of_name(expr.text) : nullptr;
     if (known != nullptr) {
       *out = *known;
       return {};
     }
     if (variable->value == nullptr)
       return builder_.refuse(std::string(expr.text) + " is not set on every way that leads here");
-    *out = Sugar::of(variable->value);
+    *out = SugaredValue::of(variable->value);
     return {};
   }
   const std::optional<Global> global = script::find_global(expr.text);
   if (!global) return builder_.refuse("there is no variable " + std::string(expr.text));
-  *out = Sugar::of(Sugar::Kind::kGlobal, std::string(expr.text));
+  *out = SugaredValue::of(SugaredValue::Kind::kGlobal, std::string(expr.text));
   out->global = *global;
   if (*global == Global::kTorch) {
-    out->kind = Sugar::Kind::kNamespace;
+    out->kind = SugaredValue::Kind::kNamespace;
     out->name = "aten";
   } else if (*global == Global::kQualified) {
-    out->kind = Sugar::Kind::kQualified;
+    out->kind = SugaredValue::Kind::kQualified;
   }
   return {};
 }
 
-Status FunctionCompiler::number(const Expr& expr, Sugar* out) {
+Status FunctionCompiler::number(const Expr& expr, SugaredValue* out) {
   const std::string text(expr.text);
   if (expr.kind == ExprKind::kInt) {
     errno = 0;
     const int64_t parsed = std::strtoll(text.c_str(), nullptr, 0);
     if (errno == ERANGE) return builder_.refuse("this number does not fit into 64 bits");
-    *out = Sugar::of(builder_.integer(parsed));
+    *out = SugaredValue::of(builder_.integer(parsed));
   } else if (expr.kind == ExprKind::kFloat) {
-    *out = Sugar::of(builder_.constant(value::Value::of_float(std::strtod(text.c_str(), nullptr))));
+    *out = SugaredValue::of(
+        builder_.constant(value::Value::of_float(std::strtod(text.c_str(), nullptr))));
   } else {
-    *out = Sugar::of(
+    *out = SugaredValue::of(
         builder_.constant(value::Value::of_complex({0, std::strtod(text.c_str(), nullptr)})));
   }
   return {};
 }
 
-Status FunctionCompiler::unary(const Expr& expr, Sugar* out) {
+Status FunctionCompiler::unary(const Expr& expr, SugaredValue* out) {
   if (expr.op == Operator::kNot) {
     Condition made;
     TENON_TRY(condition(expr, &made));
     TENON_ASSIGN(GraphValue* const answer, bool_of(made));
-    *out = Sugar::of(answer);
+    *out = SugaredValue::of(answer);
     return {};
   }
   TENON_ASSIGN(GraphValue* const operand, value(expr.child(0)));
   TENON_ASSIGN(GraphValue* const made, operator_value(operator_name(expr.op), {operand}));
-  *out = Sugar::of(made);
+  *out = SugaredValue::of(made);
   return {};
 }
 
-Status FunctionCompiler::binary(const Expr& expr, Sugar* out) {
+Status FunctionCompiler::binary(const Expr& expr, SugaredValue* out) {
   if (expr.op == Operator::kAnd || expr.op == Operator::kOr) {
     Condition made;
     TENON_TRY(logical(expr, &made));
     TENON_ASSIGN(GraphValue* const answer, bool_of(made));
-    *out = Sugar::of(answer);
+    *out = SugaredValue::of(answer);
     return {};
   }
   if (expr.op == Operator::kIs || expr.op == Operator::kIsNot) {
@@ -172,7 +175,7 @@ Status FunctionCompiler::binary(const Expr& expr, Sugar* out) {
     TENON_TRY(comparison_with_none(expr, &made, &done));
     if (done) {
       TENON_ASSIGN(GraphValue* const answer, bool_of(made));
-      *out = Sugar::of(answer);
+      *out = SugaredValue::of(answer);
       return {};
     }
   }
@@ -183,7 +186,7 @@ Status FunctionCompiler::binary(const Expr& expr, Sugar* out) {
     std::vector<GraphValue*> items = builder_.unpack(left);
     const std::vector<GraphValue*> more = builder_.unpack(right);
     items.insert(items.end(), more.begin(), more.end());
-    *out = Sugar::of(builder_.tuple(std::move(items)));
+    *out = SugaredValue::of(builder_.tuple(std::move(items)));
     return {};
   }
   std::vector<GraphValue*> operands =
@@ -195,11 +198,11 @@ Status FunctionCompiler::binary(const Expr& expr, Sugar* out) {
   if (expr.op == Operator::kNotIn) {
     TENON_ASSIGN(made, call_unary(&builder_, "aten::__not__", made));
   }
-  *out = Sugar::of(made);
+  *out = SugaredValue::of(made);
   return {};
 }
 
-Status FunctionCompiler::conditional(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::conditional(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
   Condition chosen;
   TENON_TRY(condition(expr.child(0), &chosen));
   if (chosen.value == nullptr) return sugar(expr.child(chosen.known ? 1 : 2), hint, out);
@@ -225,11 +228,11 @@ Status FunctionCompiler::conditional(const Expr& expr, const TypeRef& hint, Suga
         convert(&builder_, values[side], type, false));
   }
   builder_.enter(around);
-  *out = Sugar::of(builder_.graph().add_output(node, type));
+  *out = SugaredValue::of(builder_.graph().add_output(node, type));
   return {};
 }
 
-Status FunctionCompiler::list_display(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::list_display(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
   const bool is_hinted = wanted && wanted->kind() == TypeKind::kList;
   std::vector<GraphValue*> items;
@@ -256,11 +259,11 @@ Status FunctionCompiler::list_display(const Expr& expr, const TypeRef& hint, Sug
   const bool is_open = items.empty() && !is_hinted;
   GraphValue* const made = builder_.list(element ? element : Type::tensor(), std::move(items));
   made->is_empty_list = is_open;
-  *out = Sugar::of(made);
+  *out = SugaredValue::of(made);
   return {};
 }
 
-Status FunctionCompiler::dict_display(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::dict_display(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
   const bool is_hinted = wanted && wanted->kind() == TypeKind::kDict;
   std::vector<GraphValue*> items;
@@ -272,7 +275,8 @@ Status FunctionCompiler::dict_display(const Expr& expr, const TypeRef& hint, Sug
   return dict_of(std::move(items), hint, out);
 }
 
-Status FunctionCompiler::dict_of(std::vector<GraphValue*> items, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::dict_of(std::vector<GraphValue*> items, const TypeRef& hint,
+                                 SugaredValue* out) {
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
   const bool is_hinted = wanted && wanted->kind() == TypeKind::kDict;
   TypeRef types[2] = {is_hinted ? wanted->key() : TypeRef(),
@@ -296,12 +300,13 @@ Status FunctionCompiler::dict_of(std::vector<GraphValue*> items, const TypeRef& 
   }
   Result<TypeRef> type = Type::dict(types[0], types[1]);
   if (!type.is_ok()) return builder_.refuse(type.status().message());
-  *out = Sugar::of(
+  *out = SugaredValue::of(
       builder_.append_value(NodeKind::kDictConstruct, std::move(items), std::move(type).value()));
   return {};
 }
 
-Status FunctionCompiler::dict_of_keywords(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::dict_of_keywords(const Expr& expr, const TypeRef& hint,
+                                          SugaredValue* out) {
   const script::ExprList given = expr.arguments();
   if (given.size() > 1)
     return builder_.refuse(expr.range,
@@ -321,7 +326,7 @@ Status FunctionCompiler::dict_of_keywords(const Expr& expr, const TypeRef& hint,
     items.insert(items.end(), {key, item});
   }
   if (made == nullptr) return dict_of(std::move(items), hint, out);
-  *out = Sugar::of(made);
+  *out = SugaredValue::of(made);
   return {};
 }
 
@@ -329,7 +334,7 @@ bool FunctionCompiler::is_tuple(const Type& type) const {
   return type.kind() == TypeKind::kTuple || builder_.classes().is_named_tuple(type);
 }
 
-Status FunctionCompiler::tuple_display(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::tuple_display(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
   const bool is_hinted = wanted && wanted->kind() == TypeKind::kTuple &&
                          wanted->parts().size() == expr.children.size();
@@ -347,7 +352,7 @@ Status FunctionCompiler::tuple_display(const Expr& expr, const TypeRef& hint, Su
     TENON_ASSIGN(GraphValue* const item, value(child, is_hinted ? wanted->parts()[i] : TypeRef()));
     items.push_back(item);
   }
-  *out = Sugar::of(builder_.tuple(std::move(items)));
+  *out = SugaredValue::of(builder_.tuple(std::move(items)));
   return {};
 }
 

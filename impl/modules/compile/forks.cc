@@ -42,13 +42,13 @@ Status FunctionCompiler::define_closure(const Stmt& stmt) {
     if (variable != nullptr && variable->value != nullptr)
       made.captured.emplace_back(name, variable->value);
   }
-  Sugar sugar = Sugar::of(Sugar::Kind::kClosure, std::string(function.name));
+  SugaredValue sugar = SugaredValue::of(SugaredValue::Kind::kClosure, std::string(function.name));
   sugar.closure = &made;
   name_sugar(function.name, std::move(sugar));
   return {};
 }
 
-Status FunctionCompiler::call_closure(const Closure& closure, Sugar* out) {
+Status FunctionCompiler::call_closure(const Closure& closure, SugaredValue* out) {
   const Nesting nesting(&unit_);
   if (nesting.is_too_deep()) return too_deep();
   Header header;
@@ -81,7 +81,7 @@ Status FunctionCompiler::call_closure(const Closure& closure, Sugar* out) {
   {
     const auto compiler = std::make_unique<FunctionCompiler>(&unit_, header, compiled.get());
     for (const auto& [name, named] : named_sugars_) {
-      const Sugar& sugar = named.sugar;
+      const SugaredValue& sugar = named.sugar;
       const bool is_of_this_graph =
           sugar.value != nullptr || sugar.closure != nullptr || sugar.iterable != nullptr;
       if (!is_of_this_graph && sugar_of_name(name) != nullptr) compiler->name_sugar(name, sugar);
@@ -93,23 +93,23 @@ Status FunctionCompiler::call_closure(const Closure& closure, Sugar* out) {
   Graph& graph = builder_.graph();
   const Call* const call =
       graph.add_call({&builder_.source(), builder_.range(), {}, {}, closure.function->name});
-  *out = Sugar::of(graph.inline_graph(compiled->graph, inputs, builder_.block(), call)[0]);
+  *out = SugaredValue::of(graph.inline_graph(compiled->graph, inputs, builder_.block(), call)[0]);
   TENON_TRY(unit_.keep(header, std::move(compiled)));
   return builder_.check_size();
 }
 
-Status FunctionCompiler::fork(const Expr& expr, std::string_view name, Sugar* out) {
+Status FunctionCompiler::fork(const Expr& expr, std::string_view name, SugaredValue* out) {
   if (name != "fork")
     return builder_.unsupported("the lite interpreter of PyTorch has no " + std::string(name));
   if (!unit_.forks_at_once()) return refuse_fork("fork");
   if (expr.arguments().empty()) return builder_.refuse("fork takes a function and its arguments");
   const Expr& function = *expr.arguments()[0];
-  Sugar callee;
+  SugaredValue callee;
   TENON_TRY(sugar(function, nullptr, &callee));
   GivenArguments given;
   TENON_TRY(arguments(expr, 1, &given));
-  Sugar made;
-  if (callee.kind == Sugar::Kind::kClosure) {
+  SugaredValue made;
+  if (callee.kind == SugaredValue::Kind::kClosure) {
     if (!given.positional.empty() || !given.keywords.empty())
       return builder_.refuse(std::string(function.text) +
                              " takes no arguments: it is a nested function");
@@ -121,14 +121,14 @@ Status FunctionCompiler::fork(const Expr& expr, std::string_view name, Sugar* ou
   Result<TypeRef> type = Type::future(result->type);
   if (!type.is_ok()) return builder_.refuse(type.status().message());
   TENON_ASSIGN(GraphValue* const future, builder_.unchecked_cast(result, std::move(type).value()));
-  *out = Sugar::of(future);
+  *out = SugaredValue::of(future);
   return {};
 }
 
-Status FunctionCompiler::wait(GraphValue* future, TypeRef type, Sugar* out) {
+Status FunctionCompiler::wait(GraphValue* future, TypeRef type, SugaredValue* out) {
   if (!unit_.forks_at_once()) return refuse_fork("wait");
   TENON_ASSIGN(GraphValue* const result, builder_.unchecked_cast(future, std::move(type)));
-  *out = Sugar::of(result);
+  *out = SugaredValue::of(result);
   return {};
 }
 

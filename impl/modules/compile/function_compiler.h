@@ -13,7 +13,7 @@
 #include "modules/compile/builder.h"
 #include "modules/compile/environment.h"
 #include "modules/compile/match.h"
-#include "modules/compile/sugar.h"
+#include "modules/compile/sugared_value.h"
 #include "modules/compile/unit.h"
 #include "modules/script/ast.h"
 
@@ -67,10 +67,10 @@ class FunctionCompiler {
   Status block(script::StmtList statements, Flow* flow);
   Status statement(const script::Stmt& stmt);
   Status assign_statement(const script::Stmt& stmt);
-  Status assign(const script::Expr& target, Sugar given, const TypeRef& declared);
+  Status assign(const script::Expr& target, SugaredValue given, const TypeRef& declared);
   Status assign_name(std::string_view name, GraphValue* value, const TypeRef& declared,
                      script::Range range);
-  Status assign_items(const script::Expr& target, Sugar given);
+  Status assign_items(const script::Expr& target, SugaredValue given);
   Status assign_attribute(const script::Expr& target, GraphValue* value);
   Status augmented(const script::Stmt& stmt);
   // The operator that an augmented assignment such as `a += b` calls for an `a` of type `type`. It
@@ -90,7 +90,7 @@ class FunctionCompiler {
   Status only_way(const Condition& chosen, script::StmtList statements, script::StmtList other,
                   Flow* flow);
   // One branch of an `if`.
-  struct Way {
+  struct Branch {
     Block* block = nullptr;
     Environment::Changes changes;
     Flow flow = Flow::kGoesOn;
@@ -98,9 +98,9 @@ class FunctionCompiler {
     bool forgets = false;
   };
   Status way(const Condition::Refinements& known, Block* block, script::StmtList statements,
-             script::StmtList rest, Way* out);
+             script::StmtList rest, Branch* out);
   // Joins two branches. The variables that they changed become outputs of `node`.
-  Status join(Node* node, Way if_true, Way if_false);
+  Status join(Node* node, Branch if_true, Branch if_false);
   Status if_not_left(script::StmtList rest, Flow* flow);
   // The state of one variable on each of two branches.
   struct Pair {
@@ -110,8 +110,9 @@ class FunctionCompiler {
   // Handles a branch that leaves a round of a loop, if a variable that the loop carries has another
   // type there than on the branch that goes on. Keeps the variable's value on the branch that
   // leaves (see kFlagPrefix).
-  Status keep_what_is_left(const Way* const (&ways)[2], Changed* changed);
-  TypeRef joined_type(std::string_view name, const Pair& pair, const Way* const (&ways)[2]) const;
+  Status keep_what_is_left(const Branch* const (&ways)[2], Changed* changed);
+  TypeRef joined_type(std::string_view name, const Pair& pair,
+                      const Branch* const (&ways)[2]) const;
   // The value of a variable that a loop carries to the next round: `kept` if the flag is set at run
   // time, and `usual` otherwise. If `flag` is null, the flag is set nowhere.
   Result<GraphValue*> handed_on(std::string_view name, GraphValue* usual, GraphValue* flag,
@@ -133,7 +134,7 @@ class FunctionCompiler {
   Status iterable(const script::Expr& expr, Iterable* out);
   Status iterable_of(GraphValue* given, script::Range range, Iterable* out);
   Result<GraphValue*> length_of(const Iterable& iterable);
-  Result<Sugar> item_of(const Iterable& iterable, GraphValue* index);
+  Result<SugaredValue> item_of(const Iterable& iterable, GraphValue* index);
   static constexpr size_t kMostUnrolled = 4096;
   // Makes the loop node, which carries the variables that the body changes. `head` compiles the
   // start of a round; its argument is the round's number.
@@ -143,77 +144,80 @@ class FunctionCompiler {
 
   // containers.cc
   // Compiles the element of one round, or its key and value for a dict.
-  using Entry = std::function<Status(Sugar item, GraphValue** first, GraphValue** second)>;
+  using Entry = std::function<Status(SugaredValue item, GraphValue** first, GraphValue** second)>;
   Status collect(const Iterable& over, bool is_dict, const TypeRef& hint, script::Range range,
-                 const Entry& entry, Sugar* out);
-  Status container_of(const script::Expr& expr, bool is_dict, const TypeRef& hint, Sugar* out);
-  Status comprehension(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+                 const Entry& entry, SugaredValue* out);
+  Status container_of(const script::Expr& expr, bool is_dict, const TypeRef& hint,
+                      SugaredValue* out);
+  Status comprehension(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
   Status call_container(const script::Expr& expr, std::string_view name, const TypeRef& hint,
-                        Sugar* out);
+                        SugaredValue* out);
 
   // expressions.cc
   Result<GraphValue*> value(const script::Expr& expr, const TypeRef& hint = nullptr);
-  Result<GraphValue*> value_of(Sugar sugar, script::Range range);
-  Status sugar(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status name(const script::Expr& expr, Sugar* out);
-  void name_sugar(std::string_view name, Sugar sugar);
-  const Sugar* sugar_of_name(std::string_view name) const;
-  Status number(const script::Expr& expr, Sugar* out);
-  Status binary(const script::Expr& expr, Sugar* out);
-  Status unary(const script::Expr& expr, Sugar* out);
-  Status conditional(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status list_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status dict_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status tuple_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Result<GraphValue*> value_of(SugaredValue sugar, script::Range range);
+  Status sugar(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
+  Status name(const script::Expr& expr, SugaredValue* out);
+  void name_sugar(std::string_view name, SugaredValue sugar);
+  const SugaredValue* sugar_of_name(std::string_view name) const;
+  Status number(const script::Expr& expr, SugaredValue* out);
+  Status binary(const script::Expr& expr, SugaredValue* out);
+  Status unary(const script::Expr& expr, SugaredValue* out);
+  Status conditional(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
+  Status list_display(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
+  Status dict_display(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
+  Status tuple_display(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
   bool is_tuple(const Type& type) const;
   // `dict(a=1)`, `dict(other, a=1)` and `dict()`.
-  Status dict_of_keywords(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status dict_of_keywords(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
   // A dict literal. `items` are its keys and values in turn. `hint` may be null.
-  Status dict_of(std::vector<GraphValue*> items, const TypeRef& hint, Sugar* out);
+  Status dict_of(std::vector<GraphValue*> items, const TypeRef& hint, SugaredValue* out);
 
   // attributes.cc
-  Status attribute(const script::Expr& expr, Sugar* out);
-  Status attribute_of(const Sugar& base, std::string_view name, script::Range range, Sugar* out);
+  Status attribute(const script::Expr& expr, SugaredValue* out);
+  Status attribute_of(const SugaredValue& base, std::string_view name, script::Range range,
+                      SugaredValue* out);
   Status attribute_of_value(GraphValue* base, std::string_view name, script::Range range,
-                            Sugar* out);
-  Status attribute_of_tensor(GraphValue* base, std::string_view name, Sugar* out, bool* done);
-  Status qualified_name(std::string name, script::Range range, Sugar* out);
+                            SugaredValue* out);
+  Status attribute_of_tensor(GraphValue* base, std::string_view name, SugaredValue* out,
+                             bool* done);
+  Status qualified_name(std::string name, script::Range range, SugaredValue* out);
   Result<GraphValue*> literal_of(const script::Source& source, const script::Expr& expr,
                                  const TypeRef& hint);
 
   // calls.cc
-  Status call(const script::Expr& expr, const TypeRef& hint, Sugar* out);
-  Status call_global(const script::Expr& expr, const Sugar& callee, const TypeRef& hint,
-                     Sugar* out);
-  Status call_sugar(const script::Expr& expr, const Sugar& callee, const GivenArguments& given,
-                    Sugar* out);
-  Status call_operator(std::string_view name, const GivenArguments& given, Sugar* out);
+  Status call(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
+  Status call_global(const script::Expr& expr, const SugaredValue& callee, const TypeRef& hint,
+                     SugaredValue* out);
+  Status call_sugar(const script::Expr& expr, const SugaredValue& callee,
+                    const GivenArguments& given, SugaredValue* out);
+  Status call_operator(std::string_view name, const GivenArguments& given, SugaredValue* out);
   // `of_object` says that the function is a method and its object stands before the dot.
   Status call_compiled(const Header& header, const GivenArguments& given, bool of_object,
-                       Sugar* out);
+                       SugaredValue* out);
   std::string_view instance_name(const GraphValue* object) const;
-  Status call_interface(const Sugar& callee, const GivenArguments& given, Sugar* out);
-  Status call_class(const std::string& name, const GivenArguments& given, Sugar* out);
+  Status call_interface(const SugaredValue& callee, const GivenArguments& given, SugaredValue* out);
+  Status call_class(const std::string& name, const GivenArguments& given, SugaredValue* out);
   Status arguments(const script::Expr& call, size_t skip, GivenArguments* out);
-  Status to_list(GraphValue* tensor, const TypeRef& hint, Sugar* out);
-  Status cast(std::string_view to, const GivenArguments& given, Sugar* out);
+  Status to_list(GraphValue* tensor, const TypeRef& hint, SugaredValue* out);
+  Status cast(std::string_view to, const GivenArguments& given, SugaredValue* out);
   Result<bool> has_attribute(const Type& type, std::string_view name);
   Result<GraphValue*> operator_value(std::string_view name, std::vector<GraphValue*> operands);
 
   // forks.cc
   Status refuse_fork(const std::string& what) const;
   Status define_closure(const script::Stmt& stmt);
-  Status call_closure(const Closure& closure, Sugar* out);
-  Status fork(const script::Expr& expr, std::string_view name, Sugar* out);
-  Status wait(GraphValue* future, TypeRef type, Sugar* out);
+  Status call_closure(const Closure& closure, SugaredValue* out);
+  Status fork(const script::Expr& expr, std::string_view name, SugaredValue* out);
+  Status wait(GraphValue* future, TypeRef type, SugaredValue* out);
 
   // subscripts.cc
-  Status subscript(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status subscript(const script::Expr& expr, const TypeRef& hint, SugaredValue* out);
   Status subscript_object(const script::Expr& expr, GraphValue* base, GraphValue* at,
-                          const TypeRef& hint, Sugar* out);
-  Status index_tensor(GraphValue* base, script::ExprList indices, Sugar* out);
+                          const TypeRef& hint, SugaredValue* out);
+  Status index_tensor(GraphValue* base, script::ExprList indices, SugaredValue* out);
   Result<GraphValue*> sliced(GraphValue* base, GraphValue* dimension, const script::Expr& slice);
-  Status slice_tuple(GraphValue* base, const script::Expr& slice, Sugar* out);
+  Status slice_tuple(GraphValue* base, const script::Expr& slice, SugaredValue* out);
   // `augmented` is null for a plain assignment of `value`. The right side of an augmented
   // assignment is evaluated after the target.
   Status assign_subscript(const script::Expr& target, GraphValue* value,
@@ -235,7 +239,7 @@ class FunctionCompiler {
   // A name that a statement such as `f = __torch__.g` or `r = range(n)` gives to something that is
   // no value. The blocks inside `block` see the name.
   struct NamedSugar {
-    Sugar sugar;
+    SugaredValue sugar;
     const Block* block = nullptr;
   };
   std::map<std::string, NamedSugar, std::less<>> named_sugars_;

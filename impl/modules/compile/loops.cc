@@ -85,9 +85,9 @@ Status FunctionCompiler::iterable(const Expr& expr, Iterable* out) {
     }
     return {};
   }
-  Sugar made;
+  SugaredValue made;
   TENON_TRY(sugar(expr, nullptr, &made));
-  if (made.kind == Sugar::Kind::kIterable) {
+  if (made.kind == SugaredValue::Kind::kIterable) {
     *out = *made.iterable;
     return {};
   }
@@ -137,29 +137,29 @@ Result<GraphValue*> FunctionCompiler::length_of(const Iterable& iterable) {
   }
 }
 
-Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* index) {
+Result<SugaredValue> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* index) {
   switch (iterable.kind) {
     case Iterable::Kind::kRange: {
-      if (iterable.step == nullptr) return Sugar::of(index);
+      if (iterable.step == nullptr) return SugaredValue::of(index);
       TENON_ASSIGN(GraphValue* const item,
                    operator_value("aten::__derive_index", {index, iterable.start, iterable.step}));
-      return Sugar::of(item);
+      return SugaredValue::of(item);
     }
     case Iterable::Kind::kEnumerate: {
-      Sugar pair = Sugar::of(Sugar::Kind::kValues, {});
+      SugaredValue pair = SugaredValue::of(SugaredValue::Kind::kValues, {});
       GraphValue* number = index;
       if (iterable.start != nullptr) {
         TENON_ASSIGN(number, operator_value("aten::add", {index, iterable.start}));
       }
-      TENON_ASSIGN(Sugar item, item_of(iterable.parts[0], index));
+      TENON_ASSIGN(SugaredValue item, item_of(iterable.parts[0], index));
       TENON_ASSIGN(GraphValue* const second, value_of(std::move(item), builder_.range()));
       pair.values = {number, second};
       return pair;
     }
     case Iterable::Kind::kZip: {
-      Sugar all = Sugar::of(Sugar::Kind::kValues, {});
+      SugaredValue all = SugaredValue::of(SugaredValue::Kind::kValues, {});
       for (const Iterable& part : iterable.parts) {
-        TENON_ASSIGN(Sugar item, item_of(part, index));
+        TENON_ASSIGN(SugaredValue item, item_of(part, index));
         TENON_ASSIGN(GraphValue* const each, value_of(std::move(item), builder_.range()));
         all.values.push_back(each);
       }
@@ -168,18 +168,18 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
     case Iterable::Kind::kTensor: {
       TENON_ASSIGN(GraphValue* const item,
                    operator_value("aten::select", {iterable.value, builder_.integer(0), index}));
-      return Sugar::of(item);
+      return SugaredValue::of(item);
     }
     case Iterable::Kind::kTuple: {
       int64_t at = 0;
       if (known_int(index, &at) && at >= 0 && static_cast<size_t>(at) < iterable.items.size())
-        return Sugar::of(iterable.items[static_cast<size_t>(at)]);
+        return SugaredValue::of(iterable.items[static_cast<size_t>(at)]);
       return builder_.refuse("PyTorch unrolls a loop over a tuple, which it cannot do here");
     }
     default: {
       TENON_ASSIGN(GraphValue* const item,
                    operator_value("aten::__getitem__", {iterable.value, index}));
-      return Sugar::of(item);
+      return SugaredValue::of(item);
     }
   }
 }
@@ -321,7 +321,7 @@ Status FunctionCompiler::for_statement(const Stmt& stmt) {
   Iterable over;
   TENON_TRY(iterable(*stmt.iterables[0], &over));
   const auto assign_item = [&](GraphValue* index) -> Status {
-    TENON_ASSIGN(Sugar item, item_of(over, index));
+    TENON_ASSIGN(SugaredValue item, item_of(over, index));
     if (stmt.targets.size() == 1) return assign(*stmt.targets[0], std::move(item), nullptr);
     Expr together;
     together.kind = ExprKind::kTuple;

@@ -135,7 +135,7 @@ Status FunctionCompiler::statement(const Stmt& stmt) {
   switch (stmt.kind) {
     case StmtKind::kExpr: {
       if (stmt.value->kind == ExprKind::kString) return {};  // a docstring
-      Sugar ignored;
+      SugaredValue ignored;
       return sugar(*stmt.value, nullptr, &ignored);
     }
     case StmtKind::kAssign: return assign_statement(stmt);
@@ -157,21 +157,21 @@ Status FunctionCompiler::assign_statement(const Stmt& stmt) {
     TENON_ASSIGN(declared, script::annotation_type(builder_.source(), *stmt.annotation));
   }
   if (stmt.value == nullptr) return {};
-  Sugar given;
+  SugaredValue given;
   TENON_TRY(sugar(*stmt.value, declared, &given));
   if (stmt.targets.size() > 1) {
     TENON_ASSIGN(GraphValue* const value, value_of(std::move(given), stmt.value->range));
-    given = Sugar::of(value);
+    given = SugaredValue::of(value);
   }
   for (const Expr* target : stmt.targets) TENON_TRY(assign(*target, given, declared));
   return {};
 }
 
-Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& declared) {
+Status FunctionCompiler::assign(const Expr& target, SugaredValue given, const TypeRef& declared) {
   switch (target.kind) {
     case ExprKind::kName: {
-      if (given.kind != Sugar::Kind::kValue && given.kind != Sugar::Kind::kValues &&
-          given.kind != Sugar::Kind::kGlobal) {
+      if (given.kind != SugaredValue::Kind::kValue && given.kind != SugaredValue::Kind::kValues &&
+          given.kind != SugaredValue::Kind::kGlobal) {
         name_sugar(target.text, std::move(given));
         return {};
       }
@@ -228,9 +228,9 @@ Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value,
   return {};
 }
 
-Status FunctionCompiler::assign_items(const Expr& target, Sugar given) {
+Status FunctionCompiler::assign_items(const Expr& target, SugaredValue given) {
   std::vector<GraphValue*> items;
-  if (given.kind == Sugar::Kind::kValues) {
+  if (given.kind == SugaredValue::Kind::kValues) {
     items = std::move(given.values);
   } else {
     TENON_ASSIGN(GraphValue* const value, value_of(std::move(given), target.range));
@@ -256,7 +256,7 @@ Status FunctionCompiler::assign_items(const Expr& target, Sugar given) {
   size_t next = 0;
   for (const Expr* child : target.children) {
     if (child->kind != ExprKind::kStarred) {
-      TENON_TRY(assign(*child, Sugar::of(items[next++]), nullptr));
+      TENON_TRY(assign(*child, SugaredValue::of(items[next++]), nullptr));
       continue;
     }
     const size_t count = items.size() + 1 - names;
@@ -264,7 +264,7 @@ Status FunctionCompiler::assign_items(const Expr& target, Sugar given) {
         builder_.tuple({items.begin() + static_cast<ptrdiff_t>(next),
                         items.begin() + static_cast<ptrdiff_t>(next + count)});
     next += count;
-    TENON_TRY(assign(child->child(0), Sugar::of(taken), nullptr));
+    TENON_TRY(assign(child->child(0), SugaredValue::of(taken), nullptr));
   }
   return {};
 }
@@ -303,10 +303,10 @@ Status FunctionCompiler::augmented(const Stmt& stmt) {
   TENON_ASSIGN(GraphValue* const right, value(*stmt.value));
   GivenArguments given;
   given.positional = {{{}, left, target.range}, {{}, right, stmt.value->range}};
-  Sugar made;
+  SugaredValue made;
   TENON_TRY(call_operator(augmenting_name(stmt.op, *left->type), given, &made));
   TENON_ASSIGN(GraphValue* const result, value_of(std::move(made), stmt.range));
-  return assign(target, Sugar::of(result), nullptr);
+  return assign(target, SugaredValue::of(result), nullptr);
 }
 
 Status FunctionCompiler::raise(const Stmt& stmt) {
@@ -395,7 +395,7 @@ Status FunctionCompiler::delete_items(const Stmt& stmt) {
     TENON_ASSIGN(GraphValue* const index, value(*target->arguments()[0]));
     GivenArguments given;
     given.positional = {{{}, container, target->range}, {{}, index, target->range}};
-    Sugar ignored;
+    SugaredValue ignored;
     TENON_TRY(call_operator("aten::Delete", given, &ignored));
   }
   return {};

@@ -16,7 +16,7 @@ using script::ExprKind;
 // ModuleDict. PyTorch finds such a part at run time, and takes its type from the code around it
 // without a check.
 Status FunctionCompiler::subscript_object(const Expr& expr, GraphValue* base, GraphValue* at,
-                                          const TypeRef& hint, Sugar* out) {
+                                          const TypeRef& hint, SugaredValue* out) {
   const script::Range index = expr.arguments()[0]->range;
   TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(base->type->class_name()));
   if (info != nullptr && info->declaration->is_module() &&
@@ -29,19 +29,19 @@ Status FunctionCompiler::subscript_object(const Expr& expr, GraphValue* base, Gr
     }
     TENON_ASSIGN(GraphValue* const part, operator_value("prim::ModuleContainerIndex", {base, at}));
     part->type = hint;
-    *out = Sugar::of(part);
+    *out = SugaredValue::of(part);
     return {};
   }
-  Sugar method;
+  SugaredValue method;
   TENON_TRY(attribute_of_value(base, "__getitem__", expr.range, &method));
-  if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface)
+  if (method.kind != SugaredValue::Kind::kMethod && method.kind != SugaredValue::Kind::kInterface)
     return builder_.refuse("this has no items");
   GivenArguments given;
   given.positional.push_back({{}, at, index});
   return call_sugar(expr, method, given, out);
 }
 
-Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar* out) {
+Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, SugaredValue* out) {
   TENON_ASSIGN(GraphValue* const base, value(expr.child(0)));
   const script::ExprList indices = expr.arguments();
   if (base->type->kind() == TypeKind::kTensor) return index_tensor(base, indices, out);
@@ -50,7 +50,7 @@ Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar*
   if (index.kind == ExprKind::kSlice) {
     if (is_tuple(*base->type)) return slice_tuple(base, index, out);
     TENON_ASSIGN(GraphValue* const made, sliced(base, nullptr, index));
-    *out = Sugar::of(made);
+    *out = SugaredValue::of(made);
     return {};
   }
   TENON_ASSIGN(GraphValue* const at, value(index));
@@ -69,7 +69,7 @@ Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar*
         return builder_.refuse(index.range,
                                "the items of this tuple have several types, so its index is a "
                                "number that stands here");
-      *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, items[0]));
+      *out = SugaredValue::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, items[0]));
       return {};
     }
     const int64_t size = static_cast<int64_t>(items.size());
@@ -78,16 +78,17 @@ Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar*
     TypeRef type = items[static_cast<size_t>(number < 0 ? number + size : number)];
     if (base->node != nullptr && base->node->kind == NodeKind::kTupleConstruct &&
         !base->node->is_inlined) {
-      *out =
-          Sugar::of(base->node->inputs[static_cast<size_t>(number < 0 ? number + size : number)]);
+      *out = SugaredValue::of(
+          base->node->inputs[static_cast<size_t>(number < 0 ? number + size : number)]);
       return {};
     }
-    *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, std::move(type)));
+    *out =
+        SugaredValue::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, std::move(type)));
     return {};
   }
   if (base->type->kind() == TypeKind::kClass) return subscript_object(expr, base, at, hint, out);
   TENON_ASSIGN(GraphValue* const made, operator_value("aten::__getitem__", {base, at}));
-  *out = Sugar::of(made);
+  *out = SugaredValue::of(made);
   return {};
 }
 
@@ -108,7 +109,7 @@ Result<GraphValue*> FunctionCompiler::sliced(GraphValue* base, GraphValue* dimen
   return operator_value("aten::slice", std::move(operands));
 }
 
-Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar* out) {
+Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, SugaredValue* out) {
   std::vector<TypeRef> items = builder_.classes().items_of(*base->type);
   std::optional<int64_t> given[3];  // where the slice starts, where it stops, and its step
   for (size_t i = 0; i < 3; ++i) {
@@ -139,7 +140,7 @@ Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar*
     Node* const node = builder_.append(NodeKind::kTupleSlice, {base});
     node->number = start;
     node->end = end;
-    *out = Sugar::of(builder_.graph().add_output(node, std::move(type).value()));
+    *out = SugaredValue::of(builder_.graph().add_output(node, std::move(type).value()));
     return {};
   }
   const std::vector<GraphValue*> values = builder_.unpack(base);
@@ -148,7 +149,7 @@ Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar*
   const int64_t bounded = std::clamp(step, -size - 1, size + 1);
   for (int64_t at = start; step < 0 ? at > stop : at < stop; at += bounded)
     taken.push_back(values[static_cast<size_t>(at)]);
-  *out = Sugar::of(builder_.tuple(std::move(taken)));
+  *out = SugaredValue::of(builder_.tuple(std::move(taken)));
   return {};
 }
 
@@ -216,7 +217,8 @@ Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, Gra
   return {};
 }
 
-Status FunctionCompiler::index_tensor(GraphValue* base, script::ExprList indices, Sugar* out) {
+Status FunctionCompiler::index_tensor(GraphValue* base, script::ExprList indices,
+                                      SugaredValue* out) {
   GraphValue* view = nullptr;
   std::vector<GraphValue*> tensors;
   script::ExprList items = indices;
@@ -227,7 +229,7 @@ Status FunctionCompiler::index_tensor(GraphValue* base, script::ExprList indices
     TENON_ASSIGN(view, operator_value("aten::index",
                                       {view, builder_.list(element.value(), std::move(tensors))}));
   }
-  *out = Sugar::of(view);
+  *out = SugaredValue::of(view);
   return {};
 }
 
@@ -251,13 +253,14 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
       TENON_ASSIGN(value, operator_value(name, {before, value}));
     }
     if (base->type->kind() == TypeKind::kClass) {
-      Sugar method;
+      SugaredValue method;
       TENON_TRY(attribute_of_value(base, "__setitem__", target.range, &method));
-      if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface)
+      if (method.kind != SugaredValue::Kind::kMethod &&
+          method.kind != SugaredValue::Kind::kInterface)
         return builder_.refuse("this has no items");
       GivenArguments given;
       given.positional = {{{}, at, target.range}, {{}, value, target.range}};
-      Sugar ignored;
+      SugaredValue ignored;
       return call_sugar(target, method, given, &ignored);
     }
     return operator_value("aten::_set_item", {base, at, value}).status();

@@ -165,7 +165,7 @@ Result<const Header*> Unit::make_header(std::string name, std::string owner,
 }
 
 Result<const Header*> Unit::header(std::string_view qualified_name) {
-  const script::Declarations::Place* const place =
+  const script::Declarations::ItemInFile* const place =
       classes_.declarations().find_place(qualified_name);
   if (place == nullptr || place->item->function == nullptr)
     return Status(Code::kNotFound, "there is no function " + std::string(qualified_name));

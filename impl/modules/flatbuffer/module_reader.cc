@@ -10,8 +10,8 @@
 #include <unordered_map>
 
 #include "modules/bytecode/instruction.h"
-#include "modules/flatbuffer/form.h"
-#include "modules/flatbuffer/scout.h"
+#include "modules/flatbuffer/generated.h"
+#include "modules/flatbuffer/storage_ranges.h"
 #include "modules/value/dict_key.h"
 #include "modules/value/tensor_value.h"
 #include "os/limits.h"
@@ -152,7 +152,7 @@ class ModuleReader::Copy {
     if (index >= values_.size()) {
       return wrong(format("names the value %u, which does not stand before it", index));
     }
-    const Known& known = values_[index];
+    const ReadObject& known = values_[index];
     if (!known.value) return wrong(format("names the function %u as a value", index));
     height_ = std::max(height_, known.height + 1);
     return known.value;
@@ -189,7 +189,7 @@ class ModuleReader::Copy {
   }
 
  private:
-  struct Known {
+  struct ReadObject {
     ValueRef value;       // null for a function
     uint32_t height = 0;  // how deep values stand within it
   };
@@ -536,7 +536,7 @@ class ModuleReader::Copy {
   const FindStorage* find_storage_ = nullptr;
   const CheckClass* check_class_ = nullptr;
   std::vector<bool> checked_classes_;
-  std::vector<Known> values_;
+  std::vector<ReadObject> values_;
   std::unordered_map<const Text*, TypeRef> types_;
   std::string place_;    // for messages
   uint32_t height_ = 0;  // the depth of values within the value that is being read

@@ -13,7 +13,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "modules/flatbuffer/form.h"
+#include "modules/flatbuffer/generated.h"
 #include "modules/value/walk.h"
 
 namespace tenon::flatbuffer {

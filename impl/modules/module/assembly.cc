@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "modules/archive/zip_names.h"
-#include "modules/module/conform.h"
+#include "modules/module/declared_types.h"
 #include "modules/value/walk.h"
 
 namespace tenon::module {
@@ -106,7 +106,7 @@ value::CheckOptions Assembly::check_options() {
 
 Status Assembly::set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin,
                                const char* place) {
-  Conformer conformer(*code_);
+  DeclaredTypes conformer(*code_);
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i]->is(ValueKind::kObject) || values[i]->is_opaque()) continue;
     TENON_TRY(conformer.conform_object(values[i]));
@@ -124,7 +124,7 @@ Status Assembly::set_root(ValueRef root, const char* place) {
                   format("%s: a %s, and no module", place, value::value_kind_name(root_->kind())))
         .with("record", place);
   }
-  Conformer conformer(*code_);
+  DeclaredTypes conformer(*code_);
   TENON_TRY(conformer.conform_object(root_));
   if (!root_->is_opaque())
     TENON_TRY(in_place(value::check_object(*root_, {}, check_options()), place));

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "modules/module/conform.h"
+#include "modules/module/declared_types.h"
 #include "modules/module/literal.h"
 #include "modules/module/module.h"
 #include "modules/script/printer.h"
@@ -72,7 +72,7 @@ Result<ValueRef> Module::check_member_value(std::string_view path, const TypeRef
         format("%.200s: an object of %s is a module, which is added and replaced as a submodule",
                std::string(path).c_str(), below.class_name().c_str()));
   }));
-  Conformer conformer(*code);
+  DeclaredTypes conformer(*code);
   TENON_ASSIGN(ValueRef conformed, conformer.conform(value, *type));
   value::CheckOptions options;
   options.classes = code;

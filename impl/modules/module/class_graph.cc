@@ -111,14 +111,14 @@ Result<uint32_t> ClassGraph::module_node(const ValueRef& object, CodeSet* around
 
 // Visits all values below the root: parents first, attributes in their order.
 Status ClassGraph::walk(const ValueRef& root, CodeSet* code) {
-  struct Step {
+  struct Visit {
     ValueRef value;
     CodeSet* code = nullptr;
     size_t depth = 0;
   };
-  std::vector<Step> steps{{root, code, 0}};
+  std::vector<Visit> steps{{root, code, 0}};
   while (!steps.empty()) {
-    const Step step = std::move(steps.back());
+    const Visit step = std::move(steps.back());
     steps.pop_back();
     if (step.depth > kMaxDepth)
       return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", kMaxDepth));

@@ -37,12 +37,12 @@ Release release_of(std::string_view text) {
 
 // The first release that reads archives of this version. Older ones refuse them.
 std::string_view reader_of(int version) noexcept {
-  struct Step {
+  struct FirstReader {
     int version;
     std::string_view release;
   };
-  constexpr Step kSteps[] = {{10, "1.12"}, {7, "1.11"}, {6, "1.9"}, {5, "1.7"}, {3, "1.6"}};
-  for (const Step& step : kSteps) {
+  constexpr FirstReader kSteps[] = {{10, "1.12"}, {7, "1.11"}, {6, "1.9"}, {5, "1.7"}, {3, "1.6"}};
+  for (const FirstReader& step : kSteps) {
     if (version >= step.version) return step.release;
   }
   return {};

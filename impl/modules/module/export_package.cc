@@ -19,7 +19,7 @@
 namespace tenon::module {
 
 using archive::Compression;
-using archive::Reach;
+using archive::SourceKind;
 using archive::ZipRecord;
 using archive::ZipWriter;
 using pickle::Opcode;
@@ -324,7 +324,8 @@ class PackageWriter {
       return writer_->add(record.name, bytes, Compression::kDeflated);
     }
     TENON_TRY(reader.verify(record));
-    return writer_->add(record.name, reader.view(record), Compression::kStored, Reach::kMappedFile);
+    return writer_->add(record.name, reader.view(record), Compression::kStored,
+                        SourceKind::kMappedFile);
   }
 
   ZipWriter* writer_;

@@ -221,11 +221,11 @@ class Module final : public Counted {
   // Fixes the class of `child` in the child's code, before an owner with other code gets it.
   void settle_child(const Module& child) const;
   // The module that owns the last part of a path, and that part.
-  struct Place {
+  struct OwnedMember {
     Ref<Module> owner;
     std::string_view name;
   };
-  Result<Place> place_of(std::string_view path) const;
+  Result<OwnedMember> place_of(std::string_view path) const;
   Result<Member> find_member(std::string_view name) const;
   Member field_member(const FieldDecl& field, size_t index) const;
   Result<Member> constant_member(const ConstantDecl& constant) const;

@@ -151,7 +151,7 @@ Status Replacement::collect(const ValueRef& root, CodeSet* around) {
   done_.emplace(root.get(), root);
   steps_.push_back({root, around});
   while (!steps_.empty()) {
-    const Step step = std::move(steps_.back());
+    const ObjectVisit step = std::move(steps_.back());
     steps_.pop_back();
     TENON_TRY(collect_object(step.object, step.around));
   }

@@ -50,14 +50,14 @@ class Replacement {
   Result<ValueRef> replaced_inside(const ValueRef& value, size_t depth);
   Status collect_object(const ValueRef& object, CodeSet* around);
 
-  struct Step {
+  struct ObjectVisit {
     ValueRef object;
     CodeSet* around = nullptr;
   };
   std::vector<Pair> pairs_;
   std::unordered_multimap<const void*, size_t> by_storage_;
   std::vector<Change> changes_;
-  std::vector<Step> steps_;
+  std::vector<ObjectVisit> steps_;
   CodeSet* now_ = nullptr;  // the code of the object that is being searched
   std::unordered_map<const value::Value*, ValueRef> done_;
 };

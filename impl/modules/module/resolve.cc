@@ -123,13 +123,13 @@ std::vector<Ref<CodeSet>> codes_below(const Module& module) {
   std::vector<Ref<CodeSet>> codes;
   std::set<const CodeSet*> known;
   std::set<const Value*> seen;
-  struct Step {
+  struct Visit {
     const Value* value = nullptr;
     CodeSet* around = nullptr;
   };
-  std::vector<Step> steps{{module.object().get(), module.object_class().code}};
+  std::vector<Visit> steps{{module.object().get(), module.object_class().code}};
   while (!steps.empty()) {
-    const Step step = steps.back();
+    const Visit step = steps.back();
     steps.pop_back();
     if (!step.value->is(ValueKind::kObject) || !seen.insert(step.value).second) continue;
     CodeSet* const code = class_of(*step.value, step.around).code;

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "modules/module/conform.h"
+#include "modules/module/declared_types.h"
 #include "modules/value/check.h"
 #include "modules/value/path.h"
 #include "modules/value/walk.h"
@@ -184,7 +184,7 @@ Result<ValueRef> check_state_value(const StatePlace& place, std::string_view pat
   }));
   TENON_TRY(check_state_tensor(*place.object, *place.value, *value, path));
   if (!place.type) return check_undeclared(place, path, value);
-  Conformer conformer(*place.code);
+  DeclaredTypes conformer(*place.code);
   TENON_ASSIGN(ValueRef conformed, conformer.conform(value, *place.type));
   value::CheckOptions options;
   options.classes = place.code;

@@ -5,7 +5,7 @@
 namespace tenon::module {
 
 using archive::Compression;
-using archive::Reach;
+using archive::SourceKind;
 using archive::ZipWriter;
 using value::StorageValue;
 
@@ -18,7 +18,8 @@ Status StorageRecords::write(const std::string& name, const StorageValue& storag
   if (is_none) return writer_->add(name, {});
   if (storage.is_on_device()) return write_from_device(name, storage);
   const std::byte* const data = storage.data();
-  const Reach reach = resolved_->is_mapped(data) ? Reach::kMappedFile : Reach::kMemory;
+  const SourceKind reach =
+      resolved_->is_mapped(data) ? SourceKind::kMappedFile : SourceKind::kMemory;
   return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, reach);
 }
 

@@ -25,7 +25,7 @@ class PlaceFinder {
   Status run(const ValueRef& root, CodeSet* around) {
     steps_.push_back({root, around, {}});
     while (!steps_.empty()) {
-      const Step step = std::move(steps_.back());
+      const ObjectVisit step = std::move(steps_.back());
       steps_.pop_back();
       TENON_TRY(count_path());
       TENON_TRY(step.object->is_opaque() ? add_state(step.object, step.around, step.path, 0)
@@ -38,7 +38,7 @@ class PlaceFinder {
   std::vector<std::string>& states() noexcept { return states_; }
 
  private:
-  struct Step {
+  struct ObjectVisit {
     ValueRef object;
     CodeSet* around = nullptr;
     std::string path;
@@ -68,7 +68,7 @@ class PlaceFinder {
     return path;
   }
 
-  Status add_attributes(const Step& step) {
+  Status add_attributes(const ObjectVisit& step) {
     const ObjectClass own = class_of(*step.object, step.around);
     TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
     const value::Attributes& attributes = step.object->attributes();
@@ -129,7 +129,7 @@ class PlaceFinder {
     return Status::ok();
   }
 
-  std::vector<Step> steps_;
+  std::vector<ObjectVisit> steps_;
   std::vector<TensorPlace> places_;
   std::vector<std::string> states_;
   size_t n_paths_ = 0;

@@ -30,7 +30,7 @@ class Assignments {
   const Names& of(const Function& method) {
     const auto [known, is_new] = known_.try_emplace(&method);
     if (!is_new || method.params.empty()) return known->second;
-    Way way{method.params[0].name, Names(), Reached()};
+    WalkState way{method.params[0].name, Names(), Reached()};
     run(method.body, &way);
     way.ends = on_both(way.ends, way.here);
     // A method that always raises gets the empty set. Any set would be right, because no code runs
@@ -43,7 +43,7 @@ class Assignments {
 
  private:
   // The state of the walk through one method.
-  struct Way {
+  struct WalkState {
     std::string_view self;
     Reached here;
     Reached ends;
@@ -54,18 +54,18 @@ class Assignments {
     return expr.kind == ExprKind::kCall && dotted_name(expr.child(0)) == "ops.prim.RaiseException";
   }
 
-  static bool is_self(const Expr& expr, const Way& way) {
+  static bool is_self(const Expr& expr, const WalkState& way) {
     return expr.kind == ExprKind::kName && expr.text == way.self;
   }
 
-  void run(StmtList statements, Way* way) {
+  void run(StmtList statements, WalkState* way) {
     for (const Stmt* statement : statements) {
       if (!way->here) return;
       run(*statement, way);
     }
   }
 
-  void run(const Stmt& statement, Way* way) {
+  void run(const Stmt& statement, WalkState* way) {
     if (statement.value != nullptr) look(*statement.value, way);
     if (statement.message != nullptr) look(*statement.message, way);
     switch (statement.kind) {
@@ -94,7 +94,7 @@ class Assignments {
     }
   }
 
-  void run_if(const Stmt& statement, Way* way) {
+  void run_if(const Stmt& statement, WalkState* way) {
     const Reached before = way->here;
     run(statement.body, way);
     const Reached after = way->here;
@@ -103,14 +103,14 @@ class Assignments {
     way->here = on_both(after, way->here);
   }
 
-  void run_loop(const Stmt& statement, Way* way) {
+  void run_loop(const Stmt& statement, WalkState* way) {
     for (const Expr* iterable : statement.iterables) look(*iterable, way);
     const Reached before = way->here;
     run(statement.body, way);
     way->here = before;
   }
 
-  void assign(const Expr& target, Way* way) {
+  void assign(const Expr& target, WalkState* way) {
     if (target.kind == ExprKind::kTuple || target.kind == ExprKind::kStarred) {
       for (const Expr* part : target.children) assign(*part, way);
     } else if (target.kind == ExprKind::kAttribute && is_self(target.child(0), *way)) {
@@ -121,7 +121,7 @@ class Assignments {
   }
 
   // Finds what an expression does to `self`: it may call a method of `self`, or give `self` away.
-  void look(const Expr& expr, Way* way) {
+  void look(const Expr& expr, WalkState* way) {
     if (is_self(expr, *way)) {
       gives_self_away_ = true;
       return;

@@ -90,7 +90,7 @@ Status check_reachable(const Declarations& declarations, std::span<const std::st
   while (!todo.empty()) {
     const std::string name = std::move(todo.back());
     todo.pop_back();
-    const Declarations::Place* const place = declarations.find_place(name);
+    const Declarations::ItemInFile* const place = declarations.find_place(name);
     if (place == nullptr) return Status(Code::kNotFound, "there is no class or function " + name);
     Uses here;
     TENON_TRY(check_item(declarations, place->file->source(), name, *place->item, options, &here));

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "modules/script/check.h"
-#include "modules/script/meaning.h"
+#include "modules/script/checked_value.h"
 #include "modules/script/operand_types.h"
 #include "modules/script/scope.h"
 
@@ -66,15 +66,15 @@ class Checker {
     const value::Type* type = nullptr;  // null: not known
     bool may_hold_tensor = true;
     bool is_starred = false;
-    // The sure_type() of the value (meaning.h): its type, if PyTorch certainly has the same. Null:
-    // it may have another.
+    // The sure_type() of the value (checked_value.h): its type, if PyTorch certainly has the same.
+    // Null: it may have another.
     const value::Type* sure = nullptr;
     Range range;
   };
   using Operands = std::vector<Operand>;
 
   // checker_loops.cc
-  Status unrolled(const Expr& iterable, const Meaning& over, Unrolled* out);
+  Status unrolled(const Expr& iterable, const CheckedValue& over, Unrolled* out);
   Status while_loop(const Stmt& stmt);
   Status for_loop(const Stmt& stmt, Flow* flow);
 
@@ -84,9 +84,9 @@ class Checker {
   Status block(StmtList body, Flow* flow);
   Status statement(const Stmt& stmt, Flow* flow);
   Status assign(const Stmt& stmt);
-  Status assign_to(const Expr& target, const Meaning& value, const Expr* written);
+  Status assign_to(const Expr& target, const CheckedValue& value, const Expr* written);
   Status assign_to_attribute(const Expr& target);
-  Status unpack(const Expr& target, const Meaning& value, const Expr* written);
+  Status unpack(const Expr& target, const CheckedValue& value, const Expr* written);
   Status augmented(const Stmt& stmt);
   Status returned(const Stmt& stmt);
   Status if_else(const Stmt& stmt, Flow* flow);
@@ -100,36 +100,39 @@ class Checker {
   Status condition(const Expr& expr, Fixed* fixed);
   Status compared_with_none(const Expr& expr, Fixed* fixed);
   Status called_condition(const Expr& call, Fixed* fixed);
-  static Fixed is_instance(const Meaning& asked, const Expr& types);
+  static Fixed is_instance(const CheckedValue& asked, const Expr& types);
   void mark_tested(const Expr& expr);
 
   // checker_expressions.cc
   // Finds what the expression stands for, which need not be a value.
-  Status meaning(const Expr& expr, Meaning* out);
-  // Like meaning(), and refuses an expression that is no value.
-  Status value(const Expr& expr, Meaning* out);
-  Status require_value(const Expr& expr, const Meaning& meaning);
+  Status checked_value(const Expr& expr, CheckedValue* out);
+  // Like checked_value(), and refuses an expression that is no value.
+  Status value(const Expr& expr, CheckedValue* out);
+  Status require_value(const Expr& expr, const CheckedValue& meaning);
   // Checks a list of expressions that must be values. `holds_no_tensor` may be null. It is set to
   // whether none of the values may hold a Tensor.
   Status values(ExprList list, bool* holds_no_tensor = nullptr);
-  Status name(const Expr& expr, Meaning* out);
+  Status name(const Expr& expr, CheckedValue* out);
   Status undefined(const Expr& expr);
-  Status subscript(const Expr& expr, Meaning* out);
-  Status unary(const Expr& expr, Meaning* out);
-  Status binary(const Expr& expr, Meaning* out);
-  Status comprehension(const Expr& expr, Meaning* out);
-  Status conditional(const Expr& expr, Meaning* out);
-  Meaning of_qualified_name(std::string name);
-  Meaning typed(const value::Type* type) const;
+  Status subscript(const Expr& expr, CheckedValue* out);
+  Status unary(const Expr& expr, CheckedValue* out);
+  Status binary(const Expr& expr, CheckedValue* out);
+  Status comprehension(const Expr& expr, CheckedValue* out);
+  Status conditional(const Expr& expr, CheckedValue* out);
+  CheckedValue of_qualified_name(std::string name);
+  CheckedValue typed(const value::Type* type) const;
 
   // checker_attributes.cc
-  Status attribute(const Expr& expr, Meaning* out);
-  Status attribute_of(const Expr& whole, const Meaning& base, std::string_view name, Range where,
-                      Meaning* out);
-  Status attribute_of_value(const Meaning& base, std::string_view name, Range where, Meaning* out);
-  Status member(const ClassDeclaration& owner, std::string_view name, Range where, Meaning* out);
+  Status attribute(const Expr& expr, CheckedValue* out);
+  Status attribute_of(const Expr& whole, const CheckedValue& base, std::string_view name,
+                      Range where, CheckedValue* out);
+  Status attribute_of_value(const CheckedValue& base, std::string_view name, Range where,
+                            CheckedValue* out);
+  Status member(const ClassDeclaration& owner, std::string_view name, Range where,
+                CheckedValue* out);
   Status no_member(const ClassDeclaration& owner, std::string_view name, Range where);
-  Status class_attribute(const Meaning& base, std::string_view name, Range where, Meaning* out);
+  Status class_attribute(const CheckedValue& base, std::string_view name, Range where,
+                         CheckedValue* out);
   Status constant_entry(std::string_view name, Range where);
 
   // checker_calls.cc
@@ -137,19 +140,19 @@ class Checker {
   // such as the function that `fork` is given. `given` has the other arguments in their order.
   // `receiver` is the number of leading parameters that a call does not give: 1 for a method.
   // `shown` is the operator's name as code writes it, "torch.relu", for messages.
-  Status call(const Expr& expr, Meaning* out);
-  Status call_global(const Expr& expr, Global global, Meaning* out);
-  Status call_operator(const Expr& call, const Meaning& callee, const Operands& given, size_t skip,
-                       Meaning* out);
-  Status call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
-  Status call_object(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
-  Status call_meaning(const Expr& call, const Meaning& callee, const Operands& given, size_t skip,
-                      Meaning* out);
+  Status call(const Expr& expr, CheckedValue* out);
+  Status call_global(const Expr& expr, Global global, CheckedValue* out);
+  Status call_operator(const Expr& call, const CheckedValue& callee, const Operands& given,
+                       size_t skip, CheckedValue* out);
+  Status call_class(const Expr& call, const CheckedValue& callee, size_t skip, CheckedValue* out);
+  Status call_object(const Expr& call, const CheckedValue& callee, size_t skip, CheckedValue* out);
+  Status call_meaning(const Expr& call, const CheckedValue& callee, const Operands& given,
+                      size_t skip, CheckedValue* out);
   Status call_declared(const Expr& call, const FunctionDeclaration& function, size_t receiver,
-                       size_t skip, Meaning* out);
-  Status call_with_type(const Expr& call, Global global, Meaning* out);
-  Status get_attribute(const Expr& call, Global global, Meaning* out);
-  Status fork(const Expr& call, Meaning* out);
+                       size_t skip, CheckedValue* out);
+  Status call_with_type(const Expr& call, Global global, CheckedValue* out);
+  Status get_attribute(const Expr& call, Global global, CheckedValue* out);
+  Status fork(const Expr& call, CheckedValue* out);
   Status arguments(const Expr& call, size_t skip, Operands* given = nullptr);
   Status operand(const Expr& expr, std::string_view keyword, Operands* given);
   Status types_of_isinstance(const Expr& expr);
@@ -171,29 +174,30 @@ class Checker {
   // is the value before the dot, or null.
   Status check_operands(const Expr& call, std::span<const std::string> names,
                         const std::string& shown, const Receiver* self, const Operands& given,
-                        const CallShape& shape, Meaning* out);
+                        const CallShape& shape, CheckedValue* out);
   Status wrong_operand(const Expr& call, const std::string& shown, const Receiver* self,
                        const Operands& given, std::span<const Schema* const> candidates,
                        const TypeMatch& best);
 
   // checker_literals.cc
-  Status sequence(const Expr& expr, Meaning* out);
-  Status dictionary(const Expr& expr, Meaning* out);
+  Status sequence(const Expr& expr, CheckedValue* out);
+  Status dictionary(const Expr& expr, CheckedValue* out);
   const value::Type* keep(Result<value::TypeRef> type);
-  static const value::Type* type_of_unary(Operator op, const Meaning& operand) noexcept;
-  static const value::Type* type_of_binary(Operator op, const Meaning& left,
-                                           const Meaning& right) noexcept;
+  static const value::Type* type_of_unary(Operator op, const CheckedValue& operand) noexcept;
+  static const value::Type* type_of_binary(Operator op, const CheckedValue& left,
+                                           const CheckedValue& right) noexcept;
 
   // checker_versioned.cc
   static const Operand* find_operand(const Operands& given, std::string_view keyword,
                                      size_t position);
-  static bool depends_on_version(std::string_view name, const Meaning& callee,
+  static bool depends_on_version(std::string_view name, const CheckedValue& callee,
                                  const Operands& given);
   void note_versioned(std::string_view name);
-  void note_versioned_call(std::string_view name, const Meaning& callee, const Operands& given);
-  void note_method_of_unknown(const Expr& callee, const Meaning& called);
-  void note_division(const Meaning& dividend, const Meaning& divisor);
-  void note_division_in_place(const Meaning& dividend, const Meaning& divisor);
+  void note_versioned_call(std::string_view name, const CheckedValue& callee,
+                           const Operands& given);
+  void note_method_of_unknown(const Expr& callee, const CheckedValue& called);
+  void note_division(const CheckedValue& dividend, const CheckedValue& divisor);
+  void note_division_in_place(const CheckedValue& dividend, const CheckedValue& divisor);
 
   // Returns the error `what`. Returns success in quiet code, and the caller goes on.
   Status refuse(Range range, const std::string& what) const;

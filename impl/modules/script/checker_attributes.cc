@@ -10,7 +10,7 @@ namespace tenon::script {
 namespace {
 
 using value::TypeKind;
-using Kind = Meaning::Kind;
+using Kind = CheckedValue::Kind;
 
 // The type of a Tensor's attribute. Null: the attribute is a method, or its type is not known.
 const value::Type* property_type(std::string_view name) noexcept {
@@ -45,19 +45,19 @@ bool has_self(Overloads overloads) {
 
 // Whether a value of unknown class may turn out to be an object with any attribute. A value of
 // known class must have an attribute that is looked up in it.
-bool may_be_anything(const Meaning& base) noexcept {
+bool may_be_anything(const CheckedValue& base) noexcept {
   if (base.type == nullptr) return base.tuple_size < 0;
   const TypeKind kind = base.type->kind();
   return kind == TypeKind::kAny || kind == TypeKind::kUnion || kind == TypeKind::kOptional ||
          kind == TypeKind::kClass;
 }
 
-bool is_tuple(const Meaning& base) noexcept {
+bool is_tuple(const CheckedValue& base) noexcept {
   return base.type != nullptr && base.type->kind() == TypeKind::kTuple;
 }
 
 // Whether the value is a number. A number has no attributes: `x.real` exists for a Tensor only.
-bool is_plain_number(const Meaning& base) noexcept {
+bool is_plain_number(const CheckedValue& base) noexcept {
   const value::Type* const type = sure_type(base);
   if (type == nullptr) return false;
   const TypeKind kind = type->kind();
@@ -67,29 +67,29 @@ bool is_plain_number(const Meaning& base) noexcept {
 
 }  // namespace
 
-Status Checker::attribute(const Expr& expr, Meaning* out) {
-  Meaning base;
-  TENON_TRY(meaning(expr.child(0), &base));
+Status Checker::attribute(const Expr& expr, CheckedValue* out) {
+  CheckedValue base;
+  TENON_TRY(checked_value(expr.child(0), &base));
   return attribute_of(expr.child(0), base, expr.text, expr.text_range, out);
 }
 
-// Looks up the attribute `name` in `base`, which is the meaning of the expression `whole`.
-Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string_view name,
-                             Range where, Meaning* out) {
+// Looks up the attribute `name` in `base`, which is the checked value of the expression `whole`.
+Status Checker::attribute_of(const Expr& whole, const CheckedValue& base, std::string_view name,
+                             Range where, CheckedValue* out) {
   *out = {};
   switch (base.kind) {
     case Kind::kNamespace:
       if (name == "autograd")
-        *out = Meaning::of(Kind::kNamespace, "aten");
+        *out = CheckedValue::of(Kind::kNamespace, "aten");
       else
-        *out = Meaning::of(Kind::kOperator, base.name + "::" + std::string(name));
+        *out = CheckedValue::of(Kind::kOperator, base.name + "::" + std::string(name));
       return {};
     case Kind::kQualified: *out = of_qualified_name(base.name + "." + std::string(name)); return {};
     case Kind::kClass: return class_attribute(base, name, where, out);
     case Kind::kValue: return attribute_of_value(base, name, where, out);
     case Kind::kGlobal:
       if (base.global == Global::kOps) {
-        *out = Meaning::of(Kind::kNamespace, std::string(name));
+        *out = CheckedValue::of(Kind::kNamespace, std::string(name));
         return {};
       }
       if (base.global == Global::kConstants) {
@@ -108,29 +108,29 @@ Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string
   return refuse(where, std::string(source_.text(whole.range)) + " has no attributes");
 }
 
-Meaning Checker::of_qualified_name(std::string name) {
+CheckedValue Checker::of_qualified_name(std::string name) {
   const ClassDeclaration* const found = environment_.find_class(name);
   // An interface is only a type. It has no objects of its own, so code cannot use it as a value.
   if (found != nullptr && !found->is_interface()) {
     if (uses_ != nullptr && !is_quiet()) uses_->classes.insert(name);
-    Meaning meaning = Meaning::of(Kind::kClass);
+    CheckedValue meaning = CheckedValue::of(Kind::kClass);
     meaning.owner = found;
     return meaning;
   }
   if (const FunctionDeclaration* const function = environment_.find_function(name);
       function != nullptr) {
     if (uses_ != nullptr && !is_quiet()) uses_->functions.insert(name);
-    Meaning meaning = Meaning::of(Kind::kFunction);
+    CheckedValue meaning = CheckedValue::of(Kind::kFunction);
     meaning.function = function;
     return meaning;
   }
   const bool is_custom_class = name.starts_with(kCustomClasses) &&
                                name.find('.', kCustomClasses.size()) != std::string::npos;
-  return Meaning::of(is_custom_class ? Kind::kClass : Kind::kQualified, std::move(name));
+  return CheckedValue::of(is_custom_class ? Kind::kClass : Kind::kQualified, std::move(name));
 }
 
-Status Checker::class_attribute(const Meaning& base, std::string_view name, Range where,
-                                Meaning* out) {
+Status Checker::class_attribute(const CheckedValue& base, std::string_view name, Range where,
+                                CheckedValue* out) {
   if (name == "__new__") {
     *out = base;
     out->kind = Kind::kNew;
@@ -156,8 +156,8 @@ Status Checker::class_attribute(const Meaning& base, std::string_view name, Rang
   return no_member(owner, name, where);
 }
 
-Status Checker::attribute_of_value(const Meaning& base, std::string_view name, Range where,
-                                   Meaning* out) {
+Status Checker::attribute_of_value(const CheckedValue& base, std::string_view name, Range where,
+                                   CheckedValue* out) {
   if (base.is_foreign) {
     out->is_foreign = true;
     return {};
@@ -195,7 +195,7 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     if (base.owner == nullptr && may_be_anything(base) &&
         (environment_.any_class_has(name) || table.any_class_has(name)))
       return {};
-    *out = Meaning::of(Kind::kOperator, std::move(qualified_name));
+    *out = CheckedValue::of(Kind::kOperator, std::move(qualified_name));
     out->has_self = true;
     out->may_be_result = may_be_result && may_be_anything(base);
     out->type = sure_type(base);
@@ -226,7 +226,7 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
 }
 
 Status Checker::member(const ClassDeclaration& owner, std::string_view name, Range where,
-                       Meaning* out) {
+                       CheckedValue* out) {
   if (owner.kind == ClassKind::kEnum) {
     out->holds_no_tensor = true;
     return name == "name" || name == "value" ? Status() : no_member(owner, name, where);

@@ -10,7 +10,7 @@ namespace tenon::script {
 namespace {
 
 using value::TypeKind;
-using Kind = Meaning::Kind;
+using Kind = CheckedValue::Kind;
 
 // Calls of a function with more parameters are taken without a check. The time of the check is the
 // product of the number of calls and the number of parameters.
@@ -92,17 +92,17 @@ std::string refusal_of(uint8_t version, const std::string& shown, Overloads list
 
 }  // namespace
 
-Status Checker::call(const Expr& expr, Meaning* out) {
+Status Checker::call(const Expr& expr, CheckedValue* out) {
   const Expr& callee = expr.child(0);
-  Meaning called;
-  TENON_TRY(meaning(callee, &called));
+  CheckedValue called;
+  TENON_TRY(checked_value(callee, &called));
   if (called.kind == Kind::kGlobal) return call_global(expr, called.global, out);
   Operands operands;
   if (called.kind == Kind::kNew) {
     // The argument of `__new__` is a class, and no value.
     for (const Expr* given : expr.arguments()) {
-      Meaning ignored;
-      TENON_TRY(meaning(*given, &ignored));
+      CheckedValue ignored;
+      TENON_TRY(checked_value(*given, &ignored));
     }
   } else {
     TENON_TRY(arguments(expr, 0, &operands));
@@ -113,7 +113,7 @@ Status Checker::call(const Expr& expr, Meaning* out) {
 
 Status Checker::operand(const Expr& expr, std::string_view keyword, Operands* given) {
   const bool is_starred = expr.kind == ExprKind::kStarred;
-  Meaning meaning;
+  CheckedValue meaning;
   TENON_TRY(value(is_starred ? expr.child(0) : expr, &meaning));
   if (given != nullptr)
     given->push_back({keyword, meaning.type, meaning.may_hold_tensor(), is_starred,
@@ -130,8 +130,8 @@ Status Checker::arguments(const Expr& call, size_t skip, Operands* given) {
   return {};
 }
 
-Status Checker::call_meaning(const Expr& call, const Meaning& callee, const Operands& given,
-                             size_t skip, Meaning* out) {
+Status Checker::call_meaning(const Expr& call, const CheckedValue& callee, const Operands& given,
+                             size_t skip, CheckedValue* out) {
   switch (callee.kind) {
     case Kind::kOperator: return call_operator(call, callee, given, skip, out);
     case Kind::kClass:
@@ -151,8 +151,8 @@ Status Checker::call_meaning(const Expr& call, const Meaning& callee, const Oper
                 "there is no function or class " + std::string(source_.text(call.child(0).range)));
 }
 
-Status Checker::call_operator(const Expr& call, const Meaning& callee, const Operands& given,
-                              size_t skip, Meaning* out) {
+Status Checker::call_operator(const Expr& call, const CheckedValue& callee, const Operands& given,
+                              size_t skip, CheckedValue* out) {
   const SchemaTable& table = SchemaTable::get();
   const std::string& name = callee.name;
   const size_t colon = name.find("::");
@@ -261,7 +261,8 @@ Status Checker::note_partly_refused(const Expr& call, Torch refusing, std::strin
   return {};
 }
 
-Status Checker::call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {
+Status Checker::call_class(const Expr& call, const CheckedValue& callee, size_t skip,
+                           CheckedValue* out) {
   if (callee.kind == Kind::kNew) {
     out->owner = callee.owner;
     out->is_foreign = callee.owner == nullptr;
@@ -293,11 +294,12 @@ Status Checker::call_class(const Expr& call, const Meaning& callee, size_t skip,
   const auto init = owner.methods.find(std::string_view("__init__"));
   if (init == owner.methods.end())
     return refuse(call.child(0).range, owner.name + " has no __init__");
-  Meaning ignored;
+  CheckedValue ignored;
   return call_declared(call, init->second, 1, skip, &ignored);
 }
 
-Status Checker::call_object(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {
+Status Checker::call_object(const Expr& call, const CheckedValue& callee, size_t skip,
+                            CheckedValue* out) {
   out->is_foreign = callee.is_foreign;
   out->may_be_constant = true;
   if (callee.owner != nullptr) {
@@ -313,7 +315,7 @@ Status Checker::call_object(const Expr& call, const Meaning& callee, size_t skip
 }
 
 Status Checker::call_declared(const Expr& call, const FunctionDeclaration& function,
-                              size_t receiver, size_t skip, Meaning* out) {
+                              size_t receiver, size_t skip, CheckedValue* out) {
   *out = typed(function.returns.get());
   if (&function == self_)
     TENON_TRY(refuse(call.range, function.name + " calls itself, which PyTorch refuses"));
@@ -324,7 +326,7 @@ Status Checker::call_declared(const Expr& call, const FunctionDeclaration& funct
   return not_accepted(call, function.name, shape, "(" + written(formals) + ")");
 }
 
-Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
+Status Checker::call_global(const Expr& expr, Global global, CheckedValue* out) {
   const Expr& callee = expr.child(0);
   switch (global) {
     case Global::kAnnotate:
@@ -346,7 +348,7 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
                                    : refuse(expr.keywords[0].name_range, "print takes no keywords");
     case Global::kCast: {
       TENON_TRY(arguments(expr, 1));
-      Meaning given;
+      CheckedValue given;
       if (!expr.arguments().empty()) TENON_TRY(value(*expr.arguments()[0], &given));
       // A cast of a bool to bool gives the same value, which may be a constant.
       out->may_be_constant = given.may_be_constant;
@@ -358,7 +360,7 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
     }
     case Global::kOperator: {
       Operands operands;
-      Meaning given;
+      CheckedValue given;
       if (!expr.arguments().empty()) {
         TENON_TRY(value(*expr.arguments()[0], &given));
         operands.push_back({{},
@@ -418,7 +420,7 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
 }
 
 // Checks annotate(T, x), unchecked_cast(T, x) and uninitialized(T).
-Status Checker::call_with_type(const Expr& call, Global global, Meaning* out) {
+Status Checker::call_with_type(const Expr& call, Global global, CheckedValue* out) {
   const size_t wanted = global == Global::kUninitialized ? 1 : 2;
   const ExprList given = call.arguments();
   if (given.size() != wanted || !call.keywords.empty())
@@ -426,7 +428,7 @@ Status Checker::call_with_type(const Expr& call, Global global, Meaning* out) {
                                      std::string(call.child(0).text).c_str(), wanted));
   const value::Type* type = nullptr;
   TENON_TRY(annotation(*given[0], &type));
-  Meaning of_value;
+  CheckedValue of_value;
   if (wanted == 2) TENON_TRY(value(*given[1], &of_value));
   *out = typed(type);
   out->may_be_constant = of_value.may_be_constant;
@@ -436,14 +438,14 @@ Status Checker::call_with_type(const Expr& call, Global global, Meaning* out) {
 }
 
 // Checks getattr(x, "name"), getattr(x, "name", otherwise) and hasattr(x, "name").
-Status Checker::get_attribute(const Expr& call, Global global, Meaning* out) {
+Status Checker::get_attribute(const Expr& call, Global global, CheckedValue* out) {
   const ExprList given = call.arguments();
   const size_t most = global == Global::kGetAttr ? 3 : 2;
   if (given.size() < 2 || given.size() > most || !call.keywords.empty())
     return refuse(call.range, std::string(call.child(0).text) + " takes an object, a name" +
                                   (most == 3 ? " and perhaps a default" : ""));
-  Meaning base;
-  TENON_TRY(meaning(*given[0], &base));
+  CheckedValue base;
+  TENON_TRY(checked_value(*given[0], &base));
   const Expr& name = *given[1];
   if (name.kind != ExprKind::kString)
     return refuse(name.range, "the name of an attribute is a string that stands there");
@@ -459,16 +461,16 @@ Status Checker::get_attribute(const Expr& call, Global global, Meaning* out) {
   return {};
 }
 
-Status Checker::fork(const Expr& call, Meaning* out) {
+Status Checker::fork(const Expr& call, CheckedValue* out) {
   const ExprList given = call.arguments();
   if (given.empty())
     return refuse(call.range,
                   std::string(call.child(0).text) + " takes a function and its arguments");
-  Meaning callee;
-  TENON_TRY(meaning(*given[0], &callee));
+  CheckedValue callee;
+  TENON_TRY(checked_value(*given[0], &callee));
   Operands others;
   TENON_TRY(arguments(call, 1, &others));
-  Meaning result;
+  CheckedValue result;
   TENON_TRY(call_meaning(call, callee, others, 1, &result));
   out->is_foreign = result.is_foreign;
   return {};

@@ -57,15 +57,15 @@ Status Checker::condition(const Expr& expr, Fixed* fixed) {
     case ExprKind::kCall: return called_condition(expr, fixed);
     default: break;
   }
-  Meaning what;
+  CheckedValue what;
   TENON_TRY(value(expr, &what));
   if (what.may_be_constant) *fixed = Fixed::kUnknown;
   return {};
 }
 
 Status Checker::compared_with_none(const Expr& expr, Fixed* fixed) {
-  Meaning left;
-  Meaning right;
+  CheckedValue left;
+  CheckedValue right;
   TENON_TRY(value(expr.child(0), &left));
   TENON_TRY(value(expr.child(1), &right));
   const bool none_left = is_none(expr.child(0));
@@ -74,7 +74,7 @@ Status Checker::compared_with_none(const Expr& expr, Fixed* fixed) {
     *fixed = Fixed::kUnknown;
     return {};
   }
-  const Meaning& other = none_right ? left : right;
+  const CheckedValue& other = none_right ? left : right;
   const bool wants_none = expr.op == Operator::kIs;
   Fixed is = Fixed::kUnknown;
   if (!other.was_tested &&
@@ -98,7 +98,7 @@ void Checker::mark_tested(const Expr& expr) {
 }
 
 Status Checker::called_condition(const Expr& call, Fixed* fixed) {
-  Meaning result;
+  CheckedValue result;
   TENON_TRY(value(call, &result));
   if (result.may_be_constant) *fixed = Fixed::kUnknown;
   const Expr& callee = call.child(0);
@@ -115,7 +115,7 @@ Status Checker::called_condition(const Expr& call, Fixed* fixed) {
 
 // Evaluates isinstance if the types of the value and the asked types are plain. Otherwise the
 // result is kUnknown.
-Checker::Fixed Checker::is_instance(const Meaning& asked, const Expr& types) {
+Checker::Fixed Checker::is_instance(const CheckedValue& asked, const Expr& types) {
   if (!asked.is_value() || asked.was_tested || asked.type == nullptr ||
       !is_plain(asked.type->kind()))
     return Fixed::kUnknown;

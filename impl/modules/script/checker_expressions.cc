@@ -10,7 +10,7 @@ namespace tenon::script {
 namespace {
 
 using value::TypeKind;
-using Kind = Meaning::Kind;
+using Kind = CheckedValue::Kind;
 
 const value::Type* literal_type(ExprKind kind) noexcept {
   using value::Type;
@@ -40,7 +40,7 @@ Status Checker::refuse(Range range, const std::string& what) const {
 }
 
 Status Checker::constant(const Expr& expr) {
-  Meaning ignored;
+  CheckedValue ignored;
   return value(expr, &ignored);
 }
 
@@ -66,9 +66,9 @@ Status Checker::annotation(const Expr& written, const value::Type** out) {
   return {};
 }
 
-// The meaning of a value of that type.
-Meaning Checker::typed(const value::Type* type) const {
-  Meaning meaning;
+// The checked value of a value of that type.
+CheckedValue Checker::typed(const value::Type* type) const {
+  CheckedValue meaning;
   meaning.type = type;
   if (type == nullptr) return meaning;
   const value::Type* inner = type;
@@ -81,13 +81,13 @@ Meaning Checker::typed(const value::Type* type) const {
   return meaning;
 }
 
-Status Checker::value(const Expr& expr, Meaning* out) {
-  TENON_TRY(meaning(expr, out));
+Status Checker::value(const Expr& expr, CheckedValue* out) {
+  TENON_TRY(checked_value(expr, out));
   if (out->may_be_result) *out = {};
   return require_value(expr, *out);
 }
 
-Status Checker::require_value(const Expr& expr, const Meaning& meaning) {
+Status Checker::require_value(const Expr& expr, const CheckedValue& meaning) {
   const char* what = nullptr;
   switch (meaning.kind) {
     case Kind::kValue: return {};
@@ -108,7 +108,7 @@ Status Checker::values(ExprList list, bool* holds_no_tensor) {
   bool may_hold = false;
   for (const Expr* expr : list) {
     if (expr == nullptr) continue;
-    Meaning one;
+    CheckedValue one;
     TENON_TRY(value(expr->kind == ExprKind::kStarred ? expr->child(0) : *expr, &one));
     may_hold = may_hold || one.may_hold_tensor();
   }
@@ -116,8 +116,8 @@ Status Checker::values(ExprList list, bool* holds_no_tensor) {
   return {};
 }
 
-Status Checker::unary(const Expr& expr, Meaning* out) {
-  Meaning operand;
+Status Checker::unary(const Expr& expr, CheckedValue* out) {
+  CheckedValue operand;
   TENON_TRY(value(expr.child(0), &operand));
   // If PyTorch knows a value, it knows `not` of the value too.
   out->may_be_constant = expr.op == Operator::kNot;
@@ -126,9 +126,9 @@ Status Checker::unary(const Expr& expr, Meaning* out) {
   return {};
 }
 
-Status Checker::binary(const Expr& expr, Meaning* out) {
-  Meaning left;
-  Meaning right;
+Status Checker::binary(const Expr& expr, CheckedValue* out) {
+  CheckedValue left;
+  CheckedValue right;
   TENON_TRY(value(expr.child(0), &left));
   TENON_TRY(value(expr.child(1), &right));
   if (expr.op == Operator::kDiv) {
@@ -144,7 +144,7 @@ Status Checker::binary(const Expr& expr, Meaning* out) {
   return {};
 }
 
-Status Checker::meaning(const Expr& expr, Meaning* out) {
+Status Checker::checked_value(const Expr& expr, CheckedValue* out) {
   *out = {};
   switch (expr.kind) {
     case ExprKind::kName: return name(expr, out);
@@ -172,12 +172,12 @@ Status Checker::meaning(const Expr& expr, Meaning* out) {
     case ExprKind::kSlice: return values(expr.children, &out->holds_no_tensor);
     case ExprKind::kListComp:
     case ExprKind::kDictComp: return comprehension(expr, out);
-    case ExprKind::kStarred: return meaning(expr.child(0), out);
+    case ExprKind::kStarred: return checked_value(expr.child(0), out);
   }
   return {};
 }
 
-Status Checker::name(const Expr& expr, Meaning* out) {
+Status Checker::name(const Expr& expr, CheckedValue* out) {
   const Variable* const variable = scope_.find(expr.text);
   if (variable != nullptr && variable->set != Set::kNo) {
     if (variable->set == Set::kYes) *out = variable->meaning;
@@ -191,9 +191,9 @@ Status Checker::name(const Expr& expr, Meaning* out) {
       out->type =
           expr.text.ends_with('j') ? value::Type::complex().get() : value::Type::floating().get();
       return {};
-    case Global::kTorch: *out = Meaning::of(Kind::kNamespace, "aten"); return {};
+    case Global::kTorch: *out = CheckedValue::of(Kind::kNamespace, "aten"); return {};
     case Global::kQualified:
-      *out = Meaning::of(Kind::kQualified, std::string(expr.text));
+      *out = CheckedValue::of(Kind::kQualified, std::string(expr.text));
       return {};
     default: out->kind = Kind::kGlobal; return {};
   }
@@ -222,8 +222,8 @@ Status Checker::undefined(const Expr& expr) {
   return refuse(expr.range, format("%s is not set on every path: %s %u", name.c_str(), why, line));
 }
 
-Status Checker::subscript(const Expr& expr, Meaning* out) {
-  Meaning base;
+Status Checker::subscript(const Expr& expr, CheckedValue* out) {
+  CheckedValue base;
   TENON_TRY(value(expr.child(0), &base));
   const ExprList indices = expr.arguments();
   TENON_TRY(values(indices));
@@ -249,15 +249,15 @@ Status Checker::subscript(const Expr& expr, Meaning* out) {
   return {};
 }
 
-Status Checker::comprehension(const Expr& expr, Meaning* out) {
+Status Checker::comprehension(const Expr& expr, CheckedValue* out) {
   const ExprList parts = expr.children;
   const size_t made = expr.kind == ExprKind::kDictComp ? 2 : 1;
-  Meaning over;
-  TENON_TRY(meaning(*parts[made + 1], &over));
+  CheckedValue over;
+  TENON_TRY(checked_value(*parts[made + 1], &over));
   // PyTorch compiles nothing for a comprehension over an empty tuple.
   const bool is_tuple = over.type != nullptr && over.type->kind() == TypeKind::kTuple;
   const bool is_empty = over.tuple_size == 0 || (is_tuple && over.type->parts().empty());
-  Meaning element;
+  CheckedValue element;
   element.is_foreign = over.is_foreign;
   element.holds_no_tensor = !over.may_hold_tensor();
   if (over.type != nullptr && over.type->kind() == TypeKind::kList)
@@ -272,12 +272,12 @@ Status Checker::comprehension(const Expr& expr, Meaning* out) {
   return {};
 }
 
-Status Checker::conditional(const Expr& expr, Meaning* out) {
+Status Checker::conditional(const Expr& expr, CheckedValue* out) {
   Fixed fixed = Fixed::kNo;
   TENON_TRY(condition(expr.child(0), &fixed));
   out->may_be_constant = fixed != Fixed::kNo;
-  Meaning one;
-  Meaning other;
+  CheckedValue one;
+  CheckedValue other;
   quiet_ += fixed == Fixed::kUnknown;
   Status status;
   if (fixed != Fixed::kFalse) status = value(expr.child(1), &one);

@@ -33,8 +33,8 @@ const Type* Checker::keep(Result<value::TypeRef> type) {
   return kept_types_.back().get();
 }
 
-// Finds the meaning of a tuple or list display.
-Status Checker::sequence(const Expr& expr, Meaning* out) {
+// Finds the checked value of a tuple or list display.
+Status Checker::sequence(const Expr& expr, CheckedValue* out) {
   const bool is_tuple = expr.kind == ExprKind::kTuple;
   std::vector<value::TypeRef> types;
   bool all_known = true;
@@ -42,7 +42,7 @@ Status Checker::sequence(const Expr& expr, Meaning* out) {
   bool is_starred = false;
   for (const Expr* child : expr.children) {
     const bool stars = child->kind == ExprKind::kStarred;
-    Meaning one;
+    CheckedValue one;
     TENON_TRY(value(stars ? child->child(0) : *child, &one));
     may_hold = may_hold || one.may_hold_tensor();
     is_starred = is_starred || stars;
@@ -68,13 +68,13 @@ Status Checker::sequence(const Expr& expr, Meaning* out) {
   return {};
 }
 
-// Finds the meaning of a dict display. The children are its keys and values in turn.
-Status Checker::dictionary(const Expr& expr, Meaning* out) {
+// Finds the checked value of a dict display. The children are its keys and values in turn.
+Status Checker::dictionary(const Expr& expr, CheckedValue* out) {
   std::array<value::TypeRef, 2> types;
   bool all_same = true;
   bool may_hold = false;
   for (size_t i = 0; i < expr.children.size(); ++i) {
-    Meaning one;
+    CheckedValue one;
     TENON_TRY(value(expr.child(i), &one));
     may_hold = may_hold || one.may_hold_tensor();
     const Type* const type = sure_type(one);
@@ -89,7 +89,7 @@ Status Checker::dictionary(const Expr& expr, Meaning* out) {
   return {};
 }
 
-const Type* Checker::type_of_unary(Operator op, const Meaning& operand) noexcept {
+const Type* Checker::type_of_unary(Operator op, const CheckedValue& operand) noexcept {
   if (op == Operator::kNot) return Type::boolean().get();
   const Type* const type = sure_type(operand);
   if (op != Operator::kMinus || type == nullptr) return nullptr;
@@ -97,8 +97,8 @@ const Type* Checker::type_of_unary(Operator op, const Meaning& operand) noexcept
   return is_real(kind) || kind == TypeKind::kComplex || kind == TypeKind::kTensor ? type : nullptr;
 }
 
-const Type* Checker::type_of_binary(Operator op, const Meaning& left,
-                                    const Meaning& right) noexcept {
+const Type* Checker::type_of_binary(Operator op, const CheckedValue& left,
+                                    const CheckedValue& right) noexcept {
   switch (op) {
     case Operator::kAnd:
     case Operator::kOr:

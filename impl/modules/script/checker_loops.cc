@@ -12,7 +12,7 @@ bool is_range(const Expr& iterable) noexcept {
          iterable.child(0).text == "range";
 }
 
-Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
+Unrolled unrolled_by_itself(const Expr& iterable, const CheckedValue& meaning) {
   switch (iterable.kind) {
     case ExprKind::kTuple: return iterable.children.empty() ? Unrolled::kNever : Unrolled::kYes;
     case ExprKind::kList:
@@ -26,7 +26,7 @@ Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
     default: break;
   }
   if (meaning.tuple_size >= 0) return meaning.tuple_size == 0 ? Unrolled::kNever : Unrolled::kYes;
-  if (meaning.kind == Meaning::Kind::kClass) return Unrolled::kNo;  // the members of an enum
+  if (meaning.kind == CheckedValue::Kind::kClass) return Unrolled::kNo;  // the members of an enum
   if (meaning.type == nullptr) return Unrolled::kMaybe;
   switch (meaning.type->kind()) {
     case TypeKind::kTuple: return meaning.type->parts().empty() ? Unrolled::kNever : Unrolled::kYes;
@@ -40,23 +40,23 @@ Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
 
 }  // namespace
 
-// Finds whether PyTorch unrolls a loop over `iterable`. `over` is its meaning.
-Status Checker::unrolled(const Expr& iterable, const Meaning& over, Unrolled* out) {
+// Finds whether PyTorch unrolls a loop over `iterable`. `over` is its checked value.
+Status Checker::unrolled(const Expr& iterable, const CheckedValue& over, Unrolled* out) {
   *out = unrolled_by_itself(iterable, over);
   const bool is_call =
       iterable.kind == ExprKind::kCall && iterable.child(0).kind == ExprKind::kName;
   if (!is_call || (iterable.child(0).text != "zip" && iterable.child(0).text != "enumerate"))
     return {};
-  // meaning() has walked over the operands already, and each level walks over them again. So the
-  // depth is limited. Real code does not reach the limit.
+  // checked_value() has walked over the operands already, and each level walks over them again. So
+  // the depth is limited. Real code does not reach the limit.
   constexpr uint16_t kMaxHeight = 16;
   *out = iterable.height > kMaxHeight ? Unrolled::kMaybe : Unrolled::kNo;
   if (iterable.height > kMaxHeight) return {};
   for (const Expr* each : iterable.arguments()) {
-    Meaning part;
+    CheckedValue part;
     Unrolled of_part = Unrolled::kMaybe;
     ++quiet_;
-    Status status = meaning(*each, &part);
+    Status status = checked_value(*each, &part);
     if (status.is_ok()) status = unrolled(*each, part, &of_part);
     --quiet_;
     TENON_TRY(std::move(status));
@@ -77,10 +77,10 @@ Status Checker::while_loop(const Stmt& stmt) {
 
 Status Checker::for_loop(const Stmt& stmt, Flow* flow) {
   Unrolled kind = Unrolled::kNo;
-  Meaning element;
+  CheckedValue element;
   for (const Expr* iterable : stmt.iterables) {
-    Meaning over;
-    TENON_TRY(meaning(*iterable, &over));
+    CheckedValue over;
+    TENON_TRY(checked_value(*iterable, &over));
     TENON_TRY(unrolled(*iterable, over, &kind));
     element.is_foreign = over.is_foreign;
     element.holds_no_tensor = !over.may_hold_tensor();
@@ -91,7 +91,7 @@ Status Checker::for_loop(const Stmt& stmt, Flow* flow) {
   if (kind == Unrolled::kNever) return {};
   const size_t mark = scope_.begin();
   for (const Expr* target : stmt.targets)
-    TENON_TRY(assign_to(*target, stmt.targets.size() == 1 ? element : Meaning(), nullptr));
+    TENON_TRY(assign_to(*target, stmt.targets.size() == 1 ? element : CheckedValue(), nullptr));
   Flow of_body = Flow::kGoesOn;
   TENON_TRY(block(stmt.body, &of_body));
   Scope::Changes body = scope_.take(mark);

@@ -93,7 +93,7 @@ const char* remedy_of(const SchemaArgument& argument, const SchemaType& wanted,
 
 Status Checker::check_operands(const Expr& call, std::span<const std::string> names,
                                const std::string& shown, const Receiver* self,
-                               const Operands& given, const CallShape& shape, Meaning* out) {
+                               const Operands& given, const CallShape& shape, CheckedValue* out) {
   if (shape.open) return {};
   std::vector<OperandType> types;
   types.reserve(given.size());
@@ -138,7 +138,7 @@ Status Checker::check_operands(const Expr& call, std::span<const std::string> na
   if (any_fits && !may_be_several) out->result_names = {};
   if (returned) {
     kept_types_.push_back(std::move(returned));
-    const Meaning result = typed(kept_types_.back().get());
+    const CheckedValue result = typed(kept_types_.back().get());
     out->type = result.type;
     out->owner = result.owner;
     out->name = result.name;

@@ -20,7 +20,7 @@ bool is_scalar(TypeKind kind) noexcept {
 
 // Describes a value that can never have the declared type, whatever PyTorch converts. Null: it may
 // have that type.
-const char* never_becomes(const Meaning& value, const value::Type& declared) noexcept {
+const char* never_becomes(const CheckedValue& value, const value::Type& declared) noexcept {
   if (takes_none(declared)) return nullptr;
   const TypeKind to = declared.kind();
   if (value.tuple_size >= 0) {
@@ -83,9 +83,9 @@ Status Checker::parameters(const ClassDeclaration* owner, const Function& functi
       written = comment->params[i - left_out];
     const value::Type* type = nullptr;
     if (written != nullptr) TENON_TRY(annotation(*written, &type));
-    Meaning meaning = typed(written != nullptr ? type : value::Type::tensor().get());
+    CheckedValue meaning = typed(written != nullptr ? type : value::Type::tensor().get());
     if (i == 0 && owner != nullptr) {
-      meaning = Meaning();
+      meaning = CheckedValue();
       meaning.owner = owner;
     }
     scope_.set(param.name, std::move(meaning));
@@ -114,8 +114,8 @@ Status Checker::block(StmtList body, Flow* flow) {
 Status Checker::statement(const Stmt& stmt, Flow* flow) {
   switch (stmt.kind) {
     case StmtKind::kExpr: {
-      Meaning ignored;
-      return meaning(*stmt.value, &ignored);
+      CheckedValue ignored;
+      return checked_value(*stmt.value, &ignored);
     }
     case StmtKind::kAssign: return assign(stmt);
     case StmtKind::kAugAssign: return augmented(stmt);
@@ -143,10 +143,10 @@ Status Checker::assign(const Stmt& stmt) {
   const value::Type* annotated = nullptr;
   if (stmt.annotation != nullptr) TENON_TRY(annotation(*stmt.annotation, &annotated));
   if (stmt.value == nullptr) return {};
-  Meaning assigned;
+  CheckedValue assigned;
   // An assignment to a single name may give the name to a function or a class.
   const bool one_name = stmt.targets.size() == 1 && stmt.targets[0]->kind == ExprKind::kName;
-  TENON_TRY(one_name ? meaning(*stmt.value, &assigned) : value(*stmt.value, &assigned));
+  TENON_TRY(one_name ? checked_value(*stmt.value, &assigned) : value(*stmt.value, &assigned));
   if (stmt.annotation != nullptr && assigned.is_value()) {
     assigned = typed(annotated);
     // PyTorch may still know more than the annotation, such as that the value is not None.
@@ -157,11 +157,11 @@ Status Checker::assign(const Stmt& stmt) {
 }
 
 // `written` is the expression of the value. Null: the value is a part of a larger one.
-Status Checker::assign_to(const Expr& target, const Meaning& assigned, const Expr* written) {
+Status Checker::assign_to(const Expr& target, const CheckedValue& assigned, const Expr* written) {
   switch (target.kind) {
     case ExprKind::kName: {
       // PyTorch knows the values of constants, but not of variables.
-      Meaning kept = assigned;
+      CheckedValue kept = assigned;
       kept.may_be_constant = false;
       scope_.set(target.text, std::move(kept));
       return {};
@@ -171,7 +171,7 @@ Status Checker::assign_to(const Expr& target, const Meaning& assigned, const Exp
     case ExprKind::kStarred: return assign_to(target.child(0), {}, nullptr);
     case ExprKind::kAttribute: return assign_to_attribute(target);
     case ExprKind::kSubscript: {
-      Meaning ignored;
+      CheckedValue ignored;
       return subscript(target, &ignored);
     }
     default: return {};
@@ -179,7 +179,7 @@ Status Checker::assign_to(const Expr& target, const Meaning& assigned, const Exp
 }
 
 Status Checker::assign_to_attribute(const Expr& target) {
-  Meaning base;
+  CheckedValue base;
   TENON_TRY(value(target.child(0), &base));
   if (base.owner == nullptr) {
     const bool is_class =
@@ -196,7 +196,7 @@ Status Checker::assign_to_attribute(const Expr& target) {
   return {};
 }
 
-Status Checker::unpack(const Expr& target, const Meaning& assigned, const Expr* written) {
+Status Checker::unpack(const Expr& target, const CheckedValue& assigned, const Expr* written) {
   const ExprList targets = target.children;
   bool starred = false;
   for (const Expr* each : targets) starred = starred || each->kind == ExprKind::kStarred;
@@ -211,7 +211,7 @@ Status Checker::unpack(const Expr& target, const Meaning& assigned, const Expr* 
                   format("%zu values are unpacked into %zu names", size, targets.size()));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
-    Meaning part;
+    CheckedValue part;
     part.is_foreign = assigned.is_foreign;
     part.holds_no_tensor = !assigned.may_hold_tensor();
     if (type != nullptr && !starred) part = typed(type->parts()[i].get());
@@ -229,9 +229,9 @@ Status Checker::unpack(const Expr& target, const Meaning& assigned, const Expr* 
 
 Status Checker::augmented(const Stmt& stmt) {
   const Expr& target = *stmt.targets[0];
-  Meaning before;
+  CheckedValue before;
   TENON_TRY(value(target, &before));
-  Meaning operand;
+  CheckedValue operand;
   TENON_TRY(value(*stmt.value, &operand));
   if (stmt.op == Operator::kDiv) {
     used_operator("aten::div", SchemaTable::get().all_versions());
@@ -240,7 +240,7 @@ Status Checker::augmented(const Stmt& stmt) {
   }
   if (target.kind == ExprKind::kAttribute) return assign_to_attribute(target);
   if (target.kind != ExprKind::kName) return {};
-  Meaning after;
+  CheckedValue after;
   if (before.type != nullptr &&
       (before.type->kind() == TypeKind::kTensor || before.type->kind() == TypeKind::kList))
     after.type = before.type;
@@ -250,7 +250,7 @@ Status Checker::augmented(const Stmt& stmt) {
 }
 
 Status Checker::returned(const Stmt& stmt) {
-  Meaning result;
+  CheckedValue result;
   if (stmt.value != nullptr)
     TENON_TRY(value(*stmt.value, &result));
   else
@@ -303,7 +303,7 @@ Status Checker::asserted(const Stmt& stmt, Flow* flow) {
   if (fixed == Fixed::kUnknown) *flow = Flow::kMayEnd;
   if (stmt.message == nullptr || fixed == Fixed::kTrue) return {};
   quiet_ += fixed == Fixed::kUnknown;
-  Meaning ignored;
+  CheckedValue ignored;
   Status status = value(*stmt.message, &ignored);
   quiet_ -= fixed == Fixed::kUnknown;
   return status;
@@ -311,10 +311,10 @@ Status Checker::asserted(const Stmt& stmt, Flow* flow) {
 
 Status Checker::raised(const Stmt& stmt) {
   if (stmt.value == nullptr) return {};
-  Meaning exception;
-  TENON_TRY(meaning(*stmt.value, &exception));
+  CheckedValue exception;
+  TENON_TRY(checked_value(*stmt.value, &exception));
   const bool is_exception_class =
-      exception.kind == Meaning::Kind::kGlobal && exception.global == Global::kException;
+      exception.kind == CheckedValue::Kind::kGlobal && exception.global == Global::kException;
   // The checker gives an exception no type.
   const bool may_be_exception = exception.is_value() && exception.type == nullptr &&
                                 exception.owner == nullptr && exception.tuple_size < 0;
@@ -326,14 +326,14 @@ Status Checker::raised(const Stmt& stmt) {
 
 Status Checker::with_statement(const Stmt& stmt) {
   for (const WithItem& item : stmt.with_items) {
-    Meaning context;
+    CheckedValue context;
     TENON_TRY(value(*item.value, &context));
     const bool no_object = context.owner == nullptr && context.type != nullptr &&
                            context.type->kind() != TypeKind::kClass && !takes_none(*context.type);
     if (no_object || context.tuple_size >= 0)
       TENON_TRY(
           refuse(item.value->range, "`with` needs an object, and this is " + describe(context)));
-    Meaning entered;
+    CheckedValue entered;
     if (context.owner != nullptr) {
       const auto enter = context.owner->methods.find(std::string_view("__enter__"));
       const bool has_exit = context.owner->methods.contains(std::string_view("__exit__"));
@@ -356,14 +356,14 @@ Status Checker::nested(const Function& function) {
   TENON_TRY(block(function.body, &flow));
   --closures_;
   scope_.leave_inner(scope_.take(mark), function.range);
-  scope_.set(function.name, Meaning::of(Meaning::Kind::kClosure));
+  scope_.set(function.name, CheckedValue::of(CheckedValue::Kind::kClosure));
   return {};
 }
 
 Status Checker::deleted(const Stmt& stmt) {
   for (const Expr* target : stmt.targets) {
-    Meaning ignored;
-    TENON_TRY(meaning(*target, &ignored));
+    CheckedValue ignored;
+    TENON_TRY(checked_value(*target, &ignored));
     if (target->kind == ExprKind::kName) scope_.unset(target->text, stmt.range);
   }
   return {};

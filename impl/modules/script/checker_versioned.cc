@@ -34,7 +34,7 @@ const Checker::Operand* Checker::find_operand(const Operands& given, std::string
   return position < given.size() && given[position].keyword.empty() ? &given[position] : nullptr;
 }
 
-bool Checker::depends_on_version(std::string_view name, const Meaning& callee,
+bool Checker::depends_on_version(std::string_view name, const CheckedValue& callee,
                                  const Operands& given) {
   const auto is_starred = [](const Operand& operand) { return operand.is_starred; };
   if (std::any_of(given.begin(), given.end(), is_starred)) return true;
@@ -72,13 +72,13 @@ void Checker::note_versioned(std::string_view name) {
   if (uses_ != nullptr) uses_->versioned_operators.emplace(name);
 }
 
-void Checker::note_versioned_call(std::string_view name, const Meaning& callee,
+void Checker::note_versioned_call(std::string_view name, const CheckedValue& callee,
                                   const Operands& given) {
   if (depends_on_version(name, callee, given)) note_versioned(name);
 }
 
 // Notes a method call such as `y.div(2)` on a value of unknown type, because it may be a Tensor.
-void Checker::note_method_of_unknown(const Expr& callee, const Meaning& called) {
+void Checker::note_method_of_unknown(const Expr& callee, const CheckedValue& called) {
   if (callee.kind != ExprKind::kAttribute || !called.is_value() || called.owner != nullptr ||
       called.type != nullptr)
     return;
@@ -86,13 +86,13 @@ void Checker::note_method_of_unknown(const Expr& callee, const Meaning& called) 
   if (depends_on_archive_version(name)) note_versioned(name);
 }
 
-void Checker::note_division(const Meaning& dividend, const Meaning& divisor) {
+void Checker::note_division(const CheckedValue& dividend, const CheckedValue& divisor) {
   if (is_float(divisor.type)) return;
   if (dividend.may_hold_tensor() || divisor.may_hold_tensor()) note_versioned("aten::div");
 }
 
 // `/=` means div_ for a Tensor and div for a number.
-void Checker::note_division_in_place(const Meaning& dividend, const Meaning& divisor) {
+void Checker::note_division_in_place(const CheckedValue& dividend, const CheckedValue& divisor) {
   if (is_float(divisor.type)) return;
   if (dividend.may_hold_tensor()) note_versioned("aten::div_");
   const bool is_tensor = dividend.type != nullptr && dividend.type->kind() == TypeKind::kTensor;

@@ -153,7 +153,7 @@ const ClassDeclaration* Declarations::find_class(std::string_view name) const {
 const FunctionDeclaration* Declarations::find_function(std::string_view name) const {
   return find_in(functions_, name);
 }
-const Declarations::Place* Declarations::find_place(std::string_view name) const {
+const Declarations::ItemInFile* Declarations::find_place(std::string_view name) const {
   return find_in(places_, name);
 }
 bool Declarations::any_class_has(std::string_view member) const {

@@ -90,7 +90,7 @@ FunctionDeclaration declare_function(const Source& source, const Function& funct
 class Declarations : public Environment {
  public:
   // The place of an item: its file, and the item there.
-  struct Place {
+  struct ItemInFile {
     std::shared_ptr<const File> file;
     const Item* item = nullptr;
   };
@@ -106,13 +106,13 @@ class Declarations : public Environment {
   size_t constants() const override { return constants_; }
 
   // Null: there is none.
-  const Place* find_place(std::string_view qualified_name) const;
-  const NameMap<Place>& places() const noexcept { return places_; }
+  const ItemInFile* find_place(std::string_view qualified_name) const;
+  const NameMap<ItemInFile>& places() const noexcept { return places_; }
 
  private:
   NameMap<ClassDeclaration> classes_;
   NameMap<FunctionDeclaration> functions_;
-  NameMap<Place> places_;
+  NameMap<ItemInFile> places_;
   std::unordered_set<std::string, KeyedHash, std::equal_to<>> members_;
   // Some type names a custom class of another library. Such a class may have a member of any name.
   bool unknown_classes_ = false;

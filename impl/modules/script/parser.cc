@@ -3,8 +3,8 @@
 #include "modules/script/parser_impl.h"
 
 namespace tenon::script {
-Parser::Parser(const Source& source, Arena& arena, const ParseLimits& limits)
-    : source_(source), arena_(arena), limits_(limits), lexer_(source) {
+Parser::Parser(const Source& source, NodeMemory& nodes, const ParseLimits& limits)
+    : source_(source), nodes_(nodes), limits_(limits), lexer_(source) {
   current_ = lexer_.next();
 }
 
@@ -53,7 +53,7 @@ std::nullptr_t Parser::too_deep(Range range) {
 }
 
 bool Parser::enough_memory(Range range) {
-  if (arena_.nbytes() <= limits_.max_tree_nbytes) return true;
+  if (nodes_.nbytes() <= limits_.max_tree_nbytes) return true;
   fail(Code::kResourceExhausted, range,
        format("the tree of this file takes more than %zu bytes", limits_.max_tree_nbytes));
   return false;
@@ -61,10 +61,10 @@ bool Parser::enough_memory(Range range) {
 
 Result<std::shared_ptr<const File>> Parser::file(Source source, const ParseLimits& limits) {
   const std::shared_ptr<File> made(new File(std::move(source)));
-  Parser parser(made->source_, made->arena_, limits);
+  Parser parser(made->source_, made->nodes_, limits);
   std::vector<Item> items;
   if (!parser.items(items, made->tail_)) return std::move(parser.status_);
-  made->items_ = made->arena_.copy(items);
+  made->items_ = made->nodes_.copy(items);
   made->indent_ = parser.lexer_.indent();
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].name().empty()) made->index_[items[i].name()] = i;
@@ -75,7 +75,7 @@ Result<std::shared_ptr<const File>> Parser::file(Source source, const ParseLimit
 Result<std::shared_ptr<const ParsedExpr>> Parser::expression(Source source,
                                                              const ParseLimits& limits) {
   const std::shared_ptr<ParsedExpr> made(new ParsedExpr(std::move(source)));
-  Parser parser(made->source_, made->arena_, limits);
+  Parser parser(made->source_, made->nodes_, limits);
   made->expr_ = parser.expr_or_tuple();
   if (made->expr_ != nullptr) parser.accept(TokenKind::kNewline);
   if (made->expr_ == nullptr || !parser.expect(TokenKind::kEnd)) return std::move(parser.status_);

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "modules/script/arena.h"
 #include "modules/script/ast.h"
+#include "modules/script/node_memory.h"
 #include "modules/script/source.h"
 
 namespace tenon::script {
@@ -48,7 +48,7 @@ class File {
   explicit File(Source source) : source_(std::move(source)) {}
 
   Source source_;
-  Arena arena_;
+  NodeMemory nodes_;
   std::span<const Item> items_;
   std::map<std::string_view, size_t> index_;
   Range tail_;
@@ -73,7 +73,7 @@ class ParsedExpr {
   explicit ParsedExpr(Source source) : source_(std::move(source)) {}
 
   Source source_;
-  Arena arena_;
+  NodeMemory nodes_;
   const Expr* expr_ = nullptr;
 };
 Result<std::shared_ptr<const ParsedExpr>> parse_expression(std::string name, std::string text,

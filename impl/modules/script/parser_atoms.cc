@@ -63,7 +63,7 @@ const Expr* Parser::strings() {
     }
     advance();
   }
-  return leaf(ExprKind::kString, {begin, last_end_}, arena_.copy(std::string_view(value)));
+  return leaf(ExprKind::kString, {begin, last_end_}, nodes_.copy(std::string_view(value)));
 }
 
 const Expr* Parser::parenthesised() {

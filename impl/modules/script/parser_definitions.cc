@@ -6,7 +6,7 @@ namespace tenon::script {
 
 const Function* Parser::function(bool is_method) {
   if (!enough_memory(current_.range)) return nullptr;
-  Function* const made = arena_.make<Function>();
+  Function* const made = nodes_.make<Function>();
   made->range.begin = current_.range.begin;
   advance();
   if (kind() != TokenKind::kName) return expected("a function's name");
@@ -15,7 +15,7 @@ const Function* Parser::function(bool is_method) {
   advance();
   std::vector<Param> taken;
   if (!params(taken)) return nullptr;
-  made->params = arena_.copy(taken);
+  made->params = nodes_.copy(taken);
   if (accept(TokenKind::kArrow) && (made->returns = expr()) == nullptr) return nullptr;
   if (!expect(TokenKind::kColon)) return nullptr;
   const bool indented = accept(TokenKind::kIndent);
@@ -29,7 +29,7 @@ const Function* Parser::function(bool is_method) {
     if (kind() == TokenKind::kNewline) return expected("an indented block");
     const Stmt* const only = statement();
     if (only == nullptr) return nullptr;
-    made->body = arena_.copy(std::vector<const Stmt*>{only});
+    made->body = nodes_.copy(std::vector<const Stmt*>{only});
   }
   made->range.end = last_end_;
   return made;
@@ -80,14 +80,14 @@ bool Parser::param(Param& made) {
 
 const TypeComment* Parser::type_comment(const Function& function, bool is_method) {
   if (!enough_memory(current_.range)) return nullptr;
-  TypeComment* const made = arena_.make<TypeComment>();
+  TypeComment* const made = nodes_.make<TypeComment>();
   made->range.begin = current_.range.begin;
   advance();
   if (!expect(TokenKind::kOpenParen)) return nullptr;
   std::vector<const Expr*> types;
   if (!expr_list(TokenKind::kCloseParen, types)) return nullptr;
   if (accept(TokenKind::kArrow) && (made->returns = expr()) == nullptr) return nullptr;
-  made->params = arena_.copy(types);
+  made->params = nodes_.copy(types);
   made->range.end = last_end_;
   const size_t receivers = is_method ? 1 : 0;
   if (types.size() + receivers != function.params.size()) {
@@ -100,7 +100,7 @@ const TypeComment* Parser::type_comment(const Function& function, bool is_method
 
 const Class* Parser::class_definition() {
   if (!enough_memory(current_.range)) return nullptr;
-  Class* const made = arena_.make<Class>();
+  Class* const made = nodes_.make<Class>();
   made->range.begin = current_.range.begin;
   advance();
   if (kind() != TokenKind::kName) return expected("a class's name");

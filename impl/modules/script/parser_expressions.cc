@@ -127,7 +127,7 @@ const Expr* Parser::unary(Operator op, int level) {
                          operand->kind == ExprKind::kComplex;
   if (op == Operator::kMinus && is_number && !operand->text.starts_with('-')) {
     const std::string text = "-" + std::string(operand->text);
-    return leaf(operand->kind, range, arena_.copy(std::string_view(text)));
+    return leaf(operand->kind, range, nodes_.copy(std::string_view(text)));
   }
   return node(ExprKind::kUnary, range, {operand}, op, at);
 }
@@ -160,7 +160,7 @@ bool Parser::expr_list(TokenKind end, std::vector<const Expr*>& items, int level
 
 const Expr* Parser::leaf(ExprKind kind, Range range, std::string_view text) {
   if (!enough_memory(range)) return nullptr;
-  Expr* const made = arena_.make<Expr>();
+  Expr* const made = nodes_.make<Expr>();
   made->kind = kind;
   made->range = range;
   made->text = text;
@@ -178,15 +178,15 @@ const Expr* Parser::node(ExprKind kind, Range range, const std::vector<const Exp
   for (const Keyword& keyword : keywords)
     height = std::max<unsigned>(height, keyword.value->height);
   if (height >= limits_.max_depth) return too_deep(range);
-  Expr* const made = arena_.make<Expr>();
+  Expr* const made = nodes_.make<Expr>();
   made->kind = kind;
   made->op = op;
   made->height = static_cast<uint16_t>(height + 1);
   made->range = range;
   made->text = text;
   made->text_range = text_range;
-  made->children = arena_.copy(children);
-  made->keywords = arena_.copy(keywords);
+  made->children = nodes_.copy(children);
+  made->keywords = nodes_.copy(keywords);
   return made;
 }
 

@@ -23,7 +23,7 @@ class Parser {
                                                               const ParseLimits& limits);
 
  private:
-  Parser(const Source& source, Arena& arena, const ParseLimits& limits);
+  Parser(const Source& source, NodeMemory& nodes, const ParseLimits& limits);
 
   // Tokens (parser.cc).
   TokenKind kind() const noexcept { return current_.kind; }
@@ -107,7 +107,7 @@ class Parser {
   static constexpr int kTargetLevel = 4;
 
   const Source& source_;
-  Arena& arena_;
+  NodeMemory& nodes_;
   ParseLimits limits_;
   Lexer lexer_;
   Token current_;

@@ -34,7 +34,7 @@ unsigned height_of(StmtList body) noexcept {
 
 Stmt* Parser::begin_stmt(StmtKind kind) {
   if (!enough_memory(current_.range)) return nullptr;
-  Stmt* const made = arena_.make<Stmt>();
+  Stmt* const made = nodes_.make<Stmt>();
   made->kind = kind;
   made->range.begin = current_.range.begin;
   return made;
@@ -135,7 +135,7 @@ const Stmt* Parser::assignment(Stmt* made, const Expr* first) {
   } else if (made->annotation == nullptr) {
     return expected("the end of the line");
   }
-  made->targets = arena_.copy(targets);
+  made->targets = nodes_.copy(targets);
   return finish_line(made);
 }
 
@@ -179,7 +179,7 @@ const Stmt* Parser::names_statement(StmtKind kind_of_statement) {
     targets.push_back(kind_of_statement == StmtKind::kGlobal ? atom() : expr());
     if (targets.back() == nullptr) return nullptr;
   } while (accept(TokenKind::kComma));
-  made->targets = arena_.copy(targets);
+  made->targets = nodes_.copy(targets);
   return finish_line(made);
 }
 
@@ -199,7 +199,7 @@ const Stmt* Parser::if_statement() {
   if (accept(TokenKind::kElse) && !block(chain.back()->else_body)) return nullptr;
   const Stmt* inner = nullptr;
   for (size_t i = chain.size(); i-- > 0;) {
-    if (inner != nullptr) chain[i]->else_body = arena_.copy(std::vector<const Stmt*>{inner});
+    if (inner != nullptr) chain[i]->else_body = nodes_.copy(std::vector<const Stmt*>{inner});
     inner = finish(chain[i]);
     if (inner == nullptr) return nullptr;
   }
@@ -226,8 +226,8 @@ const Stmt* Parser::for_statement() {
     if (iterables.back() == nullptr) return nullptr;
     if (!accept(TokenKind::kComma)) break;
   }
-  made->targets = arena_.copy(targets);
-  made->iterables = arena_.copy(iterables);
+  made->targets = nodes_.copy(targets);
+  made->iterables = nodes_.copy(iterables);
   if (!block(made->body)) return nullptr;
   return finish(made);
 }
@@ -247,7 +247,7 @@ const Stmt* Parser::with_statement() {
     items.push_back(item);
     if (!accept(TokenKind::kComma)) break;
   }
-  made->with_items = arena_.copy(items);
+  made->with_items = nodes_.copy(items);
   if (!block(made->body)) return nullptr;
   return finish(made);
 }
@@ -279,7 +279,7 @@ bool Parser::statements(StmtList& body, bool in_class) {
     made.push_back(statement(in_class));
     if (made.back() == nullptr) return false;
   } while (!accept(TokenKind::kDedent));
-  body = arena_.copy(made);
+  body = nodes_.copy(made);
   return true;
 }
 

@@ -39,7 +39,7 @@ Variable met(const Variable& if_true, Flow flow_true, const Variable& if_false, 
 
 }  // namespace
 
-void Scope::set(std::string_view name, Meaning meaning) {
+void Scope::set(std::string_view name, CheckedValue meaning) {
   Variable variable;
   variable.set = Set::kYes;
   variable.meaning = std::move(meaning);

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "modules/script/meaning.h"
+#include "modules/script/checked_value.h"
 #include "modules/script/source.h"
 #include "modules/script/undo_log.h"
 
@@ -26,7 +26,7 @@ enum class Set : uint8_t { kNo, kMaybe, kYes };
 
 struct Variable {
   Set set = Set::kNo;
-  Meaning meaning;
+  CheckedValue meaning;
   // Why the variable is not set although some code sets it. `where` is the statement that is the
   // reason.
   enum class Lost : uint8_t { kNever, kNotIfFalse, kNotIfTrue, kInLoop, kInner, kDeleted };
@@ -38,9 +38,9 @@ class Scope {
  public:
   // Null: no code has set the name so far. Valid until the next call that is not const.
   const Variable* find(std::string_view name) const { return log_.find(name); }
-  void set(std::string_view name, Meaning meaning);
+  void set(std::string_view name, CheckedValue meaning);
   void unset(std::string_view name, Range where);
-  // Sets Meaning::was_tested, because PyTorch may know more of the variable from here on.
+  // Sets CheckedValue::was_tested, because PyTorch may know more of the variable from here on.
   void mark_tested(std::string_view name);
 
   using Changes = UndoLog<Variable>::Changes;

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/room.h"
+#include "base/make_room.h"
 #include "modules/value/value.h"
 
 namespace tenon::value {

@@ -59,7 +59,7 @@ class Comparison {
     // Children are appended behind their parents, and each pair is compared once. So trees of any
     // depth and graphs with any sharing are possible.
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const Step step = steps_[i];
+      const ValuePair step = steps_[i];
       bool descend = false;
       if (Difference found = compare_node(*step.a, *step.b, &descend))
         return path_of(i) + ": " + *found;
@@ -72,7 +72,7 @@ class Comparison {
   }
 
  private:
-  struct Step {
+  struct ValuePair {
     Value* a;
     Value* b;
     size_t parent;
@@ -80,7 +80,7 @@ class Comparison {
   };
 
   // The child of step.b that corresponds to child number `index` of step.a.
-  Value* partner_of(const Step& step, size_t index) const {
+  Value* partner_of(const ValuePair& step, size_t index) const {
     if (step.a->is(ValueKind::kObject) && !step.a->is_opaque() && !options_.attribute_order) {
       return step.b->attributes().find(step.a->attributes().all()[index].name)->get();
     }
@@ -240,7 +240,7 @@ class Comparison {
   }
 
   CompareOptions options_;
-  std::vector<Step> steps_;
+  std::vector<ValuePair> steps_;
   Pairing<const Value*> values_;
   Pairing<StorageKey> storages_;
   std::map<std::pair<const Value*, const Value*>, bool> seen_;

@@ -20,7 +20,7 @@ constexpr size_t kMostDepth = 64;
 constexpr size_t kMostDims = 64;
 
 // The meaning of the value that is being read.
-enum class Place : uint8_t {
+enum class JsonLevel : uint8_t {
   kRoot,     // {"config": …}
   kConfig,   // {name: payload}
   kPayload,  // {"path_name": …, "tensor_meta": …}
@@ -55,26 +55,26 @@ constexpr uint32_t kMetaFields =
     kDtype | kSizesField | kStridesField | kOffsetField | kLayoutField | kDeviceField;
 
 struct KnownField {
-  Place place;
+  JsonLevel place;
   std::string_view name;
   Field field;
 };
 constexpr KnownField kKnownFields[] = {
-    {Place::kPayload, "path_name", kPathName},
-    {Place::kPayload, "use_pickle", kUsePickle},
-    {Place::kPayload, "tensor_meta", kTensorMeta},
-    {Place::kMeta, "dtype", kDtype},
-    {Place::kMeta, "sizes", kSizesField},
-    {Place::kMeta, "strides", kStridesField},
-    {Place::kMeta, "storage_offset", kOffsetField},
-    {Place::kMeta, "layout", kLayoutField},
-    {Place::kMeta, "device", kDeviceField},
-    {Place::kMeta, "requires_grad", kRequiresGrad},
-    {Place::kDevice, "type", kDeviceType},
-    {Place::kDevice, "index", kDeviceIndex},
-    {Place::kSize, "as_int", kAsInt},
-    {Place::kStride, "as_int", kAsInt},
-    {Place::kOffset, "as_int", kAsInt},
+    {JsonLevel::kPayload, "path_name", kPathName},
+    {JsonLevel::kPayload, "use_pickle", kUsePickle},
+    {JsonLevel::kPayload, "tensor_meta", kTensorMeta},
+    {JsonLevel::kMeta, "dtype", kDtype},
+    {JsonLevel::kMeta, "sizes", kSizesField},
+    {JsonLevel::kMeta, "strides", kStridesField},
+    {JsonLevel::kMeta, "storage_offset", kOffsetField},
+    {JsonLevel::kMeta, "layout", kLayoutField},
+    {JsonLevel::kMeta, "device", kDeviceField},
+    {JsonLevel::kMeta, "requires_grad", kRequiresGrad},
+    {JsonLevel::kDevice, "type", kDeviceType},
+    {JsonLevel::kDevice, "index", kDeviceIndex},
+    {JsonLevel::kSize, "as_int", kAsInt},
+    {JsonLevel::kStride, "as_int", kAsInt},
+    {JsonLevel::kOffset, "as_int", kAsInt},
 };
 
 // Receives the events of the JSON parser. A function that returns false ends the reading, and
@@ -91,9 +91,9 @@ class ConfigReader {
     return ignore("is null");
   }
   bool boolean(bool value) {
-    if (place() == Place::kPayload && field_ == kUsePickle)
+    if (place() == JsonLevel::kPayload && field_ == kUsePickle)
       payloads_.back().use_pickle = value;
-    else if (place() == Place::kMeta && field_ == kRequiresGrad)
+    else if (place() == JsonLevel::kMeta && field_ == kRequiresGrad)
       payloads_.back().requires_grad = value;
     else
       return ignore("is a boolean");
@@ -106,9 +106,9 @@ class ConfigReader {
   }
   bool number_float(double, const std::string&) { return ignore("is no integer"); }
   bool string(std::string& value) {
-    if (place() == Place::kPayload && field_ == kPathName)
+    if (place() == JsonLevel::kPayload && field_ == kPathName)
       payloads_.back().path_name = std::move(value);
-    else if (place() == Place::kDevice && field_ == kDeviceType)
+    else if (place() == JsonLevel::kDevice && field_ == kDeviceType)
       device_ = std::move(value);
     else
       return ignore("is a text");
@@ -118,28 +118,28 @@ class ConfigReader {
 
   bool start_object(size_t) {
     switch (place()) {
-      case Place::kRoot:
-        if (frames_.empty()) return enter(Place::kRoot);
-        if (!is_config_) return enter(Place::kSkipped);
+      case JsonLevel::kRoot:
+        if (frames_.empty()) return enter(JsonLevel::kRoot);
+        if (!is_config_) return enter(JsonLevel::kSkipped);
         if (has_config_) return refuse("is there twice");
         has_config_ = true;
-        return enter(Place::kConfig);
-      case Place::kConfig: return enter(Place::kPayload);
-      case Place::kPayload:
+        return enter(JsonLevel::kConfig);
+      case JsonLevel::kConfig: return enter(JsonLevel::kPayload);
+      case JsonLevel::kPayload:
         if (field_ != kTensorMeta) return ignore_inside("is an object");
         payloads_.back().has_meta = true;
-        return enter(Place::kMeta);
-      case Place::kMeta:
+        return enter(JsonLevel::kMeta);
+      case JsonLevel::kMeta:
         if (field_ == kDeviceField) {
           device_index_ = 0;
-          return enter(Place::kDevice);
+          return enter(JsonLevel::kDevice);
         }
-        return field_ == kOffsetField ? enter(Place::kOffset) : ignore_inside("is an object");
-      case Place::kSizes: return enter(Place::kSize);
-      case Place::kStrides: return enter(Place::kStride);
-      case Place::kSize:
-      case Place::kStride:
-      case Place::kOffset:
+        return field_ == kOffsetField ? enter(JsonLevel::kOffset) : ignore_inside("is an object");
+      case JsonLevel::kSizes: return enter(JsonLevel::kSize);
+      case JsonLevel::kStrides: return enter(JsonLevel::kStride);
+      case JsonLevel::kSize:
+      case JsonLevel::kStride:
+      case JsonLevel::kOffset:
         // The number is an expression of symbols.
         payloads_.back().is_symbolic = true;
         return ignore_inside("is an object");
@@ -149,8 +149,8 @@ class ConfigReader {
 
   bool key(std::string& name) {
     field_ = 0;
-    if (place() == Place::kRoot) is_config_ = name == "config";
-    if (place() == Place::kConfig) {
+    if (place() == JsonLevel::kRoot) is_config_ = name == "config";
+    if (place() == JsonLevel::kConfig) {
       payloads_.emplace_back();
       payloads_.back().name = std::move(name);
       return true;
@@ -169,19 +169,19 @@ class ConfigReader {
     frames_.pop_back();
     field_ = 0;
     switch (done.place) {
-      case Place::kPayload: return has_all(done, kPayloadFields);
-      case Place::kMeta: return has_all(done, kMetaFields);
-      case Place::kDevice: return has_all(done, kDeviceType) && take_device();
-      case Place::kSize:
-      case Place::kStride:
-      case Place::kOffset: return payloads_.back().is_symbolic || has_all(done, kAsInt);
+      case JsonLevel::kPayload: return has_all(done, kPayloadFields);
+      case JsonLevel::kMeta: return has_all(done, kMetaFields);
+      case JsonLevel::kDevice: return has_all(done, kDeviceType) && take_device();
+      case JsonLevel::kSize:
+      case JsonLevel::kStride:
+      case JsonLevel::kOffset: return payloads_.back().is_symbolic || has_all(done, kAsInt);
       default: return true;
     }
   }
 
   bool start_array(size_t) {
-    if (place() == Place::kMeta && field_ == kSizesField) return enter(Place::kSizes);
-    if (place() == Place::kMeta && field_ == kStridesField) return enter(Place::kStrides);
+    if (place() == JsonLevel::kMeta && field_ == kSizesField) return enter(JsonLevel::kSizes);
+    if (place() == JsonLevel::kMeta && field_ == kStridesField) return enter(JsonLevel::kStrides);
     return ignore_inside("is a list");
   }
   bool end_array() {
@@ -198,13 +198,15 @@ class ConfigReader {
 
  private:
   struct Frame {
-    Place place = Place::kRoot;
+    JsonLevel place = JsonLevel::kRoot;
     uint32_t seen = 0;  // the fields that were read, as bits
   };
 
-  Place place() const noexcept { return frames_.empty() ? Place::kRoot : frames_.back().place; }
+  JsonLevel place() const noexcept {
+    return frames_.empty() ? JsonLevel::kRoot : frames_.back().place;
+  }
 
-  bool enter(Place place) {
+  bool enter(JsonLevel place) {
     if (frames_.size() >= kMostDepth) return refuse("is too deep");
     frames_.push_back({place, 0});
     field_ = 0;
@@ -219,12 +221,12 @@ class ConfigReader {
 
   // Ignores the value of an unknown field. Refuses it if a known field has it.
   bool ignore(const char* what) {
-    const bool is_known = field_ != 0 || place() == Place::kConfig || place() == Place::kSizes ||
-                          place() == Place::kStrides || frames_.empty() ||
-                          (place() == Place::kRoot && is_config_);
+    const bool is_known = field_ != 0 || place() == JsonLevel::kConfig ||
+                          place() == JsonLevel::kSizes || place() == JsonLevel::kStrides ||
+                          frames_.empty() || (place() == JsonLevel::kRoot && is_config_);
     return is_known ? refuse(what) : true;
   }
-  bool ignore_inside(const char* what) { return ignore(what) && enter(Place::kSkipped); }
+  bool ignore_inside(const char* what) { return ignore(what) && enter(JsonLevel::kSkipped); }
 
   bool has_all(const Frame& frame, uint32_t fields) {
     return (frame.seen & fields) == fields || refuse("is missing");
@@ -233,7 +235,7 @@ class ConfigReader {
   bool integer(int64_t value) {
     Payload* const payload = payloads_.empty() ? nullptr : &payloads_.back();
     switch (place()) {
-      case Place::kMeta:
+      case JsonLevel::kMeta:
         if (field_ == kDtype)
           payload->dtype = value;
         else if (field_ == kLayoutField)
@@ -241,15 +243,15 @@ class ConfigReader {
         else
           return ignore("is a number");
         return true;
-      case Place::kSize:
+      case JsonLevel::kSize:
         return field_ == kAsInt ? add_dim(&payload->sizes, value) : ignore("is a number");
-      case Place::kStride:
+      case JsonLevel::kStride:
         return field_ == kAsInt ? add_dim(&payload->strides, value) : ignore("is a number");
-      case Place::kOffset:
+      case JsonLevel::kOffset:
         if (field_ != kAsInt) return ignore("is a number");
         payload->offset = value;
         return true;
-      case Place::kDevice:
+      case JsonLevel::kDevice:
         if (field_ != kDeviceIndex) return ignore("is a number");
         device_index_ = value;
         return true;

@@ -59,11 +59,11 @@ std::optional<List> list_of(const ZipRecord& record) {
 // The numbers of torch._export.serde.schema.ScalarType: up to bool, c10's number plus one, and
 // numbers of its own from there on.
 std::optional<ScalarType> type_of(int64_t number) {
-  struct Known {
+  struct TypeNumber {
     int64_t number;
     ScalarType type;
   };
-  static constexpr Known kKnown[] = {
+  static constexpr TypeNumber kKnown[] = {
       {13, ScalarType::kBFloat16},       {28, ScalarType::kUInt16},
       {29, ScalarType::kFloat8E4m3fn},   {30, ScalarType::kFloat8E5m2},
       {31, ScalarType::kFloat8E4m3fnuz}, {32, ScalarType::kFloat8E5m2fnuz},
@@ -71,7 +71,7 @@ std::optional<ScalarType> type_of(int64_t number) {
       {35, ScalarType::kUInt64},
   };
   if (number >= 1 && number <= 12) return tensor::scalar_type_from_number(number - 1);
-  for (const Known& known : kKnown) {
+  for (const TypeNumber& known : kKnown) {
     if (known.number == number) return known.type;
   }
   return std::nullopt;

@@ -22,7 +22,7 @@ Status Module::set(std::string_view path, ValueRef value) {
   const std::string text(path);
   TENON_ASSIGN(const std::optional<StatePlace> state, find_state_place(object_, code_.get(), path));
   if (state) return replace_in_state(*state, path, value);
-  TENON_ASSIGN(const Place place, place_of(path));
+  TENON_ASSIGN(const OwnedMember place, place_of(path));
   TENON_ASSIGN(const Member member, place.owner->find_member(place.name));
   if (member.kind == MemberKind::kSubmodule) {
     return Status(
@@ -57,7 +57,7 @@ Status Module::set(std::string_view path, ValueRef value) {
 
 Status Module::set_submodule(std::string_view path, const Ref<Module>& child) {
   const std::string text(path);
-  TENON_ASSIGN(const Place place, place_of(path));
+  TENON_ASSIGN(const OwnedMember place, place_of(path));
   TENON_ASSIGN(const Member member, place.owner->find_member(place.name));
   if (member.kind != MemberKind::kSubmodule) {
     return Status(Code::kInvalidArgument, format("\"%.200s\" is a %s and no submodule",
@@ -86,7 +86,7 @@ Status Module::set_submodule(std::string_view path, const Ref<Module>& child) {
 }
 
 Status Module::remove(std::string_view path) {
-  TENON_ASSIGN(const Place place, place_of(path));
+  TENON_ASSIGN(const OwnedMember place, place_of(path));
   Module& owner = *place.owner;
   TENON_ASSIGN(const Member member, owner.find_member(place.name));
   if (member.kind == MemberKind::kMethod) return owner.remove_method(place.name);

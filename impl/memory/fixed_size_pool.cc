@@ -1,4 +1,4 @@
-#include "memory/slab.h"
+#include "memory/fixed_size_pool.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "base/room.h"
+#include "base/make_room.h"
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
@@ -25,7 +25,7 @@
 namespace tenon::memory {
 
 // The head of a piece. The places follow it.
-struct Slab::Piece {
+struct FixedSizePool::Piece {
   Piece* next = nullptr;
   Piece* previous = nullptr;
   void* free = nullptr;  // places that were given back, each with the address of the next
@@ -37,11 +37,11 @@ struct Slab::Piece {
   }
 };
 
-Slab::~Slab() {
+FixedSizePool::~FixedSizePool() {
   for (Piece* const piece : pieces_) std::free(piece);
 }
 
-Slab::Piece* Slab::piece_of(const void* place) noexcept {
+FixedSizePool::Piece* FixedSizePool::piece_of(const void* place) noexcept {
   // Neighbouring places mostly come back one after the other.
   if (last_ != nullptr &&
       reinterpret_cast<uintptr_t>(place) - reinterpret_cast<uintptr_t>(last_) < kPieceNbytes)
@@ -52,19 +52,19 @@ Slab::Piece* Slab::piece_of(const void* place) noexcept {
   return last_;
 }
 
-void Slab::link(Piece* piece) noexcept {
+void FixedSizePool::link(Piece* piece) noexcept {
   piece->previous = nullptr;
   piece->next = with_room_;
   if (with_room_ != nullptr) with_room_->previous = piece;
   with_room_ = piece;
 }
 
-void Slab::unlink(Piece* piece) noexcept {
+void FixedSizePool::unlink(Piece* piece) noexcept {
   (piece->previous != nullptr ? piece->previous->next : with_room_) = piece->next;
   if (piece->next != nullptr) piece->next->previous = piece->previous;
 }
 
-Slab::Piece* Slab::add_piece() noexcept {
+FixedSizePool::Piece* FixedSizePool::add_piece() noexcept {
   if (empty_ != nullptr) return std::exchange(empty_, nullptr);
   try {
     make_room(&pieces_, 1);
@@ -79,14 +79,14 @@ Slab::Piece* Slab::add_piece() noexcept {
   return piece;
 }
 
-void Slab::drop_piece(Piece* piece) noexcept {
+void FixedSizePool::drop_piece(Piece* piece) noexcept {
   if (last_ == piece) last_ = nullptr;
   pieces_.erase(std::lower_bound(pieces_.begin(), pieces_.end(), piece, std::less<>()));
   ASAN_UNPOISON_MEMORY_REGION(piece, kPieceNbytes);
   std::free(piece);
 }
 
-void* Slab::take() noexcept {
+void* FixedSizePool::take() noexcept {
   Piece* piece = with_room_;
   if (piece == nullptr) {
     piece = add_piece();
@@ -108,7 +108,7 @@ void* Slab::take() noexcept {
   return place;
 }
 
-void Slab::give_back(void* place) noexcept {
+void FixedSizePool::give_back(void* place) noexcept {
   Piece* const piece = piece_of(place);
   const bool was_full = piece->is_full(place_nbytes_);
   *static_cast<void**>(place) = std::exchange(piece->free, place);

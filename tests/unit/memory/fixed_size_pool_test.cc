@@ -1,6 +1,7 @@
 // These tests check the slab. Its places do not overlap, lie close together, keep their contents,
 // and are freed when a piece is empty. Threads share a slab under one lock.
-#include "memory/slab.h"
+#include "memory/fixed_size_pool.h"
+#include "support/sanitizers.h"
 
 #include <gtest/gtest.h>
 
@@ -15,14 +16,14 @@ namespace tenon::memory {
 namespace {
 
 constexpr size_t kPlace = 48;
-constexpr size_t kPerPiece = (Slab::kPieceNbytes - 40) / kPlace;
+constexpr size_t kPerPiece = (FixedSizePool::kPieceNbytes - 40) / kPlace;
 
 struct Taken {
   unsigned char* place;
   unsigned char fill;
 };
 
-Taken take_filled(Slab* slab, unsigned char fill) {
+Taken take_filled(FixedSizePool* slab, unsigned char fill) {
   auto* const place = static_cast<unsigned char*>(slab->take());
   if (place != nullptr) std::memset(place, fill, kPlace);
   return {place, fill};
@@ -33,8 +34,8 @@ bool is_whole(const Taken& taken) {
                      [&](unsigned char byte) { return byte == taken.fill; });
 }
 
-TEST(Slab, PlacesAreCloseTogether) {
-  Slab slab(kPlace);
+TEST(FixedSizePool, PlacesAreCloseTogether) {
+  FixedSizePool slab(kPlace);
   std::vector<void*> places;
   for (size_t i = 0; i < 10 * kPerPiece; ++i) {
     places.push_back(slab.take());
@@ -48,8 +49,8 @@ TEST(Slab, PlacesAreCloseTogether) {
   for (void* place : places) slab.give_back(place);
 }
 
-TEST(Slab, EmptyPiecesGoBackButForOne) {
-  Slab slab(kPlace);
+TEST(FixedSizePool, EmptyPiecesGoBackButForOne) {
+  FixedSizePool slab(kPlace);
   for (const unsigned seed : {1U, 2U}) {
     std::vector<void*> places;
     for (size_t i = 0; i < 20 * kPerPiece; ++i) places.push_back(slab.take());
@@ -65,10 +66,10 @@ TEST(Slab, EmptyPiecesGoBackButForOne) {
   slab.give_back(place);
 }
 
-TEST(Slab, RandomSteps) {
+TEST(FixedSizePool, RandomSteps) {
   for (const unsigned seed : {1U, 2U, 3U}) {
     std::mt19937 random(seed);
-    Slab slab(kPlace);
+    FixedSizePool slab(kPlace);
     std::vector<Taken> held;
     for (const unsigned give_percent : {20U, 80U, 50U, 10U, 95U}) {
       for (size_t i = 0; i < 20'000; ++i) {
@@ -91,9 +92,9 @@ TEST(Slab, RandomSteps) {
 }
 
 // One thread takes what another gives back, as lenders and the service thread do.
-TEST(Slab, Threads) {
+TEST(FixedSizePool, Threads) {
   constexpr int kThreads = 4;
-  Slab slab(kPlace);
+  FixedSizePool slab(kPlace);
   std::mutex mutex;
   std::vector<Taken> common;
   std::vector<std::thread> threads;
@@ -119,9 +120,9 @@ TEST(Slab, Threads) {
   EXPECT_EQ(slab.pieces(), 1U);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if TENON_TEST_ASAN
 TEST(SlabDeathTest, AddressSanitizerSeesUseAfterGiveBack) {
-  Slab slab(kPlace);
+  FixedSizePool slab(kPlace);
   auto* const place = static_cast<unsigned char*>(slab.take());
   slab.give_back(place);
   EXPECT_DEATH(*static_cast<volatile unsigned char*>(place) = 1, "use-after-poison");

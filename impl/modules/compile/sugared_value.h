@@ -1,5 +1,6 @@
-// Sugar: what an expression stands for while the function compiler compiles it. That is a value
-// that exists at run time, or something that only the compiler knows, such as a class or a method.
+// SugaredValue: what an expression stands for while the function compiler compiles it. That is a
+// value that exists at run time, or something that only the compiler knows, such as a class or a
+// method.
 #pragma once
 
 #include <memory>
@@ -33,7 +34,7 @@ struct Iterable {
   std::vector<Iterable> parts;     // the operands of enumerate and zip
 };
 
-struct Sugar {
+struct SugaredValue {
   // The comment of a kind names the fields that it uses.
   enum class Kind : uint8_t {
     kValue,  // value
@@ -64,13 +65,13 @@ struct Sugar {
   value::TypeRef returns;
   int64_t number = 0;
 
-  static Sugar of(GraphValue* value) {
-    Sugar made;
+  static SugaredValue of(GraphValue* value) {
+    SugaredValue made;
     made.value = value;
     return made;
   }
-  static Sugar of(Kind kind, std::string name, GraphValue* value = nullptr) {
-    Sugar made;
+  static SugaredValue of(Kind kind, std::string name, GraphValue* value = nullptr) {
+    SugaredValue made;
     made.kind = kind;
     made.name = std::move(name);
     made.value = value;

@@ -2,7 +2,7 @@
 // be millions, each too small for what malloc adds to it. The lent blocks of the arenas lie in one
 // (arena_segment.h).
 //
-// The slab takes large pieces from malloc, so that little is lost around them, and touches only the
+// The pool takes large pieces from malloc, so that little is lost around them, and touches only the
 // part of a piece that is used. Empty pieces go back to malloc, except one, so that a process that
 // lends and gets back in turn does not ask for a piece each time. The caller locks.
 #pragma once
@@ -12,13 +12,13 @@
 
 namespace tenon::memory {
 
-class Slab {
+class FixedSizePool {
  public:
   // `place_nbytes`: a multiple of 8, as is the alignment of a place.
-  explicit Slab(size_t place_nbytes) noexcept : place_nbytes_(place_nbytes) {}
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
-  ~Slab();
+  explicit FixedSizePool(size_t place_nbytes) noexcept : place_nbytes_(place_nbytes) {}
+  FixedSizePool(const FixedSizePool&) = delete;
+  FixedSizePool& operator=(const FixedSizePool&) = delete;
+  ~FixedSizePool();
 
   // Null: no memory.
   void* take() noexcept;

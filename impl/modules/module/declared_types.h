@@ -1,6 +1,6 @@
-// Conformer adds to unpickled values what the pickle does not say and the code does: the types of
-// bare lists and dicts (archives of versions 1 and 2), and the names of NamedTuples. Assembly and
-// Module call this before they check a value's type.
+// DeclaredTypes adds to unpickled values what the pickle does not say and the code does: the types
+// of bare lists and dicts (archives of versions 1 and 2), and the names of NamedTuples. Assembly
+// and Module call this before they check a value's type.
 #pragma once
 
 #include <unordered_map>
@@ -13,9 +13,9 @@
 
 namespace tenon::module {
 
-class Conformer {
+class DeclaredTypes {
  public:
-  explicit Conformer(const value::ClassTable& classes) noexcept : classes_(&classes) {}
+  explicit DeclaredTypes(const value::ClassTable& classes) noexcept : classes_(&classes) {}
 
   // Conforms the attributes of an object, and of all objects below it, to the types that their
   // classes declare. A value that does not fit stays as it is, and value::check_object() refuses it

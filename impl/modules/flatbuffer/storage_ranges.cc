@@ -1,4 +1,4 @@
-#include "modules/flatbuffer/scout.h"
+#include "modules/flatbuffer/storage_ranges.h"
 
 #ifdef TENON_HAS_FLATBUFFERS
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "modules/flatbuffer/form.h"
+#include "modules/flatbuffer/generated.h"
 
 namespace tenon::flatbuffer {
 

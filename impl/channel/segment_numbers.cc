@@ -1,9 +1,9 @@
-#include "channel/numbering.h"
+#include "channel/segment_numbers.h"
 
 #include <algorithm>
 #include <string>
 
-#include "base/room.h"
+#include "base/make_room.h"
 #include "os/limits.h"
 
 namespace tenon::channel {

@@ -1,6 +1,6 @@
 // These tests check the bookkeeping of a segment's bytes: the sizes of blocks, the pieces that are
 // taken and given back, and which bytes were lent before.
-#include "memory/space.h"
+#include "memory/free_space.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 // Takes a piece as an arena does: a freed piece first, and then the front. Returns false if the
 // space is full.
-bool take_piece(Space* space, uint64_t nbytes, uint64_t alignment, Space::Piece* piece) {
+bool take_piece(FreeSpace* space, uint64_t nbytes, uint64_t alignment, FreeSpace::Piece* piece) {
   const uint64_t wanted = block_nbytes(nbytes, alignment);
   if (space->take_free(wanted, alignment, piece)) return true;
   uint64_t offset = 0;
@@ -49,12 +49,12 @@ TEST(BlockSize, IsExactUpToTheLargestBlock) {
 
 // A space that is one free piece can be given out whole, and as many blocks fit as the arithmetic
 // says, whatever the sizes are.
-TEST(Space, AFreePieceThatFitsIsFound) {
+TEST(FreeSpace, AFreePieceThatFitsIsFound) {
   for (const uint64_t unit : {uint64_t{4096}, uint64_t{1} << 20, kGiB, 1024 * kGiB}) {
     for (uint64_t eighths = 1; eighths <= 64; ++eighths) {
       const uint64_t nbytes = unit / 8 * eighths;
-      Space space(nbytes);
-      Space::Piece piece;
+      FreeSpace space(nbytes);
+      FreeSpace::Piece piece;
       ASSERT_TRUE(take_piece(&space, nbytes - 3, 64, &piece)) << nbytes;
       EXPECT_FALSE(take_piece(&space, 1, 64, &piece)) << nbytes;
       space.give_back(0, nbytes, false);
@@ -64,21 +64,21 @@ TEST(Space, AFreePieceThatFitsIsFound) {
   for (const uint64_t nbytes :
        {uint64_t{65}, uint64_t{1025}, uint64_t{5000}, (uint64_t{1} << 20) + 1, 3 * kGiB + 77}) {
     for (const uint64_t extra : {uint64_t{0}, uint64_t{4096}}) {
-      Space space(64 * block_nbytes(nbytes, 64) + extra);
-      Space::Piece piece;
+      FreeSpace space(64 * block_nbytes(nbytes, 64) + extra);
+      FreeSpace::Piece piece;
       for (int i = 0; i < 64; ++i)
         ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece)) << i << " of " << nbytes;
     }
   }
 }
 
-TEST(Space, AFreedPieceOfAboutTheSizeIsGivenOutWhole) {
+TEST(FreeSpace, AFreedPieceOfAboutTheSizeIsGivenOutWhole) {
   for (const uint64_t nbytes :
        {uint64_t{1152}, uint64_t{98'304}, uint64_t{1} << 20, uint64_t{9} << 20}) {
-    Space space(4 * nbytes);
-    Space::Piece stays;
-    Space::Piece first;
-    Space::Piece again;
+    FreeSpace space(4 * nbytes);
+    FreeSpace::Piece stays;
+    FreeSpace::Piece first;
+    FreeSpace::Piece again;
     ASSERT_TRUE(take_piece(&space, nbytes, 64, &first) && take_piece(&space, 64, 64, &stays));
     space.give_back(first.offset, nbytes, false);
     // A size just below the freed size gets the freed piece, also across the border of two bins.
@@ -92,13 +92,13 @@ TEST(Space, AFreedPieceOfAboutTheSizeIsGivenOutWhole) {
   }
 }
 
-TEST(Space, BinsKeepOneSizeFromAnother) {
+TEST(FreeSpace, BinsKeepOneSizeFromAnother) {
   std::vector<uint64_t> sizes;
   for (uint64_t nbytes = 64; nbytes < 40'000; nbytes += 64) sizes.push_back(nbytes);
   for (const uint64_t nbytes : sizes) {
-    Space space(1 << 20);
-    Space::Piece stays;
-    Space::Piece piece;
+    FreeSpace space(1 << 20);
+    FreeSpace::Piece stays;
+    FreeSpace::Piece piece;
     ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece) && take_piece(&space, 64, 64, &stays));
     space.give_back(piece.offset, nbytes, false);
     EXPECT_EQ(space.largest_free(), nbytes);
@@ -108,11 +108,11 @@ TEST(Space, BinsKeepOneSizeFromAnother) {
   }
 }
 
-TEST(Space, LastFreedFirstTaken) {
-  Space space(1 << 20);
-  Space::Piece a;
-  Space::Piece b;
-  Space::Piece again;
+TEST(FreeSpace, LastFreedFirstTaken) {
+  FreeSpace space(1 << 20);
+  FreeSpace::Piece a;
+  FreeSpace::Piece b;
+  FreeSpace::Piece again;
   ASSERT_TRUE(take_piece(&space, 1000, 64, &a) && take_piece(&space, 1000, 64, &b));
   EXPECT_NE(a.offset, b.offset);
   space.give_back(a.offset, uint64_t{1024}, false);
@@ -123,23 +123,23 @@ TEST(Space, LastFreedFirstTaken) {
   EXPECT_EQ(space.largest_free(), uint64_t{1024});
 }
 
-TEST(Space, NothingBehindTheEnd) {
-  Space space(4096);
-  Space::Piece piece;
+TEST(FreeSpace, NothingBehindTheEnd) {
+  FreeSpace space(4096);
+  FreeSpace::Piece piece;
   ASSERT_TRUE(take_piece(&space, 4096, 64, &piece));
   EXPECT_FALSE(take_piece(&space, 1, 64, &piece));
   uint64_t offset = 0;
   EXPECT_FALSE(space.peek_front(uint64_t{1} << 62, 64, &offset));
 }
 
-TEST(Space, NeighboursAreJoinedWhenRoomIsShort) {
-  Space space(64 * 1024);
-  std::vector<Space::Piece> pieces(64);
-  for (Space::Piece& piece : pieces) ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
-  for (const Space::Piece& piece : pieces) {
+TEST(FreeSpace, NeighboursAreJoinedWhenRoomIsShort) {
+  FreeSpace space(64 * 1024);
+  std::vector<FreeSpace::Piece> pieces(64);
+  for (FreeSpace::Piece& piece : pieces) ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
+  for (const FreeSpace::Piece& piece : pieces) {
     if (piece.offset != 0) space.give_back(piece.offset, 1024, false);
   }
-  Space::Piece large;
+  FreeSpace::Piece large;
   EXPECT_FALSE(take_piece(&space, 32 * 1024, 64, &large));
   EXPECT_TRUE(space.consolidate());
   EXPECT_EQ(space.front(), 1024U);
@@ -148,15 +148,15 @@ TEST(Space, NeighboursAreJoinedWhenRoomIsShort) {
   EXPECT_TRUE(take_piece(&space, 32 * 1024, 64, &large));
 }
 
-TEST(Space, WasLentSurvivesJoiningAndSplitting) {
-  Space space(64 * 1024);
-  std::vector<Space::Piece> pieces(64);
-  for (Space::Piece& piece : pieces) ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
+TEST(FreeSpace, WasLentSurvivesJoiningAndSplitting) {
+  FreeSpace space(64 * 1024);
+  std::vector<FreeSpace::Piece> pieces(64);
+  for (FreeSpace::Piece& piece : pieces) ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
   // One piece in the middle was lent. The last piece stays taken, so that the freed pieces do not
   // become part of the front.
   for (size_t i = 8; i < 24; ++i) space.give_back(pieces[i].offset, 1024, i == 15);
   ASSERT_TRUE(space.consolidate());
-  Space::Piece part;
+  FreeSpace::Piece part;
   for (int i = 0; i < 16; ++i) {
     ASSERT_TRUE(space.take_free(1024, 64, &part));
     EXPECT_TRUE(part.was_lent);
@@ -164,9 +164,9 @@ TEST(Space, WasLentSurvivesJoiningAndSplitting) {
   EXPECT_FALSE(space.take_free(1024, 64, &part));
 }
 
-TEST(Space, WasLentSurvivesTheFront) {
-  Space space(64 * 1024);
-  Space::Piece piece;
+TEST(FreeSpace, WasLentSurvivesTheFront) {
+  FreeSpace space(64 * 1024);
+  FreeSpace::Piece piece;
   ASSERT_TRUE(take_piece(&space, 4096, 64, &piece));
   EXPECT_FALSE(piece.was_lent);
   space.give_back(piece.offset, 4096, true);
@@ -179,10 +179,10 @@ TEST(Space, WasLentSurvivesTheFront) {
   EXPECT_TRUE(piece.was_lent) << "what was lent before a reset is remembered after it";
 }
 
-TEST(Space, WhatAnAlignmentSkipsIsNotLost) {
-  Space space(64 * 1024);
-  Space::Piece small;
-  Space::Piece aligned;
+TEST(FreeSpace, WhatAnAlignmentSkipsIsNotLost) {
+  FreeSpace space(64 * 1024);
+  FreeSpace::Piece small;
+  FreeSpace::Piece aligned;
   ASSERT_TRUE(take_piece(&space, 64, 64, &small) && take_piece(&space, 4096, 4096, &aligned));
   EXPECT_EQ(aligned.offset, 4096U);
   EXPECT_EQ(space.free_nbytes(), 4096U - 64);
@@ -206,14 +206,14 @@ bool model_has_room(const std::vector<bool>& taken, uint64_t units, uint64_t ali
 
 // Compares the space with a model. For each 64 bytes, the model knows whether they are taken and
 // whether a borrower may know their contents.
-TEST(Space, AgreesWithASimpleModel) {
+TEST(FreeSpace, AgreesWithASimpleModel) {
   const uint64_t seed = test_seed();
   SCOPED_TRACE("TENON_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   constexpr uint64_t kNbytes = 256 * 1024;
   constexpr uint64_t kUnits = kNbytes / 64;
   for (int round = 0; round < 20; ++round) {
-    Space space(kNbytes);
+    FreeSpace space(kNbytes);
     std::vector<bool> taken(kUnits);
     std::vector<bool> known(kUnits);
     std::map<uint64_t, uint64_t> live;  // offset -> nbytes
@@ -223,7 +223,7 @@ TEST(Space, AgreesWithASimpleModel) {
       if (live.empty() || (random() % 2 == 0 && !full)) {
         const uint64_t alignment = uint64_t{64} << (random() % 4 == 0 ? random() % 7 : 0);
         const uint64_t nbytes = 1 + random() % (random() % 8 == 0 ? 40'000 : 2'000);
-        Space::Piece piece;
+        FreeSpace::Piece piece;
         bool got = take_piece(&space, nbytes, alignment, &piece);
         if (!got && space.consolidate()) got = take_piece(&space, nbytes, alignment, &piece);
         if (!got) {

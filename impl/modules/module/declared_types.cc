@@ -1,4 +1,4 @@
-#include "modules/module/conform.h"
+#include "modules/module/declared_types.h"
 
 namespace tenon::module {
 
@@ -21,7 +21,7 @@ bool can_change(ValueKind kind) noexcept {
 
 }  // namespace
 
-Status Conformer::conform_object(const ValueRef& object) {
+Status DeclaredTypes::conform_object(const ValueRef& object) {
   if (seen_objects_.insert(object.get()).second) objects_.push_back(object);
   while (!objects_.empty()) {
     const ValueRef next = std::move(objects_.back());
@@ -31,7 +31,7 @@ Status Conformer::conform_object(const ValueRef& object) {
   return Status::ok();
 }
 
-Status Conformer::conform_attributes(Value& object) {
+Status DeclaredTypes::conform_attributes(Value& object) {
   const ClassDecl* const decl = classes_.find(object.class_name());
   if (decl == nullptr || decl->kind != ClassDecl::Kind::kObject) return Status::ok();
   value::Attributes& attributes = object.attributes();
@@ -54,7 +54,7 @@ Status Conformer::conform_attributes(Value& object) {
   return Status::ok();
 }
 
-Result<ValueRef> Conformer::conform(const ValueRef& value, const Type& type) {
+Result<ValueRef> DeclaredTypes::conform(const ValueRef& value, const Type& type) {
   if (!can_change(value->kind())) return value;
   if (value->is(ValueKind::kObject)) {
     if (seen_objects_.insert(value.get()).second) objects_.push_back(value);
@@ -66,7 +66,7 @@ Result<ValueRef> Conformer::conform(const ValueRef& value, const Type& type) {
   return conformed;
 }
 
-Result<ValueRef> Conformer::conform_now(const ValueRef& value, const Type& type) {
+Result<ValueRef> DeclaredTypes::conform_now(const ValueRef& value, const Type& type) {
   switch (type.kind()) {
     case TypeKind::kOptional: return conform(value, *type.element());
     case TypeKind::kUnion: {
@@ -95,7 +95,7 @@ Result<ValueRef> Conformer::conform_now(const ValueRef& value, const Type& type)
   }
 }
 
-Result<ValueRef> Conformer::conform_items(const ValueRef& value, const Type& type) {
+Result<ValueRef> DeclaredTypes::conform_items(const ValueRef& value, const Type& type) {
   const bool is_list = value->is(ValueKind::kList);
   if (!is_list && value->items().size() != type.parts().size()) return value;
   std::vector<ValueRef> items;
@@ -113,7 +113,7 @@ Result<ValueRef> Conformer::conform_items(const ValueRef& value, const Type& typ
                      std::move(items));
 }
 
-Result<ValueRef> Conformer::conform_dict(const ValueRef& value, const Type& type) {
+Result<ValueRef> DeclaredTypes::conform_dict(const ValueRef& value, const Type& type) {
   std::vector<DictEntry> entries;
   entries.reserve(value->entries().size());
   bool changed = !value->declared_type();
@@ -127,7 +127,7 @@ Result<ValueRef> Conformer::conform_dict(const ValueRef& value, const Type& type
                      std::move(entries));
 }
 
-Result<ValueRef> Conformer::conform_named_tuple(const ValueRef& value, const Type& type) {
+Result<ValueRef> DeclaredTypes::conform_named_tuple(const ValueRef& value, const Type& type) {
   const ClassDecl* const decl = classes_.find(type.class_name());
   if (decl == nullptr || decl->kind != ClassDecl::Kind::kNamedTuple ||
       decl->fields.size() != value->items().size())

@@ -98,8 +98,8 @@ Result<Member> Module::find_member(std::string_view name) const {
                                         std::string(name).c_str()));
 }
 
-Result<Module::Place> Module::place_of(std::string_view path) const {
-  Place place{Ref<Module>::share(const_cast<Module*>(this)), path};
+Result<Module::OwnedMember> Module::place_of(std::string_view path) const {
+  OwnedMember place{Ref<Module>::share(const_cast<Module*>(this)), path};
   for (size_t dot = place.name.find('.'); dot != std::string_view::npos;
        dot = place.name.find('.')) {
     const std::string_view part = place.name.substr(0, dot);
@@ -119,7 +119,7 @@ Result<Module::Place> Module::place_of(std::string_view path) const {
 Result<Member> Module::find(std::string_view path) const {
   TENON_ASSIGN(const std::optional<StatePlace> state, find_state_place(object_, code_.get(), path));
   if (state) return state_member(*state);
-  TENON_ASSIGN(const Place place, place_of(path));
+  TENON_ASSIGN(const OwnedMember place, place_of(path));
   return place.owner->find_member(place.name);
 }
 

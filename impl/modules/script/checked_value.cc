@@ -1,4 +1,4 @@
-#include "modules/script/meaning.h"
+#include "modules/script/checked_value.h"
 
 #include <string_view>
 
@@ -11,9 +11,9 @@ bool same_type(const value::Type* a, const value::Type* b) noexcept {
 
 }  // namespace
 
-Meaning common(const Meaning& a, const Meaning& b) {
+CheckedValue common(const CheckedValue& a, const CheckedValue& b) {
   if (a.kind != b.kind || a.name != b.name || a.function != b.function) return {};
-  Meaning out = a;
+  CheckedValue out = a;
   if (!same_type(a.type, b.type)) out.type = nullptr;
   if (a.owner != b.owner) out.owner = nullptr;
   if (a.tuple_size != b.tuple_size) out.tuple_size = -1;
@@ -26,7 +26,7 @@ Meaning common(const Meaning& a, const Meaning& b) {
   return out;
 }
 
-const value::Type* sure_type(const Meaning& meaning) noexcept {
+const value::Type* sure_type(const CheckedValue& meaning) noexcept {
   using value::TypeKind;
   // Types are compared at every call, so large ones would take too long. No type in real code is as
   // large.
@@ -41,7 +41,7 @@ const value::Type* sure_type(const Meaning& meaning) noexcept {
   return meaning.was_tested && may_be_narrowed ? nullptr : meaning.type;
 }
 
-std::string describe(const Meaning& meaning) {
+std::string describe(const CheckedValue& meaning) {
   if (meaning.owner != nullptr) return "an object of " + meaning.owner->name;
   if (!meaning.name.empty()) return "an object of " + meaning.name;
   if (meaning.type != nullptr) {

@@ -1,4 +1,4 @@
-#include "memory/space.h"
+#include "memory/free_space.h"
 
 #include <algorithm>
 #include <bit>
@@ -30,7 +30,8 @@ uint64_t block_nbytes(uint64_t nbytes, uint64_t alignment) noexcept {
   return round_up(nbytes, nbytes < kCoarseFrom ? alignment : std::max(alignment, kCoarseAlignment));
 }
 
-bool Space::take_from_bin(size_t index, uint64_t nbytes, uint64_t alignment, Piece* out) noexcept {
+bool FreeSpace::take_from_bin(size_t index, uint64_t nbytes, uint64_t alignment,
+                              Piece* out) noexcept {
   if (index >= bins_.size()) return false;
   Bin& bin = bins_[index];
   const size_t last = bin.size() - std::min(bin.size(), kMostLooks);
@@ -47,7 +48,7 @@ bool Space::take_from_bin(size_t index, uint64_t nbytes, uint64_t alignment, Pie
   return false;
 }
 
-bool Space::take_free(uint64_t nbytes, uint64_t alignment, Piece* out) {
+bool FreeSpace::take_free(uint64_t nbytes, uint64_t alignment, Piece* out) {
   const size_t bin = bin_of(nbytes);
   if (take_from_bin(bin, nbytes, alignment, out) || take_from_bin(bin + 1, nbytes, alignment, out))
     return true;
@@ -69,17 +70,17 @@ bool Space::take_free(uint64_t nbytes, uint64_t alignment, Piece* out) {
   return false;
 }
 
-void Space::insert_range(uint64_t offset, uint64_t nbytes, bool was_lent) {
+void FreeSpace::insert_range(uint64_t offset, uint64_t nbytes, bool was_lent) {
   ranges_.emplace(nbytes, offset | (was_lent ? kLentBit : 0));
   free_nbytes_ += nbytes;
 }
 
-bool Space::peek_front(uint64_t nbytes, uint64_t alignment, uint64_t* offset) const noexcept {
+bool FreeSpace::peek_front(uint64_t nbytes, uint64_t alignment, uint64_t* offset) const noexcept {
   *offset = round_up(front_, alignment);
   return range_inside(*offset, nbytes, nbytes_);
 }
 
-Space::Piece Space::take_front(uint64_t offset, uint64_t nbytes) noexcept {
+FreeSpace::Piece FreeSpace::take_front(uint64_t offset, uint64_t nbytes) noexcept {
   if (offset > front_) {
     try {
       insert_range(front_, offset - front_, front_ < lent_below_);
@@ -93,7 +94,7 @@ Space::Piece Space::take_front(uint64_t offset, uint64_t nbytes) noexcept {
   return {offset, nbytes, offset < lent_below_};
 }
 
-void Space::give_back(uint64_t offset, uint64_t nbytes, bool was_lent) {
+void FreeSpace::give_back(uint64_t offset, uint64_t nbytes, bool was_lent) {
   if (was_lent) lent_below_ = std::max(lent_below_, offset + nbytes);
   changed_ = true;
   const size_t index = bin_of(nbytes);
@@ -102,7 +103,7 @@ void Space::give_back(uint64_t offset, uint64_t nbytes, bool was_lent) {
   free_nbytes_ += nbytes;
 }
 
-bool Space::consolidate() {
+bool FreeSpace::consolidate() {
   if (!changed_) return false;
   std::vector<Piece> all;
   size_t count = ranges_.size();
@@ -142,7 +143,7 @@ bool Space::consolidate() {
   return true;
 }
 
-void Space::reset() noexcept {
+void FreeSpace::reset() noexcept {
   for (Bin& bin : bins_) bin.clear();
   ranges_.clear();
   free_nbytes_ = 0;
@@ -150,7 +151,7 @@ void Space::reset() noexcept {
   changed_ = false;
 }
 
-uint64_t Space::largest_free() const noexcept {
+uint64_t FreeSpace::largest_free() const noexcept {
   uint64_t largest = ranges_.empty() ? 0 : ranges_.rbegin()->first;
   const auto top =
       std::find_if(bins_.rbegin(), bins_.rend(), [](const Bin& bin) { return !bin.empty(); });

@@ -1,6 +1,5 @@
-// Arena: the memory of one parsed tree. It hands out memory in order and frees all of it at once.
-// The parser makes its nodes here. An arena holds only types without a destructor. (It has nothing
-// to do with the arenas of impl/memory.)
+// NodeMemory: the memory of one parsed tree. It hands out memory in order and frees all of it at
+// once. The parser makes its nodes here. It holds only types without a destructor.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 
 namespace tenon::script {
 
-class Arena {
+class NodeMemory {
  public:
   template <typename T>
   T* make() {

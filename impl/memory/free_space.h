@@ -31,7 +31,8 @@ uint64_t block_nbytes(uint64_t nbytes, uint64_t alignment) noexcept;
 class BlockSize {
  public:
   BlockSize() noexcept = default;
-  // `nbytes` is what block_nbytes() returned, or the size of the piece that Space gave for that.
+  // `nbytes` is what block_nbytes() returned, or the size of the piece that FreeSpace gave for
+  // that.
   explicit BlockSize(uint64_t nbytes) noexcept
       : units_(nbytes / kBlockAlignment < kCoarse
                    ? static_cast<uint32_t>(nbytes / kBlockAlignment)
@@ -47,9 +48,9 @@ class BlockSize {
   uint32_t units_ = 0;
 };
 
-class Space {
+class FreeSpace {
  public:
-  explicit Space(uint64_t nbytes) noexcept : nbytes_(nbytes) {}
+  explicit FreeSpace(uint64_t nbytes) noexcept : nbytes_(nbytes) {}
 
   struct Piece {
     uint64_t offset = 0;

@@ -1,5 +1,5 @@
-// Meaning: what an expression or a name stands for, as far as the checker can tell. The checker
-// computes one for every expression and keeps one for every variable (scope.h).
+// CheckedValue: what an expression or a name stands for, as far as the checker can tell. The
+// checker computes one for every expression and keeps one for every variable (scope.h).
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace tenon::script {
 
-struct Meaning {
+struct CheckedValue {
   enum class Kind : uint8_t {
     // A value that exists when the code runs. All other kinds exist only for the compiler. The
-    // words behind a kind name the fields of Meaning that say more.
+    // words behind a kind name the fields of CheckedValue that say more.
     kValue,
     kGlobal,     // global
     kNamespace,  // operators of the namespace `name`: `torch`, `ops.quantized`
@@ -64,8 +64,8 @@ struct Meaning {
   bool may_hold_tensor() const noexcept {
     return !holds_no_tensor && (type == nullptr || type->may_hold_tensor());
   }
-  static Meaning of(Kind kind, std::string name = {}) {
-    Meaning meaning;
+  static CheckedValue of(Kind kind, std::string name = {}) {
+    CheckedValue meaning;
     meaning.kind = kind;
     meaning.name = std::move(name);
     return meaning;
@@ -73,13 +73,13 @@ struct Meaning {
 };
 
 // What a name stands for where two paths meet that gave it the meanings `a` and `b`.
-Meaning common(const Meaning& a, const Meaning& b);
+CheckedValue common(const CheckedValue& a, const CheckedValue& b);
 
 // The type of a value, if PyTorch certainly has the same type for it. Null: the type is not known,
 // or the value was tested, so that PyTorch may know more than the declared type.
-const value::Type* sure_type(const Meaning& meaning) noexcept;
+const value::Type* sure_type(const CheckedValue& meaning) noexcept;
 
-// Describes a meaning for error messages: "a Tensor", "an object of __torch__.M", "a value".
-std::string describe(const Meaning& meaning);
+// Describes a checked value for error messages: "a Tensor", "an object of __torch__.M", "a value".
+std::string describe(const CheckedValue& meaning);
 
 }  // namespace tenon::script
