@@ -8,15 +8,10 @@
 #include <cstddef>
 #include <functional>
 
+#include "support/sanitizers.h"
+
 // A thread of Rust has 2 MiB. A sanitizer's frames are several times as large.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr size_t kStackNbytes = size_t{16} << 20;
-#elif defined(__has_feature)
-inline constexpr size_t kStackNbytes =
-    size_t{__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 16 : 2} << 20;
-#else
-inline constexpr size_t kStackNbytes = size_t{2} << 20;
-#endif
+inline constexpr size_t kStackNbytes = size_t{TENON_TEST_SANITIZED ? 16 : 2} << 20;
 
 inline void on_small_stack(const std::function<void()>& work) {
   pthread_attr_t attributes;

@@ -141,7 +141,7 @@ TEST(Access, AnIsolatedNeighbourCannotBeRead) {
       close(ends[1]);
       tenon_connection* here = fault::new_connection(ends[0]);
       lend(here, {lent});
-      CHECK_EQ(fault::join(borrower), 0);
+      CHECK_EQ(fault::wait_for_child(borrower), 0);
       tenon_connection_release(here);
       tenon_storage_release(lent);
       tenon_storage_release(neighbour);
@@ -202,7 +202,7 @@ TEST(Access, AReusedBlockIsCleared) {
           } else {
             borrower.release(message);
           }
-          CHECK(soon([] { return leases_standing() == 0; }));
+          CHECK(wait_until([] { return leases_standing() == 0; }));
           const std::vector<unsigned char> mine = fault::pattern(9'500, 8);
           if (from) {
             REQUIRE_OK(tenon_storage_new_from(&options, mine.data(), mine.size(), &storage, err));
@@ -246,7 +246,7 @@ const unsigned char* lent_and_back(tenon_arena* arena, uint64_t nbytes) {
   lend(pair.left, {storage});
   tenon_storage_release(storage);
   tenon_message_release(receive(pair.right));
-  CHECK(soon([] { return leases_standing() == 0; }));
+  CHECK(wait_until([] { return leases_standing() == 0; }));
   return bytes;
 }
 
@@ -287,7 +287,7 @@ TEST(Access, ABlockThatNobodyFilledIsClearedForTheNextStorage) {
         fault::Pair pair(SOCK_STREAM);
         lend(pair.left, {storage});
         tenon_message_release(receive(pair.right));
-        CHECK(soon([] { return leases_standing() == 0; }));
+        CHECK(wait_until([] { return leases_standing() == 0; }));
       }
       tenon_storage_release(storage);
       storage = new_with(arena, 0, 10'240);
@@ -310,7 +310,7 @@ TEST(Access, PartsOfALentBlockAreCleared) {
     lend(pair.left, {all[7]});
     for (tenon_storage* each : all) tenon_storage_release(each);
     tenon_message_release(receive(pair.right));
-    CHECK(soon([] { return leases_standing() == 0; }));
+    CHECK(wait_until([] { return leases_standing() == 0; }));
     tenon_storage* whole = nullptr;
     REQUIRE(try_new(arena, kMiB, &whole, kPatienceNs).ok());
     const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(whole));

@@ -173,8 +173,8 @@ TEST(Arena, Grows) {
     tenon_arena_stats now = stats(arena);
     CHECK(now.bytes_capacity > 64 * kMiB || kSanitized);
     CHECK_EQ(now.bytes_reserved, 0);
-    const long fds = fault::count_fds();
-    const long mappings = fault::count_memfd_mappings();
+    const long fds = fault::count_open_fds();
+    const long mappings = count_memfd_mappings();
     std::vector<tenon_storage*> all;
     for (uint64_t i = 0; i < 20; ++i) {
       all.push_back(new_in(arena, kMiB, i));
@@ -183,8 +183,8 @@ TEST(Arena, Grows) {
       CHECK(now.bytes_reserved >= now.bytes_live &&
             now.bytes_reserved <= 2 * now.bytes_live + 17 * kMiB);
     }
-    CHECK_EQ(fault::count_fds(), fds);
-    CHECK_EQ(fault::count_memfd_mappings(), mappings);
+    CHECK_EQ(fault::count_open_fds(), fds);
+    CHECK_EQ(count_memfd_mappings(), mappings);
     for (uint64_t i = 0; i < all.size(); ++i) CHECK(names::shows_pattern(all[i], i));
     for (tenon_storage* each : all) tenon_storage_release(each);
     CHECK_EQ(stats(arena).bytes_peak, 20 * kMiB);
@@ -205,7 +205,7 @@ TEST(Arena, StorageOutlivesItsArena) {
     CHECK(names::shows_pattern(storage, 7));
     tenon_storage_release(storage);
     CHECK(names::shows_pattern(other, 8));
-    CHECK_EQ(fault::count_memfd_mappings(), before.mappings + 2);  // the segment and the board
+    CHECK_EQ(count_memfd_mappings(), before.mappings + 2);  // the segment and the board
     tenon_storage_release(other);
     CHECK_HELD(before);
   });
@@ -377,7 +377,7 @@ TEST(Arena, ReserveAndPrefault) {
     arena = nullptr;
     REQUIRE_OK(tenon_arena_new(&options, &arena, err));
     tenon_storage* storage = new_in(arena, 100'000, 4);
-    CHECK(soon([&] { return stats(arena).bytes_reserved >= 32 * kMiB; }));
+    CHECK(wait_until([&] { return stats(arena).bytes_reserved >= 32 * kMiB; }));
     CHECK(stats(arena).bytes_reserved <= 48 * kMiB);
     CHECK(names::shows_pattern(storage, 4));
     tenon_storage_release(storage);

@@ -29,7 +29,7 @@ TEST(Fork, TheChildIsRefusedAndTheParentUnharmed) {
       tenon_storage_release(made);
       tenon_arena_release(own);
     });
-    CHECK_EQ(fault::join(child), 0);
+    CHECK_EQ(fault::wait_for_child(child), 0);
     CHECK(names::shows_pattern(storage, 5));
     CHECK_EQ(stats(arena).bytes_live, kMiB / 2);
     CHECK_EQ(stats(arena).bytes_reserved, reserved);
@@ -44,7 +44,7 @@ TEST(Fork, TheChildIsRefusedAndTheParentUnharmed) {
 
 // The process forks while other threads allocate, wait, and end leases.
 TEST(Fork, AtAnyMoment) {
-  if (FAULT_ASAN || FAULT_TSAN)
+  if (TENON_TEST_SANITIZED)
     GTEST_SKIP() << "skipped: a sanitizer's allocator is not free in a child forked beside busy "
                     "threads; and ThreadSanitizer sees no order "
                     "between two mappings";
@@ -89,8 +89,8 @@ TEST(Fork, AtAnyMoment) {
         CHECK_COMES_BACK(own, kMiB);
         tenon_arena_release(own);
       });
-      const int how = fault::join(child);
-      CHECK_SAYING(how == 0, fault::how_it_ended(how));
+      const int how = fault::wait_for_child(child);
+      CHECK_SAYING(how == 0, fault::describe_status(how));
     }
     over = true;
     for (std::thread& each : threads) each.join();

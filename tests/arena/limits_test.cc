@@ -69,7 +69,7 @@ TEST(Limits, WhatHasPagesIsJoinedBeforeMoreAreRefused) {
   IN_CHILD([] {
     const rlimit most{kMiB, kMiB};
     REQUIRE(setrlimit(RLIMIT_MEMLOCK, &most) == 0);
-    fault::become_somebody();
+    fault::leave_root();
     tenon_arena_options options = arena_options(8 * kMiB);
     options.flags = TENON_ARENA_LOCKED;
     options.pages = TENON_PAGES_SMALL;
@@ -129,7 +129,7 @@ TEST(Limits, NoFdsToLend) {
       lend(warm.left, {storage});
       tenon_storage_release(storage);
     }
-    CHECK(soon([] { return fault::hold().mappings == 0; }));
+    CHECK(wait_until([] { return fault::hold().mappings == 0; }));
     const fault::Held before = fault::hold();
     int refused = 0;
     for (int room = 0; room < 16; ++room) {
@@ -158,7 +158,7 @@ TEST(Limits, NoFdsToLend) {
       message = receive(right);
       CHECK(shows(message, 3));
       tenon_message_release(message);
-      CHECK(soon([] { return leases_standing() == 0; }));
+      CHECK(wait_until([] { return leases_standing() == 0; }));
       CHECK_COMES_BACK(arena, kMiB);
       tenon_connection_release(left);
       tenon_connection_release(right);
@@ -178,7 +178,7 @@ TEST(Limits, NoFdsToBorrow) {
       lend(warm.left, {storage});
       tenon_storage_release(storage);
     }
-    CHECK(soon([] { return fault::hold().mappings == 0; }));
+    CHECK(wait_until([] { return fault::hold().mappings == 0; }));
     const fault::Held before = fault::hold();
     for (int room = 0; room < 6; ++room) {
       Agent lender;

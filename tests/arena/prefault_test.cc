@@ -22,9 +22,9 @@ tenon_arena* new_ready_arena() {
 // hangs in fork's own work hangs before it can set an alarm.
 bool ends_well(pid_t child) {
   int status = 0;
-  if (soon([&] { return waitpid(child, &status, WNOHANG) == child; })) return status == 0;
+  if (wait_until([&] { return waitpid(child, &status, WNOHANG) == child; })) return status == 0;
   kill(child, SIGKILL);
-  (void)fault::join(child);
+  (void)fault::wait_for_child(child);
   return false;
 }
 
@@ -48,11 +48,11 @@ TEST(Prefault, AForkAfterANamedArenaHasGone) {
         tenon_arena_release(own);
       })));
       CHECK_EQ(fault::stats().segments, 1);
-      CHECK(soon([] {
+      CHECK(wait_until([] {
         CHECK_OK(tenon_lease_poll(err));
         return fault::stats().segments == 0;
       }));
-      CHECK_EQ(fault::count_memfd_mappings(), 0);
+      CHECK_EQ(count_memfd_mappings(), 0);
     });
   }
 }
@@ -61,7 +61,7 @@ TEST(Prefault, AForkAfterANamedArenaHasGone) {
 TEST(Prefault, WithoutAThread) {
   SKIP_UNDER_SANITIZERS("they start threads of their own");
   IN_CHILD([] {
-    fault::become_somebody();
+    fault::leave_root();
     const tenon_arena_options options = ready_options();
     tenon_arena* arena = nullptr;
     long fds = 0;
@@ -74,15 +74,15 @@ TEST(Prefault, WithoutAThread) {
         CHECK(arena == nullptr);
       }
       CHECK_EQ(fault::stats().segments, 0);
-      CHECK_EQ(fault::count_memfd_mappings(), 0);
+      CHECK_EQ(count_memfd_mappings(), 0);
       // The fds on which the thread waits are kept for the next try.
-      if (first) fds = fault::count_fds();
+      if (first) fds = fault::count_open_fds();
     }
-    CHECK_EQ(fault::count_fds(), fds);
+    CHECK_EQ(fault::count_open_fds(), fds);
     arena = new_ready_arena();
-    CHECK(soon([&] { return stats(arena).bytes_reserved >= 32 * kMiB; }));
+    CHECK(wait_until([&] { return stats(arena).bytes_reserved >= 32 * kMiB; }));
     tenon_arena_release(arena);
-    CHECK(soon([] { return fault::stats().segments == 0; }));
+    CHECK(wait_until([] { return fault::stats().segments == 0; }));
   });
 }
 

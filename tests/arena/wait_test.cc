@@ -130,7 +130,7 @@ TEST(Wait, Timeout) {
     lend(link.here, {full.storage});
     full.let_go();
     REQUIRE(borrower.receive(link.there).ok());
-    CHECK(soon([&] { return holders()[0].pid == borrower.pid(); }));
+    CHECK(wait_until([&] { return holders()[0].pid == borrower.pid(); }));
     outcome = wait_for_room(full.arena, fault::wait_ns(100 * kMs));
     check_details(outcome, TENON_TIMEOUT, 0, kMiB);
     CHECK_SAYING(outcome.detail("holders").find("pid " + std::to_string(borrower.pid())) !=

@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/die_with_parent.h"
+
 #define BENCH_CHECK(condition)                                                            \
   do {                                                                                    \
     if (!(condition)) ::bench::die(__FILE__, __LINE__, #condition, std::strerror(errno)); \
@@ -121,8 +123,7 @@ class Child {
     pid_ = fork();
     BENCH_CHECK(pid_ >= 0);
     if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) std::_Exit(1);
+    tenon::test::die_with_parent(parent);
     run();
     std::_Exit(0);
   }

@@ -16,6 +16,7 @@
 #include <iostream>
 
 #include "bench/names.h"
+#include "support/die_with_parent.h"
 
 namespace {
 
@@ -200,8 +201,7 @@ void serve_pairs() {
   const pid_t borrower = fork();
   BENCH_CHECK(borrower >= 0);
   if (borrower == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) std::_Exit(1);
+    tenon::test::die_with_parent(parent);
     for (Sockets* each : {&names, &ack}) each->keep_there();
     for (;;) our_borrow(names, ack);
   }

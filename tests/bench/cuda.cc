@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fake_cuda/ledger.h"
+#include "support/temporary_directory.h"
 
 namespace {
 
@@ -431,23 +432,12 @@ void run(const std::string& path, const std::function<void(const Fake&, int)>& h
 // A folder for the fake's devices. It is removed with this object.
 class World {
  public:
-  World() {
-    const char* const place = std::getenv("TMPDIR");
-    path_ = std::string(place != nullptr ? place : "/tmp") + "/tenon-bench-cuda-XXXXXX";
-    BENCH_CHECK(mkdtemp(path_.data()) != nullptr);
-    BENCH_CHECK(setenv("FAKE_CUDA_WORLD", path_.c_str(), 1) == 0);
-  }
+  World() { BENCH_CHECK(setenv("FAKE_CUDA_WORLD", directory_.path().c_str(), 1) == 0); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
-  ~World() {
-    nftw(
-        path_.c_str(),
-        [](const char* path, const struct stat*, int, FTW*) { return std::remove(path); }, 16,
-        FTW_DEPTH | FTW_PHYS);
-  }
 
  private:
-  std::string path_;
+  tenon::test::TemporaryDirectory directory_{tenon::test::temporary_place() + "/tenon-bench-cuda-"};
 };
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <array>
 
 #include "bench/hand_over.h"
+#include "support/die_with_parent.h"
 
 namespace {
 
@@ -253,8 +254,7 @@ void death(size_t rounds) {
     const pid_t borrower = fork();
     BENCH_CHECK(borrower >= 0);
     if (borrower == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) std::_Exit(1);
+      tenon::test::die_with_parent(parent);
       for (Sockets* each : {&ours, &ack}) each->keep_there();
       tenon_connection* connection = bench::connect(ours.there);
       tenon_message* message = nullptr;

@@ -13,28 +13,13 @@
 #include <fstream>
 
 #include "bench/hand_over.h"
+#include "support/mappings.h"
+#include "support/open_fds.h"
 
 namespace {
 
 using bench::Child;
 using bench::Sockets;
-
-size_t count_fds() {
-  DIR* const folder = opendir("/proc/self/fd");
-  BENCH_CHECK(folder != nullptr);
-  size_t count = 0;
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count - 3;
-}
-
-size_t count_mappings() {
-  std::ifstream maps("/proc/self/maps");
-  size_t count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find("memfd:tenon") != std::string::npos ? 1 : 0;
-  return count;
-}
 
 // Counts all memory except the arena's own pages: private memory, and Tenon's shared pages in
 // mappings of a few megabytes at most, such as the lease page.
@@ -72,8 +57,8 @@ void run(size_t total, size_t batch) {
   Sockets ack;
   struct Answer {
     double books;
-    size_t fds;
-    size_t mappings;
+    long fds;
+    long mappings;
   };
   const Child borrower([&] {
     for (Sockets* each : {&ours, &ack}) each->keep_there();
@@ -86,7 +71,8 @@ void run(size_t total, size_t batch) {
       held.push_back(message);
       bench::put_byte(ack.there);
     }
-    const Answer answer{books_nbytes() - before, count_fds(), count_mappings()};
+    const Answer answer{books_nbytes() - before, tenon::test::count_open_fds(),
+                        count_mappings_of("memfd:tenon")};
     BENCH_CHECK(send(ack.there, &answer, sizeof answer, 0) == sizeof answer);
     bench::get_byte(ack.there);
     for (tenon_message* each : held) tenon_message_release(each);
@@ -140,10 +126,11 @@ void run(size_t total, size_t batch) {
             (books_nbytes() - before) / count);
   print_one((name + ": the borrower's storages and tensors, each").c_str(), "B", 256,
             answer.books / count);
-  print_one((name + ": fds, lender").c_str(), "fds", 64, static_cast<double>(count_fds()));
+  print_one((name + ": fds, lender").c_str(), "fds", 64,
+            static_cast<double>(tenon::test::count_open_fds()));
   print_one((name + ": fds, borrower").c_str(), "fds", 64, static_cast<double>(answer.fds));
   print_one((name + ": shared mappings, lender").c_str(), "mappings", 64,
-            static_cast<double>(count_mappings()));
+            static_cast<double>(count_mappings_of("memfd:tenon")));
   print_one((name + ": shared mappings, borrower").c_str(), "mappings", 64,
             static_cast<double>(answer.mappings));
   begin = bench::now_ns();

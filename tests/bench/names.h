@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "bench/bench.h"
+#include "support/temporary_directory.h"
 
 namespace bench {
 
@@ -28,41 +29,15 @@ inline void print_plain(const Row& row) {
   print_plain(row.measure, row.unit, row.against, row.ours, row.theirs);
 }
 
-class Folder {
+class Folder : public tenon::test::TemporaryDirectory {
  public:
-  Folder() {
-    char path[] = "/dev/shm/bench-XXXXXX";
-    BENCH_CHECK(mkdtemp(path) != nullptr);
-    path_ = path;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    clear();
-    rmdir(path_.c_str());
-  }
-  const std::string& path() const { return path_; }
+  Folder() : TemporaryDirectory("/dev/shm/bench-") {}
+  size_t count() const { return names().size(); }
   size_t clear() const {
-    return each([this](const char* leaf) { unlink((path_ + "/" + leaf).c_str()); });
+    const std::set<std::string> all = names();
+    for (const std::string& name : all) unlink((*this / name).c_str());
+    return all.size();
   }
-  size_t count() const {
-    return each([](const char*) {});
-  }
-
- private:
-  size_t each(const std::function<void(const char*)>& run) const {
-    size_t count = 0;
-    DIR* folder = opendir(path_.c_str());
-    BENCH_CHECK(folder != nullptr);
-    while (const dirent* entry = readdir(folder)) {
-      if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
-      run(entry->d_name);
-      ++count;
-    }
-    closedir(folder);
-    return count;
-  }
-  std::string path_;
 };
 
 inline tenon_filename_options name_options(const std::string& directory) {

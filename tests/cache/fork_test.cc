@@ -35,8 +35,8 @@ void fork_beside(const std::vector<std::function<void()>>& work,
       std::fflush(nullptr);
       _exit(fault::g_failures == 0 ? 0 : 1);
     }
-    const int how = fault::join(child);
-    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    const int how = fault::wait_for_child(child);
+    CHECK_SAYING(how == 0, fault::describe_status(how));
     if (how != 0) break;
   }
   over = true;
@@ -61,7 +61,7 @@ TEST(Fork, BesideOpenersAndMakersOfFiles) {
       for (tenon_storage* each : {storage, own, again}) tenon_storage_release(each);
       (void)sweep(directory);
     });
-    CHECK(soon([&] { return folder.leaves().size() == 1; }));
+    CHECK(wait_until([&] { return folder.leaves().size() == 1; }));
     CHECK(maker.shows(lent.slot, 1));
     // A child that ended leaves nothing in the file's count. The storages that it inherited from
     // the parent's threads count for the parent alone.
@@ -161,8 +161,8 @@ TEST(Fork, TheChildKnowsWhatItHolds) {
       // The parent still has both.
       CHECK(exists(path_of(own_handle)) && exists(path_of(lent.handle)));
     });
-    const int how = fault::join(child);
-    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    const int how = fault::wait_for_child(child);
+    CHECK_SAYING(how == 0, fault::describe_status(how));
     CHECK(exists(path_of(own_handle)));
     CHECK_EQ(head_of(path_of(lent.handle)).count, 2);
     CHECK_EQ(head_of(path_of(own_handle)).count, 1);

@@ -108,7 +108,7 @@ TEST(Identity, ASocketsMemoryByNameAndByFd) {
         tenon_storage* c = open_name(chosen.handle, 0);  // another name of the same memory
         close(fd);
         CHECK(is_one(a, b) && is_one(a, c));
-        CHECK_EQ(fault::count_memfd_mappings(), 1);
+        CHECK_EQ(count_memfd_mappings(), 1);
         for (tenon_storage* each : {a, b, c}) tenon_storage_release(each);
         lender.release(made.slot);
       }
@@ -171,8 +171,8 @@ TEST(Identity, ByMessage) {
       tenon_message_release(message);
       for (tenon_storage* each : by_name) tenon_storage_release(each);
       close(names[0]);
-      const int how = fault::join(maker);
-      CHECK_SAYING(how == 0, fault::how_it_ended(how));
+      const int how = fault::wait_for_child(maker);
+      CHECK_SAYING(how == 0, fault::describe_status(how));
       tenon_connection_release(connection);
       CHECK(folder.becomes_empty());
     });
@@ -248,10 +248,10 @@ TEST(Identity, RangesOfOneFileShareAMapping) {
       }
     }
     CHECK_EQ(distinct.size(), 6);
-    CHECK_EQ(fault::count_lines("/proc/self/maps", folder.path().c_str()), 1);
+    CHECK_EQ(count_mappings_of(folder.path().c_str()), 1);
     CHECK_EQ(head_of(path_of(lent.handle)).count, 2);
     for (tenon_storage* each : storages) tenon_storage_release(each);
-    CHECK_EQ(fault::count_lines("/proc/self/maps", folder.path().c_str()), 0);
+    CHECK_EQ(count_mappings_of(folder.path().c_str()), 0);
   });
 }
 

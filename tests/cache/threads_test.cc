@@ -49,8 +49,8 @@ TEST(Threads, OneName) {
       });
     }
     CHECK_EQ(head_of(path_of(file.handle)).count, 1);
-    CHECK_EQ(fault::count_lines("/proc/self/maps", folder.path().c_str()), 0);
-    CHECK_EQ(fault::count_memfd_mappings(), 0);
+    CHECK_EQ(count_mappings_of(folder.path().c_str()), 0);
+    CHECK_EQ(count_memfd_mappings(), 0);
   });
 }
 
@@ -149,9 +149,9 @@ TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
     });
     // The thread that serves names may release a segment last, and a trim frees only segments that
     // nobody holds.
-    CHECK(soon([&] {
+    CHECK(wait_until([&] {
       (void)tenon_storage_trim();
-      return folder.empty() && fault::count_memfd_mappings() == 0;
+      return folder.empty() && count_memfd_mappings() == 0;
     }));
   });
 }

@@ -30,17 +30,8 @@
 
 #include "capi/library_thread.h"
 #include "capi/watchdog.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CHECK_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CHECK_SANITIZED 1
-#endif
-#endif
-#ifndef CHECK_SANITIZED
-#define CHECK_SANITIZED 0
-#endif
+#include "support/mappings.h"
+#include "support/sanitizers.h"
 
 #define CHECK_UNUSED __attribute__((unused))
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -280,17 +271,6 @@ CHECK_UNUSED static long check_count_fds(void) {
   return check_list_fds(&guests, NULL, 0);
 }
 
-/* Counts the mappings of memfds. */
-CHECK_UNUSED static long check_count_mappings(void) {
-  char line[512];
-  long n = 0;
-  FILE *maps = fopen("/proc/self/maps", "re");
-  CHECK(maps != NULL);
-  while (fgets(line, sizeof(line), maps) != NULL) n += strstr(line, "memfd:") != NULL;
-  fclose(maps);
-  return n;
-}
-
 /* Starts what lives as long as the process: the library's thread and its fds. A lend under a lease
  * starts them.
  */
@@ -339,8 +319,8 @@ CHECK_UNUSED static struct check_held check_hold(void) {
   (void)tenon_storage_trim();
   library_thread_settle();
   held.fds = check_list_fds(&held.guests, held.list, sizeof(held.list));
-  held.mappings = check_count_mappings();
-#if CHECK_SANITIZED
+  held.mappings = count_memfd_mappings();
+#if TENON_TEST_SANITIZED
   held.heap = 0; /* the sanitizer's own leak check is better */
 #else
   held.heap = mallinfo2().uordblks;
@@ -407,13 +387,13 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
  * restarts itself without malloc's per-thread caches, because mallinfo2 counts their blocks as
  * used. */
 CHECK_UNUSED static void check_begin(unsigned seconds) {
-  if (!CHECK_SANITIZED && getenv("GLIBC_TUNABLES") == NULL) {
+  if (!TENON_TEST_SANITIZED && getenv("GLIBC_TUNABLES") == NULL) {
     CHECK(setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1) == 0);
     execl("/proc/self/exe", "check", (char *)NULL);
     check_fail(__FILE__, __LINE__, "could not start itself again");
   }
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-  watchdog_begin(seconds * (CHECK_SANITIZED ? 3 : 1));
+  watchdog_begin(seconds * (TENON_TEST_SANITIZED ? 3 : 1));
 }
 
 /* ---- other processes ------------------------------------------------------------------------- */
@@ -428,12 +408,12 @@ CHECK_UNUSED static pid_t check_spawn(int type, void (*body)(int), int *other_en
   fflush(NULL);
   /* A sanitizer's allocator does not work in the child if the library's thread was in it at the
    * fork. */
-  if (CHECK_SANITIZED) library_thread_settle();
+  if (TENON_TEST_SANITIZED) library_thread_settle();
   child = fork();
   CHECK(child >= 0);
   if (child == 0) {
     close(ends[0]);
-    watchdog_begin(100 * (CHECK_SANITIZED ? 3 : 1));
+    watchdog_begin(100 * (TENON_TEST_SANITIZED ? 3 : 1));
     body(ends[1]);
     fflush(NULL);
     _exit(0);

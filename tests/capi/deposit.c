@@ -1,6 +1,7 @@
 /* Tests tenon/deposit.h: messages whose receivers are not known yet. Receivers are child processes.
  * So is each lender that ends, because a process remembers what it knows about a lender. */
 #include "check.h"
+#include "support/become_user.h"
 
 #include <sys/file.h>
 
@@ -990,7 +991,7 @@ static void too_few_fds(void) {
 
 static void be_another_user(int sock) {
   struct bytes ticket = take(sock), own;
-  CHECK(setgid(54321) == 0 && setuid(54321) == 0);
+  CHECK(become_user(54321, 54321));
   FETCH_FAILS(TENON_PERMISSION, &ticket);
   own = deposit_filled(kSmall, 4);
   give(sock, own.data, own.n);

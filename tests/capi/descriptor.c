@@ -109,7 +109,7 @@ static void hostile_bytes(void) {
   bytes = tenon_descriptor_bytes(descriptor, &nbytes);
   fds = tenon_descriptor_fds(descriptor, &n_fds);
   held_fds = check_count_fds();
-  mappings = check_count_mappings();
+  mappings = count_memfd_mappings();
   for (i = 0; i < nbytes;
        i++) { /* every length, in a block of exactly that length so that ASan sees a step past it */
     changed = malloc(i + 1);
@@ -143,7 +143,7 @@ static void hostile_bytes(void) {
   FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INCOMPATIBLE, out,
                        tenon_descriptor_open(changed, nbytes, fds, n_fds, NULL, &out, ERR));
   CHECK_EQ(check_count_fds(), held_fds);
-  CHECK_EQ(check_count_mappings(), mappings);
+  CHECK_EQ(count_memfd_mappings(), mappings);
   OK(tenon_descriptor_open(bytes, nbytes, fds, n_fds, NULL, &out,
                            ERR)); /* the original was valid all the time */
   check_message(out);

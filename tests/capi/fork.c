@@ -11,7 +11,7 @@ static pid_t fork_flushed(void) {
   fflush(NULL);
   child = fork();
   CHECK(child >= 0);
-  if (child == 0) alarm(60 * (CHECK_SANITIZED ? 4 : 1));
+  if (child == 0) alarm(60 * (TENON_TEST_SANITIZED ? 4 : 1));
   return child;
 }
 
@@ -202,7 +202,7 @@ static void *busy(void *argument) {
 static void at_any_moment(void) {
   pthread_t threads[4];
   size_t i;
-  int round, rounds = CHECK_SANITIZED ? 20 : 100;
+  int round, rounds = TENON_TEST_SANITIZED ? 20 : 100;
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, kBytes, 3);
   __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
   for (i = 0; i < COUNT_OF(threads); i++)
@@ -239,7 +239,7 @@ int main(void) {
   RUN(written_by_the_child_seen_by_the_parent);
   RUN(child_lends_on);
   RUN(connections_stay_with_their_maker);
-#ifdef __SANITIZE_ADDRESS__
+#if TENON_TEST_ASAN
   printf(
       "- at_any_moment: left out, gcc 12's ASan does not free its own allocator's locks in a child "
       "of fork\n");

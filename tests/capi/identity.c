@@ -32,7 +32,7 @@ static void same_and_other(void) {
   handles[0].fd = fds[0];
   handles[1].fd = fds[1];
   OK(tenon_open_fd(&handles[0], NULL, &first, ERR));
-  mappings = check_count_mappings();
+  mappings = count_memfd_mappings();
   OK(tenon_open_fd(&handles[0], NULL, &again, ERR));
   CHECK(again == first && tenon_storage_id(again) == tenon_storage_id(first));
   CHECK(tenon_storage_use_count(first) == 2);
@@ -57,7 +57,7 @@ static void same_and_other(void) {
   OK(tenon_open_fd(&part, NULL, &narrow, ERR));
   CHECK(narrow != first && tenon_storage_nbytes(narrow) == 100 &&
         tenon_storage_data(narrow) == tenon_storage_data(first));
-  CHECK(check_count_mappings() == mappings);
+  CHECK(count_memfd_mappings() == mappings);
 
   OK(tenon_open_fd(&handles[0], &want_read, &read_only, ERR)); /* same range, other access */
   CHECK(read_only != first && tenon_storage_id(read_only) != tenon_storage_id(first));

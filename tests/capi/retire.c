@@ -5,7 +5,12 @@
 /* The memory bound holds for a build without sanitizers. Sanitizers check every round and make it
  * slow.
  */
-enum { kRounds = CHECK_SANITIZED ? 2000 : 10000, kBytes = 64 * 1024, kRecent = 16, kOldest = 4 };
+enum {
+  kRounds = TENON_TEST_SANITIZED ? 2000 : 10000,
+  kBytes = 64 * 1024,
+  kRecent = 16,
+  kOldest = 4
+};
 
 static const uint64_t kBound = 256ULL << 20; /* of 625 MiB that go over the wire: the segments in
                                                 use and those that the receiver holds */

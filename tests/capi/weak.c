@@ -195,7 +195,7 @@ static void *race(void *argument) {
 /* TENON_STRESS_ROUNDS: the total number of calls of lock and release. */
 static void lock_against_last_release(void) {
   const char *text = getenv("TENON_STRESS_ROUNDS");
-  long rounds = text != NULL ? strtol(text, NULL, 10) : (CHECK_SANITIZED ? 1200000 : 4000000);
+  long rounds = text != NULL ? strtol(text, NULL, 10) : (TENON_TEST_SANITIZED ? 1200000 : 4000000);
   pthread_t threads[kThreads];
   uint64_t won = 0, lost = 0;
   size_t i;

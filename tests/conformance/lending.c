@@ -548,7 +548,7 @@ static pid_t start_side(void (*role)(struct side*), int control, int data, int o
     struct check_held before;
     close(other_control);
     close(other_data);
-    alarm(60 * (CHECK_SANITIZED ? 4 : 1));
+    alarm(60 * (TENON_TEST_SANITIZED ? 4 : 1));
     before = check_hold();
     memset(&side, 0, sizeof(side));
     side.control = control;

@@ -2,6 +2,7 @@
 // named streams, and their blocks come back. tests/cuda also runs these tests with the fake driver,
 // and sets TENON_TEST_HAS_CUDA.
 #include "cuda_kit.h"
+#include "support/wait_until.h"
 
 #include <chrono>
 #include <cstdint>
@@ -20,17 +21,6 @@ constexpr std::uint64_t kCapacity = 2 << 20;
 tenon::Tensor tensor_of(const tenon::Storage& storage) {
   return tenon::Tensor::over(storage, {static_cast<std::int64_t>(storage.nbytes())},
                              tenon::kDtypeOf<std::uint8_t>);
-}
-
-// Waits for streams and receivers, for a limited time.
-template <class Function>
-bool soon(Function&& is_so) {
-  const auto end = std::chrono::steady_clock::now() + kit::kPatience;
-  while (!is_so()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 TEST(CudaArena, WithoutADriver) {
@@ -129,7 +119,7 @@ TEST(CudaArena, DISABLED_Receiver) {
     expect_opened(1);
   }
   expect_opened(1);
-  EXPECT_TRUE(soon([] { return tenon::cuda_collect() == 0; }));
+  EXPECT_TRUE(tenon::test::wait_until([] { return tenon::cuda_collect() == 0; }, kit::kPatience));
   expect_opened(0);
 }
 
@@ -172,7 +162,8 @@ TEST(CudaArena, SentToAnotherProcess) {
     int status = -1;
     EXPECT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
-    EXPECT_TRUE(soon([&] { return arena.stats().bytes_used == 0; }));
+    EXPECT_TRUE(
+        tenon::test::wait_until([&] { return arena.stats().bytes_used == 0; }, kit::kPatience));
   }
   arena.close();
   EXPECT_EQ(cuda_kit::left(), 0U);

@@ -21,6 +21,10 @@
 #include <thread>
 #include <vector>
 
+#include "support/die_with_parent.h"
+#include "support/open_fds.h"
+#include "support/wait_until.h"
+
 namespace kit {
 
 using namespace std::chrono_literals;
@@ -53,8 +57,7 @@ class Child {
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(3);
+    tenon::test::die_with_parent(parent);
     bool good = false;
     try {
       good = function();
@@ -145,34 +148,21 @@ class Folder : public testing::Environment {
   std::string path_;
 };
 
-inline long count_fds() {
-  long count = 0;
-  DIR* folder = opendir("/proc/self/fd");
-  if (folder == nullptr) return -1;
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
-}
-
 // Fixture that checks for leaks: each test leaves as many fds, storages and segments as it found.
 class Leaves : public testing::Test {
  protected:
   void SetUp() override {
     tenon::trim();
-    fds_ = count_fds();
+    fds_ = tenon::test::count_open_fds();
     before_ = tenon::stats();
   }
   void TearDown() override {
     tenon::trim();
     // The library's thread may just be examining a name through an fd of its own, now or at the
     // first count.
-    long fds = count_fds();
-    for (int tries = 0; tries < 2000 && fds > fds_; ++tries) {
-      std::this_thread::sleep_for(5ms);
-      fds = count_fds();
-    }
+    EXPECT_TRUE(tenon::test::wait_until([this] { return tenon::test::count_open_fds() <= fds_; }))
+        << tenon::test::count_open_fds() << " fds are open and not " << fds_;
     const tenon::Stats after = tenon::stats();
-    EXPECT_LE(fds, fds_);
     EXPECT_EQ(after.storages, before_.storages);
     EXPECT_EQ(after.segments, before_.segments);
     EXPECT_EQ(after.bytes_live, before_.bytes_live);

@@ -5,6 +5,7 @@
 
 #include "cuda/host_copy.h"
 #include "gate.h"
+#include "support/sanitizers.h"
 #include "unit/module/module_kit.h"
 
 namespace tenon::module {
@@ -216,7 +217,7 @@ struct Peak {
 };
 
 TEST(CudaArchive, TheHostNeverHasTheWhole) {
-#if defined(__SANITIZE_THREAD__)
+#if TENON_TEST_TSAN
   GTEST_SKIP()
       << "what ThreadSanitizer keeps of each byte that was touched is anonymous memory, too";
 #endif

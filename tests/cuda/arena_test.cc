@@ -15,7 +15,7 @@ Ref<Storage> allocate(CudaArena& arena, uint64_t nbytes, const os::Wait& wait = 
   return made.is_ok() ? std::move(made).value() : Ref<Storage>();
 }
 bool comes_back(const CudaArena& arena) {
-  return soon([&] {
+  return wait_until([&] {
     (void)collect_cuda();
     return arena.stats().used_nbytes == 0;
   });
@@ -143,7 +143,7 @@ void many_tensors(CudaTransport transport) {
         line.expect('r');
         first.clear();
         second.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -181,7 +181,7 @@ TEST(CudaArena, LentByHandlesToo) {
           EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
           line.expect('r');
         }
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -261,7 +261,7 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
         line.say('o');
         line.expect('r');
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -336,7 +336,7 @@ TEST(CudaArena, ASendDoesNotWaitUntilTheMemoryOfAnEndedArenaIsFree) {
     EXPECT_EQ(collect_cuda(), 0U);
     EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, getpid());
     EXPECT_EQ(receive(*there).size(), 1U);
-    EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && other.freed == 1; }));
+    EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && other.freed == 1; }));
   });
 }
 

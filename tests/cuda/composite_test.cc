@@ -143,7 +143,7 @@ struct TwoStorages {
   Ref<Storage> values() { return half(0); }
   Ref<Storage> numbers() { return half(kHalf); }
   bool come_back() {
-    return soon([&] { return collect_cuda() == 0 && memory.freed == 2; });
+    return wait_until([&] { return collect_cuda() == 0 && memory.freed == 2; });
   }
 
   Memory memory{kNbytes};
@@ -251,7 +251,7 @@ TEST(CudaComposite, EveryLayoutTravelsAndSharesItsStorages) {
         EXPECT_EQ(read_part<int64_t>(*kept->part(Part::kIndices)), kPointers);
         EXPECT_EQ(read_part<int64_t>(*kept->part(Part::kPlainIndices)), kColumns);
         kept = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -329,7 +329,7 @@ TEST(CudaComposite, PartsOnTwoDevicesAreRefused) {
       const Ref<Composite> there = made(csr_spec(numbers, numbers));
       EXPECT_EQ(there->parts()[2]->storage()->device(), (storage::Device{storage::kCuda, 1}));
     }
-    EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && other.freed == 1; }));
+    EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && other.freed == 1; }));
     use_device();
   });
 }

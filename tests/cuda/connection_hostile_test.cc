@@ -289,7 +289,7 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
           EXPECT_EQ(code, expected) << (got.is_ok() ? "" : got.status().message());
           if (!first && got.is_ok()) EXPECT_EQ(byte_at(pointer_of(got.value()[0])), 7);
           if (got.is_ok()) got.value().clear();
-          EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+          EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
           EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
           EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_MAPPING, getpid());
           EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_RESERVATION, getpid());
@@ -317,13 +317,14 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
       line.say('1');
       line.expect('r');
       // The connection stays open, even if it is broken.
-      EXPECT_TRUE(soon([&] { return peer.given_back() == 1; }));
+      EXPECT_TRUE(wait_until([&] { return peer.given_back() == 1; }));
       peer.send(Frame(*exported));
       line.say('2');
       line.expect('r');
-      if (!ends(kCases[i].expected)) EXPECT_TRUE(soon([&] { return peer.given_back() == 2; }));
+      if (!ends(kCases[i].expected))
+        EXPECT_TRUE(wait_until([&] { return peer.given_back() == 2; }));
       line.say('d');
-      EXPECT_TRUE(soon([&] { return peer.given_back() == 2; }));
+      EXPECT_TRUE(wait_until([&] { return peer.given_back() == 2; }));
     }
     EXPECT_EQ(wait_for(victim), 0);
     free_memory(&memory);
@@ -358,7 +359,7 @@ TEST(CudaConnectionHostile, WhatOthersWereLentDoesNotComeHome) {
       if (!with_handle) frame.devices.segments[0].handle.clear();
       peer.send(std::move(frame));
       Result<std::vector<Ref<Storage>>> got = try_receive(*connection);
-      EXPECT_TRUE(soon([&] { return peer.given_back() == 1; }));
+      EXPECT_TRUE(wait_until([&] { return peer.given_back() == 1; }));
       if (got.is_ok()) EXPECT_EQ(got.value()[0].get(), storage.get());
       return got.is_ok() ? Code::kOk : got.status().code();
     };

@@ -50,7 +50,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
         Memory more(kNbytes);
         send(connection, {wrap(&more)});
         EXPECT_EQ(told, 1);
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && more.freed == 1; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && more.freed == 1; }));
         line.say('d');
       },
       [](Line& line, Connection& connection) {
@@ -60,11 +60,11 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
         EXPECT_EQ(kept.size(), 1U);
         line.expect('g');  // before, the send of this message could already find it given back
         kept.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('r');
         // One of the messages is empty: the owner's function sent it.
         EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.expect('d');
       });
 }
@@ -88,7 +88,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
         received += receive(connection).size();
         EXPECT_EQ(told, 1);
         EXPECT_EQ(received, 1U);
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       },
       [](Line& line, Connection& connection) {
@@ -98,13 +98,13 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
         EXPECT_EQ(kept.size(), 1U);
         line.expect('g');  // before, the send of this message could already find it given back
         kept.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         Memory memory(kNbytes);
         send(connection, {wrap(&memory)});
         send(connection, {});
         line.say('r');
         line.expect('d');
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.freed == 1; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && memory.freed == 1; }));
       });
 }
 
@@ -127,7 +127,7 @@ TEST(CudaConnectionRules, TheFirstMessageOfAConnectionLooksToo) {
     send(*here, {wrap(&other)});
     EXPECT_EQ(memory.freed, 1);
     EXPECT_EQ(receive(*there).size(), 1U);
-    EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && other.freed == 1; }));
+    EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && other.freed == 1; }));
   });
 }
 
@@ -146,9 +146,9 @@ TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
           Memory second(kNbytes);
           send(connection, {first, wrap(&second)});
           line.expect('o');
-          EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && second.freed == 1; }));
+          EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && second.freed == 1; }));
         }
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && mapped.gone == 1; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && mapped.gone == 1; }));
       },
       [](Line& line, Connection& connection) {
         use_device();
@@ -158,7 +158,7 @@ TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
         EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.message();
         EXPECT_EQ(refused.detail("limit"), "max_segments");
         EXPECT_EQ(refused.detail("limit_value"), "1");
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('o');
       },
       {}, one_segment);
@@ -194,7 +194,7 @@ TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
           EXPECT_EQ(byte_at(pointer_of(storages[0])), 7);
           EXPECT_EQ(byte_at(pointer_of(storages[0]) + 3 * kPage - 1), 7);
         }
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.expect('d');
       });
       ends.drop();
@@ -209,7 +209,7 @@ TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
       Mapped memory({1, 2});
       fill(memory.base(), 7, memory.nbytes());
       send(*connection, {memory.wrap(0, memory.nbytes())});
-      EXPECT_TRUE(soon([&] {
+      EXPECT_TRUE(wait_until([&] {
         (void)collect_cuda();
         siginfo_t info{};
         return memory.gone == 1 ||

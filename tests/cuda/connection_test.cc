@@ -5,12 +5,13 @@
 
 #include "connected_kit.h"
 #include "gate.h"
+#include "support/mappings.h"
 
 namespace cuda_test {
 namespace {
 
 bool has_come_back(const Memory& memory) {
-  return soon([&] { return collect_cuda() == 0 && memory.freed == 1; });
+  return wait_until([&] { return collect_cuda() == 0 && memory.freed == 1; });
 }
 
 TEST(CudaConnection, ATensorTravels) {
@@ -49,7 +50,7 @@ TEST(CudaConnection, ATensorTravels) {
         // The read is ordered after the sender's stream.
         EXPECT_EQ(byte_at(pointer_of(storages[0]) + kNbytes - 1, stream), 7);
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
         CU(cuStreamDestroy(stream));
       });
@@ -57,11 +58,7 @@ TEST(CudaConnection, ATensorTravels) {
 
 // Whether this process has a counter file. It looks at its own mappings, because other processes
 // have counter files in /dev/shm too, and the names are random.
-bool has_counters() {
-  std::ifstream maps("/proc/self/maps");
-  const std::string all{std::istreambuf_iterator<char>(maps), {}};
-  return all.find("/dev/shm/tenon-cuda-") != std::string::npos;
-}
+bool has_counters() { return count_mappings_of("/dev/shm/tenon-cuda-") > 0; }
 
 // One handle, one open and one event serve all tensors of an allocation. No counter file is made.
 TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
@@ -84,8 +81,8 @@ TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
         storages.clear();
         EXPECT_EQ(memory.freed, 0);
         line.say('r');
-        EXPECT_TRUE(
-            soon([&] { return collect_cuda() == 0 && memory.freed == static_cast<int>(kMany); }));
+        EXPECT_TRUE(wait_until(
+            [&] { return collect_cuda() == 0 && memory.freed == static_cast<int>(kMany); }));
         line.expect('d');
         CU(cuMemFree(memory.pointer));
       },
@@ -99,7 +96,7 @@ TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
         EXPECT_EQ(byte_at(pointer_of(storages[3])), 3);
         line.expect('r');
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -159,7 +156,7 @@ TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
       down.expect('r');
       EXPECT_EQ(byte_at(pointer_of(storages[0])), 4);
       storages.clear();
-      EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+      EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     });
     const pid_t middle = start([&] {
       up.become(1);
@@ -188,7 +185,7 @@ TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
       (void)collect_cuda();
       EXPECT_EQ(memory.gone, 0);
       down.say('r');
-      EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.gone == 1; }));
+      EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && memory.gone == 1; }));
     }
     EXPECT_EQ(wait_for(last), 0);
     expect_nothing_left();
@@ -210,20 +207,20 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
         EXPECT_EQ(back[0].get(), storage.get());
         EXPECT_COUNT(0U, fake_cuda_calls, "cuMemImportFromShareableHandle", getpid());
         line.expect('d');  // B has released it, though A has not
-        EXPECT_TRUE(soon([&] {
+        EXPECT_TRUE(wait_until([&] {
           (void)collect_cuda();
           return storage->strong_count() == 2;
         }));
         back.clear();
         storage = nullptr;
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.gone == 1; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && memory.gone == 1; }));
       },
       [](Line& line, Connection& connection) {
         use_device();
         send(connection, receive(connection));
         line.expect('h');  // until then A's open needs B's event
         // The storage that came home to A keeps nothing alive in B.
-        EXPECT_TRUE(soon([] {
+        EXPECT_TRUE(wait_until([] {
           (void)collect_cuda();
           return !on_the_fake() || LEDGER(fake_cuda_live)(FAKE_CUDA_MAPPING, getpid()) == 0;
         }));
@@ -255,7 +252,7 @@ TEST(CudaConnection, TwoOfAPoolComeHomeAsWhatTheyAre) {
         }
         line.say('r');
         line.expect('d');
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         for (const CUdeviceptr pointer : pointers) CU(cuMemFreeAsync(pointer, nullptr));
         CU(cuMemPoolDestroy(pool));
       },
@@ -268,7 +265,7 @@ TEST(CudaConnection, TwoOfAPoolComeHomeAsWhatTheyAre) {
         for (const Ref<Storage>& each : kept) send(connection, {each});
         line.expect('r');
         kept.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -307,7 +304,7 @@ TEST(CudaConnection, ReadOnlyIsAskedFor) {
         const Status sent = try_send(connection, {memory.wrap(0, 512)}, memory::Access::kReadOnly);
         EXPECT_TRUE(sent.is_ok()) << sent.message();
         line.say('r');
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.gone == 2; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && memory.gone == 2; }));
         line.expect('d');
       },
       [](Line& line, Connection& connection) {
@@ -317,7 +314,7 @@ TEST(CudaConnection, ReadOnlyIsAskedFor) {
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 5);
         line.expect('r');
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -341,7 +338,7 @@ TEST(CudaConnection, WhoLetsWriteLendsReadOnlyStorages) {
         EXPECT_FALSE(storages[0]->is_read_only());  // nothing makes it read-only
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 6);
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       },
       let_write);
@@ -361,7 +358,7 @@ TEST(CudaConnection, WhatIsNotOpenedIsGivenBack) {
         Mapped pieces({1});
         fill(pieces.base(), 8, kPage);
         send(connection, {pieces.wrap(0, 512)});
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && pieces.gone == 1; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && pieces.gone == 1; }));
         line.expect('d');
       },
       [](Line& line, Connection& connection) {
@@ -371,7 +368,7 @@ TEST(CudaConnection, WhatIsNotOpenedIsGivenBack) {
         std::vector<Ref<Storage>> storages = receive(connection);
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 8);
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       },
       {}, read_only);
@@ -400,7 +397,7 @@ TEST(CudaConnection, AllKindsInOneMessage) {
         }
         line.say('r');
         EXPECT_TRUE(has_come_back(memory));
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && pieces.gone == 1; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && pieces.gone == 1; }));
         line.expect('d');
       },
       [](Line& line, Connection& connection) {
@@ -424,7 +421,7 @@ TEST(CudaConnection, AllKindsInOneMessage) {
           EXPECT_EQ(none[0]->device().type, storage::kCuda);
         }
         line.expect('r');
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -453,7 +450,7 @@ TEST(CudaConnection, TheReceiversStreamPassesFirst) {
         line.say('g');
         line.expect('p');
         gate.open();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }

@@ -95,7 +95,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         EXPECT_TRUE(is_complete(event));
         event = nullptr;
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         CU(cuStreamDestroy(stream));
       },
       [](Line& line) {
@@ -124,7 +124,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, getpid());
         CU(cuStreamDestroy(stream));
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -199,7 +199,7 @@ TEST(CudaEvent, TheHostAsksAndWaits) {
     std::thread looks([&] {
       EXPECT_EQ(synchronize(event, int64_t{3600} * 1'000'000'000, cancel.get()), TENON_OK);
     });
-    EXPECT_TRUE(soon([] {
+    EXPECT_TRUE(wait_until([] {
       return !on_the_fake() || LEDGER(fake_cuda_calls)("cuEventSynchronize", getpid()) == 1;
     }));
     gate.open();

@@ -15,6 +15,7 @@
 #include "device/torch_counter.h"
 #include "os/memfd.h"
 #include "share_kit.h"
+#include "support/become_user.h"
 
 namespace {
 
@@ -82,7 +83,7 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         EXPECT_EQ(memory.freed, 0);
         line.say('l');
         line.expect('d');
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.freed, 1);
       },
       [](Line& line) {
@@ -94,13 +95,13 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         Ref<Storage> storage = open(first);
         EXPECT_EQ(byte_at(pointer_of(storage)), 7);
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
         storage = open(second);
         line.say('o');
         line.expect('m');
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         // The counter was already released, at the second try.
         EXPECT_EQ(release_cuda_counter(second.counter, second.slot).code(), Code::kCorrupt);
         line.say('s');
@@ -119,8 +120,7 @@ TEST(CudaFaultsCounter, ACounterOfAnotherUser) {
     const pid_t other = start([&] {
       line.become(1);
       const CudaHandle handle = line.receive();
-      ASSERT_TRUE(setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 &&
-                  setresuid(65534, 65534, 65534) == 0);
+      ASSERT_TRUE(become_user(65534, 65534));
       expect_not_released(handle);
     });
     line.become(0);
@@ -134,7 +134,7 @@ TEST(CudaFaultsCounter, ACounterOfAnotherUser) {
     EXPECT_EQ(collect_cuda(), 1U);
     EXPECT_EQ(memory.freed, 0);
     EXPECT_TRUE(release_cuda_counter(handle.counter, handle.slot).is_ok());
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     EXPECT_EQ(memory.freed, 1);
     expect_nothing_left();
   });
@@ -242,7 +242,7 @@ TEST(CudaFaultsCounter, ACountersNameIsAnotherCounters) {
     EXPECT_EQ(wait_for(dead), -SIGKILL);
     Result<CudaCounter> ours = create();
     // Another process may be examining the name at this moment.
-    EXPECT_TRUE(soon([&] { return ours.is_ok() || (ours = create()).is_ok(); }))
+    EXPECT_TRUE(wait_until([&] { return ours.is_ok() || (ours = create()).is_ok(); }))
         << ours.status().message();
     ASSERT_TRUE(ours.is_ok());
     EXPECT_EQ(ours.value().name(), name);

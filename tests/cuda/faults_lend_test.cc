@@ -60,7 +60,7 @@ Ref<Storage> wrap_counted(Memory* memory) {
   return wrap_cuda(memory->data(), memory->nbytes, 0, count_free, memory, false).value();
 }
 bool is_back(const Memory& memory) {
-  return soon([&] { return collect_cuda() == 0 && memory.freed == 1; });
+  return wait_until([&] { return collect_cuda() == 0 && memory.freed == 1; });
 }
 
 void sender_loses(const Loss& loss) {
@@ -86,7 +86,7 @@ void sender_loses(const Loss& loss) {
         lent = nullptr;
         EXPECT_EQ(first.freed, 0);
         line.say('r');
-        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && first.freed == 1; }));
+        EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && first.freed == 1; }));
         lose_device(CUDA_SUCCESS);
         send(connection, {never_lent});
         never_lent = nullptr;
@@ -103,9 +103,9 @@ void sender_loses(const Loss& loss) {
         send(connection, {host_of('a')});
         line.expect('r');
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(receive(connection).size(), 1U);
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -156,7 +156,7 @@ void receiver_loses(const Loss& loss) {
         send(connection, {host_of('a')});
         line.expect('r');
         storages.clear();  // nothing runs on a lost device
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
         line.say('d');
       });
@@ -257,7 +257,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
         tenon_weak_release(weak_to_back);
         line.say('r');
         line.expect('d');
-        EXPECT_TRUE(soon([] { return tenon_cuda_collect() == 0; }));
+        EXPECT_TRUE(wait_until([] { return tenon_cuda_collect() == 0; }));
         EXPECT_EQ(memory.freed, 1);  // a weak reference keeps no memory alive
         expect_dead(weak, id);
         tenon_weak_release(weak);
@@ -278,7 +278,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
         line.say('o');
         line.expect('r');
         expect_kept_by_upgrade(weak, storage);
-        EXPECT_TRUE(soon([] { return tenon_cuda_collect() == 0; }));
+        EXPECT_TRUE(wait_until([] { return tenon_cuda_collect() == 0; }));
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
         expect_dead(weak, id);
         tenon_weak_release(weak);
@@ -307,7 +307,7 @@ TEST(CudaFaultsLend, AnUpgradeGetsAWholeStorageOrNone) {
       }
       last.join();
       tenon_weak_release(weak);
-      EXPECT_TRUE(soon([] { return tenon_cuda_collect() == 0; }));
+      EXPECT_TRUE(wait_until([] { return tenon_cuda_collect() == 0; }));
       ASSERT_EQ(memory.freed, 1);
     }
     expect_nothing_left();

@@ -6,6 +6,7 @@
 
 #include "connected_kit.h"
 #include "details.h"
+#include "support/open_fds.h"
 
 namespace cuda_test {
 namespace {
@@ -63,8 +64,7 @@ std::vector<uint64_t> held() {
   std::vector<uint64_t> counts;
   for (int32_t kind = 1; kind < FAKE_CUDA_KINDS; ++kind)
     counts.push_back(LEDGER(fake_cuda_live)(kind, getpid()));
-  const std::filesystem::directory_iterator fds("/proc/self/fd");
-  counts.push_back(static_cast<uint64_t>(std::distance(begin(fds), end(fds))));
+  counts.push_back(static_cast<uint64_t>(tenon::test::count_open_fds()));
   return counts;
 }
 
@@ -123,7 +123,7 @@ void lend_and_open(const Way& way) {
         EXPECT_EQ(memory.back, 0);
         line.say('r');
         line.expect('d');
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.back, 1);
       },
       [&](Line& line) {
@@ -139,7 +139,7 @@ void lend_and_open(const Way& way) {
         line.say('o');
         line.expect('r');
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -263,7 +263,7 @@ TEST(CudaFaults, OfStreams) {
     refuse("cuStreamGetCtx", [&] { return told(share_cuda(storage, other, {}).status()); });
     EXPECT_EQ(order().code, Code::kOk);
     storage = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     EXPECT_EQ(memory.freed, 1);
     CU(cuStreamDestroy(other));
     expect_nothing_left();
@@ -337,7 +337,7 @@ TEST(CudaFaults, MemoryThatItsOwnerFreedIsNeitherWrappedNorLent) {
         expect_no_memory(try_send(*here, {storage}));
         EXPECT_EQ(storage->strong_count(), 1U);
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.back, 1);
       }
       expect_nothing_left();

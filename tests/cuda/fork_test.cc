@@ -13,6 +13,7 @@
 #include "cuda/details.h"
 #include "cuda/driver.h"
 #include "cuda/kit.h"
+#include "support/sanitizers.h"
 
 namespace tenon::cuda {
 namespace {
@@ -83,7 +84,7 @@ bool sleeps(pid_t thread) {
 
 TEST(Fork, WhileAnotherThreadStartsIt) {
   NEEDS_THE_FAKE("no driver promises anything of a fork while it starts");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if TENON_TEST_SANITIZED
   GTEST_SKIP() << "a sanitizer's allocator is of no use in the child of a fork while another "
                   "thread is in it";
 #endif

@@ -67,7 +67,7 @@ void many_that_end_others(bool look_too) {
     storages.clear();
     EXPECT_EQ(ended, 0);
     work.gate.open();
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     EXPECT_EQ(ended, 2 * many);
     CU(cuMemFree(memory.pointer));
   });
@@ -93,7 +93,7 @@ TEST(CudaGiveBack, NotWhenTheDriverDoesNotSay) {
         EXPECT_EQ(collect_cuda(), 1U) << function;
         EXPECT_EQ(memory.freed, 0) << function;
         work.gate.open();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; })) << function;
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; })) << function;
         EXPECT_EQ(memory.freed, 1);
         EXPECT_GT(LEDGER(fake_cuda_calls)("cuThreadExchangeStreamCaptureMode", getpid()), 0U);
       });
@@ -163,7 +163,7 @@ TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
     EXPECT_EQ(collect_cuda(), 1U);
     EXPECT_EQ(memory.freed, 0);
     gate.open();
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     EXPECT_EQ(memory.freed, 1);
   });
 }
@@ -188,7 +188,7 @@ TEST(CudaGiveBack, AfterTheDefaultStreamOfTheContextThatWasCurrent) {
     EXPECT_EQ(collect_cuda(), 1U);
     EXPECT_EQ(memory.freed, 0);
     gate.open();
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     EXPECT_EQ(memory.freed, 1);
     EXPECT_EQ(destroy(own), CUDA_SUCCESS);
   });
@@ -210,7 +210,7 @@ TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
           line.expect('d');
         }
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.freed, 1);
       },
       [](Line& line) {
@@ -241,7 +241,7 @@ TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
           CU(cuStreamSynchronize(works[i % 2].stream));
           ASSERT_GT(collect_cuda(), 0U) << "round " << i;
           works[1 - i % 2].gate.open();
-          ASSERT_TRUE(soon([] { return collect_cuda() == 0; }));
+          ASSERT_TRUE(wait_until([] { return collect_cuda() == 0; }));
           line.say('d');
         }
       });
@@ -281,7 +281,7 @@ TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
         }
         line.expect('e');
         kept = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -315,7 +315,7 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
               })),
               0);
     storage = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     Result<Ref<Storage>> host = Storage::create({}, 16);
     ASSERT_TRUE(host.is_ok());
     EXPECT_EQ(order_stream(*host.value(), nullptr).code(), Code::kInvalidArgument);
@@ -340,7 +340,7 @@ TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
     over = true;
     busy.join();
     storage = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
   });
 }
 
@@ -358,7 +358,7 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
         const CudaHandle mine = share(storage, nullptr, {.let_write = true});
         storage = nullptr;
         EXPECT_EQ(open_cuda(mine, nullptr, {.device = 0}).status().code(), Code::kOk);
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.freed, 1);
 
         Memory other(kNbytes);
@@ -374,7 +374,7 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
         line.send(share(storage));
         line.expect('d');
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(other.freed, 1);
       },
       [](Line& line) {
@@ -382,7 +382,7 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
         Ref<Storage> storage = open(line.receive());
         EXPECT_EQ(byte_at(pointer_of(storage)), 6);
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -397,7 +397,7 @@ TEST(CudaGiveBack, ReadOnlyMemoryThatComesBackIsReadOnly) {
     ASSERT_TRUE(back.is_ok()) << back.status().message();
     EXPECT_TRUE(back.value()->is_read_only());
     back = Ref<Storage>();
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
   });
 }
 

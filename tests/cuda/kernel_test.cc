@@ -108,7 +108,7 @@ TEST(CudaKernel, OnMemoryThatWasLent) {
         line.expect('d');
         expect_words(memory.pointer, 7, 2, stream);
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.freed, 1);
         CU(cuStreamDestroy(stream));
       },
@@ -122,7 +122,7 @@ TEST(CudaKernel, OnMemoryThatWasLent) {
           add_one.to(pointer_of(storage), stream);
           expect_words(pointer_of(storage), 7, 2, stream);
           storage = nullptr;
-          EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+          EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
           CU(cuStreamDestroy(stream));
         }
         line.say('d');
@@ -154,7 +154,7 @@ TEST(CudaKernel, OnAMappedBlockOverAConnection) {
           expect_words(pointer_of(back[0]), 3, 3, stream);
           line.say('d');
         }
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         CU(cuStreamDestroy(stream));
         line.expect('e');
       },
@@ -171,7 +171,7 @@ TEST(CudaKernel, OnAMappedBlockOverAConnection) {
           send(connection, storages);
           line.expect('d');
         }
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         CU(cuStreamDestroy(stream));
         line.say('e');
       });

@@ -19,33 +19,20 @@
 
 #include "capi/library_thread.h"
 #include "fake_cuda/ledger.h"
+#include "support/child_status.h"
+#include "support/sanitizers.h"
+#include "support/temporary_directory.h"
 
 namespace cuda_test {
 
-class World {
+// The folder of a world of the fake, or of anything else.
+class World : public tenon::test::TemporaryDirectory {
  public:
-  World() {
-    const char* place = std::getenv("TMPDIR");
-    path_ = std::string(place != nullptr ? place : "/tmp") + "/tenon-cuda-XXXXXX";
-    EXPECT_NE(mkdtemp(path_.data()), nullptr);
-  }
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
-  ~World() {
-    nftw(
-        path_.c_str(),
-        [](const char* path, const struct stat*, int, FTW*) { return std::remove(path); }, 16,
-        FTW_DEPTH | FTW_PHYS);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
+  World() : TemporaryDirectory(tenon::test::temporary_place() + "/tenon-cuda-") {}
 };
 
 inline int wait_for(pid_t child) {
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
+  const int status = tenon::test::wait_for_child(child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
@@ -72,7 +59,7 @@ inline void* library() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD); 
 inline pid_t start(const std::function<void()>& body) {
   std::fflush(nullptr);
   const bool is_inherited = library() != nullptr;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if TENON_TEST_SANITIZED
   // A sanitizer's allocator does not work in a child that was forked while another thread was in
   // the allocator.
   library_thread_settle();
@@ -137,12 +124,6 @@ inline bool child_finds(const std::function<bool()>& what) {
 #define NEEDS_OF_A_REAL_DEVICE(found, why)                             \
   if (!::cuda_test::on_the_fake() && !::cuda_test::child_finds(found)) \
   GTEST_SKIP() << "not on this device: " << (why)
-
-// A factor for timeouts. A run under compute-sanitizer sets it, because it is slow.
-inline int patience() {
-  const char* const times = std::getenv("TENON_TEST_PATIENCE");
-  return times != nullptr ? std::max(std::atoi(times), 1) : 1;
-}
 
 // The version that the environment asks of the fake.
 inline int expected_version() {

@@ -72,7 +72,7 @@ TEST(CudaLenderGone, ItsMemoryIsClosedWhenTheStreamsThatUseItHavePassed) {
         EXPECT_GT(collect_cuda(), 0U);
         EXPECT_TRUE(is_open(storages[0]));
         gate.open();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_FALSE(is_open(storages[0]));
         CU(cuStreamDestroy(stream));
       },

@@ -8,7 +8,7 @@
 #include "gate.h"
 #include "share/named_file_head.h"
 
-#if !FAULT_ASAN && !FAULT_TSAN
+#if !TENON_TEST_SANITIZED
 #include <cstddef>
 #include <exception>
 #include <new>

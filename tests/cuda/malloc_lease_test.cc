@@ -2,7 +2,7 @@
 // leases.
 #include "malloc_kit.h"
 
-#if !FAULT_ASAN && !FAULT_TSAN
+#if !TENON_TEST_SANITIZED
 namespace cuda_test {
 namespace {
 
@@ -26,7 +26,7 @@ uint64_t blocks_used(const tenon_cuda_arena* arena) {
   return stats.blocks_used;
 }
 bool blocks_come_back(const tenon_cuda_arena* arena) {
-  return soon([&] { return tenon_cuda_collect() == 0 && blocks_used(arena) == 0; });
+  return wait_until([&] { return tenon_cuda_collect() == 0 && blocks_used(arena) == 0; });
 }
 // Collects what has come back. Without memory the collect succeeds, or a later one does the work.
 void look(long allowed) {

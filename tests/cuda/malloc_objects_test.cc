@@ -4,7 +4,7 @@
 
 #include "malloc_kit.h"
 
-#if !FAULT_ASAN && !FAULT_TSAN
+#if !TENON_TEST_SANITIZED
 namespace cuda_test {
 namespace {
 

@@ -2,7 +2,7 @@
 // back.
 #include "malloc_kit.h"
 
-#if !FAULT_ASAN && !FAULT_TSAN
+#if !TENON_TEST_SANITIZED
 #include "device/torch_counter.h"
 
 namespace cuda_test {
@@ -164,7 +164,7 @@ TEST(CudaMalloc, StoragesEnd) {
           if (lent) let_go(handle);
           refused |=
               with_allocations(allowed, "tenon_cuda_collect", [&] { (void)tenon_cuda_collect(); });
-          CHECK(soon([&] { return tenon_cuda_collect() == 0; }));
+          CHECK(wait_until([&] { return tenon_cuda_collect() == 0; }));
           CHECK_EQ(memory.back, 1);
           return refused;
         });
@@ -257,7 +257,7 @@ bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
       uncounted([&] { return std::make_unique<CudaHandle>(line.receive()); });
   const auto byte = line.receive_as<unsigned char>();
   const tenon_cuda_handle handle = as_c_handle(*came);
-  const long fds = fault::count_fds();
+  const long fds = fault::count_open_fds();
   const uint64_t open_before = opened_here();
   tenon_storage* storage = nullptr;
   tenon_error* error = nullptr;
@@ -275,7 +275,7 @@ bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
   if (storage == nullptr) {
     CHECK_SAYING(tenon_cuda_collect() == 0, where);
     // The library's thread may have a few fds for a moment.
-    CHECK_SAYING(soon([&] { return fault::count_fds() <= fds; }), where);
+    CHECK_SAYING(wait_until([&] { return fault::count_open_fds() <= fds; }), where);
     CHECK_SAYING(opened_here() == open_before,
                  where + ": open is " + std::to_string(opened_here()));
   }

@@ -408,11 +408,11 @@ TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
         arena = nullptr;
         expect_registered(1, 1);
         line.say('e');
-        EXPECT_TRUE(soon([] { return count_threads("tenon-end") == 1; }));
+        EXPECT_TRUE(wait_until([] { return count_threads("tenon-end") == 1; }));
         EXPECT_EQ(count_threads("tenon"), 1U);
         expect_registered(1, 1);
         gate.open();
-        EXPECT_TRUE(soon([] { return count_threads("tenon-end") == 0; }));
+        EXPECT_TRUE(wait_until([] { return count_threads("tenon-end") == 0; }));
         expect_registered(1, 0);
         CU(cuStreamDestroy(stream));
       },

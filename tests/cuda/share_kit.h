@@ -20,12 +20,14 @@
 #include "device/memory.h"
 #include "kit.h"
 #include "packet.h"
+#include "support/wait_until.h"
 
 namespace cuda_test {
 
 using namespace tenon;          // NOLINT(google-build-using-namespace): tests of its insides
 using namespace tenon::device;  // NOLINT(google-build-using-namespace)
 using storage::Storage;
+using tenon::test::wait_until;
 
 inline const cuda::Driver& driver() {
   static const cuda::Driver* const it = [] {
@@ -263,20 +265,10 @@ inline Ref<Storage> open(const CudaHandle& handle, CUstream stream = nullptr) {
   return storage.is_ok() ? std::move(storage).value() : Ref<Storage>();
 }
 
-// Waits until `condition` holds, for a limited time.
-template <typename Condition>
-bool soon(const Condition& condition) {
-  for (int i = 0; i < 5000 * patience(); ++i) {
-    if (condition()) return true;
-    usleep(1000);
-  }
-  return false;
-}
-
 // How much is still lent or borrowed. Unless a latency is set, a stream of the fake has finished
 // when a call returns. The streams of a real device take their time.
 inline uint64_t left() {
-  if (!on_the_fake()) (void)soon([] { return collect_cuda() == 0; });
+  if (!on_the_fake()) (void)wait_until([] { return collect_cuda() == 0; }, std::chrono::seconds(5));
   return collect_cuda();
 }
 

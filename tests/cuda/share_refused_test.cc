@@ -43,7 +43,7 @@ TEST(CudaShareRefused, WhatCannotBeLentSo) {
     line.say('o');
     line.expect('r');
     received = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     line.say('d');
   });
 }
@@ -92,7 +92,7 @@ TEST(CudaShareRefused, HandlesThatAreNotGood) {
     line.say('o');
     line.expect('r');
     storage = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     line.say('d');
   });
 }
@@ -113,7 +113,7 @@ TEST(CudaShareRefused, AChildOfForkIsTold) {
     EXPECT_EQ(wait_for(child), 0);
     EXPECT_EQ(byte_at(pointer_of(storage)), 7);
     storage = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     line.say('d');
   });
 }
@@ -143,7 +143,7 @@ TEST(CudaShareRefused, AFailedDriverCallLeavesNothing) {
     line.say('o');
     line.expect('r');
     storage = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     line.say('d');
   });
 }

@@ -41,7 +41,7 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
         gate.open();
         line.expect('d');
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.freed, 1);
         CU(cuStreamDestroy(stream));
       },
@@ -57,7 +57,7 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
         line.say('o');
         EXPECT_EQ(byte_at(copy.pointer, stream), 5);
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         CU(cuMemFree(copy.pointer));
         CU(cuStreamDestroy(stream));
         line.say('d');
@@ -106,7 +106,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
         line.say('g');
         line.expect('k');
         gate.open();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         CU(cuStreamSynchronize(other));
         EXPECT_EQ(byte_at(copy.pointer), 9);
         CU(cuMemFree(copy.pointer));
@@ -182,7 +182,7 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
           EXPECT_EQ(byte_at(pointer_of(storages[i]) + 511), static_cast<int>(i % 256));
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcCloseMemHandle", getpid());
         line.say('d');
       });
@@ -215,7 +215,7 @@ TEST(CudaShare, TheSameBytesAreOneStorage) {
         Weak<Storage> weak(first.get());
         first = nullptr;
         EXPECT_TRUE(weak.expired());
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -234,7 +234,7 @@ TEST(CudaShare, InItsOwnProcessAHandleIsTheMemoryItself) {
     Ref<Storage> again = open(second);
     EXPECT_EQ(pointer_of(again), pointer);
     again = nullptr;
-    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
     EXPECT_EQ(memory.freed, 1);
     EXPECT_COUNT(0U, fake_cuda_calls, "cuIpcOpenMemHandle", 0);
     EXPECT_EQ(open_cuda(second, nullptr, {}).status().code(), Code::kInvalidArgument);
@@ -255,7 +255,7 @@ TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
            use_device(1);
            EXPECT_EQ(byte_at(pointer_of(storage)), 7);
            storage = nullptr;
-           EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+           EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
            handle.uuid[3] ^= std::byte{1};
            EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kNotFound);
            line.say('d');
@@ -277,7 +277,7 @@ TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
              line.expect('r');
              EXPECT_EQ(byte_at(pointer_of(storage)), 7);
              storage = nullptr;
-             EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+             EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
              line.say('d');
            },
            {newer_lends ? oldest : newest});
@@ -320,7 +320,7 @@ TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
         use_device(1);
         EXPECT_EQ(byte_at(pointer_of(storage)), 7);
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -358,7 +358,7 @@ TEST(CudaShare, WithoutAnEventTheLenderWaitsForItsStream) {
         EXPECT_EQ(open(line.receive()).get(), storage.get());
         EXPECT_EQ(byte_at(pointer_of(storage)), 4);
         storage = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
         line.expect('k');
       });
@@ -432,11 +432,11 @@ TEST(CudaShare, CallsOfTheDriver) {
           // event.
           EXPECT_EQ(after - before, (kTimes - 2) * 5U);
           storages.resize(2);
-          EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+          EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
           line.say('d');
         }
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('e');
       });
 }

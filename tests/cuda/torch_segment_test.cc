@@ -92,7 +92,7 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
           line.expect('r');
           storage = nullptr;
           other = nullptr;
-          EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+          EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
           line.say('d');
         });
   }
@@ -128,7 +128,7 @@ TEST(CudaTorchSegment, NumbersThatAreUsedAgainAreOthers) {
         EXPECT_EQ(byte_at(pointer_of(second)), 2);
         first = nullptr;
         second = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -185,7 +185,7 @@ TEST(CudaTorchSegment, OneOfTooManyPiecesIsNotLentOn) {
       EXPECT_EQ(refused.code(), Code::kUnsupported);
       EXPECT_NE(refused.message().find("254 pieces"), std::string::npos) << refused.message();
       storage = nullptr;
-      EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+      EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
       EXPECT_EQ(file.counter(0), 0);
     }
     expect_nothing_left();

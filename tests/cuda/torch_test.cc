@@ -68,7 +68,7 @@ void torch_sends(const std::string& prefix) {
       line.say('o');
       line.expect('g');
       tenon_storage_release(storage);
-      EXPECT_TRUE(soon([] { return tenon_cuda_collect() == 0; }));
+      EXPECT_TRUE(wait_until([] { return tenon_cuda_collect() == 0; }));
       line.say('d');
     });
     line.become(0);

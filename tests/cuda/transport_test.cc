@@ -92,7 +92,7 @@ TEST(CudaTransport, PiecesAreOpenedOnce) {
         EXPECT_EQ(storages[kMany].get(), storages[kMany - 1].get());
         EXPECT_EQ(byte_at(pointer_of(storages[42])), 3);
         storages.clear();
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -128,7 +128,7 @@ TEST(CudaTransport, ANameDoesNotStandForAnotherFile) {
         EXPECT_EQ(byte_at(pointer_of(good)), 1);
         forged = nullptr;
         good = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }
@@ -286,7 +286,7 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
         EXPECT_EQ(byte_at(pointer_of(two)), 8);
         one = nullptr;
         two = nullptr;
-        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
       });
 }

@@ -138,7 +138,7 @@ int receive_with_room(const raw::Honest& honest, int room) {
       if (outcome.ok()) CHECK(shows(message, raw::kPatternSeed));
       tenon_message_release(message);
     }
-    if (id == 1 && lost > 0 && room < 4) CHECK(soon([&] { return account.has_hung_up(); }));
+    if (id == 1 && lost > 0 && room < 4) CHECK(wait_until([&] { return account.has_hung_up(); }));
   }
   tenon_connection_release(here);
   close(ends[1]);
@@ -208,7 +208,7 @@ TEST(ArenaLimits, NoMoreLockedMemory) {
     IN_CHILD([most] {
       const rlimit none{most, most};
       REQUIRE(setrlimit(RLIMIT_MEMLOCK, &none) == 0);
-      fault::become_somebody();
+      fault::leave_root();
       tenon_arena_options options = arena_options(8 * kMiB);
       options.flags = TENON_ARENA_LOCKED;
       options.pages = TENON_PAGES_SMALL;

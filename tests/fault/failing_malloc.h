@@ -7,7 +7,7 @@
 
 #include "fault/kit.h"
 
-#if !FAULT_ASAN && !FAULT_TSAN
+#if !TENON_TEST_SANITIZED
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
@@ -73,7 +73,7 @@ namespace {
 
 // The number of fds that belong to no segment. A segment makes its lending fd when it first needs
 // it, and keeps it.
-long stray_fds() { return count_fds() - static_cast<long>(stats().segment_fds); }
+long stray_fds() { return count_open_fds() - static_cast<long>(stats().segment_fds); }
 
 // Calls `step` with 0, 1, 2, … allocations allowed, until it needs no more. `step` takes err and
 // returns a status, and must leave nothing behind when it fails. After each call `after` checks
@@ -103,7 +103,7 @@ void fail_at_every_allocation(const char* what, Step step, After after) {
           where);
       // Fewer fds are no leak: the service thread has handled earlier steps. It may also have one
       // more fd for a moment.
-      const bool none_left = soon([&] { return stray_fds() <= fds; });
+      const bool none_left = wait_until([&] { return stray_fds() <= fds; });
       CHECK_SAYING(none_left,
                    where + ": fds " + std::to_string(fds) + " -> " + std::to_string(stray_fds()));
     }
@@ -130,7 +130,7 @@ void run_without_leaks(Body body) {
     tenon_storage_trim();
     // The service thread may still hold blocks that it is about to free. The message of a check is
     // a block too.
-    const bool gone = soon([&] { return g_blocks.load() <= before; });
+    const bool gone = wait_until([&] { return g_blocks.load() <= before; });
     if (!gone)
       CHECK_SAYING(gone, std::to_string(before) + " blocks -> " + std::to_string(g_blocks.load()));
   });

@@ -13,7 +13,7 @@ constexpr const char* kFdLimit = "RLIMIT_NOFILE";
     CHECK_SAYING(fault_outcome.detail("limit_value") == std::to_string(limit_value), \
                  #expression ": " + fault_outcome.text());                           \
     CHECK_SAYING(fault_before == (out), "output touched: " #expression);             \
-    CHECK_EQ(count_fds(), fds);                                                      \
+    CHECK_EQ(count_open_fds(), fds);                                                 \
   } while (false)
 
 TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
@@ -92,7 +92,7 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
       {
         const rlim_t value = fd_limit_with_room(0);
         const Limit limit(RLIMIT_NOFILE, value);
-        try_all(count_fds(), value, false);
+        try_all(count_open_fds(), value, false);
         // Calls that need no fd still work.
         tenon_storage* small = nullptr;
         CHECK_OK(tenon_storage_new(nullptr, 100, &small, err));
@@ -104,7 +104,7 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
         if (copied.ok()) tenon_storage_release(small);
         CHECK_OK(tenon_storage_freeze(unfrozen, err));
       }
-      try_all(count_fds(), 0, true);
+      try_all(count_open_fds(), 0, true);
     }
     // The messages that were refused at the limit are sent now, once each.
     for (tenon_message* each : {large, lent, message}) CHECK_OK(tenon_send(left, each, &now, err));
@@ -183,7 +183,7 @@ TEST(FdLimit, NothingWrongIsRemembered) {
     size_t nbytes = 0;
     const void* bytes = tenon_descriptor_bytes(descriptor, &nbytes);
     REQUIRE(send(ends[0], bytes, nbytes, 0) == static_cast<ssize_t>(nbytes));
-    CHECK_EQ(join(opener), 0);
+    CHECK_EQ(wait_for_child(opener), 0);
     tenon_descriptor_release(descriptor);
     tenon_message_release(message);
   });
@@ -238,12 +238,12 @@ TEST(FdLimit, BytesOnlyOpenAtTheLimit) {
     tenon_message_release(message);
     CHECK_HELD(before);
     REQUIRE(send(ends[0], "!", 1, 0) == 1);
-    CHECK_EQ(join(lender), 0);
+    CHECK_EQ(wait_for_child(lender), 0);
   });
 }
 
 void send_until_too_many_in_flight(int type) {
-  become_somebody();
+  leave_root();
   constexpr rlim_t kRoom = 300;
   constexpr int kPerMessage = 60;
   const Held before = hold();

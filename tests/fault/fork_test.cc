@@ -89,9 +89,9 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
         tenon_storage_trim();
       });
       REQUIRE(child > 0);
-      const int status = join(child);
+      const int status = wait_for_child(child);
       if (!CHECK_SAYING(status == 0,
-                        "round " + std::to_string(round) + ": " + how_it_ended(status)))
+                        "round " + std::to_string(round) + ": " + describe_status(status)))
         break;
     }
     stop = true;
@@ -129,9 +129,9 @@ TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
         CHECK_OK(tenon_share_fd(lent, nullptr, &handle, err));
         tenon_fd_handle_close(&handle);
       });
-      const int status = join(child);
+      const int status = wait_for_child(child);
       if (!CHECK_SAYING(status == 0,
-                        "round " + std::to_string(round) + ": " + how_it_ended(status)))
+                        "round " + std::to_string(round) + ": " + describe_status(status)))
         break;
     }
     stop = true;
@@ -171,9 +171,9 @@ TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
         tenon_connection_release(pair.left);
         tenon_connection_release(pair.right);
       });
-      const int status = join(child);
+      const int status = wait_for_child(child);
       if (!CHECK_SAYING(status == 0,
-                        "round " + std::to_string(round) + ": " + how_it_ended(status)))
+                        "round " + std::to_string(round) + ": " + describe_status(status)))
         break;
     }
     stop = true;

@@ -4,36 +4,12 @@
 #include <sys/mount.h>
 
 #include "fault/kit.h"
+#include "fault/own_shm.h"
 
 namespace fault {
 namespace {
 
 constexpr const char* kTmpfsLimit = "file system space";
-
-bool put(const char* path, const std::string& text) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool good = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(fd);
-  return good;
-}
-
-// Mounts a tmpfs of 4 MiB over `where`, in a mount namespace of this process.
-void mount_small_tmpfs(const char* where) {
-  const uid_t uid = geteuid();
-  const gid_t gid = getegid();
-  if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
-    skip(std::string("no mount namespace can be made: ") + std::strerror(errno));
-  if (uid != 0 && !(put("/proc/self/setgroups", "deny") &&
-                    put("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
-                    put("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
-    skip("no user namespace can be set up");
-  }
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
-    skip(std::string("mounts cannot be made private: ") + std::strerror(errno));
-  if (mount("tmpfs", where, "tmpfs", 0, "size=4m") != 0)
-    skip(std::string("no tmpfs can be mounted on ") + where + ": " + std::strerror(errno));
-}
 
 // Returns the fd of a file of 2 MiB on a full tmpfs. Only [from, to) has pages.
 int sparse_file_on_full(const std::string& folder, uint64_t from, uint64_t to) {
@@ -56,7 +32,7 @@ int sparse_file_on_full(const std::string& folder, uint64_t from, uint64_t to) {
 }
 
 void open_holes(uint64_t from, uint64_t to) {
-  mount_small_tmpfs("/dev/shm");
+  mount_small_tmpfs("/dev/shm", "size=4m");
   const Held before = hold();
   const int fd = sparse_file_on_full("/dev/shm", from, to);
   tenon_storage* storage = nullptr;
@@ -99,7 +75,7 @@ TEST(FullTmpfs, AFileWhosePagesLieElsewhereIsRefused) {
 // again.
 TEST(FullTmpfs, AHoleBelowARangeThatIsOpenIsRefused) {
   IN_CHILD([] {
-    mount_small_tmpfs("/dev/shm");
+    mount_small_tmpfs("/dev/shm", "size=4m");
     const int fd = sparse_file_on_full("/dev/shm", kMiB, 2 * kMiB);
     const tenon_open_options options =
         open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
@@ -121,7 +97,7 @@ TEST(FullTmpfs, AHoleBelowARangeThatIsOpenIsRefused) {
 
 TEST(FullTmpfs, WriteAndReadOfWhatIsOpen) {
   IN_CHILD([] {
-    mount_small_tmpfs("/dev/shm");
+    mount_small_tmpfs("/dev/shm", "size=4m");
     const int fd = sparse_file_on_full("/dev/shm", 0, kMiB);
     const tenon_fd_handle handle = handle_over(fd, kMiB);
     const tenon_open_options options =
@@ -148,7 +124,7 @@ TEST(FullTmpfs, WriteAndReadOfWhatIsOpen) {
 
 TEST(FullTmpfs, OwnStoragesDoNotLieThere) {
   IN_CHILD([] {
-    mount_small_tmpfs("/dev/shm");
+    mount_small_tmpfs("/dev/shm", "size=4m");
     const int fd = sparse_file_on_full("/dev/shm", 0, 0);
     close(fd);
     for (const tenon_mode mode : kModes) {

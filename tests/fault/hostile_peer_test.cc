@@ -69,7 +69,7 @@ std::vector<Piece> capture(int type, Make make) {
     tenon_connection_release(connection);
   });
   close(ends[1]);
-  CHECK_EQ(join(lender), 0);
+  CHECK_EQ(wait_for_child(lender), 0);
   std::vector<Piece> pieces;
   for (;;) {
     Piece piece = receive_piece(ends[0]);
@@ -315,7 +315,7 @@ TEST(HostilePeer, MoreSegmentsThanAreAccepted) {
       const auto outcomes = feed_and_expect_errors(
           type,
           [&](int socket, auto receive) {
-            const long fds = count_fds();
+            const long fds = count_open_fds();
             for (const Piece& piece : pieces) send_piece(socket, piece.bytes, piece.fds);
             CHECK(receive().ok());
             CHECK(receive().ok());
@@ -326,8 +326,8 @@ TEST(HostilePeer, MoreSegmentsThanAreAccepted) {
                          over.text());
             receive();
             receive();
-            CHECK_SAYING(count_fds() <= fds + 8,
-                         std::to_string(count_fds() - fds) + " fds are held");
+            CHECK_SAYING(count_open_fds() <= fds + 8,
+                         std::to_string(count_open_fds() - fds) + " fds are held");
           },
           &options);
       // Two more messages fitted, and the next one did not.
@@ -358,12 +358,12 @@ TEST(HostilePeer, AFrameOfManyFdsDoesNotTakeThemAll) {
     feed_and_expect_errors(
         SOCK_SEQPACKET,
         [&](int socket, auto receive) {
-          const long fds = count_fds();
+          const long fds = count_open_fds();
           long most = 0;
           for (size_t i = 0; i < pieces.size(); ++i) {
             send_piece(socket, pieces[i].bytes, pieces[i].fds);
             CHECK(!receive().ok());
-            most = std::max(most, count_fds() - fds);
+            most = std::max(most, count_open_fds() - fds);
           }
           CHECK_SAYING(most <= 253 + 8, std::to_string(most) + " fds were open");
         },

@@ -191,11 +191,11 @@ double kill_and_join(const Family& family, bool kill_lender, const std::string& 
   const pid_t victim = kill_lender ? family.lender : family.borrower;
   const pid_t survivor = kill_lender ? family.borrower : family.lender;
   REQUIRE(kill(victim, SIGKILL) == 0);
-  const int of_victim = join(victim);
-  const int of_survivor = join(survivor);
+  const int of_victim = wait_for_child(victim);
+  const int of_survivor = wait_for_child(survivor);
   CHECK_SAYING((WIFSIGNALED(of_victim) && WTERMSIG(of_victim) == SIGKILL) || of_victim == 0,
-               where + ": victim: " + how_it_ended(of_victim));
-  CHECK_SAYING(of_survivor == 0, where + ": survivor: " + how_it_ended(of_survivor));
+               where + ": victim: " + describe_status(of_victim));
+  CHECK_SAYING(of_survivor == 0, where + ": survivor: " + describe_status(of_survivor));
   CHECK(kill(victim, 0) != 0 && kill(survivor, 0) != 0);
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -206,9 +206,9 @@ TEST(Kill, AtRandomMoments) {
     std::printf("  seed %u\n", seed);
     std::mt19937 random(seed);
     const NoNames names;
-    const long fds = count_fds();
+    const long fds = count_open_fds();
     double longest = 0;
-    const int rounds = FAULT_ASAN || FAULT_TSAN ? 60 : 300;
+    const int rounds = TENON_TEST_SANITIZED ? 60 : 300;
     for (int round = 0; round < rounds; ++round) {
       const Family family = start(kSocketTypes[round % 2], false, false, 1000000);
       const unsigned delay_us = static_cast<unsigned>(random() % 12000);
@@ -221,9 +221,9 @@ TEST(Kill, AtRandomMoments) {
       if (g_failures > 10) break;
     }
     std::printf("  the longest goodbye took %.3f s\n", longest);
-    CHECK(longest < 10.0 || FAULT_ASAN || FAULT_TSAN);
+    CHECK(longest < 10.0 || TENON_TEST_SANITIZED);
     names.check();
-    CHECK_EQ(count_fds(), fds);
+    CHECK_EQ(count_open_fds(), fds);
   });
 }
 
@@ -291,7 +291,7 @@ TEST(Kill, MemoryComesBack) {
         pollfd readable{ends[1], POLLIN, 0};
         REQUIRE(poll(&readable, 1, 30000) == 1);
         REQUIRE(kill(lender, SIGKILL) == 0);
-        join(lender);
+        wait_for_child(lender);
         if (round % 2 == 0) {
           tenon_connection* connection = new_connection(ends[1]);
           tenon_message* message = nullptr;

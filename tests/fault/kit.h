@@ -29,39 +29,28 @@
 #include <vector>
 
 #include "capi/library_thread.h"
+#include "support/become_user.h"
+#include "support/child_status.h"
+#include "support/mappings.h"
+#include "support/open_fds.h"
 #include "support/run_tests.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define FAULT_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FAULT_TSAN 1
-#endif
-#endif
-#ifndef FAULT_TSAN
-#define FAULT_TSAN 0
-#endif
-
-#if defined(__SANITIZE_ADDRESS__)
-#define FAULT_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FAULT_ASAN 1
-#endif
-#endif
-#ifndef FAULT_ASAN
-#define FAULT_ASAN 0
-#endif
+#include "support/sanitizers.h"
+#include "support/wait_until.h"
 
 // The sanitizers themselves need mappings, memory and their allocators' locks, which some faults
 // here take away from them.
-#if FAULT_ASAN || FAULT_TSAN
+#if TENON_TEST_SANITIZED
 #define SKIP_UNDER_SANITIZERS(why) GTEST_SKIP() << "skipped under a sanitizer: " << (why)
 #else
 #define SKIP_UNDER_SANITIZERS(why) static_cast<void>(0)
 #endif
 
 namespace fault {
+
+using tenon::test::count_open_fds;
+using tenon::test::describe_status;
+using tenon::test::wait_for_child;
+using tenon::test::wait_until;
 
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 
@@ -173,21 +162,6 @@ inline Outcome check_fails(const Outcome& outcome, tenon_status status, const ch
 
 // ---- what a test could leak
 
-inline long count_fds() {
-  long count = 0;
-  if (DIR* folder = opendir("/proc/self/fd")) {
-    while (readdir(folder) != nullptr) ++count;
-    closedir(folder);
-    return count - 3;  // ".", ".." and the folder's own fd
-  }
-  // At the limit the folder cannot be opened, so each number is tried.
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  const int most = static_cast<int>(std::min<rlim_t>(limit.rlim_max, 70000));
-  for (int fd = 0; fd < most; ++fd) count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-  return count;
-}
-
 inline long count_lines(const char* path, const char* part) {
   std::ifstream file(path);
   std::string line;
@@ -195,8 +169,6 @@ inline long count_lines(const char* path, const char* part) {
   while (std::getline(file, line)) count += line.find(part) != std::string::npos ? 1 : 0;
   return count;
 }
-
-inline long count_memfd_mappings() { return count_lines("/proc/self/maps", "memfd:"); }
 
 inline tenon_stats stats() {
   tenon_stats result{};
@@ -206,7 +178,7 @@ inline tenon_stats stats() {
 }
 
 struct Held {
-  long fds = count_fds();
+  long fds = count_open_fds();
   long mappings = count_memfd_mappings();
   tenon_stats figures = stats();
 };
@@ -247,13 +219,13 @@ inline void check_held(const Held& before, const char* file, int line) {
 
 // ---- processes
 
-inline constexpr unsigned kWatchdogSeconds = FAULT_ASAN || FAULT_TSAN ? 240 : 60;
+inline constexpr unsigned kWatchdogSeconds = TENON_TEST_SANITIZED ? 240 : 60;
 
 template <typename Body>
 pid_t spawn(Body&& body) {
   std::fflush(nullptr);
   // A sanitizer's allocator fails in a child if another thread was inside it at the fork.
-  if (FAULT_ASAN || FAULT_TSAN) library_thread_settle();
+  if (TENON_TEST_SANITIZED) library_thread_settle();
   const pid_t child = fork();
   if (child != 0) return child;
   alarm(kWatchdogSeconds);
@@ -263,46 +235,20 @@ pid_t spawn(Body&& body) {
   _exit(g_failures == 0 ? 0 : 1);
 }
 
-inline std::string how_it_ended(int status) {
-  if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
-  if (WIFSIGNALED(status))
-    return std::string("killed by signal ") + std::to_string(WTERMSIG(status)) + " " +
-           strsignal(WTERMSIG(status));
-  return "?";
-}
-
-inline int join(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
 inline constexpr int kSkip = support::kSkipped;
 
-inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
-// How long a test waits for an event that must come. Only a failure takes that long.
+inline constexpr bool kSanitized = TENON_TEST_SANITIZED;
+// The time limit of calls and polls that must succeed. Only a failure takes that long.
 inline constexpr int kPatienceMs = kSanitized ? 20000 : 5000;
-
-template <typename Condition>
-bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
-  // Pauses are counted, not time: a machine that gives this process no time gives the other process
-  // or thread none either.
-  for (int pauses = 0; !condition(); ++pauses) {
-    if (pauses >= patience_ms) return condition();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 // Runs `body` in a child. A child that exits 77 has printed why it cannot run here.
 #define IN_CHILD(...)                                                                         \
   do {                                                                                        \
     const pid_t fault_child = ::fault::spawn(__VA_ARGS__);                                    \
     ASSERT_GT(fault_child, 0);                                                                \
-    const int fault_status = ::fault::join(fault_child);                                      \
+    const int fault_status = ::fault::wait_for_child(fault_child);                            \
     if (WIFEXITED(fault_status) && WEXITSTATUS(fault_status) == ::fault::kSkip) GTEST_SKIP(); \
-    EXPECT_EQ(fault_status, 0) << ::fault::how_it_ended(fault_status);                        \
+    EXPECT_EQ(fault_status, 0) << ::fault::describe_status(fault_status);                     \
   } while (false)
 
 [[noreturn]] inline void skip(const std::string& why) {
@@ -311,13 +257,8 @@ bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
   _exit(g_failures == 0 ? kSkip : 1);
 }
 
-// Root is exempt from some limits. The new uid has no other process here, so a count per user
-// counts this process alone.
-inline void become_somebody() {
-  if (geteuid() != 0) return;
-  const uid_t uid = 200000 + static_cast<uid_t>(getpid());
-  REQUIRE(setgid(uid) == 0 && setuid(uid) == 0);
-}
+// Root is exempt from some limits.
+inline void leave_root() { REQUIRE(become_unprivileged()); }
 
 // ---- objects
 

@@ -3,7 +3,7 @@
 #include "fault/failing_malloc.h"
 #include "lease/hostile_kit.h"
 
-#if !FAULT_ASAN && !FAULT_TSAN
+#if !TENON_TEST_SANITIZED
 namespace fault {
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "fault/failing_malloc.h"
 
-#if !FAULT_ASAN && !FAULT_TSAN
+#if !TENON_TEST_SANITIZED
 namespace fault {
 namespace {
 

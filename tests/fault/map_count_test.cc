@@ -80,12 +80,12 @@ TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
       CHECK(small == known);
       tenon_storage_release(small);
     };
-    const long fds = count_fds();
+    const long fds = count_open_fds();
     const tenon_stats figures = stats();
     {
       const Filled filled(0);
       at_the_limit();
-      CHECK_EQ(count_fds(), fds);
+      CHECK_EQ(count_open_fds(), fds);
     }
     CHECK_EQ(stats().segments, figures.segments);
     for (const tenon_mode mode : kModes) {
@@ -207,7 +207,7 @@ TEST(MapCount, AtTheReceiver) {
         now.fds -= 1;  // the socket, which the connection adopted
         return now;
       }());
-      CHECK_EQ(join(lender), 0);
+      CHECK_EQ(wait_for_child(lender), 0);
     }
   });
 }

@@ -155,7 +155,7 @@ TEST(MemfdDenied, ABareFdIsLentAndSaysThatItIsUnsealed) {
     CHECK(has_pattern(tenon_storage_data(storage), 5000, 7));
     tenon_fd_handle_close(&handle);
     tenon_storage_release(storage);
-    CHECK_EQ(join(borrower), 0);
+    CHECK_EQ(wait_for_child(borrower), 0);
   });
 }
 
@@ -188,7 +188,7 @@ TEST(MemfdDenied, AConnectionLendsWithoutLeases) {
       tenon_message_release(message);
       CHECK_EQ(stats().bytes_retired, retired + 5056);
     }
-    CHECK_EQ(join(borrower), 0);
+    CHECK_EQ(wait_for_child(borrower), 0);
     tenon_connection_release(connection);
   });
 }

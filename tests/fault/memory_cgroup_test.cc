@@ -85,7 +85,7 @@ class Cgroup {
 };
 
 // TSan's shadow takes several times the memory that the program touches, and the cgroup counts it.
-#if FAULT_TSAN
+#if TENON_TEST_TSAN
 #define SKIP_UNDER_TSAN GTEST_SKIP() << "skipped under a sanitizer: its shadow memory counts too"
 #else
 #define SKIP_UNDER_TSAN static_cast<void>(0)

@@ -60,7 +60,7 @@ class AgentProcess {
   // Stops the process and waits until the kernel says that it is stopped.
   void stop() const {
     signal(SIGSTOP);
-    REQUIRE(soon([this] { return state() == 'T'; }));
+    REQUIRE(wait_until([this] { return state() == 'T'; }));
   }
   void go_on() const { signal(SIGCONT); }
 
@@ -109,8 +109,8 @@ class AgentProcess {
   void end(int status) {
     close(socket_);
     if (child_) {
-      const int how = fault::join(pid_);
-      CHECK_SAYING(how == status, fault::how_it_ended(how));
+      const int how = fault::wait_for_child(pid_);
+      CHECK_SAYING(how == status, fault::describe_status(how));
     } else {
       // Another agent forked this process, and that agent may be dead. So waitpid cannot wait for
       // it.
@@ -148,7 +148,7 @@ uint64_t fork_agent(int* socket, int* out, Run run) {
   std::fflush(nullptr);
   // AddressSanitizer's allocator has locks that fork does not handle, so no other thread may be
   // inside it now.
-  if (FAULT_ASAN) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  if (TENON_TEST_ASAN) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

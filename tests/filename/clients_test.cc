@@ -1,6 +1,7 @@
 // Every process of the user can connect to a lender's socket. What some clients send must not stop
 // the others.
 #include "filename/agent.h"
+#include "support/become_user.h"
 
 namespace names {
 namespace {
@@ -131,14 +132,14 @@ TEST(HostileClient, SilenceAndTwoThousandConnections) {
     }
     CHECK_SAYING(clients.size() >= 1000, std::to_string(clients.size()));
     // The lender drops a silent client after 5 seconds, and then serves everybody again.
-    CHECK(soon(
+    CHECK(wait_until(
         [&] {
           tenon_storage* storage = nullptr;
           const bool served = try_open(all.lent.handle, &storage, 0).ok();
           tenon_storage_release(storage);
           return served;
         },
-        20000));
+        std::chrono::seconds(20)));
     for (const int client : clients) close(client);
     check_serves(all);
   });
@@ -193,7 +194,7 @@ TEST(HostileClient, SilentClientsOfAnotherUser) {
     REQUIRE(pipe2(ready, O_CLOEXEC) == 0);
     const pid_t stranger = fork();
     if (stranger == 0) {
-      if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+      if (!become_user(65534, 65534)) _exit(1);
       for (int i = 0; i < 500; ++i) (void)connect_to(path_of(lent.handle));
       const char byte = 1;
       if (write(ready[1], &byte, 1) != 1) _exit(1);
@@ -254,15 +255,15 @@ TEST(HostileClient, LeavesNothingInTheLender) {
     };
     Agent borrower;
     // Count before the first client: later the last clients may still be closing.
-    const long fds = fault::count_fds();
+    const long fds = fault::count_open_fds();
     for (int i = 0; i < 2; ++i) {
       storm();
       // The service thread takes clients in order, so this answer comes after all the others.
       REQUIRE(borrower.open(handle, 0).ok());
-      CHECK(soon([&] { return fault::count_fds() == fds; }));
+      CHECK(wait_until([&] { return fault::count_open_fds() == fds; }));
     }
     let_go(storage);
-    CHECK(soon([&] { return fault::count_fds() < fds; }));
+    CHECK(wait_until([&] { return fault::count_open_fds() < fds; }));
   });
 }
 

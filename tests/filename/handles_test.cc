@@ -302,9 +302,9 @@ TEST(Open, ReadOnly) {
       std::signal(SIGSEGV, SIG_DFL);
       *const_cast<volatile char*>(static_cast<const char*>(tenon_storage_data(storage))) = 1;
     });
-    const int how = fault::join(child);
+    const int how = fault::wait_for_child(child);
     CHECK_SAYING(kSanitized || (WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV),
-                 fault::how_it_ended(how));
+                 fault::describe_status(how));
     CHECK(how != 0);
     // A reader is a holder: it counts, and the name stays for it.
     CHECK_EQ(head_of(path_of(lent.handle)).count, 2);
@@ -374,15 +374,15 @@ TEST(Stats, NothingIsLeft) {
     };
     round();  // the fds of the folder and of the service thread stay open
     const fault::Held before = fault::hold();
-    const long mapped = fault::count_lines("/proc/self/maps", folder.path().c_str());
+    const long mapped = count_mappings_of(folder.path().c_str());
     for (int i = 0; i < 20; ++i) round();
     CHECK_HELD(before);
-    CHECK_EQ(fault::count_lines("/proc/self/maps", folder.path().c_str()), mapped);
+    CHECK_EQ(count_mappings_of(folder.path().c_str()), mapped);
     CHECK_EQ(mapped, 0);
     // A name takes no fd.
     std::vector<tenon_storage*> storages;
     for (int i = 0; i < 100; ++i) storages.push_back(create({.directory = folder.path()}, 100));
-    CHECK(soon([&] { return fault::count_fds() == before.fds; }));
+    CHECK(wait_until([&] { return fault::count_open_fds() == before.fds; }));
     for (tenon_storage* storage : storages) tenon_storage_release(storage);
     CHECK_HELD(before);
   });

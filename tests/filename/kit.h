@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "fault/kit.h"
+#include "support/temporary_directory.h"
 
 namespace names {
 
 using fault::kPatienceMs;
 using fault::kSanitized;
 using fault::Outcome;
-using fault::soon;
+using fault::wait_until;
 
 inline bool exists(const std::string& path) {
   struct stat info{};
@@ -29,7 +30,7 @@ inline bool exists(const std::string& path) {
 }
 
 inline bool is_gone(const std::string& path) {
-  return soon([&] { return !exists(path); });
+  return wait_until([&] { return !exists(path); });
 }
 
 inline struct stat look(const std::string& path) {
@@ -39,56 +40,37 @@ inline struct stat look(const std::string& path) {
 }
 
 // A folder in shared memory for one test. Its destructor checks that no name is left in it.
-class Folder {
+class Folder : public tenon::test::TemporaryDirectory {
  public:
-  explicit Folder(mode_t mode = 0700) {
-    char path[] = "/dev/shm/names-XXXXXX";
-    REQUIRE(mkdtemp(path) != nullptr);
-    REQUIRE(chmod(path, mode) == 0);
-    path_ = path;
+  explicit Folder(mode_t mode = 0700) : TemporaryDirectory("/dev/shm/names-") {
+    REQUIRE(chmod(path().c_str(), mode) == 0);
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   ~Folder() {
     (void)becomes_empty();
-    for (const std::string& leaf : all_leaves()) {
+    for (const std::string& leaf : names()) {
       const mode_t mode = look(at(leaf)).st_mode;
       CHECK_SAYING(false, "left behind: " + leaf +
                               (S_ISREG(mode)    ? ", a file"
                                : S_ISSOCK(mode) ? ", a socket"
                                                 : ""));
-      remove((path_ + "/" + leaf).c_str());
     }
-    CHECK(rmdir(path_.c_str()) == 0);
+    CHECK(remove());
   }
-  const std::string& path() const { return path_; }
-  std::string at(const std::string& leaf) const { return path_ + "/" + leaf; }
+  std::string at(const std::string& leaf) const { return *this / leaf; }
   // The names that the test asked for, without the bells that a lender keeps beside its sockets.
   std::set<std::string> leaves() const {
-    std::set<std::string> found = all_leaves();
+    std::set<std::string> found = names();
     std::erase_if(found, [](const std::string& leaf) { return leaf.starts_with(".tenon-bell-"); });
     return found;
   }
-  std::set<std::string> all_leaves() const {
-    std::set<std::string> found;
-    DIR* stream = opendir(path_.c_str());
-    REQUIRE(stream != nullptr);
-    while (const dirent* entry = readdir(stream)) {
-      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
-        found.insert(entry->d_name);
-    }
-    closedir(stream);
-    return found;
-  }
-  bool empty() const { return all_leaves().empty(); }
+  bool empty() const { return names().empty(); }
   // The last holder and the service thread can meet at a name. One of them removes the name,
   // perhaps a moment later.
   bool becomes_empty() const {
-    return soon([this] { return empty(); });
+    return wait_until([this] { return empty(); });
   }
-
- private:
-  std::string path_;
 };
 
 // tenon_filename_options that own their strings. An empty string is passed as null.

@@ -3,36 +3,13 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+#include "fault/own_shm.h"
 #include "filename/agent.h"
 
 namespace names {
 namespace {
 
 using fault::kMiB;
-
-bool put_setting(const char* path, const std::string& text) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool good = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(fd);
-  return good;
-}
-
-// Mounts a small tmpfs over a folder of this test, in a mount namespace of this process.
-void mount_small(const std::string& where, const char* how) {
-  const uid_t uid = geteuid();
-  const gid_t gid = getegid();
-  if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
-    fault::skip(std::string("no mount namespace can be made: ") + std::strerror(errno));
-  if (uid != 0 && !(put_setting("/proc/self/setgroups", "deny") &&
-                    put_setting("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
-                    put_setting("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
-    fault::skip("no user namespace can be set up");
-  }
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("tmpfs", where.c_str(), "tmpfs", 0, how) != 0)
-    fault::skip(std::string("nothing can be mounted: ") + std::strerror(errno));
-}
 
 void check_limit(const Outcome& outcome, const std::string& limit, int line) {
   fault::check(outcome.status == TENON_RESOURCE_EXHAUSTED &&
@@ -45,7 +22,7 @@ void check_limit(const Outcome& outcome, const std::string& limit, int line) {
 TEST(Limit, AFullDirectory) {
   IN_CHILD([] {
     const Folder outer;
-    mount_small(outer.path(), "size=4m");
+    fault::mount_small_tmpfs(outer.path(), "size=4m");
     tenon_storage* storage = nullptr;
     const Outcome too_large = try_create({.directory = outer.path()}, 5 * kMiB, &storage);
     LIMIT("size of " + outer.path(), too_large);
@@ -73,7 +50,7 @@ TEST(Limit, AFullDirectory) {
     tenon_storage_release(storages.back());
     storages.pop_back();
     // The service thread may be looking at the removed file now. The memory goes with that last fd.
-    CHECK(soon([&] { return try_create({.directory = outer.path()}, kMiB, &storage).ok(); }));
+    CHECK(wait_until([&] { return try_create({.directory = outer.path()}, kMiB, &storage).ok(); }));
     storages.push_back(storage);
     for (tenon_storage* each : storages) {
       CHECK(tenon_storage_nbytes(each) == kMiB);
@@ -87,7 +64,7 @@ TEST(Limit, AFullDirectory) {
 TEST(Limit, ADirectoryWithoutInodes) {
   IN_CHILD([] {
     const Folder outer;
-    mount_small(outer.path(), "size=4m,nr_inodes=3");
+    fault::mount_small_tmpfs(outer.path(), "size=4m,nr_inodes=3");
     std::vector<tenon_storage*> storages;
     tenon_storage* storage = nullptr;
     Outcome made;
@@ -112,7 +89,7 @@ TEST(Limit, ADirectoryWithoutInodes) {
 TEST(Limit, AFileSystemThatIsReadOnly) {
   IN_CHILD([] {
     const Folder outer;
-    mount_small(outer.path(), "size=4m,ro");
+    fault::mount_small_tmpfs(outer.path(), "size=4m,ro");
     tenon_storage* storage = nullptr;
     const Outcome made = try_create({.directory = outer.path()}, 10, &storage);
     CHECK_SAYING(!made.ok() && made.detail("path") == outer.path(), made.text());
@@ -140,7 +117,7 @@ TEST(Limit, ManyDirectories) {
       closedir(stream);
       return count - 2;
     };
-    const long before = fault::count_fds();
+    const long before = fault::count_open_fds();
     std::vector<tenon_storage*> held;
     for (int i = 0; i < kHeld; ++i) held.push_back(create({.directory = folder(i)}, 10));
     // Before the second round most of the directories were closed.
@@ -153,15 +130,15 @@ TEST(Limit, ManyDirectories) {
         tenon_storage_release(again);
         tenon_storage_release(storage);
       }
-      CHECK_SAYING(soon([&] { return fault::count_fds() <= before + kMost; }),
-                   std::to_string(fault::count_fds() - before) + " fds");
+      CHECK_SAYING(wait_until([&] { return fault::count_open_fds() <= before + kMost; }),
+                   std::to_string(fault::count_open_fds() - before) + " fds");
     }
     for (int i = 0; i < kHeld; ++i) {
       CHECK_EQ(inside(i), 1);
       tenon_storage_release(held[static_cast<size_t>(i)]);
     }
     for (int i = 0; i < kHeld + kMet; ++i) {
-      CHECK(soon([&] { return inside(i) == 0; }));
+      CHECK(wait_until([&] { return inside(i) == 0; }));
       REQUIRE(rmdir(folder(i).c_str()) == 0);
     }
   });
@@ -174,22 +151,22 @@ TEST(Limit, ManyDirectoriesOfSockets) {
     const Folder outer;
     const auto folder = [&](int i) { return outer.at(std::to_string(i)); };
     for (int i = 0; i < kMet; ++i) REQUIRE(mkdir(folder(i).c_str(), 0700) == 0);
-    const long before = fault::count_fds();
+    const long before = fault::count_open_fds();
     std::vector<tenon_storage*> storages;
     for (int i = 0; i < kMet; ++i) {
       storages.push_back(fault::new_storage(10, 1, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
       (void)share(storages.back(), {.directory = folder(i)});
     }
     for (tenon_storage* each : storages) let_go(each);
-    CHECK_SAYING(soon([&] { return fault::count_fds() <= before + 3 + 16; }),
-                 std::to_string(fault::count_fds() - before) + " fds");
-    for (int i = 0; i < kMet; ++i) CHECK(soon([&] { return rmdir(folder(i).c_str()) == 0; }));
+    CHECK_SAYING(wait_until([&] { return fault::count_open_fds() <= before + 3 + 16; }),
+                 std::to_string(fault::count_open_fds() - before) + " fds");
+    for (int i = 0; i < kMet; ++i) CHECK(wait_until([&] { return rmdir(folder(i).c_str()) == 0; }));
   });
 }
 
 TEST(Limit, NoPermission) {
   IN_CHILD([] {
-    fault::become_somebody();
+    fault::leave_root();
     const Folder folder;
     REQUIRE(mkdir(folder.at("closed").c_str(), 0500) == 0);
     REQUIRE(mkdir(folder.at("dark").c_str(), 0000) == 0);
@@ -238,7 +215,7 @@ TEST(Limit, NoFds) {
     // Now the service thread and its watch exist.
     tenon_storage* warm = create({.directory = folder.path(), .name = "warm"}, 10);
     tenon_storage* arena = fault::new_storage(100);
-    const long fds = fault::count_fds();
+    const long fds = fault::count_open_fds();
     const rlim_t least = fault::least_fd_limit();
     const auto attempts = [&](const char* what,
                               const std::function<Outcome(tenon_storage**)>& attempt) {
@@ -261,7 +238,7 @@ TEST(Limit, NoFds) {
                 outcome.detail("limit") == "RLIMIT_NOFILE",
             std::string(what) + " with room for " + std::to_string(room) + ": " + outcome.text());
         // The service thread may be looking at a name now.
-        CHECK(soon([&] { return fault::count_fds() == fds; }));
+        CHECK(wait_until([&] { return fault::count_open_fds() == fds; }));
         CHECK_EQ(folder.leaves().size(), 3);
         CHECK_EQ(head_of(path_of(file.handle)).count, 1);
       }

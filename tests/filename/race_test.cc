@@ -99,16 +99,16 @@ TEST(Race, SweepsBesideMakersAndOpeners) {
       close(ends[1]);
     }
     for (const pid_t worker : workers) {
-      const int how = fault::join(worker);
-      CHECK_SAYING(how == 0, fault::how_it_ended(how));
+      const int how = fault::wait_for_child(worker);
+      CHECK_SAYING(how == 0, fault::describe_status(how));
     }
     // No name is left, although this test does not sweep and the sweepers still run.
     CHECK_SAYING(folder.becomes_empty(),
                  std::to_string(folder.leaves().size()) + " names are left");
     close(stop[1]);
     for (const pid_t sweeper : sweepers) {
-      const int how = fault::join(sweeper);
-      CHECK_SAYING(how == 0, fault::how_it_ended(how));
+      const int how = fault::wait_for_child(sweeper);
+      CHECK_SAYING(how == 0, fault::describe_status(how));
     }
   });
 }
@@ -145,8 +145,8 @@ TEST(Race, TheLastTwoLetGoAtOnce) {
       CHECK(is_gone(path_of(handle)));
     }
     close(ends[0]);
-    const int how = fault::join(other);
-    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    const int how = fault::wait_for_child(other);
+    CHECK_SAYING(how == 0, fault::describe_status(how));
   });
 }
 
@@ -181,8 +181,8 @@ TEST(Race, OneChosenName) {
       }));
     }
     for (const pid_t maker : makers) {
-      const int how = fault::join(maker);
-      CHECK_SAYING(how == 0, fault::how_it_ended(how));
+      const int how = fault::wait_for_child(maker);
+      CHECK_SAYING(how == 0, fault::describe_status(how));
     }
     (void)sweep(folder.path());
   });

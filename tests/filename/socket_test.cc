@@ -146,7 +146,7 @@ TEST(Socket, ManyStoragesUnderOneName) {
       CHECK(shows_pattern(storages.back(), tenon_storage_nbytes(storages.back()) - 1000));
     }
     // All of them share one mapping.
-    CHECK_EQ(fault::count_memfd_mappings(), 1);
+    CHECK_EQ(count_memfd_mappings(), 1);
     // The name belongs to the segment. It stays for the storages that are left, and goes with the
     // last one.
     const auto first = handles.begin();
@@ -162,7 +162,7 @@ TEST(Socket, ManyStoragesUnderOneName) {
     tenon_storage* gone = nullptr;
     CHECK_NAMES(TENON_NOT_FOUND, path_of(first->second), try_open(first->second, &gone, 0));
     for (tenon_storage* storage : storages) tenon_storage_release(storage);
-    CHECK_EQ(fault::count_memfd_mappings(), 0);
+    CHECK_EQ(count_memfd_mappings(), 0);
   });
 }
 
@@ -280,8 +280,8 @@ TEST(Socket, AStorageOutlivesTheExitOfItsNames) {
       std::fflush(nullptr);
       std::exit(fault::g_failures == 0 ? 0 : 1);
     });
-    const int how = fault::join(child);
-    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    const int how = fault::wait_for_child(child);
+    CHECK_SAYING(how == 0, fault::describe_status(how));
     CHECK(folder.becomes_empty());
   });
 }
@@ -311,8 +311,8 @@ TEST(Socket, LeavingTakesTheNames) {
       std::fflush(nullptr);
       _exit(fault::g_failures == 0 ? 0 : 1);
     });
-    const int how = fault::join(child);
-    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    const int how = fault::wait_for_child(child);
+    CHECK_SAYING(how == 0, fault::describe_status(how));
     CHECK(folder.leaves().empty());
   });
 }

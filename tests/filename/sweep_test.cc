@@ -26,7 +26,7 @@ int bound_socket(const std::string& path, int type, bool listening) {
 // A pid that no process has: that of a child that has ended.
 pid_t dead_pid() {
   const pid_t child = fault::spawn([] {});
-  fault::join(child);
+  fault::wait_for_child(child);
   return child;
 }
 
@@ -55,7 +55,7 @@ bool looks_at_something(pid_t pid, const Folder& folder) {
 
 // Stops the agent while it looks at no name. Stopped during a look, it would hold that name.
 void stop_between_looks(Agent* agent, const Folder& folder) {
-  CHECK(soon([&] {
+  CHECK(wait_until([&] {
     agent->stop();
     if (!looks_at_something(agent->pid(), folder)) return true;
     agent->signal(SIGCONT);
@@ -147,7 +147,7 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
       Agent marker;  // its thread takes events in order, so it has handled the earlier ones
       REQUIRE(marker.create({.directory = folder.path()}, 10).ok());
       marker.kill();
-      CHECK(soon([&] { return folder.leaves() == before; }));
+      CHECK(wait_until([&] { return folder.leaves() == before; }));
     }
     try_sweep(TENON_SWEEP_TORCH);
     close(alive);
@@ -164,7 +164,7 @@ TEST(Sweep, HalfMadeSockets) {
     close(bound_socket(folder.at(".tenon-0123456789abcdef"), SOCK_SEQPACKET, false));
     const tenon_sweep_result young = sweep(folder.path());
     CHECK_SAYING(young.live == 1 && young.dead == 0, text_of(young));
-    CHECK(soon([&] { return sweep(folder.path()).dead == 1; }));
+    CHECK(wait_until([&] { return sweep(folder.path()).dead == 1; }));
     CHECK(folder.becomes_empty());
   });
 }
@@ -198,7 +198,7 @@ TEST(Sweep, FirstRemovesAnyNumberOfDead) {
     for (int i = 0; i < 10'000; ++i) plant(folder.at("tenon-dead-" + std::to_string(i)), head, 100);
     Agent living;
     REQUIRE(living.create({.directory = folder.path()}, 100).ok());
-    CHECK(soon([&] { return folder.leaves().size() == 1; }));
+    CHECK(wait_until([&] { return folder.leaves().size() == 1; }));
     living.quit();
   });
 }

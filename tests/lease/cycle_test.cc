@@ -66,7 +66,7 @@ TEST(Cycle, WhatCameBackOutlivesTheBorrower) {
     Cycle cycle(mode);
     tenon_message* back = receive(cycle.link.here);
     cycle.b.kill();
-    CHECK(soon([] { return leases_standing() == 0; }));
+    CHECK(wait_until([] { return leases_standing() == 0; }));
     cycle.check_still_lent(back);
     tenon_message_release(back);
     CHECK_COMES_BACK(cycle.arena, kMiB);
@@ -156,7 +156,7 @@ TEST(Cycle, BorrowerGivesBackAndLives) {
     Cycle cycle(mode);
     tenon_message* back = receive(cycle.link.here);
     cycle.b.release(cycle.in_b);
-    CHECK(soon([] { return leases_standing() == 0; }));
+    CHECK(wait_until([] { return leases_standing() == 0; }));
     cycle.check_still_lent(back);
     tenon_message_release(back);
     CHECK_COMES_BACK(cycle.arena, kMiB);

@@ -60,12 +60,12 @@ struct Openers {
   }
   void kill(size_t which) const {
     ::kill(pids[which], SIGKILL);
-    CHECK_EQ(WTERMSIG(fault::join(pids[which])), SIGKILL);
+    CHECK_EQ(WTERMSIG(fault::wait_for_child(pids[which])), SIGKILL);
   }
   // Ends the opener in order: it releases the message and exits.
   void end(size_t which) const {
     shutdown(sockets[which], SHUT_RDWR);
-    CHECK_EQ(fault::join(pids[which]), 0);
+    CHECK_EQ(fault::wait_for_child(pids[which]), 0);
   }
   // No space of the arena comes back, even while other calls look for ended leases.
   void check_kept(size_t by) const {

@@ -111,7 +111,7 @@ TEST(Fork, ParentGetsANewToken) {
     REQUIRE(parent.receive(link.there).ok());
     CHECK_EQ(leases_standing(), 2);
     parent.kill();
-    CHECK(soon([] { return leases_standing() == 1; }));
+    CHECK(wait_until([] { return leases_standing() == 1; }));
     CHECK(child.shows(family_message, 1));
     child.kill();
     CHECK_COMES_BACK(arena, 4 * kMiB);
@@ -134,13 +134,13 @@ TEST(Fork, AskingForTokensWithoutEnd) {
       held.push_back(got.object);
       borrower.ask_renewal();
     }
-    const long fds = fault::count_fds();
+    const long fds = fault::count_open_fds();
     CHECK_SAYING(fds < 120, std::to_string(fds));
     CHECK(borrower.shows(held.back(), 4));
     tenon_storage_release(storage);
     borrower.kill();
     CHECK_COMES_BACK(arena, kMiB);
-    CHECK(soon([&] { return fault::count_fds() < 30; }));
+    CHECK(wait_until([&] { return fault::count_open_fds() < 30; }));
     tenon_arena_release(arena);
   });
 }
@@ -221,7 +221,7 @@ TEST(Fork, LenderForks) {
     CHECK_COMES_BACK(arena, kMiB);
     CHECK(names::shows_pattern(kept, 6));
     close(ends[1]);
-    CHECK_EQ(fault::join(child), 0);
+    CHECK_EQ(fault::wait_for_child(child), 0);
     tenon_storage_release(kept);
     CHECK_COMES_BACK(arena, 2 * kMiB);
     tenon_arena_release(arena);
@@ -265,7 +265,7 @@ TEST(Fork, LenderLendsToItsOwnChild) {
     REQUIRE(write(steps[0], "x", 1) == 1 && read(steps[0], &byte, 1) == 1);
     CHECK_COMES_BACK(arena, kMiB);
     REQUIRE(write(steps[0], "x", 1) == 1);
-    CHECK_EQ(fault::join(child), 0);
+    CHECK_EQ(fault::wait_for_child(child), 0);
     tenon_connection_release(here);
     tenon_arena_release(arena);
   });
@@ -301,7 +301,7 @@ TEST(Fork, LenderForksWithAMessageHalfSent) {
     tenon_connection_release(here);
     CHECK_COMES_BACK(arena, kMiB);
     close(stay[1]);
-    CHECK_EQ(fault::join(child), 0);
+    CHECK_EQ(fault::wait_for_child(child), 0);
     tenon_arena_release(arena);
   });
 }

@@ -159,7 +159,7 @@ TEST(HostileAccount, LeasePages) {
 TEST(HostileAccount, OneAccountAfterTheOther) {
   harm([](const Honest& honest, int type) {
     Victim victim(type);
-    const long fds = fault::count_fds();
+    const long fds = fault::count_open_fds();
     for (uint64_t id = 1; id <= 1000; ++id) {
       Account account(id);
       victim.send(Frame{kTokens,
@@ -171,8 +171,8 @@ TEST(HostileAccount, OneAccountAfterTheOther) {
       // The second time the account is already known, so it changes nothing.
       CHECK_SAYING(id % 10 == 0 ? outcome.ok() : outcome.status == TENON_WOULD_BLOCK,
                    outcome.text());
-      CHECK_SAYING(fault::count_fds() - fds < 12,
-                   std::to_string(fault::count_fds() - fds) + " fds");
+      CHECK_SAYING(fault::count_open_fds() - fds < 12,
+                   std::to_string(fault::count_open_fds() - fds) + " fds");
     }
   });
 }
@@ -181,7 +181,7 @@ TEST(HostileAccount, OneAccountAfterTheOther) {
 TEST(HostileAccount, AnAccountForEachMessageThatIsKept) {
   harm([](const Honest& honest, int type) {
     Victim victim(type);
-    const long fds = fault::count_fds();
+    const long fds = fault::count_open_fds();
     std::vector<tenon_message*> kept;
     Outcome outcome;
     for (uint64_t id = 1; id <= Honest::kMore; ++id) {
@@ -200,7 +200,8 @@ TEST(HostileAccount, AnAccountForEachMessageThatIsKept) {
     CHECK_SAYING(
         outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "accounts",
         outcome.text());
-    CHECK_SAYING(fault::count_fds() - fds < 100, std::to_string(fault::count_fds() - fds) + " fds");
+    CHECK_SAYING(fault::count_open_fds() - fds < 100,
+                 std::to_string(fault::count_open_fds() - fds) + " fds");
     CHECK_SAYING(kept.size() >= 16, std::to_string(kept.size()));
     for (tenon_message* each : kept) {
       CHECK(shows(each, kPatternSeed));

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kLentBlock = 64 * 1024;
 constexpr uint64_t kLentRoom = 96 * kLentBlock;
 // Each of the writing threads takes a processor during the rounds, and TSan makes each round slow.
-constexpr int kRounds = FAULT_TSAN ? 8 : 25;
+constexpr int kRounds = TENON_TEST_TSAN ? 8 : 25;
 
 enum class Says {
   kNothing,
@@ -195,11 +195,11 @@ void stand_it(int type, Says says, uint64_t seed) {
     uint64_t held = 0;
     for (const auto& each : honest) held += each->held.size();
     CHECK_SAYING(leases_standing() >= held, what);
-    CHECK_SAYING(fault::count_fds() < before.fds + 100,
-                 what + ": " + std::to_string(fault::count_fds()) + " fds");
+    CHECK_SAYING(fault::count_open_fds() < before.fds + 100,
+                 what + ": " + std::to_string(fault::count_open_fds()) + " fds");
   }
   ::kill(hostile, SIGKILL);
-  CHECK_SAYING(WIFSIGNALED(fault::join(hostile)), what);
+  CHECK_SAYING(WIFSIGNALED(fault::wait_for_child(hostile)), what);
   for (const auto& each : honest) each->let_go_of(0);
   for (tenon_message* each : taken) tenon_message_release(each);
   // The connection delivers what was sent, and then says that the peer is gone.
@@ -219,8 +219,8 @@ void stand_it(int type, Says says, uint64_t seed) {
   CHECK_SAYING(leases_standing() == 0, what);
   tenon_arena_release(arena);
   honest.clear();
-  CHECK_SAYING(soon([&] { return fault::count_fds() < before.fds; }),
-               what + ": " + std::to_string(fault::count_fds()) + " fds");
+  CHECK_SAYING(wait_until([&] { return fault::count_open_fds() < before.fds; }),
+               what + ": " + std::to_string(fault::count_open_fds()) + " fds");
 }
 
 void stand_it_over_both(Says says) {

@@ -33,7 +33,7 @@ TEST(HostileInherited, TokensTwice) {
     CHECK(victim.receive().ok());
     CHECK_EQ(victim.receive().status, TENON_CORRUPT);
     tenon_connection_release(std::exchange(victim.connection, nullptr));
-    CHECK(soon([&] { return up.has_hung_up() && other.has_hung_up(); }));
+    CHECK(wait_until([&] { return up.has_hung_up() && other.has_hung_up(); }));
   });
 }
 
@@ -66,7 +66,7 @@ TEST(HostileInherited, Forgotten) {
       CHECK(!up.has_hung_up());
       tell({{9, kForgotten, 0}, {9, kForgotten, 0}}, {});
     }
-    CHECK(soon([&] { return up.has_hung_up(); }));
+    CHECK(wait_until([&] { return up.has_hung_up(); }));
     Message next(honest, account);
     next.block.tokens.clear();
     next.token_fds.clear();
@@ -89,7 +89,7 @@ TEST(HostileInherited, TokensWithoutEnd) {
     victim.send(Message(honest, account).frame());
     account.let_go_of_sent();
     CHECK(victim.receive().ok());
-    const long fds = fault::count_fds();
+    const long fds = fault::count_open_fds();
     Outcome last;
     uint64_t id = 100;
     for (int frame = 0; frame < 20; ++frame) {
@@ -106,12 +106,12 @@ TEST(HostileInherited, TokensWithoutEnd) {
     CHECK_SAYING(
         last.status == TENON_RESOURCE_EXHAUSTED && last.detail("limit") == "inherited_tokens",
         last.text());
-    CHECK_SAYING(fault::count_fds() - fds <= 1024,
-                 std::to_string(fault::count_fds() - fds) + " fds");
+    CHECK_SAYING(fault::count_open_fds() - fds <= 1024,
+                 std::to_string(fault::count_open_fds() - fds) + " fds");
     let_go(&up.token);
     CHECK(!up.has_hung_up());
     tenon_connection_release(std::exchange(victim.connection, nullptr));
-    CHECK(soon([&] { return up.has_hung_up(); }));
+    CHECK(wait_until([&] { return up.has_hung_up(); }));
   });
 }
 

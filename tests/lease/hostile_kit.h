@@ -296,7 +296,7 @@ struct Honest {
       tenon_connection_release(connection);
     });
     close(ends[1]);
-    CHECK_EQ(fault::join(lender), 0);
+    CHECK_EQ(fault::wait_for_child(lender), 0);
     for (int i = 0; i < 1 + kMore; ++i) {
       const Packet packet = take_packet(ends[0]);
       REQUIRE(get<uint16_t>(packet.bytes, 6) == kLeased && packet.fds.size() == (i == 0 ? 4 : 0));

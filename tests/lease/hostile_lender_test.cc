@@ -39,7 +39,7 @@ TEST(HostileLender, WhatIsRightIsTaken) {
       CHECK(account.is_given_back(8, last + 1));
       if (id < 3) continue;
       tenon_connection_release(std::exchange(victim.connection, nullptr));
-      CHECK(soon([&] { return account.has_hung_up(); }));
+      CHECK(wait_until([&] { return account.has_hung_up(); }));
     }
   });
 }
@@ -246,7 +246,7 @@ TEST(HostileLender, RightBytesSpoilt) {
       const Outcome outcome = victim.receive();
       CHECK_SAYING(outcome.ok() || is_typed(outcome), what + ": " + outcome.text());
       tenon_connection_release(std::exchange(victim.connection, nullptr));
-      CHECK_SAYING(soon([&] { return account.has_hung_up() && up.has_hung_up(); }), what);
+      CHECK_SAYING(wait_until([&] { return account.has_hung_up() && up.has_hung_up(); }), what);
     };
     Account one;
     const size_t whole = Message(honest, one).content().size() + 32;

@@ -98,7 +98,7 @@ TEST(Hostile, AsksForTokensAllTheTime) {
       two.hostile.ask_renewal();
       two.rounds(1);
     }
-    CHECK_SAYING(fault::count_fds() < 100, std::to_string(fault::count_fds()));
+    CHECK_SAYING(fault::count_open_fds() < 100, std::to_string(fault::count_open_fds()));
   });
 }
 
@@ -125,10 +125,10 @@ TEST(Hostile, AllAtOnceWhileOthersWait) {
 TEST(Hostile, FdsOnTheBellAreNotTaken) {
   IN_CHILD([] {
     Two two;
-    const long before = fault::count_fds();
+    const long before = fault::count_open_fds();
     CHECK_EQ(two.hostile.ring(50, true), 1);
     two.rounds(1);
-    CHECK(soon([&] { return fault::count_fds() <= before; }));
+    CHECK(wait_until([&] { return fault::count_open_fds() <= before; }));
   });
 }
 

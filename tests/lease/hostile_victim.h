@@ -97,7 +97,7 @@ void harm(Body body) {
       body(honest, type);
       beside.goes_on();
       CHECK_HELD(before);
-      CHECK_SAYING(soon([&] { return count_threads() == threads; }),
+      CHECK_SAYING(wait_until([&] { return count_threads() == threads; }),
                    std::to_string(count_threads()) + " threads");
     }
     beside.ends();
@@ -120,7 +120,7 @@ inline void refuse(const Honest& honest, int type, Account* account, const Frame
   CHECK_SAYING(wanted == TENON_CORRUPT ? next.status == TENON_CORRUPT : next.ok() || is_typed(next),
                std::string(what) + ": " + next.text());
   tenon_connection_release(std::exchange(victim.connection, nullptr));
-  CHECK_SAYING(soon([&] { return account->has_hung_up() && other.has_hung_up(); }), what);
+  CHECK_SAYING(wait_until([&] { return account->has_hung_up() && other.has_hung_up(); }), what);
 }
 
 }  // namespace leases::raw

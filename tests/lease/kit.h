@@ -18,7 +18,7 @@ using fault::kMiB;
 using fault::Outcome;
 using names::kPatienceMs;
 using names::kSanitized;
-using names::soon;
+using names::wait_until;
 
 inline constexpr int64_t kMs = 1'000'000;
 // How long a test waits for an event that must come. Only a failure takes that long.

@@ -296,7 +296,7 @@ TEST(LenderGone, MemoryThatCameHomeStays) {
 }
 
 TEST(LenderGone, AChildOfForkKeepsWhatItsParentDrops) {
-  if (FAULT_ASAN || FAULT_TSAN) GTEST_SKIP() << "skipped: forks beside the library's thread";
+  if (TENON_TEST_SANITIZED) GTEST_SKIP() << "skipped: forks beside the library's thread";
   IN_CHILD([] {
     Borrowed borrowed(TENON_LENDER_GONE_DROP);
     tenon_message* message = borrowed.receive();
@@ -315,7 +315,7 @@ TEST(LenderGone, AChildOfForkKeepsWhatItsParentDrops) {
     borrowed.kill_lender();
     close(gate[0]);
     close(gate[1]);
-    CHECK_EQ(fault::join(child), 0);
+    CHECK_EQ(fault::wait_for_child(child), 0);
     CHECK_STATUS(TENON_PEER_GONE, tenon_storage_check_lender(storage_of(message), err));
     tenon_message_release(message);
   });
@@ -330,7 +330,7 @@ TEST(LenderGone, WithoutAThreadPollingTellsIt) {
     int32_t service_fd = -1;
     REQUIRE_OK(tenon_lease_fd(&service_fd, err));
     borrowed.lender.kill();
-    CHECK(soon([&] {
+    CHECK(wait_until([&] {
       if (is_readable(service_fd, 100)) CHECK_OK(tenon_lease_poll(err));
       return is_readable(fd, 0);
     }));

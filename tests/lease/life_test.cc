@@ -86,7 +86,7 @@ TEST(Life, BorrowerClosesTheSocketWithALaterMessageUnread) {
     lent.borrower.release(lent.link.there);
     CHECK(lent.borrower.shows(message, 5));
     lent.borrower.release(message);
-    CHECK(soon([] { return leases_standing() == 0; }));
+    CHECK(wait_until([] { return leases_standing() == 0; }));
     CHECK_COMES_BACK(lent.arena, kMiB);
   });
 }
@@ -122,7 +122,7 @@ void refuse_too_many_tensors(bool refused_first) {
     for (int round = 0; round < 3; ++round) {
       lend(link.here, {one, other});
       CHECK_EQ(borrower.receive(link.there).outcome.status, TENON_RESOURCE_EXHAUSTED);
-      CHECK(soon([] { return leases_standing() == 0; }));
+      CHECK(wait_until([] { return leases_standing() == 0; }));
       lend(link.here, {one});
       const Done good = borrower.receive(link.there);
       if (refused_first) {
@@ -133,7 +133,7 @@ void refuse_too_many_tensors(bool refused_first) {
         CHECK_EQ(leases_standing(), 1);
         borrower.release(good.object);
       }
-      CHECK(soon([] { return leases_standing() == 0; }));
+      CHECK(wait_until([] { return leases_standing() == 0; }));
     }
     tenon_storage_release(one);
     tenon_storage_release(other);
@@ -159,7 +159,7 @@ TEST(Life, MessageOfTooManyBytesIsRefused) {
     for (size_t i = 0; i < kMany; ++i) many.push_back(new_in(arena, 64, i));
     lend(link.here, many);
     CHECK_EQ(borrower.receive(link.there).outcome.status, TENON_RESOURCE_EXHAUSTED);
-    CHECK_SAYING(soon([] { return leases_standing() <= 1; }),
+    CHECK_SAYING(wait_until([] { return leases_standing() <= 1; }),
                  std::to_string(leases_standing()) + " leases of a message that was refused");
     CHECK(borrower.shows(kept, 1));
     lend(link.here, {first});
@@ -183,7 +183,7 @@ TEST(Life, MessageOfTooManySegmentsIsRefused) {
     tenon_storage* other = new_in(second, 4096, 2);
     lend(link.here, {one, other});
     CHECK_EQ(borrower.receive(link.there).outcome.status, TENON_RESOURCE_EXHAUSTED);
-    CHECK(soon([] { return leases_standing() == 0; }));
+    CHECK(wait_until([] { return leases_standing() == 0; }));
     tenon_storage_release(one);
     tenon_storage_release(other);
     CHECK_COMES_BACK(arena, kMiB);
@@ -272,7 +272,7 @@ TEST(Life, BorrowerIsStopped) {
     const int message = lent.borrower.receive(lent.link.there).object;
     // The holder has the borrower's own pid, not that of the process that made the socket: ringing
     // the bell has told the lender.
-    CHECK(soon([&] { return holders()[0].pid == lent.borrower.pid(); }));
+    CHECK(wait_until([&] { return holders()[0].pid == lent.borrower.pid(); }));
     lent.borrower.stop();
     tenon_storage* storage = nullptr;
     const Outcome outcome = try_new(lent.arena, kMiB, &storage, 300 * kMs);
@@ -353,7 +353,7 @@ TEST(Life, SentOftenAndToMany) {
     borrowers[0].kill();
     CHECK_FULL(arena, kMiB);
     borrowers[1].quit();
-    CHECK(soon([] { return leases_standing() == 1; }));
+    CHECK(wait_until([] { return leases_standing() == 1; }));
     CHECK_FULL(arena, kMiB);
     CHECK(borrowers[2].shows(messages[2], 9));
     borrowers[2].kill();
@@ -380,7 +380,7 @@ TEST(Life, ManyLeasesOfAKilledBorrower) {
     CHECK_EQ(stats(arena).blocks_live, 0);
     borrower.kill();
     const int64_t begin = names::now_ns();
-    CHECK(soon([&] { return stats(arena).blocks_lent == 0; }));
+    CHECK(wait_until([&] { return stats(arena).blocks_lent == 0; }));
     std::printf("%zu leases of a killed borrower came back %.2f ms after it was gone\n", kMany,
                 static_cast<double>(names::now_ns() - begin) / 1e6);
     CHECK_EQ(leases_standing(), 0);
@@ -399,7 +399,7 @@ TEST(Life, WithoutAnArenaOfOnesOwn) {
       lend(first.left, {storage});
       tenon_storage_release(storage);
     }
-    CHECK(soon([] { return fault::hold().mappings == 0; }));
+    CHECK(wait_until([] { return fault::hold().mappings == 0; }));
     const fault::Held before = fault::hold();
     {
       Agent borrower;

@@ -76,14 +76,14 @@ TEST(Message, NamesAndUserBytes) {
 TEST(Message, OnlyUserBytesNeedNoLease) {
   IN_CHILD([] {
     fault::Pair pair(SOCK_STREAM);
-    const long fds = fault::count_fds();
+    const long fds = fault::count_open_fds();
     tenon_message* message = nullptr;
     REQUIRE_OK(tenon_message_new(&message, err));
     REQUIRE_OK(tenon_message_set_user_bytes(message, "x", 1, err));
     REQUIRE(try_send(pair.left, message).ok());
     tenon_message_release(message);
     tenon_message_release(receive(pair.right));
-    CHECK_EQ(fault::count_fds(), fds);
+    CHECK_EQ(fault::count_open_fds(), fds);
   });
 }
 
@@ -171,7 +171,7 @@ TEST(Message, WhatIsLentByNameOrByBytesIsRetired) {
         tenon_descriptor_release(descriptor);
       }
       tenon_storage_release(storage);
-      CHECK(soon([&] { return stats(arena).bytes_retired == kMiB / 2; }));
+      CHECK(wait_until([&] { return stats(arena).bytes_retired == kMiB / 2; }));
       CHECK_FULL(arena, kMiB);
       CHECK_COMES_BACK(arena, kMiB / 2);
       tenon_arena_release(arena);
@@ -249,7 +249,7 @@ TEST(Descriptor, ItsOpenerIsKilled) {
     tenon_descriptor_release(described.descriptor);
     CHECK_FULL(described.arena, kMiB);
     ::kill(opener, SIGKILL);
-    CHECK_EQ(WTERMSIG(fault::join(opener)), SIGKILL);
+    CHECK_EQ(WTERMSIG(fault::wait_for_child(opener)), SIGKILL);
     CHECK_COMES_BACK(described.arena, kMiB);
   });
 }
@@ -269,7 +269,7 @@ TEST(Message, NotSentNotLent) {
     tenon_message_release(message);
     tenon_connection_release(here);
     CHECK_COMES_BACK(arena, kMiB);
-    CHECK(soon([] { return leases_standing() == 0; }));
+    CHECK(wait_until([] { return leases_standing() == 0; }));
     tenon_arena_release(arena);
     CHECK_HELD(before);
   });
@@ -285,7 +285,7 @@ TEST(Message, HoldersAreTold) {
     tenon_storage* other = new_in(arena, 8192, 2);
     lend(link.here, {one, other});
     const int message = borrower.receive(link.there).object;
-    CHECK(soon([&] { return holders()[0].pid == borrower.pid(); }));
+    CHECK(wait_until([&] { return holders()[0].pid == borrower.pid(); }));
     const tenon_lease_holder holder = holders()[0];
     CHECK_EQ(holders().size(), 1);
     CHECK_EQ(holder.uid, geteuid());

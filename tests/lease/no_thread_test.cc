@@ -43,7 +43,7 @@ struct LenderWithoutThread {
   LenderWithoutThread(const LenderWithoutThread&) = delete;
   LenderWithoutThread& operator=(const LenderWithoutThread&) = delete;
   ~LenderWithoutThread() {
-    CHECK_SAYING(FAULT_TSAN || count_threads() == 1, std::to_string(count_threads()));
+    CHECK_SAYING(TENON_TEST_TSAN || count_threads() == 1, std::to_string(count_threads()));
     tenon_arena_release(arena);
   }
   static tenon_arena* start() {
@@ -68,7 +68,7 @@ TEST(NoThread, TheFdTellsOfADeath) {
     CHECK(!readable(fd, 20));
     served.borrower.kill();
     CHECK(readable(fd, kPatienceMs));
-    CHECK(soon([] {
+    CHECK(wait_until([] {
       CHECK_OK(tenon_lease_poll(err));
       return leases_standing() == 0;
     }));
@@ -96,7 +96,7 @@ TEST(NoThread, AWaitIsEndedByADeath) {
       ::kill(pid, SIGKILL);
     });
     CHECK_COMES_BACK(served.arena, kMiB);
-    CHECK_EQ(fault::join(killer), 0);
+    CHECK_EQ(fault::wait_for_child(killer), 0);
     served.borrower.kill();
   });
 }
@@ -119,7 +119,7 @@ TEST(NoThread, AChildOfFork) {
       CHECK_COMES_BACK(arena, kMiB);
       tenon_arena_release(arena);
     });
-    CHECK_EQ(fault::join(child), 0);
+    CHECK_EQ(fault::wait_for_child(child), 0);
     CHECK(served.borrower.shows(served.message, 5));
     served.borrower.kill();
     CHECK_COMES_BACK(served.arena, kMiB);
@@ -146,7 +146,7 @@ TEST(NoThread, TooLate) {
 // The service thread starts with the first lend and not before. It takes no signals.
 TEST(Thread, StartsWithTheFirstLend) {
   IN_CHILD([] {
-    if (FAULT_TSAN) {  // TSan starts a thread beside the first one, and that thread stays
+    if (TENON_TEST_TSAN) {  // TSan starts a thread beside the first one, and that thread stays
       std::thread([] {}).join();
       usleep(200'000);
     }
@@ -158,7 +158,7 @@ TEST(Thread, StartsWithTheFirstLend) {
     lend(pair.left, {storage});
     CHECK_EQ(count_threads(), before + 1);
     // While the thread starts, even more signals are blocked.
-    CHECK(soon([] { return blocks_all_signals() || FAULT_TSAN; }));
+    CHECK(wait_until([] { return blocks_all_signals() || TENON_TEST_TSAN; }));
     tenon_storage_release(storage);
     tenon_arena_release(arena);
   });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lease/kit.h"
+#include "support/lease_pages.h"
 
 namespace leases {
 
@@ -141,7 +142,7 @@ class Served {
         break;
       }
       case Op::kAskRenewal: {
-        for (unsigned char* page : pages())
+        for (unsigned char* page : tenon::test::lease_pages())
           __atomic_store_n(reinterpret_cast<uint32_t*>(page + 128), 1U, __ATOMIC_RELAXED);
         break;
       }
@@ -165,7 +166,7 @@ class Served {
       _exit(127);
     }
     // Wait until exec has closed the fds that are close-on-exec.
-    REQUIRE(soon([&] {
+    REQUIRE(wait_until([&] {
       std::ifstream file("/proc/" + std::to_string(child) + "/comm");
       std::string name;
       return std::getline(file, name) && name == "sleep";
@@ -174,23 +175,6 @@ class Served {
   }
 
   // ---- what a hostile borrower can reach
-
-  // Finds the lease pages by their size: 4,194,304 slots.
-  static std::vector<unsigned char*> pages() {
-    constexpr uint64_t kNbytes = 4096 + 8192 + (uint64_t{4} << 20) / 8;
-    std::vector<unsigned char*> found;
-    std::ifstream file("/proc/self/maps");
-    for (std::string line; std::getline(file, line);) {
-      uint64_t begin = 0;
-      uint64_t end = 0;
-      if (line.find("rw-s") == std::string::npos ||
-          std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2)
-        continue;
-      if (end - begin == kNbytes) found.push_back(reinterpret_cast<unsigned char*>(begin));
-    }
-    return found;
-  }
-  static constexpr size_t kPageNbytes = 4096 + 8192 + (size_t{4} << 20) / 8;
 
   // The agent's own sockets are SOCK_SEQPACKET, so every stream socket is a bell.
   static std::vector<int> bells() {
@@ -206,15 +190,16 @@ class Served {
 
   static uint64_t scribble(const Request& request) {
     std::mt19937_64 random(request.seed);
-    const std::vector<unsigned char*> all = pages();
+    const std::vector<unsigned char*> all = tenon::test::lease_pages();
     for (unsigned char* page : all) {
       for (uint64_t round = 0; round < request.count; ++round) {
         // First single words, so that the lender can write in between. Then the whole page.
         for (int i = 0; i < 1000; ++i) {
           const uint64_t value = random();
-          std::memcpy(page + random() % (kPageNbytes / 8) * 8, &value, sizeof value);
+          std::memcpy(page + random() % (tenon::test::kLeasePageNbytes / 8) * 8, &value,
+                      sizeof value);
         }
-        for (size_t i = 0; i < kPageNbytes; i += 8) {
+        for (size_t i = 0; i < tenon::test::kLeasePageNbytes; i += 8) {
           const uint64_t value = random();
           std::memcpy(page + i, &value, sizeof value);
         }
@@ -244,7 +229,7 @@ class Served {
   static void flood() {
     std::thread([] {
       const std::vector<int> all = bells();
-      const std::vector<unsigned char*> all_pages = pages();
+      const std::vector<unsigned char*> all_pages = tenon::test::lease_pages();
       const std::string noise(4096, 'x');
       std::mt19937_64 random(7);
       while (true) {

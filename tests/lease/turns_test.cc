@@ -67,7 +67,7 @@ struct Full {
 
 // Waits until another thread has the turn of that direction. Only an attempt to send shows that.
 void await_turn(Full* full) {
-  CHECK(soon([&] {
+  CHECK(wait_until([&] {
     const tenon_wait wait = fault::wait_ns(kNow);
     const Outcome outcome = CALL(tenon_send(full->pair.left, nullptr, &wait, err));
     return outcome.text().find("another thread") != std::string::npos;
@@ -142,7 +142,7 @@ TEST(Turns, WhoHeardThatItIsThroughSendsItAnew) {
 TEST(Turns, ManyThatComeBack) {
   IN_CHILD([] {
     constexpr int kThreads = 4;
-    constexpr int kEach = FAULT_TSAN ? 100 : 400;
+    constexpr int kEach = TENON_TEST_TSAN ? 100 : 400;
     fault::Pair pair(SOCK_STREAM);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; ++thread) {

@@ -6,6 +6,7 @@
 #include "manager/kit.h"
 #include "names/manager_protocol.h"
 #include "os/wait.h"
+#include "support/become_user.h"
 
 namespace manager_test {
 namespace {
@@ -52,7 +53,7 @@ TEST_F(ManagerClient, RegistersAndDeallocatesFromManyThreads) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(failures, 0);
-    EXPECT_LT(names_in("/proc/self/fd").size(), 30U);  // connections are reused
+    EXPECT_LT(count_open_fds(), 29);  // connections are reused
   });
 }
 
@@ -98,7 +99,7 @@ TEST_F(ManagerClient, AChildOfForkIsAClientOfItsOwn) {
     return add(socket(), "/tenon-parent").is_ok() ? 0 : 7;
   });
   EXPECT_EQ(parent.end(), 0);
-  EXPECT_TRUE(eventually([&] { return !is_there(file("tenon-parent")); }));
+  EXPECT_TRUE(wait_until([&] { return !is_there(file("tenon-parent")); }));
 }
 
 TEST_F(ManagerClient, AStoppedManagerIsATimeout) {
@@ -136,7 +137,7 @@ TEST_F(ManagerClient, NoDeallocationIsLost) {
     for (int i = 0; i < kNames; ++i) deallocate_at_manager(socket(), "/" + name(i));
     EXPECT_LT(ms_since(start), 10000);
     manager_->child().signal(SIGCONT);
-    EXPECT_TRUE(eventually([&] { return add(socket(), "/tenon-last").is_ok(); }));
+    EXPECT_TRUE(wait_until([&] { return add(socket(), "/tenon-last").is_ok(); }));
     deallocate_at_manager(socket(), "/tenon-last");
     EXPECT_TRUE(add(socket(), "/tenon-last").is_ok());
   });
@@ -286,14 +287,14 @@ TEST_F(ManagerClient, HostileManagers) {
     in_child(
         [&] {
           const Liar liar(socket(), lie.answer);
-          const size_t fds = names_in("/proc/self/fd").size();
+          const long fds = count_open_fds();
           const auto start = Clock::now();
           const Status status =
               add(socket(), "/tenon-1", lie.code == Code::kTimeout ? 300'000'000 : 20'000'000'000);
           EXPECT_EQ(status.code(), lie.code) << status.message();
           EXPECT_EQ(status.detail("path"), socket());
           EXPECT_LT(ms_since(start), 60000);
-          EXPECT_TRUE(eventually([&] { return names_in("/proc/self/fd").size() == fds; }));
+          EXPECT_TRUE(wait_until([&] { return count_open_fds() == fds; }));
         },
         lie.name);
     unlink(socket().c_str());
@@ -303,10 +304,10 @@ TEST_F(ManagerClient, HostileManagers) {
 TEST_F(ManagerClient, FdsFromAHostileManagerAreNotKept) {
   in_child([&] {
     const Liar liar(socket(), [](int fd) { send_with_fds(fd, "OK", {0, 1}); });
-    const size_t fds = names_in("/proc/self/fd").size();
+    const long fds = count_open_fds();
     EXPECT_TRUE(add(socket(), "/tenon-1").is_ok());
     // Once the liar has closed its end, only the connection that is kept has an fd.
-    EXPECT_TRUE(eventually([&] { return names_in("/proc/self/fd").size() == fds + 1; }));
+    EXPECT_TRUE(wait_until([&] { return count_open_fds() == fds + 1; }));
   });
   unlink(socket().c_str());
 }
@@ -316,7 +317,7 @@ TEST_F(ManagerClient, AnotherUsersManagerIsRefused) {
   ASSERT_EQ(chmod(place_.path().c_str(), 0777), 0);
   const Signal ready;
   Child other([&] {
-    if (setgid(12345) != 0 || setuid(12345) != 0) return 9;
+    if (!become_user(12345, 12345)) return 9;
     const Liar liar(socket(), [](int fd) { say(fd, "OK"); });
     ready.give();
     pause();
@@ -346,7 +347,7 @@ class StartManager : public ManagerTest {
   }
   void TearDown() override {
     unsetenv("TENON_MANAGER_FOLDER");
-    EXPECT_TRUE(eventually([&] { return !is_there(folder()); })) << "the manager left its folder";
+    EXPECT_TRUE(wait_until([&] { return !is_there(folder()); })) << "the manager left its folder";
     ManagerTest::TearDown();
   }
   std::string folder() const { return place_.file("tenon-manager"); }
@@ -405,7 +406,7 @@ TEST_F(StartManager, StartsAnotherAfterAKill) {
     ASSERT_TRUE(killed);
     // The client that finds the manager dead removes its files, once the kernel has released its
     // lock.
-    EXPECT_TRUE(eventually(
+    EXPECT_TRUE(wait_until(
         [&] { return !add(path.value(), "/tenon-no-such-name").is_ok() && !is_there(folder()); }));
     path = start_one();
     ASSERT_TRUE(path.is_ok()) << path.status().message();
@@ -464,7 +465,7 @@ TEST_F(StartManager, ASquattedFolderIsLeftAlone) {
   ASSERT_EQ(mkdir(usual.c_str(), 0755), 0);
   Child child([&] {
     unsetenv("TENON_MANAGER_FOLDER");
-    if (setgid(uid) != 0 || setuid(uid) != 0) return 9;
+    if (!become_user(uid, uid)) return 9;
     if (access(program().c_str(), X_OK) != 0) return 77;
     tenon::Result<std::string> path = start_one();
     EXPECT_TRUE(path.is_ok()) << path.status().message();
@@ -478,7 +479,7 @@ TEST_F(StartManager, ASquattedFolderIsLeftAlone) {
   });
   const int how = child.end();
   rmdir(usual.c_str());
-  EXPECT_TRUE(eventually([&] {
+  EXPECT_TRUE(wait_until([&] {
     for (const std::string& name : names_in("/dev/shm")) {
       if (name.starts_with("tenon-manager-" + std::to_string(uid))) return false;
     }

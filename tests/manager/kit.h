@@ -33,18 +33,18 @@
 #include <utility>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MANAGER_TEST_SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MANAGER_TEST_SLOW 1
-#endif
-#endif
-#ifndef MANAGER_TEST_SLOW
-#define MANAGER_TEST_SLOW 0
-#endif
+#include "support/child_status.h"
+#include "support/die_with_parent.h"
+#include "support/open_fds.h"
+#include "support/sanitizers.h"
+#include "support/temporary_directory.h"
+#include "support/wait_until.h"
 
 namespace manager_test {
+
+using tenon::test::count_open_fds;
+using tenon::test::names_in;
+using tenon::test::wait_until;
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
@@ -57,30 +57,9 @@ inline double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// Waits for a condition that raises no event.
-inline bool eventually(const std::function<bool()>& holds, milliseconds patience = kPatience) {
-  for (const auto start = Clock::now(); Clock::now() - start < patience;) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return holds();
-}
-
 inline bool is_there(const std::string& path) {
   struct stat info{};
   return lstat(path.c_str(), &info) == 0;
-}
-
-inline std::set<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  if (DIR* stream = opendir(folder.c_str())) {
-    while (const dirent* entry = readdir(stream)) {
-      const std::string name = entry->d_name;
-      if (name != "." && name != "..") names.insert(name);
-    }
-    closedir(stream);
-  }
-  return names;
 }
 
 inline std::string read_text(const std::string& path) {
@@ -103,26 +82,15 @@ inline long status_number(pid_t pid, const std::string& key, int base = 10) {
 }
 
 // A new folder, removed at the end. The test fails if anything is left in it.
-class Folder {
+class Folder : public tenon::test::TemporaryDirectory {
  public:
-  explicit Folder(const std::string& in) : path_(in + "/tenon-managertest-XXXXXX") {
-    if (mkdtemp(path_.data()) == nullptr) std::abort();
-  }
+  explicit Folder(const std::string& in) : TemporaryDirectory(in + "/tenon-managertest-") {}
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   ~Folder() {
-    const std::set<std::string> left = names_in(path_);
-    for (const std::string& name : left) {
-      ADD_FAILURE() << "left in " << path_ << ": " << name;
-      std::remove((path_ + "/" + name).c_str());
-    }
-    rmdir(path_.c_str());
+    for (const std::string& name : names()) ADD_FAILURE() << "left in " << path() << ": " << name;
   }
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& leaf) const { return path_ + "/" + leaf; }
-
- private:
-  std::string path_;
+  std::string file(const std::string& leaf) const { return *this / leaf; }
 };
 
 // Counts deletions in a folder as they happen.
@@ -167,8 +135,7 @@ class Child {
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(9);
+      tenon::test::die_with_parent(parent);
       _exit(body());
     }
   }
@@ -189,14 +156,11 @@ class Child {
   int end(int number = 0) {
     if (pid_ <= 0) return -1;
     if (number != 0) kill(pid_, number);
-    int how = 0;
-    while (waitpid(pid_, &how, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = 0;
+    const int how = tenon::test::wait_for_child(std::exchange(pid_, 0));
     return WIFSIGNALED(how) ? 1000 + WTERMSIG(how) : WEXITSTATUS(how);
   }
   bool ended_in_time(milliseconds patience = kPatience) const {
-    return eventually(
+    return wait_until(
         [this] {
           siginfo_t info{};
           return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&

@@ -157,7 +157,7 @@ TEST_F(Started, ManyAtOnceMakeOne) {
   ASSERT_TRUE(client.add("/torch_1_2_3"));
   EXPECT_EQ(names_in(file("folder")), (std::set<std::string>{"manager.sock", "manager.sock.lock"}));
   client.hang_up();
-  EXPECT_TRUE(eventually([&] { return !is_there(file("folder")); }));
+  EXPECT_TRUE(wait_until([&] { return !is_there(file("folder")); }));
 }
 
 TEST_F(Started, AFileInItsPlaceStays) {

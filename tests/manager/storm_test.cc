@@ -11,7 +11,7 @@ namespace {
 
 using Storm = ManagerTest;
 
-constexpr int kKills = MANAGER_TEST_SLOW ? 150 : 600;
+constexpr int kKills = TENON_TEST_SANITIZED ? 150 : 600;
 constexpr size_t kProcesses = 6;
 constexpr size_t kSlots = 8;
 

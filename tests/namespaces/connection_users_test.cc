@@ -140,11 +140,8 @@ TEST(ConnectionUsers, RootOfAUserNamespace) {
       line.await(1);
       // A process that was root is not dumpable, so its files in /proc would belong to root.
       REQUIRE(prctl(PR_SET_DUMPABLE, 1) == 0);
-      if (unshare(CLONE_NEWUSER) != 0)
+      if (!tenon::test::enter_namespaces(CLONE_NEWUSER, tenon::test::NamespaceUser::kRoot))
         fault::skip(std::string("no user namespace can be made: ") + std::strerror(errno));
-      write_file("/proc/self/setgroups", "deny");
-      write_file("/proc/self/uid_map", "0 210004 1");
-      write_file("/proc/self/gid_map", "0 210004 1");
       CHECK(geteuid() == 0 && getegid() == 0);
       const int socket = enter(place, SOCK_STREAM);
       line.signal(1);

@@ -40,7 +40,7 @@ void compare(const Surroundings& here, const Surroundings& there) {
   CHECK(here.shm_device != there.shm_device);
   CHECK(here.meeting_device == there.meeting_device && here.meeting_inode == there.meeting_inode);
   CHECK_EQ(here.pid, 1);
-  CHECK(Meeting::names_in("/dev/shm").empty());
+  CHECK(names_in("/dev/shm").empty());
 }
 
 // Each side lends and borrows at the same moment.
@@ -84,7 +84,7 @@ void lend_and_borrow(const Line& line, int end, const std::string& place,
     line.signal(end);
     line.await(end);
     tenon_storage_trim();
-    CHECK_SAYING(within(kSoon, [&] { return Meeting::names_in(place).empty(); }),
+    CHECK_SAYING(wait_until([&] { return names_in(place).empty(); }, kSoon),
                  std::string(text(way)) + ": a name is left");
     line.signal(end);
     line.await(end);

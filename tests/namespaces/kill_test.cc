@@ -61,7 +61,7 @@ void kill_one(Way way, bool kill_lender) {
     victim.kill();
     if (way != Way::kFile && kill_lender) {
       // The borrower has the memory and never held the name.
-      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
+      CHECK_SAYING(wait_until([&] { return meeting.names().empty(); }, kSoon),
                    where + ": the dead lender's name is still there");
     } else {
       sweep_from_outside(meeting, 0, 1, 0, where + ": with one alive");
@@ -69,7 +69,7 @@ void kill_one(Way way, bool kill_lender) {
     to_survivor.signal(0);
     to_survivor.await(0);
     // The name goes with its last holder, although no process sweeps.
-    CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
+    CHECK_SAYING(wait_until([&] { return meeting.names().empty(); }, kSoon),
                  where + ": a name is left");
     survivor.kill();
   });
@@ -132,7 +132,7 @@ TEST(KillAcrossContainers, TheLastWhileAnotherWatches) {
         pause();
       });
       line.await(1);
-      CHECK(within(kSoon, [&] { return meeting.names().empty(); }));
+      CHECK(wait_until([&] { return meeting.names().empty(); }, kSoon));
       Side lender(meeting, {}, [&](const std::string& place) {
         (void)lend(way, name_options(place), 5);
         line.signal(0);
@@ -141,7 +141,7 @@ TEST(KillAcrossContainers, TheLastWhileAnotherWatches) {
       line.await(1);
       CHECK_EQ(meeting.visible(), 1);
       lender.kill();
-      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }),
+      CHECK_SAYING(wait_until([&] { return meeting.names().empty(); }, kSoon),
                    std::string(text(way)) + ": the dead name is still there");
       watcher.kill();
     });

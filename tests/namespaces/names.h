@@ -8,48 +8,27 @@
 #include <utility>
 
 #include "fault/kit.h"
+#include "support/temporary_directory.h"
 
 namespace names {
+
+using tenon::test::names_in;
+using tenon::test::wait_until;
 
 inline constexpr uint64_t kNbytes = 300'000;
 
 // The directory as the test itself sees it. It lies in /dev/shm, because a name's file is memory.
-class Meeting {
+class Meeting : public tenon::test::TemporaryDirectory {
  public:
-  explicit Meeting(mode_t mode = 0700) {
-    char path[] = "/dev/shm/meeting-XXXXXX";
-    REQUIRE(mkdtemp(path) != nullptr);
-    REQUIRE(chmod(path, mode) == 0);
-    path_ = path;
+  explicit Meeting(mode_t mode = 0700) : TemporaryDirectory("/dev/shm/meeting-") {
+    REQUIRE(chmod(path().c_str(), mode) == 0);
   }
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
-  ~Meeting() {
-    for (const std::string& leaf : names()) unlink((path_ + "/" + leaf).c_str());
-    rmdir(path_.c_str());
-  }
-  const std::string& path() const { return path_; }
-  std::vector<std::string> names() const { return names_in(path_); }
   // The number of names that a lender chose. The library may have hidden ones beside them.
   size_t visible() const {
-    const std::vector<std::string> all = names();
+    const std::set<std::string> all = names();
     return static_cast<size_t>(std::count_if(
         all.begin(), all.end(), [](const std::string& leaf) { return leaf[0] != '.'; }));
   }
-  static std::vector<std::string> names_in(const std::string& path) {
-    std::vector<std::string> names;
-    DIR* folder = opendir(path.c_str());
-    REQUIRE(folder != nullptr);
-    while (const dirent* entry = readdir(folder)) {
-      if (entry->d_name[0] != '.' || std::strlen(entry->d_name) > 2)
-        names.emplace_back(entry->d_name);
-    }
-    closedir(folder);
-    return names;
-  }
-
- private:
-  std::string path_;
 };
 
 // A line between two processes, for bytes and handles. No fd ever crosses it. Each process uses one
@@ -82,16 +61,8 @@ class Line {
 
 // Waits until the condition holds. The limit counts pauses and not the clock, because a machine
 // that has no time for this process has none for the others either.
-template <typename Condition>
-bool within(std::chrono::milliseconds limit, Condition&& condition) {
-  constexpr std::chrono::milliseconds kPause{2};
-  for (auto left = limit * (FAULT_ASAN || FAULT_TSAN ? 4 : 1) / kPause; left > 0; --left) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(kPause);
-  }
-  return condition();
-}
-inline constexpr std::chrono::milliseconds kSoon{1000};
+// How soon a name must be gone.
+inline constexpr std::chrono::milliseconds kSoon{TENON_TEST_SANITIZED ? 4000 : 1000};
 
 inline tenon_filename_options name_options(const std::string& directory) {
   tenon_filename_options options{};

@@ -86,7 +86,7 @@ void lend_to(const Visitor& visitor, Way way, tenon_filename_options options,
                  where);
     tenon_storage_release(lent.storage);
     tenon_storage_trim();
-    CHECK_SAYING(within(kSoon, [&] { return Meeting::names_in(place).empty(); }),
+    CHECK_SAYING(wait_until([&] { return names_in(place).empty(); }, kSoon),
                  where + ": a name is left");
   });
   Side borrower(meeting, visitor.who, [&](const std::string&) {
@@ -162,7 +162,7 @@ TEST(OtherUser, CannotNameAStrangeGroup) {
                                tenon_share_filename(storage, &options, nullptr, &handle, err));
         CHECK_SAYING(!outcome.detail("path").empty(), outcome.text());
         tenon_storage_release(storage);
-        CHECK(Meeting::names_in(place).empty());
+        CHECK(names_in(place).empty());
       });
       CHECK_EQ(lender.finish(), 0);
     }

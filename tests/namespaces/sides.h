@@ -9,10 +9,11 @@
 #include <sys/un.h>
 
 #include "namespaces/names.h"
+#include "support/own_mounts.h"
 
 namespace sides {
 
-using fault::join;
+using fault::wait_for_child;
 using namespace names;
 
 inline constexpr const char* kMeeting = "/tmp/meeting";
@@ -37,29 +38,14 @@ inline Who placed(Who who, bool contained) {
   return who;
 }
 
-inline void write_file(const char* path, const std::string& text) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0 || write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    fault::skip(std::string("no user namespace can be set up: ") + path + ": " +
-                std::strerror(errno));
-  close(fd);
-}
-
 // Makes new namespaces. Exits with 77 if the kernel refuses. The caller must fork next, because its
 // first child becomes pid 1 of the PID namespace.
 inline void leave_the_others() {
-  const uid_t uid = geteuid();
-  const gid_t gid = getegid();
-  int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (uid == 0 ? 0 : CLONE_NEWUSER);
-  if (unshare(flags | CLONE_NEWNET) != 0) {
-    std::printf("  without a network namespace: %s\n", std::strerror(errno));
-    if (unshare(flags) != 0)
-      fault::skip(std::string("no namespaces can be made: unshare: ") + std::strerror(errno));
-  }
-  if (uid == 0) return;
-  write_file("/proc/self/setgroups", "deny");
-  write_file("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1");
-  write_file("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1");
+  constexpr int kFlags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
+  if (tenon::test::enter_namespaces(kFlags | CLONE_NEWNET)) return;
+  std::printf("  without a network namespace: %s\n", std::strerror(errno));
+  if (!tenon::test::enter_namespaces(kFlags))
+    fault::skip(std::string("no namespaces can be made: ") + std::strerror(errno));
 }
 
 inline void mount_or_skip(const char* from, const std::string& on, const char* type,
@@ -126,7 +112,7 @@ class Side {
       REQUIRE(write(news[1], &pid, sizeof pid) == sizeof pid);
       close(news[1]);
       close(settled[1]);
-      const int status = join(pid);
+      const int status = wait_for_child(pid);
       _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     });
     REQUIRE(maker_ > 0);
@@ -152,7 +138,7 @@ class Side {
   pid_t pid() const { return pid_; }  // the pid that the test sees
   // Returns the exit status, or 128 + signal if the process was killed.
   int finish() {
-    const int status = join(std::exchange(maker_, -1));
+    const int status = wait_for_child(std::exchange(maker_, -1));
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (code == fault::kSkip) _exit(fault::g_failures == 0 ? fault::kSkip : 1);
     return code;

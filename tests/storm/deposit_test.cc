@@ -13,11 +13,12 @@
 #include "fault/own_shm.h"
 #include "seed.h"
 #include "storm/victim.h"
+#include "support/temporary_directory.h"
 
 namespace deposits {
 namespace {
 
-using fault::join;
+using fault::wait_for_child;
 using fault::wait_ns;
 using storm::g_kills;
 using storm::Victim;
@@ -141,10 +142,10 @@ class Folder {
   // After a sweep, /dev/shm has the sockets of the living lenders and nothing else.
   void check(size_t living, const std::string &where) const {
     if (!own_) return;
-    std::vector<std::string> left;
-    const bool good = fault::soon([&] {
+    std::set<std::string> left;
+    const bool good = fault::wait_until([&] {
       CHECK_OK(tenon_filename_sweep(nullptr, nullptr, err));
-      left = names();
+      left = tenon::test::names_in("/dev/shm");
       return left.size() == living;
     });
     std::string all;
@@ -153,17 +154,6 @@ class Folder {
   }
 
  private:
-  static std::vector<std::string> names() {
-    std::vector<std::string> names;
-    DIR *folder = opendir("/dev/shm");
-    REQUIRE(folder != nullptr);
-    while (const dirent *entry = readdir(folder)) {
-      if (entry->d_name[0] != '.' || std::strlen(entry->d_name) > 2)
-        names.emplace_back(entry->d_name);
-    }
-    closedir(folder);
-    return names;
-  }
   const bool own_;
 };
 
@@ -305,7 +295,7 @@ class Witness {
   }
   void finish() {
     close(ends_[0]);
-    CHECK_EQ(join(pid_), 0);
+    CHECK_EQ(wait_for_child(pid_), 0);
   }
 
  private:
@@ -338,9 +328,9 @@ class Lender {
   uint64_t check_rest(const std::string &where) {
     const uint64_t left = unfetched();
     const pid_t heir = fault::spawn([&] { CHECK_EQ(fetch_rest(given_), left); });
-    CHECK_SAYING(join(heir) == 0, where);
+    CHECK_SAYING(wait_for_child(heir) == 0, where);
     CHECK_EQ(unfetched(), 0);
-    CHECK_SAYING(fault::soon([] { return held_leases() == 1; }), where + ": leases are left");
+    CHECK_SAYING(fault::wait_until([] { return held_leases() == 1; }), where + ": leases are left");
     CHECK_HELD(before_);
     return left;
   }
@@ -604,7 +594,7 @@ std::vector<pid_t> children() {
 }
 // Waits until each keeper has ended.
 void await_keepers(const std::string &where) {
-  CHECK_SAYING(fault::soon([] {
+  CHECK_SAYING(fault::wait_until([] {
                  while (waitpid(-1, nullptr, WNOHANG) > 0) {
                  }
                  return children().empty();
@@ -641,8 +631,8 @@ long kill_lender(const LenderStep &step, long stop, const Folder &folder) {
     CHECK(victim.went_well());
   }
   const std::string where = std::string(step.name) + ", killed at stop " + std::to_string(stop);
-  const int how = join(receiver);
-  CHECK_SAYING(how == 0, where + ": the receiver: " + fault::how_it_ended(how));
+  const int how = wait_for_child(receiver);
+  CHECK_SAYING(how == 0, where + ": the receiver: " + fault::describe_status(how));
   await_keepers(where);
   folder.check(0, where);
   return stops;
@@ -687,12 +677,12 @@ void kill_keeper(When when, const Folder &folder) {
     REQUIRE_OK(tenon_deposit_hand_over(nullptr, &kept, err));
     CHECK_EQ(kept, 3);
   });
-  CHECK_EQ(join(lender), 0);
+  CHECK_EQ(wait_for_child(lender), 0);
   const std::vector<pid_t> keepers = children();
   REQUIRE(keepers.size() == 1);
   const auto kill_it = [&] {
     REQUIRE(kill(keepers[0], SIGKILL) == 0);
-    join(keepers[0]);
+    wait_for_child(keepers[0]);
     ++g_kills;
   };
   const auto take = [&] {

@@ -31,11 +31,11 @@ void let_parent_go(End end, uint32_t what_child_does) {
       if (end == End::kKill) ::kill(getpid(), SIGKILL);
       if (end == End::kExit) std::exit(0);
       tenon_storage_release(lent.storage);
-      CHECK_EQ(fault::join(child), 0);
+      CHECK_EQ(fault::wait_for_child(child), 0);
     });
     const auto handle = line.take<tenon_filename_handle>(0);
     if (end != End::kRelease) {
-      fault::join(parent);
+      fault::wait_for_child(parent);
     } else {
       // This process cannot see the release. The following checks hold before it as well as after.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -50,8 +50,8 @@ void let_parent_go(End end, uint32_t what_child_does) {
     tenon_storage_release(storage);
     line.signal(0);
     line.await(0);
-    if (end == End::kRelease) CHECK_EQ(fault::join(parent), 0);
-    CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), "a name is left");
+    if (end == End::kRelease) CHECK_EQ(fault::wait_for_child(parent), 0);
+    CHECK_SAYING(wait_until([&] { return meeting.names().empty(); }, kSoon), "a name is left");
   });
 }
 

@@ -16,7 +16,7 @@
 namespace names {
 namespace {
 
-using fault::join;
+using fault::wait_for_child;
 using storm::g_kills;
 using storm::Victim;
 
@@ -51,8 +51,7 @@ class Peer {
     // The peer sends the two handles in two packets.
     names_.file = line_.take<tenon_filename_handle>(0);
     names_.socket = line_.take<tenon_filename_handle>(0);
-    const std::vector<std::string> there = Meeting::names_in(place);
-    leaves_ = {there.begin(), there.end()};
+    leaves_ = tenon::test::names_in(place);
   }
   Peer(const Peer &) = delete;
   Peer &operator=(const Peer &) = delete;
@@ -66,11 +65,11 @@ class Peer {
   void send_a_message() const { CHECK(ask('i')); }
   void finish() {
     CHECK(ask('q'));
-    CHECK_EQ(join(std::exchange(pid_, -1)), 0);
+    CHECK_EQ(wait_for_child(std::exchange(pid_, -1)), 0);
   }
   void kill() {
     ::kill(pid_, SIGKILL);
-    join(std::exchange(pid_, -1));
+    wait_for_child(std::exchange(pid_, -1));
   }
 
  private:
@@ -173,7 +172,7 @@ void leave_a_dead_name(Stage *stage) {
     (void)lend(Way::kShared, socket, 4);
     ::kill(getpid(), SIGKILL);
   }
-  join(dead);
+  wait_for_child(dead);
 }
 
 const Step kSteps[] = {
@@ -265,7 +264,7 @@ const Step kSteps[] = {
          let_go(stage);
          _exit(0);
        }
-       join(child);
+       wait_for_child(child);
      }},
 };
 
@@ -281,7 +280,7 @@ Victim start(const Step &step, Stage stage) {
       [&] { step.run(&stage); });
 }
 
-std::string list(const std::vector<std::string> &leaves) {
+std::string list(const std::set<std::string> &leaves) {
   std::string all;
   for (const std::string &leaf : leaves) all += " " + leaf;
   return all;
@@ -295,7 +294,7 @@ std::string where_left(const Meeting &meeting) {
 void call_once(const std::string &place) {
   const pid_t caller = fault::spawn(
       [&] { tenon_storage_release(lend(Way::kFile, name_options(place), 9).storage); });
-  CHECK_EQ(join(caller), 0);
+  CHECK_EQ(wait_for_child(caller), 0);
 }
 
 // Runs the step until its `stops`th stop, and `instructions` more, and kills it there. A stop is
@@ -322,12 +321,14 @@ bool kill_at(const Step &step, long stops, long instructions, const Meeting &mee
     CHECK_SAYING(peer->keeps_its_bytes(), where + ": a reader lost its bytes");
     wanted = peer->leaves();
   }
-  std::vector<std::string> left;
-  const bool gone = within(kill_peer ? kSoon * 2 : kSoon, [&] {
-    if (kill_peer) call_once(meeting.path());
-    left = meeting.names();
-    return std::set<std::string>(left.begin(), left.end()) == wanted;
-  });
+  std::set<std::string> left;
+  const bool gone = wait_until(
+      [&] {
+        if (kill_peer) call_once(meeting.path());
+        left = meeting.names();
+        return left == wanted;
+      },
+      kill_peer ? kSoon * 2 : kSoon);
   CHECK_SAYING(gone, where + ": left after " +
                          (kill_peer ? "the next calls:" : "a second with a peer alive:") +
                          list(left));
@@ -388,7 +389,7 @@ TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
     } else {
       peer.finish();
     }
-    CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), where_left(meeting));
+    CHECK_SAYING(wait_until([&] { return meeting.names().empty(); }, kSoon), where_left(meeting));
     std::printf("  %llu kills\n", static_cast<unsigned long long>(g_kills));
   });
 }

@@ -355,15 +355,8 @@ static void step(void) {
   if ((each = anything()) != NULL) look(each);
 }
 
-static long count_mappings(void) {
-  char line[512];
-  long n = 0;
-  FILE *maps = fopen("/proc/self/maps", "re");
-  if (maps == NULL) fail("maps", NULL);
-  while (fgets(line, sizeof(line), maps) != NULL)
-    n += strstr(line, "memfd:tenon") != NULL || strstr(line, directory) != NULL;
-  fclose(maps);
-  return n;
+static long mappings_left(void) {
+  return count_mappings_of("memfd:tenon") + count_mappings_of(directory);
 }
 
 /* The service thread may be looking at names that other processes have just left. */
@@ -385,7 +378,7 @@ static void settle(long fds) {
   (void)tenon_storage_trim();
   /* The service thread may be the last to release a segment, and a trim takes only segments without
    * a holder. */
-  for (i = 0; i < 500 && (mappings = count_mappings()) > 0; i++) {
+  for (i = 0; i < 500 && (mappings = mappings_left()) > 0; i++) {
     usleep(2000);
     (void)tenon_storage_trim();
   }

@@ -77,7 +77,7 @@ class Victim {
     }
     if (WIFSTOPPED(status)) return WSTOPSIG(status);
     good_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    CHECK_SAYING(good_, fault::how_it_ended(status));
+    CHECK_SAYING(good_, fault::describe_status(status));
     pid_ = -1;
     return -1;
   }

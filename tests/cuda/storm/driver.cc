@@ -84,7 +84,7 @@ void Storm::look_at_what_is_left() {
   REQUIRE(waitpid(looker, &status, 0) == looker);
   crew_.look_for_wrong_bytes();
   if (status != 0)
-    throw Failure("who looks at what is left ended with " + fault::how_it_ended(status));
+    throw Failure("who looks at what is left ended with " + fault::describe_status(status));
   slowest_left_ns_ = std::max(slowest_left_ns_, now_ns() - begin);
 }
 

@@ -203,7 +203,7 @@ class LeasePeer {
     while (!gone_ && receive(&rest, 0)) rest = {};
     rest = {};
     from_ = nullptr;
-    (void)soon([] { return collect_cuda() == 0; });
+    (void)wait_until([] { return collect_cuda() == 0; }, std::chrono::seconds(5));
   }
 
   void lend() {

@@ -105,7 +105,7 @@ void Peer::begin(const Order& order, const std::vector<int>& fds) {
   broken_ = order.broken;
   // No forks under AddressSanitizer: fork does not know the locks of its allocator, and the fake's
   // streams and the library have threads.
-  forks_left_ = FAULT_ASAN ? 0 : 2;
+  forks_left_ = TENON_TEST_ASAN ? 0 : 2;
   // The fake reads these variables when it is loaded.
   if (order.latency_us > 0)
     setenv("FAKE_CUDA_LATENCY", ("stream=" + std::to_string(order.latency_us)).c_str(), 1);
@@ -305,7 +305,7 @@ void Peer::reap(bool wait) {
       board_->killed_children.fetch_add(1);
     } else if (status != 0) {
       board_->complain("a child that releases what it inherited ended with %s",
-                       fault::how_it_ended(status).c_str());
+                       fault::describe_status(status).c_str());
       die(kFailed);
     }
   }

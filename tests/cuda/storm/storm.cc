@@ -17,6 +17,7 @@
 
 #include "cuda/storm/driver.h"
 #include "fault/own_shm.h"
+#include "support/temporary_directory.h"
 
 namespace storm::device {
 namespace {
@@ -53,30 +54,10 @@ bool parse(int argc, char** argv, Options* options) {
   return argc % 2 == 1;
 }
 
-// The folder of a world. It is removed with this object.
-class Folder {
- public:
-  Folder() {
-    const char* const place = std::getenv("TMPDIR");
-    path_ = std::string(place != nullptr ? place : "/tmp") + "/tenon-cuda-storm-XXXXXX";
-    REQUIRE(mkdtemp(path_.data()) != nullptr);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 int run(const Options& options) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
-  if (FAULT_ASAN)
+  if (TENON_TEST_ASAN)
     std::printf(
         "nobody forks: AddressSanitizer's allocator has locks that a fork beside another thread "
         "can meet held\n");
@@ -85,7 +66,8 @@ int run(const Options& options) {
   if (!alone)
     std::printf("no /dev/shm of its own (%s): names count that say that they are of this storm\n",
                 std::strerror(errno));
-  const Folder world;
+  const tenon::test::TemporaryDirectory world(tenon::test::temporary_place() +
+                                              "/tenon-cuda-storm-");
   setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
   Board* const board = Board::create();
   REQUIRE(board != nullptr);

@@ -13,6 +13,7 @@
 
 #include "fault/storm/starved.h"
 #include "fault/storm/wire.h"
+#include "support/die_with_parent.h"
 
 namespace storm {
 namespace {
@@ -42,8 +43,7 @@ void Crew::spawn(uint32_t index, const std::function<void(int control)>& body) {
   const pid_t pid = fork();
   if (pid < 0) throw Failure("no process for a peer");
   if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != driver) _exit(kFailed);
+    tenon::test::die_with_parent(driver);
     for (const Member& each : members_) close(each.control);
     close(ends[0]);
     std::signal(SIGALRM, SIG_DFL);
@@ -80,7 +80,7 @@ void Crew::ended(uint32_t index, int status) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return;
   look_for_wrong_bytes();
   throw Failure("peer " + std::to_string(index) + ", pid " + std::to_string(pid) + ", ended with " +
-                fault::how_it_ended(status) + ", in " + name_of_op_(slots_[index].op));
+                fault::describe_status(status) + ", in " + name_of_op_(slots_[index].op));
 }
 
 void Crew::await_all(char what, int64_t limit_ns, const char* meaning) {
@@ -163,13 +163,14 @@ void Crew::reap_orphans(int64_t limit_ns) {
       ++orphans_;
       if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
         killer_.count_other();
-      } else if (FAULT_ASAN && WIFEXITED(status) &&
+      } else if (TENON_TEST_ASAN && WIFEXITED(status) &&
                  (WEXITSTATUS(status) == 3 || WEXITSTATUS(status) == 4)) {
         // This is the process with which LeakSanitizer stops the threads of an ending peer. It
         // exits with 3 or 4 if the peer was killed meanwhile.
       } else if (status != 0) {
         look_for_wrong_bytes();
-        throw Failure("a child that outlived its parent ended with " + fault::how_it_ended(status));
+        throw Failure("a child that outlived its parent ended with " +
+                      fault::describe_status(status));
       }
     }
     if (!left) return;

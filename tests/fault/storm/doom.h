@@ -18,7 +18,7 @@
 
 namespace storm {
 
-inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
+inline constexpr bool kSanitized = TENON_TEST_SANITIZED;
 inline constexpr int kFailed = 1;
 inline constexpr int kWrongByte = 2;
 // After that time nothing of a round may be left. A sanitizer slows everything down about ten

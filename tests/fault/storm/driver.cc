@@ -76,7 +76,7 @@ void Storm::look_at_what_is_left() {
   if (const auto left = static_cast<long>(crew_.children().size()); left != alive)
     throw Failure(std::to_string(left) + " processes, of which " + std::to_string(alive) +
                   " should be there");
-  const long fds = fault::count_fds() - alive;
+  const long fds = fault::count_open_fds() - alive;
   if (!fds_) fds_ = fds;
   if (fds != *fds_)
     throw Failure("the driver has " + std::to_string(fds) + " fds, not " + std::to_string(*fds_));

@@ -8,27 +8,6 @@
 #include "fault/storm/timer.h"
 
 namespace storm {
-namespace {
-
-// The size of a lease page of 4,194,304 slots, by which the pages are found.
-constexpr size_t kPageNbytes = 4096 + 8192 + (size_t{4} << 20) / 8;
-
-}  // namespace
-
-std::vector<unsigned char*> lease_pages() {
-  std::vector<unsigned char*> found;
-  std::ifstream file("/proc/self/maps");
-  for (std::string line; std::getline(file, line);) {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    if (line.find("rw-s") == std::string::npos ||
-        std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2)
-      continue;
-    if (end - begin == kPageNbytes) found.push_back(reinterpret_cast<unsigned char*>(begin));
-  }
-  return found;
-}
-
 // ---- children
 
 void Peer::fork_one() {
@@ -81,7 +60,8 @@ void Peer::reap(bool wait) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
       board_->killed_children.fetch_add(1);
     } else if (status != 0) {
-      board_->complain("a child that reads on ended with %s", fault::how_it_ended(status).c_str());
+      board_->complain("a child that reads on ended with %s",
+                       fault::describe_status(status).c_str());
       die(WIFEXITED(status) ? WEXITSTATUS(status) : kFailed);
     }
   }
@@ -95,10 +75,10 @@ void Peer::harm() {
   const std::vector<unsigned char*> pages = lease_pages();
   for (unsigned char* page : pages) {
     const bool all = random_.chance(10);
-    for (size_t i = 0; i < (all ? kPageNbytes / 8 : 500); ++i) {
+    for (size_t i = 0; i < (all ? tenon::test::kLeasePageNbytes / 8 : 500); ++i) {
       const size_t word = all                  ? i
                           : random_.chance(50) ? random_.below(2048)
-                                               : random_.below(kPageNbytes / 8);
+                                               : random_.below(tenon::test::kLeasePageNbytes / 8);
       __atomic_store_n(reinterpret_cast<uint64_t*>(page) + word, random_.next(), __ATOMIC_RELAXED);
     }
     // These are the words of the first slots, where its leases are.

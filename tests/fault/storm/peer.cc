@@ -97,7 +97,7 @@ void Peer::begin_round(const Order& order, const std::vector<int>& fds) {
   hostile_ = order.hostile;
   // AddressSanitizer's allocator has locks that fork does not handle, and in a storm the service
   // thread may be inside it at any moment.
-  forks_left_ = FAULT_ASAN || hostile_ ? 0 : 3;
+  forks_left_ = TENON_TEST_ASAN || hostile_ ? 0 : 3;
   REQUIRE(fds.size() == order.n_links);
   links_.assign(order.n_links, {});
   for (size_t i = 0; i < links_.size(); ++i) {

@@ -14,11 +14,11 @@
 #include "fault/storm/board.h"
 #include "fault/storm/order.h"
 #include "fault/storm/pattern.h"
+#include "support/lease_pages.h"
 
 namespace storm {
 
-// Finds the lease pages that this process has mapped, as lender or as borrower.
-std::vector<unsigned char*> lease_pages();
+using tenon::test::lease_pages;
 
 class Peer {
  public:

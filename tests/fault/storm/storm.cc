@@ -18,6 +18,7 @@
 #include <string>
 
 #include "fault/storm/driver.h"
+#include "support/own_mounts.h"
 
 namespace storm {
 namespace {
@@ -25,16 +26,8 @@ namespace {
 // Gives the storm a /dev/shm and abstract sockets of its own, so that everything there belongs to
 // this storm. Returns false if the kernel refuses.
 bool move_into_namespaces() {
-  const uid_t uid = geteuid();
-  const gid_t gid = getegid();
-  if (unshare(CLONE_NEWNS | CLONE_NEWNET | (uid == 0 ? 0 : CLONE_NEWUSER)) != 0) return false;
-  if (uid != 0) {
-    std::ofstream("/proc/self/setgroups") << "deny";
-    std::ofstream("/proc/self/uid_map") << uid << " " << uid << " 1";
-    std::ofstream("/proc/self/gid_map") << gid << " " << gid << " 1";
-  }
-  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777") == 0;
+  return tenon::test::enter_namespaces(CLONE_NEWNS | CLONE_NEWNET) &&
+         tenon::test::mount_own_tmpfs("/dev/shm", "mode=1777");
 }
 
 struct Options {
@@ -78,7 +71,7 @@ bool parse(int argc, char** argv, Options* options) {
 int run(const Options& options) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
-  if (FAULT_ASAN)
+  if (TENON_TEST_ASAN)
     std::printf(
         "no borrower forks: AddressSanitizer's allocator has locks that a fork beside another "
         "thread can meet held\n");

@@ -258,9 +258,10 @@ TEST(ZipWriter, BytesOfAMappedFileThatWasCutShort) {
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(mapped), kNbytes);
   MemorySink whole;
   Result<ZipWriter> good = ZipWriter::create(&whole);
-  ASSERT_OK(good.value().add("large", bytes, Compression::kStored, Reach::kMappedFile));
-  ASSERT_OK(good.value().add("small", bytes.first(1000), Compression::kStored, Reach::kMappedFile));
-  ASSERT_OK(good.value().add("deflated", bytes, Compression::kDeflated, Reach::kMappedFile));
+  ASSERT_OK(good.value().add("large", bytes, Compression::kStored, SourceKind::kMappedFile));
+  ASSERT_OK(
+      good.value().add("small", bytes.first(1000), Compression::kStored, SourceKind::kMappedFile));
+  ASSERT_OK(good.value().add("deflated", bytes, Compression::kDeflated, SourceKind::kMappedFile));
   ASSERT_OK(good.value().finish());
   const Result<Ref<ZipReader>> opened = open_bytes(whole.bytes(), Check::kAll);
   ASSERT_OK(opened.status());
@@ -269,9 +270,10 @@ TEST(ZipWriter, BytesOfAMappedFileThatWasCutShort) {
     for (const Compression compression : {Compression::kStored, Compression::kDeflated}) {
       MemorySink sink;
       Result<ZipWriter> writer = ZipWriter::create(&sink);
-      EXPECT_EQ(
-          writer.value().add("cut", bytes.first(nbytes), compression, Reach::kMappedFile).code(),
-          Code::kCorrupt);
+      EXPECT_EQ(writer.value()
+                    .add("cut", bytes.first(nbytes), compression, SourceKind::kMappedFile)
+                    .code(),
+                Code::kCorrupt);
       EXPECT_EQ(writer.value().finish().code(), Code::kCorrupt);
     }
   }

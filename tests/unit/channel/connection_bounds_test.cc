@@ -13,6 +13,7 @@
 #include "content_kit.h"
 #include "frames_kit.h"
 #include "os/map_budget.h"
+#include "support/sanitizers.h"
 #include "tensor/message.h"
 #include "unit/os/silent_server.h"
 
@@ -27,11 +28,7 @@ class ConnectionBounds : public test::Guarded {};
 constexpr Wait kNow{.timeout_ns = 0};
 
 // The shadow memory of a sanitizer takes much of the address space.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kHasAllAddresses = false;
-#else
-constexpr bool kHasAllAddresses = true;
-#endif
+constexpr bool kHasAllAddresses = !TENON_TEST_SANITIZED;
 
 // Sets RLIMIT_NOFILE while the object lives.
 class FdLimit {
@@ -220,7 +217,7 @@ TEST_F(ConnectionBounds, AFrameWithManyFdsLeavesSomeForTheProcess) {
     }
     victim.send(content, fds);
   };
-  const FdLimit limit(test::count_fds() + 40);
+  const FdLimit limit(static_cast<rlim_t>(test::count_open_fds()) + 43);
   ASSERT_TRUE(limit.is_set());
   send_segments(1, 20);
   EXPECT_TRUE(victim.recv().is_ok());

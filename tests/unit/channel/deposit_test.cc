@@ -25,6 +25,8 @@
 #include "channel/ticket.h"
 #include "memory/ledger.h"
 #include "os/local_socket.h"
+#include "support/mappings.h"
+#include "support/wait_until.h"
 #include "tensor/tensor.h"
 
 namespace tenon::channel {
@@ -32,15 +34,7 @@ namespace {
 
 using storage::Storage;
 using tensor::Message;
-
-template <typename Condition>
-bool soon(Condition&& is_so) {
-  for (int i = 0; i < 5000; ++i) {
-    if (is_so()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
+using test::wait_until;
 
 Ref<tensor::Tensor> tensor_of(const Ref<Storage>& storage) {
   const auto size = static_cast<int64_t>(storage->nbytes());
@@ -122,7 +116,7 @@ class Receiver {
 };
 
 bool all_given_back() {
-  return soon([] {
+  return wait_until([] {
     (void)memory::settle_ledgers();
     return !memory::has_leases();
   });
@@ -308,7 +302,7 @@ TEST(Deposit, InPiecesWhatIsNotOpenedIsGivenBack) {
   parts.push_back(parted(other)[1]);
   receiver.send(joined(parts));
   receiver.expect('h');
-  EXPECT_TRUE(soon([] {
+  EXPECT_TRUE(wait_until([] {
     (void)memory::settle_ledgers();
     const std::vector<memory::Ledger::Totals> totals = memory::ledger_totals();
     return totals.size() == 1 && totals[0].leases == 1 && totals[0].nbytes < 1000;
@@ -382,12 +376,12 @@ TEST(Deposit, TheOldestGoWhenTooManyBytesWait) {
 TEST(Deposit, WhatWaitsTooLongGoes) {
   with_limits({.age_ns = 50'000'000}, [] {
     const std::vector<std::byte> ticket = ticket_of({filled(5000, 1)});
-    EXPECT_TRUE(soon([] { return deposit_stats().expired == 1; }));
+    EXPECT_TRUE(wait_until([] { return deposit_stats().expired == 1; }));
     EXPECT_FALSE(memory::has_leases());
     EXPECT_EQ(try_fetch(ticket).status().code(), Code::kNotFound);
     // The timer works again after a time in which no deposit waited.
     (void)ticket_of({filled(5000, 1)});
-    EXPECT_TRUE(soon([] { return deposit_stats().expired == 2; }));
+    EXPECT_TRUE(wait_until([] { return deposit_stats().expired == 2; }));
   });
 }
 
@@ -458,15 +452,7 @@ Ended ended_lender(const KeepOptions& options) {
   return ended;
 }
 
-// Counts the mappings of memfds. Each segment and each page that came from another process has one.
-size_t n_memfd_mappings() {
-  std::ifstream maps("/proc/self/maps");
-  size_t count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find("/memfd:") == std::string::npos ? 0 : 1;
-  return count;
-}
-
+// Each segment and each page that came from another process is a mapping of a memfd.
 TEST(Deposit, AGoneLendersMemoryIsLetGoWhenAnotherLenderIsMet) {
   const auto lend = [](Receiver& self) {
     self.send(ticket_of({filled(5000, 1)}));
@@ -477,16 +463,16 @@ TEST(Deposit, AGoneLendersMemoryIsLetGoWhenAnotherLenderIsMet) {
   Receiver gone_with_unfetched(lend);
   Receiver third(lend);  // forked now, because a process that has forked meets each lender anew
   EXPECT_TRUE(try_fetch(gone.receive()).is_ok());
-  const size_t with_one = n_memfd_mappings();
+  const long with_one = count_memfd_mappings();
   EXPECT_TRUE(try_fetch(gone.receive()).is_ok());
   EXPECT_TRUE(try_fetch(gone_with_unfetched.receive()).is_ok());
   const std::vector<std::byte> unfetched = gone_with_unfetched.receive();
-  const size_t with_two = n_memfd_mappings();
+  const long with_two = count_memfd_mappings();
   EXPECT_GT(with_two, with_one);
   gone.kill();
   gone_with_unfetched.kill();
   EXPECT_TRUE(try_fetch(third.receive()).is_ok());
-  EXPECT_EQ(n_memfd_mappings(), with_two);
+  EXPECT_EQ(count_memfd_mappings(), with_two);
   const Result<std::unique_ptr<Message>> late = try_fetch(unfetched);
   EXPECT_TRUE(late.is_ok()) << late.status().message();
   third.kill();
@@ -508,7 +494,7 @@ TEST(Deposit, AKeeperServesWhatAnEndedLenderLeft) {
     ASSERT_TRUE(second.is_ok()) << second.status().message();
     EXPECT_EQ(second.value()->data()[99], std::byte{4});
   }
-  EXPECT_TRUE(soon([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
+  EXPECT_TRUE(wait_until([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
 }
 
 // Returns the ticket of a message whose lender seems to listen at another path.
@@ -536,7 +522,7 @@ TEST(Deposit, ALenderThatHangsUpIsAskedAgain) {
   });
   receiver.send(ticket_with_path(ticket, other));
   os::Fd client;
-  ASSERT_TRUE(soon([&] {
+  ASSERT_TRUE(wait_until([&] {
     Result<os::Fd> accepted = os::accept_local(listener.value().get());
     if (accepted.is_ok()) client = std::move(accepted).value();
     return client.is_open();
@@ -581,7 +567,7 @@ TEST(Deposit, AKeeperEndsWithItsFamily) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(access(socket_of(ended.whole).c_str(), F_OK), 0);
   close(member);
-  EXPECT_TRUE(soon([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
+  EXPECT_TRUE(wait_until([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
   EXPECT_EQ(try_fetch(ended.whole).status().code(), Code::kPeerGone);
   unlink(path);
 }
@@ -590,7 +576,7 @@ TEST(Deposit, AKeeperEndsAfterItsTime) {
   KeepOptions options = keep_options();
   options.ns = 200'000'000;
   const Ended ended = ended_lender(options);
-  EXPECT_TRUE(soon([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
+  EXPECT_TRUE(wait_until([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
 }
 
 TEST(Deposit, WithoutAKeeperItsLenderGoesOnServing) {

@@ -163,15 +163,15 @@ TEST_F(FramesFromEnemies, FdsWithEveryByte) {
   Link link(SocketType::kStream);
   const Files files(253, 3);
   const auto packet = RawHeader{.payload = 1000, .packet_fds = 253, .frame_fds = 253}.bytes(1000);
-  const size_t before = test::count_fds();
+  const long before = test::count_open_fds();
   Code code = Code::kWouldBlock;
   for (size_t i = 0; i < packet.size() && code == Code::kWouldBlock; ++i) {
     send_raw(link.left_fd, std::span(packet).subspan(i, 1), files.fds);
     code = code_of(recv_now(*link.right));
-    EXPECT_LE(test::count_fds(), before + 253);
+    EXPECT_LE(test::count_open_fds(), before + 253);
   }
   EXPECT_EQ(code, Code::kCorrupt);
-  EXPECT_EQ(test::count_fds(), before);
+  EXPECT_EQ(test::count_open_fds(), before);
 }
 
 TEST_P(FramesFromEnemiesOverBoth, RandomBytes) {

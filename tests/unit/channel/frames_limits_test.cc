@@ -5,6 +5,7 @@
 #include <string>
 
 #include "os/limits.h"
+#include "support/become_user.h"
 #include "unit/channel/frames_kit.h"
 
 namespace tenon::channel::frametest {
@@ -92,7 +93,7 @@ TEST_P(FramesAtLimitsOverBoth, TooManyFdsInFlightIsReportedAndGoesOn) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     constexpr uid_t kNobodyElse = 54321;
-    if (::geteuid() == 0 && (::setgid(kNobodyElse) != 0 || ::setuid(kNobodyElse) != 0)) ::_exit(2);
+    if (::geteuid() == 0 && !become_user(kNobodyElse, kNobodyElse)) ::_exit(2);
     const rlimit limit{300, 300};
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(3);
     constexpr uint16_t kFrames = 6;

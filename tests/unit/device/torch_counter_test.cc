@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "names/by_filename.h"
+#include "support/mappings.h"
 
 namespace tenon::device {
 namespace {
@@ -180,14 +181,6 @@ TEST(CudaCounter, NamesAndSlotsAreChecked) {
   EXPECT_FALSE(counter.is_released());
 }
 
-size_t mappings_of(const std::string& name) {
-  std::ifstream maps("/proc/self/maps");
-  size_t count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find(name) != std::string::npos ? 1 : 0;
-  return count;
-}
-
 // The hold of a message that was opened.
 class Kept : public CudaCounterHold {
  public:
@@ -198,7 +191,7 @@ TEST(CudaCounterHold, AMessageThatWasNotOpenedIsAsItWas) {
   const File file(torch_name(), kNbytes, 1, 2);
   {
     const CudaCounterHold hold(file.name(), 2);
-    EXPECT_EQ(mappings_of(file.name()), 1U);
+    EXPECT_EQ(count_mappings_of(file.name().c_str()), 1);
   }
   EXPECT_EQ(file.counter(2), 1);
 }
@@ -209,14 +202,14 @@ TEST(CudaCounterHold, LetsGoOnceAndOfOneMappingForAll) {
     const Kept first(file.name(), 7);
     {
       const Kept second(file.name(), 7);
-      EXPECT_EQ(mappings_of(file.name()), 1U);
+      EXPECT_EQ(count_mappings_of(file.name().c_str()), 1);
       EXPECT_EQ(file.counter(7), 3);
     }
     EXPECT_EQ(file.counter(7), 2);
-    EXPECT_EQ(mappings_of(file.name()), 1U);
+    EXPECT_EQ(count_mappings_of(file.name().c_str()), 1);
   }
   EXPECT_EQ(file.counter(7), 1);
-  EXPECT_EQ(mappings_of(file.name()), 0U);
+  EXPECT_EQ(count_mappings_of(file.name().c_str()), 0);
 }
 
 // A watcher of the directory is told of the first opening and of the last close, and of nothing
@@ -270,7 +263,7 @@ TEST(CudaCounterHold, WhatWasNoCounterFileAtFirstIsNeverWritten) {
   EXPECT_EQ(made_since.counter(0), 1);
   const File small(torch_name(), 4096, 0, 0);
   auto too_small = std::make_unique<Kept>(small.name(), 0);
-  EXPECT_EQ(mappings_of(small.name()), 0U);
+  EXPECT_EQ(count_mappings_of(small.name().c_str()), 0);
   too_small = nullptr;
   const File strange("/someones_file_" + std::to_string(getpid()), kNbytes, 5, 3);
   {
@@ -308,7 +301,7 @@ TEST(CudaCounterHold, WhatCouldNotBeOpenedIsTriedAgainAtTheEnd) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   auto hold = std::make_unique<Kept>(file.name(), 1);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(mappings_of(file.name()), 0U);
+  EXPECT_EQ(count_mappings_of(file.name().c_str()), 0);
   hold = nullptr;
   EXPECT_EQ(file.counter(1), 0);
 }

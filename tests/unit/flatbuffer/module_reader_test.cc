@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/flatbuffer/form.h"
+#include "modules/flatbuffer/generated.h"
 #include "storage/storage.h"
 
 namespace tenon::flatbuffer {

@@ -15,6 +15,7 @@
 #include "os/memory_lock.h"
 #include "os/numa.h"
 #include "os/smaps.h"
+#include "support/become_user.h"
 #include "unit/memory/backing_kit.h"
 
 namespace tenon {
@@ -65,13 +66,6 @@ void forbid(const std::vector<unsigned>& calls, int error) {
 void limit_locks(rlim_t nbytes) {
   const rlimit limit{nbytes, nbytes};
   ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-}
-
-// Changes to a user id that no other process has, because root may lock any amount of memory.
-void become_somebody() {
-  if (::geteuid() != 0) return;
-  const uid_t uid = 200000 + static_cast<uid_t>(::getpid());
-  ASSERT_TRUE(::setgid(uid) == 0 && ::setuid(uid) == 0);
 }
 
 TEST_F(Nodes, NoSuchNode) {
@@ -198,7 +192,7 @@ TEST_F(Locks, TheLimitIsNamed) {
   for (const bool exact : {true, false}) {
     IN_FORK_CHILD([exact] {
       limit_locks(kLimit);
-      become_somebody();
+      ASSERT_TRUE(become_unprivileged());
       Backed memory;
       // Address space that was only reserved does not count towards the limit.
       const Status made = memory.make(locked(exact), 16 * kMiB);
@@ -217,7 +211,7 @@ TEST_F(Locks, TheLimitIsNamed) {
     });
     IN_FORK_CHILD([exact] {
       limit_locks(0);
-      become_somebody();
+      ASSERT_TRUE(become_unprivileged());
       Backed memory;
       const Status made = memory.make(locked(exact), kMiB);
       ASSERT_EQ(made.code(), Code::kResourceExhausted) << text_of(made);

@@ -22,7 +22,7 @@ namespace tenon::memory::lease_page {
 namespace {
 
 constexpr uint32_t kFew = 2 * kSlotsUnit;
-constexpr int kRounds = FAULT_TSAN ? 20'000 : 200'000;
+constexpr int kRounds = TENON_TEST_TSAN ? 20'000 : 200'000;
 
 struct Page {
   alignas(4096) std::array<std::byte, page_nbytes(kFew)> bytes{};
@@ -141,7 +141,7 @@ TEST(LeasePage, DISABLED_ReadsAfterGivingBack) {
 }
 
 TEST(LeasePage, ARaceWouldBeReported) {
-  if (!FAULT_TSAN) GTEST_SKIP() << "skipped: only ThreadSanitizer can report it";
+  if (!TENON_TEST_TSAN) GTEST_SKIP() << "skipped: only ThreadSanitizer can report it";
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const pid_t child = fork();
@@ -162,9 +162,10 @@ TEST(LeasePage, ARaceWouldBeReported) {
   for (ssize_t got = 0; (got = read(ends[0], part.data(), part.size())) > 0;)
     said.append(part.data(), static_cast<size_t>(got));
   close(ends[0]);
-  const int status = fault::join(child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 66) << fault::how_it_ended(status) << "\n"
-                                                              << said;
+  const int status = fault::wait_for_child(child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 66)
+      << fault::describe_status(status) << "\n"
+      << said;
   EXPECT_NE(said.find("data race"), std::string::npos) << said;
 }
 

@@ -30,7 +30,7 @@
 namespace tenon::memory {
 namespace {
 
-using test::soon;
+using test::wait_until;
 
 Ref<Ledger> new_ledger(bool by_slot = true) {
   Result<Ref<Ledger>> made = Ledger::create({getpid(), getuid()}, by_slot);
@@ -113,7 +113,7 @@ TEST(LedgerRace, ALookWaitsForWhoEndsALease) {
     ASSERT_TRUE(sent.ledger->grant({&leased, 1}, &slot).is_ok());
     (void)lease_page::release(sent.page.base(), lease_page::kSlots, slot);
     std::thread other([&] { (void)sent.ledger->drain(); });
-    ASSERT_TRUE(soon([&] { return object->is_ending.load(); }));
+    ASSERT_TRUE(wait_until([&] { return object->is_ending.load(); }));
     EXPECT_TRUE(sent.ledger->is_ending_elsewhere());
     // The wait has a limit, because the owner's function may itself wait for this thread.
     const auto begin = std::chrono::steady_clock::now();
@@ -218,12 +218,13 @@ TEST(LedgerRace, LedgersThatMustWaitAreLookedAtTogether) {
           &busy);
       for (const Sent& each : sent) guard.add(each.ledger->id());
       for (Sent& each : sent) each.token.reset();
-      ASSERT_TRUE(soon([&] { return busy.asked > kLedgers; }));
+      ASSERT_TRUE(wait_until([&] { return busy.asked > kLedgers; }));
       EXPECT_LT(rate_of(busy.asked), 2 * kLedgers)
           << "asked in each millisecond: each once, or one more for whoever looks besides";
       EXPECT_FALSE(sent.front().ledger->has_ended());
       busy.over = true;
-      for (const Sent& each : sent) EXPECT_TRUE(soon([&] { return each.ledger->has_ended(); }));
+      for (const Sent& each : sent)
+        EXPECT_TRUE(wait_until([&] { return each.ledger->has_ended(); }));
     }
   });
 }
@@ -243,7 +244,7 @@ TEST(LedgerRace, OneBusyConnectionIsAskedForARenewalInOneRow) {
     for (int ring = 0; ring < 50; ++ring) {
       const int before = busy.asked;
       os::ring(sent.bell.get());
-      ASSERT_TRUE(soon([&] { return busy.asked > before; }));
+      ASSERT_TRUE(wait_until([&] { return busy.asked > before; }));
     }
     EXPECT_LT(rate_of(busy.asked), 1) << "every 5 ms";
     busy.over = true;

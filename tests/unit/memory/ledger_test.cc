@@ -23,7 +23,7 @@
 namespace tenon::memory {
 namespace {
 
-using test::soon;
+using test::wait_until;
 
 struct Both {
   Ref<Ledger> ledger;
@@ -57,7 +57,7 @@ struct Both {
 };
 
 bool drained_to(const Both& both, uint64_t leases) {
-  return soon([&] {
+  return wait_until([&] {
     (void)both.ledger->drain();
     return both.ledger->totals().leases == leases;
   });
@@ -75,9 +75,9 @@ TEST(Ledger, AHangUpEndsAll) {
     const Ref<Holding> holding = both.open();
     EXPECT_FALSE(both.ledger->has_ended());
   }
-  EXPECT_TRUE(soon([&] { return both.ledger->has_ended() && object->leases == 0; }));
+  EXPECT_TRUE(wait_until([&] { return both.ledger->has_ended() && object->leases == 0; }));
   EXPECT_EQ(both.ledger->totals().leases, 0U);
-  EXPECT_TRUE(soon([&] { return object->strong_count() == 1; }));
+  EXPECT_TRUE(wait_until([&] { return object->strong_count() == 1; }));
   Leased* one = object.get();
   uint32_t slot = 0;
   EXPECT_EQ(both.ledger->grant(std::span(&one, 1), &slot).code(), Code::kPeerGone);
@@ -88,7 +88,7 @@ TEST(Ledger, TokensThatNeverLeftHangUp) {
   Both both;
   (void)both.grant(object.get(), 3);
   both.token.reset();
-  EXPECT_TRUE(soon([&] { return object->leases == 0; }));
+  EXPECT_TRUE(wait_until([&] { return object->leases == 0; }));
 }
 
 TEST(Ledger, BitsEndSingleLeases) {
@@ -104,7 +104,7 @@ TEST(Ledger, BitsEndSingleLeases) {
   }
   // The service thread watches the new borrower too, and may drain the page first.
   EXPECT_TRUE(drained_to(both, 4998));
-  EXPECT_TRUE(soon([&] { return object->leases == 4998; }));
+  EXPECT_TRUE(wait_until([&] { return object->leases == 4998; }));
   EXPECT_EQ(both.ledger->drain(), 0U);
   EXPECT_EQ(both.ledger->totals().leases, 4998U);
   EXPECT_EQ(both.ledger->totals().granted, 5000U);
@@ -134,7 +134,7 @@ TEST(Ledger, BitsOfOneWordAreGivenBackTogether) {
     EXPECT_EQ(both.ledger->drain(), 0U);
   }
   EXPECT_TRUE(drained_to(both, 68));
-  EXPECT_TRUE(soon([&] { return object->leases == 68; }));
+  EXPECT_TRUE(wait_until([&] { return object->leases == 68; }));
   EXPECT_EQ(holding->strong_count(), 1U);
 }
 
@@ -149,7 +149,7 @@ TEST(Ledger, SlotsAreUsedAgain) {
     for (const uint32_t slot : slots) holding->give_back(slot, fork_mark());
     ASSERT_TRUE(drained_to(both, 10));
   }
-  EXPECT_TRUE(soon([&] { return object->leases == 10; }));
+  EXPECT_TRUE(wait_until([&] { return object->leases == 10; }));
 }
 
 TEST(Ledger, WhatNeverLeftIsTakenBack) {
@@ -207,7 +207,7 @@ TEST(Ledger, TheBellEndsLeasesAtOnceWhereSomebodyWaits) {
   const Ref<Holding> holding = both.open();
   both.ledger->always_ring();
   holding->give_back(slots[0], fork_mark());
-  EXPECT_TRUE(soon([&] { return object->leases == 1; })) << "the service heard no bell";
+  EXPECT_TRUE(wait_until([&] { return object->leases == 1; })) << "the service heard no bell";
   EXPECT_EQ(both.ledger->totals().borrower.pid, getpid());
 }
 
@@ -249,7 +249,7 @@ TEST(Ledger, ThreadsGiveBackWhileOthersAreGranted) {
   over = true;
   drainer.join();
   EXPECT_TRUE(drained_to(both, 0));
-  EXPECT_TRUE(soon([&] { return object->leases == 0; }));
+  EXPECT_TRUE(wait_until([&] { return object->leases == 0; }));
   EXPECT_LT(both.grant(object.get(), 1).front(), 7500U);
 }
 
@@ -320,16 +320,16 @@ TEST(Holding, InheritedTokensKeepTheLenderWaiting) {
   (void)upstream.grant(object.get(), 1);
   Both both;
   const Ref<Holding> holding = both.open();
-  std::shared_ptr<Token> token = make_token(std::move(upstream.token));
+  std::shared_ptr<LeaseToken> token = make_token(std::move(upstream.token));
   holding->inherit(token);
   holding->inherit(token);
   EXPECT_EQ(holding->tokens().size(), 2U);
-  const Token* const name = token.get();
+  const LeaseToken* const name = token.get();
   token = nullptr;
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(object->leases, 1);
   holding->disinherit(name);
-  EXPECT_TRUE(soon([&] { return object->leases == 0; }));
+  EXPECT_TRUE(wait_until([&] { return object->leases == 0; }));
 }
 
 }  // namespace

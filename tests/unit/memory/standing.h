@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/fork.h"
+#include "support/wait_until.h"
 #include "unit/os/surroundings.h"
 
 namespace tenon::test {
@@ -32,14 +33,6 @@ inline void in_child(const std::function<void()>& body) {
     ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   });
   EXPECT_EQ(child.reap(), 0);
-}
-
-// Returns whether the condition becomes true. Only a failure takes the whole 20 s.
-template <typename Condition>
-bool soon(Condition&& condition) {
-  for (int i = 0; i < 20'000 && !condition(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
 }
 
 inline pid_t thread_id() { return static_cast<pid_t>(::syscall(SYS_gettid)); }

@@ -66,11 +66,11 @@ TEST_F(Foreign, WhatCouldWaitForAServerIsClosedSoon) {
 }
 
 TEST_F(Foreign, ManyAreClosedWhenTheCallReturns) {
-  const size_t fds = test::count_fds();
+  const long fds = test::count_open_fds();
   ReceivedFds received;
   for (int i = 0; i < 200; ++i) received.add(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   received.clear();
-  EXPECT_EQ(test::count_fds(), fds);
+  EXPECT_EQ(test::count_open_fds(), fds);
 }
 
 TEST_F(Foreign, AMovedFdIsClosedOnce) {
@@ -87,7 +87,7 @@ TEST_F(Foreign, ASilentServerHoldsNobody) {
   std::optional<SilentServer> mounted(std::in_place);
   SilentServer& server = *mounted;
   if (!server.is_mounted()) GTEST_SKIP() << "no FUSE here";
-  const size_t fds = test::count_fds();
+  const long fds = test::count_open_fds();
   Fd file(::open(server.path().c_str(), O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(file.is_open());
   Fd readable(::open(server.path().c_str(), O_RDONLY | O_CLOEXEC));
@@ -120,7 +120,7 @@ TEST_F(Foreign, ASilentServerHoldsNobody) {
   EXPECT_LT(Clock::now() - before, seconds(4));
   // The thread that still opens the file now gets its error, and releases its handle.
   mounted.reset();
-  for (int i = 0; i < 200 && test::count_fds() > fds; ++i)
+  for (int i = 0; i < 200 && test::count_open_fds() > fds; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 

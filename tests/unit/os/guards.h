@@ -15,37 +15,30 @@
 #include <string>
 
 #include "base/status.h"
+#include "support/open_fds.h"
+#include "support/wait_until.h"
 
 namespace tenon::test {
-
-inline size_t count_fds() {
-  DIR* folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return 0;
-  size_t count = 0;
-  while (::readdir(folder) != nullptr) ++count;
-  ::closedir(folder);
-  return count;
-}
 
 // Ends the process if a test hangs, and fails a test that leaks fds.
 class Guarded : public ::testing::Test {
  protected:
   void SetUp() override {
     ::alarm(60);
-    fds_before_ = count_fds();
-    ASSERT_GT(fds_before_, 0U);
+    fds_before_ = count_open_fds();
+    ASSERT_GT(fds_before_, 0);
   }
   // A test keeps its fds in local variables, which are destroyed before this function runs.
   void TearDown() override {
     // A thread of the library closes fds that other processes made. It may have to wait on a busy
     // machine.
-    for (int i = 0; i < 1000 && count_fds() != fds_before_; ++i) ::usleep(10'000);
-    EXPECT_EQ(count_fds(), fds_before_) << "fds leaked";
+    (void)wait_until([this] { return count_open_fds() == fds_before_; });
+    EXPECT_EQ(count_open_fds(), fds_before_) << "fds leaked";
     ::alarm(0);
   }
 
  private:
-  size_t fds_before_ = 0;
+  long fds_before_ = 0;
 };
 
 // Sends SIGUSR1 to the thread that made the object, every `period_ns`. The handler counts the

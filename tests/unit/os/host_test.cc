@@ -12,6 +12,7 @@
 #include <cstdio>
 
 #include "os/process.h"
+#include "support/become_user.h"
 #include "unit/os/guards.h"
 
 namespace tenon::os {
@@ -44,7 +45,7 @@ struct OtherUser {
     Fd to(ends[1]);
     pid = ::fork();
     if (pid == 0) {
-      if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+      if (!become_user(65534, 65534)) ::_exit(1);
       const char ready = 1;
       if (::write(to.get(), &ready, 1) != 1) ::_exit(1);
       for (;;) ::pause();

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "support/become_user.h"
 #include "unit/os/guards.h"
 #include "unit/os/surroundings.h"
 
@@ -62,7 +63,7 @@ TEST_F(LocalSocketTest, BothKindsTalk) {
   const test::ScratchFolder folder;
   expect_talk(SocketKind::kStream, folder / "stream");
   expect_talk(SocketKind::kPackets, folder / "packets");
-  EXPECT_EQ(folder.entries(), 2U) << "nothing but the two names";
+  EXPECT_EQ(folder.names().size(), 2U) << "nothing but the two names";
 }
 
 TEST_F(LocalSocketTest, PathsOfAnyLength) {
@@ -95,7 +96,7 @@ TEST_F(LocalSocketTest, RelativePaths) {
   ASSERT_EQ(::chdir(folder.path().c_str()), 0);
   expect_talk(SocketKind::kStream, "socket");
   ASSERT_EQ(::fchdir(before.get()), 0);
-  EXPECT_EQ(folder.entries(), 1U);
+  EXPECT_EQ(folder.names().size(), 1U);
 }
 
 TEST_F(LocalSocketTest, TakenPathsStayAsTheyAre) {
@@ -121,7 +122,7 @@ TEST_F(LocalSocketTest, TakenPathsStayAsTheyAre) {
     EXPECT_EQ(before.st_mode, after.st_mode);
   }
   EXPECT_TRUE(connect_now(SocketKind::kPackets, socket).is_ok()) << "the first one still listens";
-  EXPECT_EQ(folder.entries(), 3U);
+  EXPECT_EQ(folder.names().size(), 3U);
 }
 
 TEST_F(LocalSocketTest, RefusedPathsLeaveNothing) {
@@ -144,7 +145,7 @@ TEST_F(LocalSocketTest, RefusedPathsLeaveNothing) {
     EXPECT_EQ(status.detail("limit"), "RLIMIT_NOFILE");
     EXPECT_EQ(status.detail("limit_value"), limit.limit());
   }
-  EXPECT_EQ(folder.entries(), 0U);
+  EXPECT_EQ(folder.names().size(), 0U);
 }
 
 TEST_F(LocalSocketTest, ModeAndGroupAreAsAskedWhateverTheUmask) {
@@ -174,7 +175,7 @@ TEST_F(LocalSocketTest, ModeKeepsOthersOut) {
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   const auto code_of_another = [](const std::string& path) {
     test::ForkChild child([&](int) {
-      if (::setgroups(0, nullptr) != 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0) ::_exit(70);
+      if (!become_user(54321, 54321)) ::_exit(70);
       ::_exit(static_cast<int>(connect_now(SocketKind::kPackets, path).status().code()));
     });
     return static_cast<Code>(child.reap());

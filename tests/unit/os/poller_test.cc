@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "os/wait.h"
+#include "support/become_user.h"
 #include "unit/os/guards.h"
 #include "unit/os/surroundings.h"
 
@@ -420,9 +421,7 @@ TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
 
 TEST_F(ThreadTest, NoMoreThreadsIsAnError) {
   test::ForkChild child([&](int) {
-    if (::geteuid() == 0 &&
-        (::setgroups(0, nullptr) != 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0))
-      ::_exit(70);
+    if (::geteuid() == 0 && !become_user(54321, 54321)) ::_exit(70);
     const rlimit none{0, 0};
     if (::setrlimit(RLIMIT_NPROC, &none) != 0) ::_exit(71);
     const Status status = start_thread("tenon", Stack::kSmall, [](void*) noexcept {}, nullptr);

@@ -17,6 +17,7 @@
 #include <functional>
 #include <thread>
 
+#include "support/become_user.h"
 #include "unit/os/guards.h"
 #include "unit/os/surroundings.h"
 
@@ -213,7 +214,7 @@ TEST_F(HoldersTest, WhoCannotBeSeenIsCounted) {
   const Fd file = open_file(folder / "file");
   const FileId id = id_of(folder / "file");
   test::ForkChild other([&](int) {
-    if (::setgroups(0, nullptr) != 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0) ::_exit(70);
+    if (!become_user(54321, 54321)) ::_exit(70);
     const auto found = find_holders({id, FileId{1, 1}});
     const bool right = found[0].pids == std::vector<pid_t>{::getpid()} &&
                        found[0].unreadable >= 1 && found[1].unreadable == found[0].unreadable &&

@@ -18,33 +18,18 @@
 #include <utility>
 
 #include "os/fd.h"
+#include "support/child_status.h"
+#include "support/temporary_directory.h"
 
 namespace tenon::test {
 
-class ScratchFolder {
+// A directory in shared memory. The test fails if it cannot be removed.
+class ScratchFolder : public TemporaryDirectory {
  public:
-  ScratchFolder() {
-    char name[] = "/dev/shm/tenon-unit-XXXXXX";
-    if (::mkdtemp(name) == nullptr) std::abort();
-    path_ = name;
-  }
+  ScratchFolder() : TemporaryDirectory("/dev/shm/tenon-unit-") {}
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-    EXPECT_FALSE(error) << path_;
-  }
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& leaf) const { return path_ + "/" + leaf; }
-  size_t entries() const {
-    size_t count = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++count;
-    return count;
-  }
-
- private:
-  std::string path_;
+  ~ScratchFolder() { EXPECT_TRUE(remove()); }
 };
 
 // Makes the process unable to open any fd while the object lives.
@@ -103,10 +88,7 @@ class ForkChild {
   }
   // Waits for the child. Returns its exit status, or -1 if a signal ended it.
   int reap() {
-    int how = 0;
-    while (::waitpid(pid_, &how, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = 0;
+    const int how = wait_for_child(std::exchange(pid_, 0));
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
   }
 
