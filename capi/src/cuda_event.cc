@@ -39,8 +39,8 @@ tenon_status tenon_cuda_event_new(const tenon_cuda_event_options* options, tenon
     TENON_ASSIGN(const tenon_cuda_event_options wanted, read_event_options(options));
     const bool interprocess = (wanted.flags & TENON_CUDA_EVENT_INTERPROCESS) != 0;
     TENON_ASSIGN(Event event,
-                 Event::create_on(wanted.device, interprocess ? Event::Reach::kInterprocess
-                                                              : Event::Reach::kThisProcess));
+                 Event::create_on(wanted.device, interprocess ? Event::Origin::kInterprocess
+                                                              : Event::Origin::kThisProcess));
     return publish(std::move(event), wanted.device, out);
   });
 }

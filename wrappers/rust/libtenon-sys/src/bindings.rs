@@ -4,12 +4,12 @@ pub const TENON_VERSION_MAJOR: u32 = 0;
 pub const TENON_VERSION_MINOR: u32 = 1;
 pub const TENON_VERSION_PATCH: u32 = 0;
 pub const TENON_ABI_VERSION: u32 = 1;
-/**The outcome of a call. Codes are never renumbered and never reused. Each code stands for one
- thing that a caller can do about the failure.*/
+/**The outcome of a call. Each code stands for one way in which a caller can react to the failure.
+ Codes are never renumbered and never reused.*/
 pub type tenon_status = i32;
 ///The call succeeded.
 pub const TENON_OK: _bindgen_ty_1 = 0;
-///The call is wrong whatever the state of the machine. Fix the program.
+///The call is wrong in every state of the machine. Fix the program.
 pub const TENON_INVALID_ARGUMENT: _bindgen_ty_1 = 1;
 ///The object does not allow the access. Ask for other access, or create it in another mode.
 pub const TENON_PERMISSION: _bindgen_ty_1 = 2;
@@ -17,17 +17,17 @@ pub const TENON_PERMISSION: _bindgen_ty_1 = 2;
 pub const TENON_NOT_FOUND: _bindgen_ty_1 = 3;
 ///Bytes or an fd from outside are not what they claim to be. Do not trust the peer.
 pub const TENON_CORRUPT: _bindgen_ty_1 = 4;
-///A version that this library does not read made the object. Upgrade one side.
+///The object has a format version that this library does not read. Upgrade one side.
 pub const TENON_INCOMPATIBLE: _bindgen_ty_1 = 5;
 ///A limit was reached; the detail "limit" names it. Raise the limit, or free something.
 pub const TENON_RESOURCE_EXHAUSTED: _bindgen_ty_1 = 6;
-///This build, this kernel or this object cannot do it. Choose another way.
+///This build, this kernel or this object cannot do the operation. Choose another way.
 pub const TENON_UNSUPPORTED: _bindgen_ty_1 = 7;
 ///The other process closed its end or died.
 pub const TENON_PEER_GONE: _bindgen_ty_1 = 8;
-///A call with timeout 0 would have had to wait. Poll, then call again.
+///The timeout is 0, and the call would have to wait. Poll, then call again.
 pub const TENON_WOULD_BLOCK: _bindgen_ty_1 = 9;
-///The time is over. Call again to continue.
+///The timeout is over. Call again to continue.
 pub const TENON_TIMEOUT: _bindgen_ty_1 = 10;
 ///A signal ended an interruptible wait. Call again to continue.
 pub const TENON_INTERRUPTED: _bindgen_ty_1 = 11;
@@ -210,7 +210,7 @@ pub type _bindgen_ty_5 = ::core::ffi::c_uint;
 ///The memory is never swapped out. It counts against RLIMIT_MEMLOCK.
 pub const TENON_ARENA_LOCKED: _bindgen_ty_6 = 1;
 /**If the machine cannot give the requested pages or the requested NUMA node, the call fails.
- Without this flag the arena takes the next best, and tenon_arena_stats tells what it got.*/
+ Without this flag the arena takes the next best memory, and tenon_arena_stats tells its kind.*/
 pub const TENON_ARENA_EXACT: _bindgen_ty_6 = 2;
 pub type _bindgen_ty_6 = ::core::ffi::c_uint;
 ///How to make an arena. A NULL pointer to these options means that all fields are zero.
@@ -219,7 +219,7 @@ pub type _bindgen_ty_6 = ::core::ffi::c_uint;
 pub struct tenon_arena_options {
     ///sizeof(tenon_arena_options), set by the caller.
     pub struct_size: usize,
-    ///The mode of all its storages: TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES.
+    ///The mode of all storages in the arena: TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES.
     pub mode: tenon_mode,
     ///TENON_ARENA_*.
     pub flags: u32,
@@ -234,8 +234,8 @@ pub struct tenon_arena_options {
     pub numa_node_plus_1: i32,
     ///For TENON_PAGES_HUGETLB: the size of the pool's pages in bytes. 0 means the machine's default.
     pub huge_page_nbytes: u64,
-    /**How many bytes, from the arena's start, the service thread makes ready in the background. 0
- means none.*/
+    /**How many bytes, from the arena's start, the service thread prepares in the background. 0 means
+ none.*/
     pub prefault_nbytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -274,7 +274,7 @@ const _: () = {
         "Offset of field: tenon_arena_options::prefault_nbytes",
     ][::core::mem::offset_of!(tenon_arena_options, prefault_nbytes) - 48usize];
 };
-///The contents of an arena and the kind of memory it got. The figures are of one moment.
+///Figures about the contents of an arena and the kind of its memory. All figures are of one moment.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_arena_stats {
@@ -290,7 +290,7 @@ pub struct tenon_arena_stats {
     pub bytes_lent: u64,
     ///Bytes that are reserved and not in use.
     pub bytes_free: u64,
-    ///The size of the longest free piece.
+    ///The size of the longest free range.
     pub bytes_largest_free: u64,
     ///Bytes that were lent without a lease (by fd, by name) and released. They are never reused.
     pub bytes_retired: u64,
@@ -300,7 +300,7 @@ pub struct tenon_arena_stats {
     pub blocks_live: u64,
     ///The number of blocks under leases.
     pub blocks_lent: u64,
-    ///How many of 1,000 free bytes lie outside the longest free piece.
+    ///How many of 1,000 free bytes lie outside the longest free range.
     pub fragmentation: u32,
     ///The pages that the arena got: TENON_PAGES_*, but not AUTO.
     pub pages: tenon_pages,
@@ -368,33 +368,220 @@ const _: () = {
         "Offset of field: tenon_arena_stats::locked",
     ][::core::mem::offset_of!(tenon_arena_stats, locked) - 108usize];
 };
+/**The transport of a handle: the way in which the driver lets the memory travel. PyTorch opens only
+ TENON_CUDA_IPC. Only TENON_CUDA_FABRIC reaches other machines.*/
+pub type tenon_cuda_transport = u32;
+/**In a handle: the storage is empty. As an option: the first of the following transports that the
+ driver offers for the memory.*/
+pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_7 = 0;
+///An IPC handle (cuIpcGetMemHandle) of memory from cudaMalloc. It is PyTorch's default.
+pub const TENON_CUDA_IPC: _bindgen_ty_7 = 1;
+/**An fd for each piece of memory that is mapped piece by piece. cuMemCreate must have made the
+ pieces with handles of that type.*/
+pub const TENON_CUDA_FD: _bindgen_ty_7 = 2;
+///The fabric handle of one such piece.
+pub const TENON_CUDA_FABRIC: _bindgen_ty_7 = 3;
+/**An fd of the memory pool from which the memory comes (cudaMallocFromPoolAsync). The pool must
+ have been made with handles of that type.*/
+pub const TENON_CUDA_POOL: _bindgen_ty_7 = 4;
+pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+/**The layouts of an IPC handle's bytes, by the versions of PyTorch that write them. Tenon reads all
+ of them.*/
+pub type tenon_cuda_form = u32;
+/**PyTorch up to 2.4 writes this layout. Every later version reads it too, except for some builds
+ of mid-2024.*/
+pub const TENON_CUDA_FORM_A: _bindgen_ty_8 = 0;
+///The excepted builds of mid-2024 write it.
+pub const TENON_CUDA_FORM_B: _bindgen_ty_8 = 1;
+///PyTorch 2.6 and 2.7 write this layout.
+pub const TENON_CUDA_FORM_C: _bindgen_ty_8 = 2;
+///PyTorch 2.8 to 2.12 write this layout.
+pub const TENON_CUDA_FORM_D: _bindgen_ty_8 = 3;
+///PyTorch 2.13 and later write this layout.
+pub const TENON_CUDA_FORM_E: _bindgen_ty_8 = 4;
+pub type _bindgen_ty_8 = ::core::ffi::c_uint;
+///tenon_open_cuda: options.device is the device, whatever the handle says.
+pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_9 = 1;
+///tenon_share_cuda: lend a read-only storage too, although its receiver can write to it.
+pub const TENON_CUDA_LET_WRITE: _bindgen_ty_9 = 2;
+/**tenon_open_cuda: the device refuses writes by this process. Only TENON_CUDA_FD and
+ TENON_CUDA_FABRIC can do this.*/
+pub const TENON_CUDA_READ_ONLY: _bindgen_ty_9 = 4;
+/**tenon_open_cuda: memory that the driver has opened stays open for the next handle of the same
+ memory. The comment of tenon_open_cuda says when that is safe.*/
+pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_9 = 8;
+///tenon_open_cuda: open PyTorch's expandable segments from another user's process too.
+pub const TENON_CUDA_OTHER_USER: _bindgen_ty_9 = 16;
+pub type _bindgen_ty_9 = ::core::ffi::c_uint;
+///How to lend or open device memory. A NULL pointer to these options means all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_options {
+    ///sizeof(tenon_cuda_options), set by the caller.
+    pub struct_size: usize,
+    /**TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN,
+ TENON_CUDA_OTHER_USER.*/
+    pub flags: u32,
+    ///tenon_share_cuda, for an IPC handle: TENON_CUDA_FORM_*.
+    pub form: tenon_cuda_form,
+    ///tenon_open_cuda with TENON_CUDA_ON_DEVICE: the ordinal in this process's numbering.
+    pub device: i32,
+    ///tenon_share_cuda: the transport to use, TENON_CUDA_*.
+    pub transport: tenon_cuda_transport,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_options",
+    ][::core::mem::size_of::<tenon_cuda_options>() - 24usize];
+    [
+        "Alignment of tenon_cuda_options",
+    ][::core::mem::align_of::<tenon_cuda_options>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_options::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_options::flags",
+    ][::core::mem::offset_of!(tenon_cuda_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_cuda_options::form",
+    ][::core::mem::offset_of!(tenon_cuda_options, form) - 12usize];
+    [
+        "Offset of field: tenon_cuda_options::device",
+    ][::core::mem::offset_of!(tenon_cuda_options, device) - 16usize];
+    [
+        "Offset of field: tenon_cuda_options::transport",
+    ][::core::mem::offset_of!(tenon_cuda_options, transport) - 20usize];
+};
+/**A handle with which another process can open device memory. It has the eight items of PyTorch's
+ tuple, whose index stands in brackets, and fields that the tuple lacks. A handle that has fds
+ must travel together with them (SCM_RIGHTS), because the numbers alone mean nothing in another
+ process.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_handle {
+    ///sizeof(tenon_cuda_handle), set by the caller, also for output.
+    pub struct_size: usize,
+    ///TENON_CUDA_*. It is ignored on input, because the bytes in `memory` say the transport.
+    pub transport: tenon_cuda_transport,
+    ///[0] The device's ordinal in the sender's numbering.
+    pub device: i32,
+    /**The UUID of the device, which takes precedence over the ordinal. All 0 means that the UUID is
+ not known, as in PyTorch's tuple.*/
+    pub uuid: [u8; 16usize],
+    ///[2] The size of the storage in bytes.
+    pub nbytes: u64,
+    /**[3] Where the storage begins, in bytes from the start of the memory to which the memory handle
+ leads.*/
+    pub offset: u64,
+    ///[5] The index of the counter in its file.
+    pub slot: u64,
+    ///[7] 1: the bytes are valid once the event is complete. 0: they are valid already.
+    pub event_required: u32,
+    ///How many bytes of `memory` are in use. 0 for an empty storage.
+    pub memory_nbytes: u32,
+    /**On input: a memory handle that is too long for `memory`, borrowed for the call. It is used
+ instead of `memory`, and memory_nbytes is then its size, at most 1 MiB. NULL on output.*/
+    pub long_memory: *const u8,
+    ///[1] The memory handle.
+    pub memory: [u8; 128usize],
+    ///[6] The event's handle.
+    pub event: [u8; 64usize],
+    ///[4] The name of the counter's file. "" for an empty storage.
+    pub counter: [::core::ffi::c_char; 256usize],
+    /**For TENON_CUDA_FD and TENON_CUDA_POOL: the fds that must be sent with the handle, in this
+ order. On output they belong to the library and are valid until the storage's last release. On
+ input they are borrowed for the call.*/
+    pub fds: *const i32,
+    ///How many fds there are, at most 253.
+    pub n_fds: u32,
+    ///0 on output. Set it to 0 on input.
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_handle",
+    ][::core::mem::size_of::<tenon_cuda_handle>() - 536usize];
+    [
+        "Alignment of tenon_cuda_handle",
+    ][::core::mem::align_of::<tenon_cuda_handle>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_handle::transport",
+    ][::core::mem::offset_of!(tenon_cuda_handle, transport) - 8usize];
+    [
+        "Offset of field: tenon_cuda_handle::device",
+    ][::core::mem::offset_of!(tenon_cuda_handle, device) - 12usize];
+    [
+        "Offset of field: tenon_cuda_handle::uuid",
+    ][::core::mem::offset_of!(tenon_cuda_handle, uuid) - 16usize];
+    [
+        "Offset of field: tenon_cuda_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_cuda_handle, nbytes) - 32usize];
+    [
+        "Offset of field: tenon_cuda_handle::offset",
+    ][::core::mem::offset_of!(tenon_cuda_handle, offset) - 40usize];
+    [
+        "Offset of field: tenon_cuda_handle::slot",
+    ][::core::mem::offset_of!(tenon_cuda_handle, slot) - 48usize];
+    [
+        "Offset of field: tenon_cuda_handle::event_required",
+    ][::core::mem::offset_of!(tenon_cuda_handle, event_required) - 56usize];
+    [
+        "Offset of field: tenon_cuda_handle::memory_nbytes",
+    ][::core::mem::offset_of!(tenon_cuda_handle, memory_nbytes) - 60usize];
+    [
+        "Offset of field: tenon_cuda_handle::long_memory",
+    ][::core::mem::offset_of!(tenon_cuda_handle, long_memory) - 64usize];
+    [
+        "Offset of field: tenon_cuda_handle::memory",
+    ][::core::mem::offset_of!(tenon_cuda_handle, memory) - 72usize];
+    [
+        "Offset of field: tenon_cuda_handle::event",
+    ][::core::mem::offset_of!(tenon_cuda_handle, event) - 200usize];
+    [
+        "Offset of field: tenon_cuda_handle::counter",
+    ][::core::mem::offset_of!(tenon_cuda_handle, counter) - 264usize];
+    [
+        "Offset of field: tenon_cuda_handle::fds",
+    ][::core::mem::offset_of!(tenon_cuda_handle, fds) - 520usize];
+    [
+        "Offset of field: tenon_cuda_handle::n_fds",
+    ][::core::mem::offset_of!(tenon_cuda_handle, n_fds) - 528usize];
+    [
+        "Offset of field: tenon_cuda_handle::reserved",
+    ][::core::mem::offset_of!(tenon_cuda_handle, reserved) - 532usize];
+};
 ///The access that a handle allows, or that the caller of an open function asks for.
 pub type tenon_access = u32;
 ///To share: the access that the storage's mode gives. To open: the access that the handle gives.
-pub const TENON_ACCESS_AUTO: _bindgen_ty_7 = 0;
+pub const TENON_ACCESS_AUTO: _bindgen_ty_10 = 0;
 /**To share: the borrower can only read. The kernel must be able to enforce this, so
  TENON_MODE_SHARED is refused. To open: map the memory read-only.*/
-pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_7 = 1;
+pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_10 = 1;
 ///Both sides write. Only TENON_MODE_SHARED allows it.
-pub const TENON_ACCESS_WRITABLE: _bindgen_ty_7 = 2;
-pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+pub const TENON_ACCESS_WRITABLE: _bindgen_ty_10 = 2;
+pub type _bindgen_ty_10 = ::core::ffi::c_uint;
 /**Map the memory copy-on-write: this process's writes stay in this process. Pages that it has not
  written yet still show later writes of the lender.*/
-pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_8 = 1;
+pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_11 = 1;
 ///Copy the bytes now into private memory. The result is a snapshot.
-pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_8 = 2;
+pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_11 = 2;
 ///The library owns the fd once the call has succeeded. After a failure it is still the caller's.
-pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_8 = 4;
+pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_11 = 4;
 /**Accept memory that its owner can cut short, such as PyTorch's memory or a plain file. A later
  load from such memory can cause a SIGBUS.*/
-pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_8 = 8;
+pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_11 = 8;
 ///For tenon_open_filename and tenon_descriptor_open: accept memory of another user.
-pub const TENON_OPEN_OTHER_USER: _bindgen_ty_8 = 16;
+pub const TENON_OPEN_OTHER_USER: _bindgen_ty_11 = 16;
 ///For tenon_open_filename: do not register with the manager that the handle names.
-pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_8 = 32;
+pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_11 = 32;
 ///For tenon_open_filename: a message was received, so also do what tenon_filename_decref does.
-pub const TENON_OPEN_DECREF: _bindgen_ty_8 = 64;
-pub type _bindgen_ty_8 = ::core::ffi::c_uint;
+pub const TENON_OPEN_DECREF: _bindgen_ty_11 = 64;
+pub type _bindgen_ty_11 = ::core::ffi::c_uint;
 /**A handle with which another process can open a storage. The fd leads to the segment, and the
  other fields say where in the segment the storage lies. All sizes and offsets are in bytes.*/
 #[repr(C)]
@@ -497,6 +684,219 @@ const _: () = {
         "Offset of field: tenon_open_options::flags",
     ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
 };
+///To share: PyTorch must be able to open the name, so ask a manager to guard it.
+pub const TENON_FILENAME_TORCH: _bindgen_ty_12 = 1;
+///To share: also do what tenon_filename_incref does.
+pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_12 = 2;
+///Members of options.group may open the name too.
+pub const TENON_FILENAME_GROUP: _bindgen_ty_12 = 4;
+pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+/**How to make a name. A NULL pointer to these options means that all fields are zero. All strings
+ are borrowed for the call.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_filename_options {
+    ///sizeof(tenon_filename_options), set by the caller.
+    pub struct_size: usize,
+    /**To share: the access that borrowers get. A file cannot be lent TENON_ACCESS_READ_ONLY, because
+ a process of the same user could write to it nevertheless.*/
+    pub access: tenon_access,
+    ///TENON_FILENAME_*.
+    pub flags: u32,
+    /**The permission bits, 0600 to 0666; the owner's two bits must be set. 0 means 0600: this user
+ only. 0644 lets other users read a file, or open the memory behind a socket.*/
+    pub mode: u32,
+    ///The group id for TENON_FILENAME_GROUP. Without that flag it must be 0.
+    pub group: u32,
+    ///An absolute path. NULL means /dev/shm, the only directory in which PyTorch looks.
+    pub directory: *const ::core::ffi::c_char,
+    ///The beginning of the name; 128 unguessable bits follow it. NULL means "tenon-".
+    pub prefix: *const ::core::ffi::c_char,
+    ///The whole name, without a slash. NULL means prefix and random bits.
+    pub name: *const ::core::ffi::c_char,
+    /**For TENON_FILENAME_TORCH: the socket of a running manager. NULL means this user's manager,
+ which is started if none runs.*/
+    pub manager: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_filename_options",
+    ][::core::mem::size_of::<tenon_filename_options>() - 56usize];
+    [
+        "Alignment of tenon_filename_options",
+    ][::core::mem::align_of::<tenon_filename_options>() - 8usize];
+    [
+        "Offset of field: tenon_filename_options::struct_size",
+    ][::core::mem::offset_of!(tenon_filename_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_filename_options::access",
+    ][::core::mem::offset_of!(tenon_filename_options, access) - 8usize];
+    [
+        "Offset of field: tenon_filename_options::flags",
+    ][::core::mem::offset_of!(tenon_filename_options, flags) - 12usize];
+    [
+        "Offset of field: tenon_filename_options::mode",
+    ][::core::mem::offset_of!(tenon_filename_options, mode) - 16usize];
+    [
+        "Offset of field: tenon_filename_options::group",
+    ][::core::mem::offset_of!(tenon_filename_options, group) - 20usize];
+    [
+        "Offset of field: tenon_filename_options::directory",
+    ][::core::mem::offset_of!(tenon_filename_options, directory) - 24usize];
+    [
+        "Offset of field: tenon_filename_options::prefix",
+    ][::core::mem::offset_of!(tenon_filename_options, prefix) - 32usize];
+    [
+        "Offset of field: tenon_filename_options::name",
+    ][::core::mem::offset_of!(tenon_filename_options, name) - 40usize];
+    [
+        "Offset of field: tenon_filename_options::manager",
+    ][::core::mem::offset_of!(tenon_filename_options, manager) - 48usize];
+};
+/**A handle with which another process can open a storage by name. For a file that PyTorch shares it
+ holds PyTorch's tuple (manager, name, nbytes), with offset 0.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_filename_handle {
+    ///sizeof(tenon_filename_handle), set by the caller, also for output.
+    pub struct_size: usize,
+    /**The access that the handle allows. On input, TENON_ACCESS_AUTO stands for the access that the
+ name gives.*/
+    pub access: tenon_access,
+    ///It must be 0.
+    pub reserved: u32,
+    ///Bytes from the start of a file's payload, or from the start of the segment behind a socket.
+    pub offset: u64,
+    ///The size of the storage in bytes.
+    pub nbytes: u64,
+    ///The socket of the manager that guards the name. It is "" if there is none.
+    pub manager: [::core::ffi::c_char; 108usize],
+    /**"/leaf" for a name in /dev/shm, otherwise an absolute path. It is "" for an empty storage that
+ has no name.*/
+    pub name: [::core::ffi::c_char; 256usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_filename_handle",
+    ][::core::mem::size_of::<tenon_filename_handle>() - 400usize];
+    [
+        "Alignment of tenon_filename_handle",
+    ][::core::mem::align_of::<tenon_filename_handle>() - 8usize];
+    [
+        "Offset of field: tenon_filename_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_filename_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_filename_handle::access",
+    ][::core::mem::offset_of!(tenon_filename_handle, access) - 8usize];
+    [
+        "Offset of field: tenon_filename_handle::reserved",
+    ][::core::mem::offset_of!(tenon_filename_handle, reserved) - 12usize];
+    [
+        "Offset of field: tenon_filename_handle::offset",
+    ][::core::mem::offset_of!(tenon_filename_handle, offset) - 16usize];
+    [
+        "Offset of field: tenon_filename_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_filename_handle, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_filename_handle::manager",
+    ][::core::mem::offset_of!(tenon_filename_handle, manager) - 32usize];
+    [
+        "Offset of field: tenon_filename_handle::name",
+    ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
+};
+///Count the names, and remove none.
+pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_13 = 1;
+/**Also remove PyTorch's own dead files: files named torch_PID_… that no process holds and whose
+ maker has ended.*/
+pub const TENON_SWEEP_TORCH: _bindgen_ty_13 = 2;
+pub type _bindgen_ty_13 = ::core::ffi::c_uint;
+///How to sweep. A NULL pointer to these options means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_sweep_options {
+    ///sizeof(tenon_sweep_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_SWEEP_*.
+    pub flags: u32,
+    ///It must be 0.
+    pub reserved: u32,
+    ///An absolute path. NULL means /dev/shm.
+    pub directory: *const ::core::ffi::c_char,
+    /**PyTorch's files that are younger than this stay, because a message may refer to them. 0 means
+ 60 seconds.*/
+    pub min_age_ns: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_sweep_options",
+    ][::core::mem::size_of::<tenon_sweep_options>() - 32usize];
+    [
+        "Alignment of tenon_sweep_options",
+    ][::core::mem::align_of::<tenon_sweep_options>() - 8usize];
+    [
+        "Offset of field: tenon_sweep_options::struct_size",
+    ][::core::mem::offset_of!(tenon_sweep_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_sweep_options::flags",
+    ][::core::mem::offset_of!(tenon_sweep_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_sweep_options::reserved",
+    ][::core::mem::offset_of!(tenon_sweep_options, reserved) - 12usize];
+    [
+        "Offset of field: tenon_sweep_options::directory",
+    ][::core::mem::offset_of!(tenon_sweep_options, directory) - 16usize];
+    [
+        "Offset of field: tenon_sweep_options::min_age_ns",
+    ][::core::mem::offset_of!(tenon_sweep_options, min_age_ns) - 24usize];
+};
+///The names that a sweep found.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_sweep_result {
+    ///sizeof(tenon_sweep_result), set by the caller.
+    pub struct_size: usize,
+    ///Names that some process holds.
+    pub live: u64,
+    ///Names that no process holds, but to which a message in flight may refer.
+    pub in_flight: u64,
+    ///Names that no process holds and that were removed, or would be removed in a dry run.
+    pub dead: u64,
+    /**Names that were left alone: names of other users, names that could not be examined, and
+ PyTorch's dead files if TENON_SWEEP_TORCH is not set.*/
+    pub unsure: u64,
+    ///The bytes of memory that the dead names have, or had before they were removed.
+    pub removed_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_sweep_result",
+    ][::core::mem::size_of::<tenon_sweep_result>() - 48usize];
+    [
+        "Alignment of tenon_sweep_result",
+    ][::core::mem::align_of::<tenon_sweep_result>() - 8usize];
+    [
+        "Offset of field: tenon_sweep_result::struct_size",
+    ][::core::mem::offset_of!(tenon_sweep_result, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_sweep_result::live",
+    ][::core::mem::offset_of!(tenon_sweep_result, live) - 8usize];
+    [
+        "Offset of field: tenon_sweep_result::in_flight",
+    ][::core::mem::offset_of!(tenon_sweep_result, in_flight) - 16usize];
+    [
+        "Offset of field: tenon_sweep_result::dead",
+    ][::core::mem::offset_of!(tenon_sweep_result, dead) - 24usize];
+    [
+        "Offset of field: tenon_sweep_result::unsure",
+    ][::core::mem::offset_of!(tenon_sweep_result, unsure) - 32usize];
+    [
+        "Offset of field: tenon_sweep_result::removed_nbytes",
+    ][::core::mem::offset_of!(tenon_sweep_result, removed_nbytes) - 40usize];
+};
 /**An element type in DLPack's numbers: a type code (TENON_DTYPE_*), the bits of one lane, and the
  number of lanes (1 for a scalar).*/
 #[repr(C)]
@@ -520,44 +920,44 @@ const _: () = {
         "Offset of field: tenon_dtype::lanes",
     ][::core::mem::offset_of!(tenon_dtype, lanes) - 2usize];
 };
-pub const TENON_DTYPE_INT: _bindgen_ty_9 = 0;
-pub const TENON_DTYPE_UINT: _bindgen_ty_9 = 1;
-pub const TENON_DTYPE_FLOAT: _bindgen_ty_9 = 2;
-pub const TENON_DTYPE_BFLOAT: _bindgen_ty_9 = 4;
-pub const TENON_DTYPE_COMPLEX: _bindgen_ty_9 = 5;
-pub const TENON_DTYPE_BOOL: _bindgen_ty_9 = 6;
-pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_9 = 7;
-pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_9 = 8;
-pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_9 = 9;
-pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_9 = 10;
-pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_9 = 11;
-pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_9 = 12;
-pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_9 = 13;
-pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_9 = 14;
-pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_9 = 15;
-pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_9 = 16;
-pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_9 = 17;
-pub type _bindgen_ty_9 = ::core::ffi::c_uint;
-///Every name and its NUL fit into so many bytes.
-pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_10 = 32;
-pub type _bindgen_ty_10 = ::core::ffi::c_uint;
+pub const TENON_DTYPE_INT: _bindgen_ty_14 = 0;
+pub const TENON_DTYPE_UINT: _bindgen_ty_14 = 1;
+pub const TENON_DTYPE_FLOAT: _bindgen_ty_14 = 2;
+pub const TENON_DTYPE_BFLOAT: _bindgen_ty_14 = 4;
+pub const TENON_DTYPE_COMPLEX: _bindgen_ty_14 = 5;
+pub const TENON_DTYPE_BOOL: _bindgen_ty_14 = 6;
+pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_14 = 7;
+pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_14 = 8;
+pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_14 = 9;
+pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_14 = 10;
+pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_14 = 11;
+pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_14 = 12;
+pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_14 = 13;
+pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_14 = 14;
+pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_14 = 15;
+pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_14 = 16;
+pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_14 = 17;
+pub type _bindgen_ty_14 = ::core::ffi::c_uint;
+///The most bytes of a name, with its NUL.
+pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_15 = 32;
+pub type _bindgen_ty_15 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_tensor {
     _unused: [u8; 0],
 }
 ///Tenon carries this flag along and does not use it.
-pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_11 = 1;
+pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_16 = 1;
 ///Tenon carries this flag along and does not use it.
-pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_11 = 2;
+pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_16 = 2;
 ///A reader must conjugate the elements.
-pub const TENON_TENSOR_CONJ: _bindgen_ty_11 = 4;
+pub const TENON_TENSOR_CONJ: _bindgen_ty_16 = 4;
 ///A reader must negate the elements.
-pub const TENON_TENSOR_NEG: _bindgen_ty_11 = 8;
-pub type _bindgen_ty_11 = ::core::ffi::c_uint;
-///A tensor has at most so many dimensions.
-pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_12 = 64;
-pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+pub const TENON_TENSOR_NEG: _bindgen_ty_16 = 8;
+pub type _bindgen_ty_16 = ::core::ffi::c_uint;
+///The most dimensions of a tensor.
+pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_17 = 64;
+pub type _bindgen_ty_17 = ::core::ffi::c_uint;
 /**The layout of a tensor over a storage. Sizes, strides and the offset are in elements. A stride
  may be 0 or negative.*/
 #[repr(C)]
@@ -612,7 +1012,7 @@ const _: () = {
         "Offset of field: tenon_tensor_spec::reserved",
     ][::core::mem::offset_of!(tenon_tensor_spec, reserved) - 44usize];
 };
-/**All that a reader needs to know about a tensor, filled in by one call. The pointers are borrowed
+/**The properties of a tensor that a reader needs, filled in by one call. The pointers are borrowed
  from the tensor. Sizes, strides and the offset are in elements.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -708,47 +1108,48 @@ pub struct tenon_message {
     _unused: [u8; 0],
 }
 ///The most user bytes in one message.
-pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_13 = 65536;
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_18 = 65536;
 ///The most bytes in a tensor's name, without the NUL.
-pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_13 = 4096;
-pub type _bindgen_ty_13 = ::core::ffi::c_uint;
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_18 = 4096;
+pub type _bindgen_ty_18 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_composite {
     _unused: [u8; 0],
 }
 ///A tenon_tensor, never a composite.
-pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_14 = 0;
-pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_14 = 1;
-pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_14 = 2;
-pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_14 = 4;
-pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_14 = 5;
-pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_14 = 6;
+pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_19 = 0;
+pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_19 = 1;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_19 = 2;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_19 = 4;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_19 = 5;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_19 = 6;
 ///Components of different sizes in one dimension.
-pub const TENON_TENSOR_LAYOUT_JAGGED: _bindgen_ty_14 = 7;
+pub const TENON_TENSOR_LAYOUT_JAGGED: _bindgen_ty_19 = 7;
 ///Components of different sizes in any dimension.
-pub const TENON_TENSOR_LAYOUT_NESTED: _bindgen_ty_14 = 64;
+pub const TENON_TENSOR_LAYOUT_NESTED: _bindgen_ty_19 = 64;
 ///Sizes and an element type, but no elements.
-pub const TENON_TENSOR_LAYOUT_META: _bindgen_ty_14 = 65;
+pub const TENON_TENSOR_LAYOUT_META: _bindgen_ty_19 = 65;
 ///Integers that represent numbers.
-pub const TENON_TENSOR_LAYOUT_QUANTIZED: _bindgen_ty_14 = 66;
+pub const TENON_TENSOR_LAYOUT_QUANTIZED: _bindgen_ty_19 = 66;
 /**How the elements of a tensor are laid out: in PyTorch's numbers, and from 64 on in Tenon's own.
  PyTorch's mkldnn layout has no number here, because it is private to one process.*/
-pub type _bindgen_ty_14 = ::core::ffi::c_uint;
-pub const TENON_QUANTIZER_NONE: _bindgen_ty_15 = 0;
-pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_15 = 1;
-pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_15 = 2;
-pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_15 = 3;
+pub type _bindgen_ty_19 = ::core::ffi::c_uint;
+pub const TENON_QUANTIZER_NONE: _bindgen_ty_20 = 0;
+pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_20 = 1;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_20 = 2;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_20 = 3;
 ///How quantised elements represent numbers.
-pub type _bindgen_ty_15 = ::core::ffi::c_uint;
+pub type _bindgen_ty_20 = ::core::ffi::c_uint;
 ///It is not known.
-pub const TENON_COALESCED_UNKNOWN: _bindgen_ty_16 = 0;
-pub const TENON_COALESCED_NO: _bindgen_ty_16 = 1;
-pub const TENON_COALESCED_YES: _bindgen_ty_16 = 2;
-///Whether a COO tensor is coalesced: its indices are sorted, and no two are equal.
-pub type _bindgen_ty_16 = ::core::ffi::c_uint;
-/**What a composite is made of. Every part is borrowed. A field that the layout does not use must be
- 0 or NULL on input, except for `dtype` and `sizes`, which are then ignored.*/
+pub const TENON_COALESCED_UNKNOWN: _bindgen_ty_21 = 0;
+pub const TENON_COALESCED_NO: _bindgen_ty_21 = 1;
+pub const TENON_COALESCED_YES: _bindgen_ty_21 = 2;
+/**Whether a COO tensor is coalesced. In a coalesced tensor the indices are sorted, and no two are
+ equal.*/
+pub type _bindgen_ty_21 = ::core::ffi::c_uint;
+/**The layout and the parts of a composite. Every part is borrowed. A field that the layout does not
+ use must be 0 or NULL on input, except for `dtype` and `sizes`, which are then ignored.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_composite_spec {
@@ -758,48 +1159,54 @@ pub struct tenon_composite_spec {
     pub layout: i32,
     ///The number of dimensions, 0 to TENON_TENSOR_MAX_NDIM.
     pub ndim: i32,
-    /**ndim sizes. Sparse and meta: given by the caller. Other layouts: ignored on input. On output a
- size is -1 if it can differ from component to component. NULL if ndim is 0.*/
+    /**ndim sizes. The caller sets them for sparse and meta layouts. For other layouts they are
+ ignored on input. On output a size is -1 if it can differ from component to component. NULL if
+ ndim is 0.*/
     pub sizes: *const i64,
-    ///Meta: ndim strides, of which NULL on input means contiguous. Else NULL.
+    ///Meta: ndim strides. NULL on input means contiguous elements. For other layouts it is NULL.
     pub strides: *const i64,
-    ///Meta: the distance from the start of the storage that is not there. Else 0.
+    /**Meta: the distance from the start of the storage that the tensor would have. For other layouts
+ it is 0.*/
     pub offset: u64,
-    ///The element type. Meta: given by the caller. Else that of `values`, ignored on input.
+    /**The element type. The caller sets it for meta. For other layouts it is the type of `values`,
+ and it is ignored on input.*/
     pub dtype: tenon_dtype,
-    ///TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_IS_PARAMETER; meta: also the other TENON_TENSOR_*.
+    ///TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_IS_PARAMETER. Meta: all TENON_TENSOR_*.
     pub flags: u32,
-    /**The elements of all layouts but meta. COO: non-zeros, then the dense dimensions. CSR, CSC, BSR,
- BSC: batch, non-zeros, for BSR and BSC the two block dimensions, then the dense dimensions.
- Jagged: as the whole tensor, without the first dimension, all components one after another in
- the ragged one. Nested: one dimension, contiguous. Quantised: int8, uint8, int32, uint4 or
- uint2.*/
+    /**The elements, for all layouts but meta. The dimensions are:
+ - COO: the non-zeros, then the dense dimensions.
+ - CSR, CSC, BSR, BSC: the batch, the non-zeros, for BSR and BSC the two block dimensions, then
+   the dense dimensions.
+ - Jagged: those of the whole tensor without the first one. All components lie one after another
+   in the ragged dimension.
+ - Nested: one dimension, contiguous.
+ - Quantised: those of the whole tensor. The type is int8, uint8, int32, uint4 or uint2.*/
     pub values: *mut tenon_tensor,
     /**COO: the indices, sparse dimensions by non-zeros. CSR and BSR: the row pointers. CSC and BSC:
- the column pointers. int64 or int32, like the next three.*/
+ the column pointers. The type of this part and of the next three is int64 or int32.*/
     pub indices: *mut tenon_tensor,
     ///CSR and BSR: the column indices. CSC and BSC: the row indices.
     pub plain_indices: *mut tenon_tensor,
-    /**Jagged: where each component begins along the ragged dimension of `values`, and then where the
- last one ends. Nested: where each component begins in `values`; int64.*/
+    /**Jagged: where each component begins along the ragged dimension of `values`, and last where the
+ last component ends. Nested: where each component begins in `values`, as int64.*/
     pub offsets: *mut tenon_tensor,
-    ///Jagged: the length of each component. NULL if each ends where the next one begins.
+    ///Jagged: the length of each component. NULL if each component ends where the next one begins.
     pub lengths: *mut tenon_tensor,
     ///Nested: components by dimensions, int64.
     pub component_sizes: *mut tenon_tensor,
     ///Nested: components by dimensions, int64.
     pub component_strides: *mut tenon_tensor,
-    ///Quantised per channel: one float64 for each channel; float32 with float parameters.
+    ///Quantised per channel: one float64 for each channel, or float32 with float parameters.
     pub scales: *mut tenon_tensor,
-    ///Quantised per channel: one int64 for each channel; float32 with float parameters.
+    ///Quantised per channel: one int64 for each channel, or float32 with float parameters.
     pub zero_points: *mut tenon_tensor,
-    ///Quantised per tensor: a number is (element - zero_point) * scale.
+    ///Quantised per tensor: an element represents the number (element - zero_point) * scale.
     pub scale: f64,
-    ///Quantised per tensor.
+    ///Quantised per tensor: see `scale`.
     pub zero_point: i64,
     ///Quantised per channel: the dimension of the channels.
     pub axis: i32,
-    ///Jagged: the dimension in which components differ, from 1 on; dimension 0 counts components.
+    ///Jagged: the dimension in which components differ, from 1 on. Dimension 0 counts the components.
     pub ragged_dim: i32,
     ///TENON_QUANTIZER_*.
     pub quantizer: i32,
@@ -884,92 +1291,623 @@ const _: () = {
         "Offset of field: tenon_composite_spec::coalesced",
     ][::core::mem::offset_of!(tenon_composite_spec, coalesced) - 148usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_connection {
+    _unused: [u8; 0],
+}
+///The library owns the socket once tenon_connection_new has succeeded.
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_22 = 1;
+///Refuse a peer whose user is neither this process's (effective) user nor root.
+pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_22 = 2;
+///As TENON_CONNECTION_SAME_USER, but also accept members of options.group.
+pub const TENON_CONNECTION_GROUP: _bindgen_ty_22 = 4;
+///Also send read-only storages on a CUDA device, although the receiver can write to them.
+pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_22 = 8;
+///As TENON_CUDA_KEEP_OPEN, for device memory that is received.
+pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_22 = 16;
+/**Accept named files that Tenon made (tenon/by_filename.h), although they have no seals, if
+ tenon_connection_peer reports this process's (effective) user or root. A process of that user
+ could end this process anyway.*/
+pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_22 = 32;
+pub type _bindgen_ty_22 = ::core::ffi::c_uint;
+/**What happens to received memory when its lender is gone. The lender is gone when no process holds
+ the other end of the socket any more: the lender's process ended, or all holders closed that end.*/
+pub type tenon_lender_gone = u32;
+/**Received memory stays valid, unless it also arrived over a connection with
+ TENON_LENDER_GONE_DROP. Messages that were sent before the lender ended are still delivered.*/
+pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_23 = 0;
+/**Received memory is dropped.
+ - Calls that would give out its bytes, or lend it again, return TENON_PEER_GONE.
+   tenon_storage_data and tenon_tensor_data return NULL.
+ - Memory of the CPU is unmapped when its storage is released. Pointers that were given out
+   before are valid until then.
+ - Memory of a device is closed as soon as the streams that use it in this process have passed.
+   Pointers to it are invalid from then on.
+ - tenon_recv returns TENON_PEER_GONE, also if messages that were sent before are still unread.
+ - A storage that arrived over two such connections stays valid until both lenders are gone. A
+   storage that is lent again over another connection becomes valid again.
+ - Private openings stay valid, and so does this process's own memory that was sent back to it.
+ - If the borrower releases the connection before the lender is gone, it keeps the memory that
+   it received.*/
+pub const TENON_LENDER_GONE_DROP: _bindgen_ty_23 = 1;
+pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+///Limits and options of a connection. A NULL pointer to them means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_connection_options {
+    ///sizeof(tenon_connection_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_CONNECTION_*.
+    pub flags: u32,
+    ///TENON_ACCESS_* for received storages, as in tenon_open_options.
+    pub open_access: tenon_access,
+    /**Flags for received storages: TENON_OPEN_PRIVATE_COW, TENON_OPEN_PRIVATE_COPY,
+ TENON_OPEN_ALLOW_UNSEALED. Any other flag is TENON_UNSUPPORTED.*/
+    pub open_flags: u32,
+    ///The group id for TENON_CONNECTION_GROUP. Without that flag it must be 0.
+    pub group: u32,
+    ///The largest descriptor that is accepted, in bytes. 0 means 64 MiB.
+    pub max_message_nbytes: u64,
+    ///The most tensors that are accepted in one message. 0 means 1,000,000.
+    pub max_tensors: u64,
+    /**The most segments that the peer may keep open in this process through this connection. 0 means
+ a half of RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least.*/
+    pub max_segments: u64,
+    /**The most address space, in bytes, that the peer's memory may take in this process through this
+ connection. A segment counts with its whole size as long as it is mapped. 0 means a quarter of
+ the address space (32 TiB on x86-64). All peers of a process together may take half of the
+ address space.*/
+    pub max_mapped_nbytes: u64,
+    ///TENON_LENDER_GONE_*, for received memory.
+    pub on_lender_gone: tenon_lender_gone,
+    ///It must be 0.
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_connection_options",
+    ][::core::mem::size_of::<tenon_connection_options>() - 64usize];
+    [
+        "Alignment of tenon_connection_options",
+    ][::core::mem::align_of::<tenon_connection_options>() - 8usize];
+    [
+        "Offset of field: tenon_connection_options::struct_size",
+    ][::core::mem::offset_of!(tenon_connection_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_connection_options::flags",
+    ][::core::mem::offset_of!(tenon_connection_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_connection_options::open_access",
+    ][::core::mem::offset_of!(tenon_connection_options, open_access) - 12usize];
+    [
+        "Offset of field: tenon_connection_options::open_flags",
+    ][::core::mem::offset_of!(tenon_connection_options, open_flags) - 16usize];
+    [
+        "Offset of field: tenon_connection_options::group",
+    ][::core::mem::offset_of!(tenon_connection_options, group) - 20usize];
+    [
+        "Offset of field: tenon_connection_options::max_message_nbytes",
+    ][::core::mem::offset_of!(tenon_connection_options, max_message_nbytes) - 24usize];
+    [
+        "Offset of field: tenon_connection_options::max_tensors",
+    ][::core::mem::offset_of!(tenon_connection_options, max_tensors) - 32usize];
+    [
+        "Offset of field: tenon_connection_options::max_segments",
+    ][::core::mem::offset_of!(tenon_connection_options, max_segments) - 40usize];
+    [
+        "Offset of field: tenon_connection_options::max_mapped_nbytes",
+    ][::core::mem::offset_of!(tenon_connection_options, max_mapped_nbytes) - 48usize];
+    [
+        "Offset of field: tenon_connection_options::on_lender_gone",
+    ][::core::mem::offset_of!(tenon_connection_options, on_lender_gone) - 56usize];
+    [
+        "Offset of field: tenon_connection_options::reserved",
+    ][::core::mem::offset_of!(tenon_connection_options, reserved) - 60usize];
+};
+/**The process at the other end of a connection. The kernel reports it (SO_PEERCRED) in the numbers
+ of this process's namespaces, as of the moment when the socket was connected. After accept, this
+ struct describes the process that called connect. After connect, it describes the process that
+ called listen. For a socketpair, both ends describe the process that called socketpair.
+
+ If the socket was passed on or inherited since, these numbers still describe the first process,
+ and another process may have its pid by now. A user or group that this user namespace does not
+ map appears as 65534 (the kernel's overflowuid). A process that runs as user 65534 in such a
+ namespace cannot tell unmapped users from its own user.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_peer {
+    ///sizeof(tenon_peer), set by the caller.
+    pub struct_size: usize,
+    ///It is 0 if this process cannot see the pid namespace.
+    pub pid: i32,
+    ///The effective user id.
+    pub uid: u32,
+    ///The effective group id. The peer's other groups are not reported.
+    pub gid: u32,
+    ///It is 0.
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_peer"][::core::mem::size_of::<tenon_peer>() - 24usize];
+    ["Alignment of tenon_peer"][::core::mem::align_of::<tenon_peer>() - 8usize];
+    [
+        "Offset of field: tenon_peer::struct_size",
+    ][::core::mem::offset_of!(tenon_peer, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_peer::pid",
+    ][::core::mem::offset_of!(tenon_peer, pid) - 8usize];
+    [
+        "Offset of field: tenon_peer::uid",
+    ][::core::mem::offset_of!(tenon_peer, uid) - 12usize];
+    [
+        "Offset of field: tenon_peer::gid",
+    ][::core::mem::offset_of!(tenon_peer, gid) - 16usize];
+    [
+        "Offset of field: tenon_peer::reserved",
+    ][::core::mem::offset_of!(tenon_peer, reserved) - 20usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_arena {
+    _unused: [u8; 0],
+}
+///How to make an arena on a device.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_arena_options {
+    ///sizeof(tenon_cuda_arena_options), set by the caller.
+    pub struct_size: usize,
+    ///The device's ordinal in this process's numbering.
+    pub device: i32,
+    /**The transport of the memory: TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC. 0 means
+ TENON_CUDA_IPC if the device has it, because PyTorch opens that, and otherwise TENON_CUDA_FD.*/
+    pub transport: tenon_cuda_transport,
+    /**The size of the arena in bytes, rounded up to a size that the device can allocate. All of it is
+ allocated at once.*/
+    pub capacity_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_arena_options",
+    ][::core::mem::size_of::<tenon_cuda_arena_options>() - 24usize];
+    [
+        "Alignment of tenon_cuda_arena_options",
+    ][::core::mem::align_of::<tenon_cuda_arena_options>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::device",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, device) - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::transport",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, transport) - 12usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::capacity_nbytes",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, capacity_nbytes) - 16usize];
+};
+///Figures about the contents of an arena on a device. All figures are of one moment.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_arena_stats {
+    ///sizeof(tenon_cuda_arena_stats), set by the caller.
+    pub struct_size: usize,
+    ///The device's ordinal.
+    pub device: i32,
+    ///The transport by which the memory is lent.
+    pub transport: tenon_cuda_transport,
+    ///The most bytes that the arena can hold.
+    pub bytes_capacity: u64,
+    ///Bytes that are in storages, or that a stream or a receiver still uses.
+    pub bytes_used: u64,
+    ///Bytes that are not in use.
+    pub bytes_free: u64,
+    ///The size of the longest free range.
+    pub bytes_largest_free: u64,
+    ///The most bytes that were in use at one time.
+    pub bytes_peak: u64,
+    ///The number of blocks that are in storages, or that a stream or a receiver still uses.
+    pub blocks_used: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_arena_stats",
+    ][::core::mem::size_of::<tenon_cuda_arena_stats>() - 64usize];
+    [
+        "Alignment of tenon_cuda_arena_stats",
+    ][::core::mem::align_of::<tenon_cuda_arena_stats>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::device",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, device) - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::transport",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, transport) - 12usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_capacity",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_capacity) - 16usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_used",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_used) - 24usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_free",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_free) - 32usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_largest_free",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_largest_free) - 40usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_peak",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_peak) - 48usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::blocks_used",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, blocks_used) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_event {
+    _unused: [u8; 0],
+}
+///The event has an IPC handle, with which other processes open it.
+pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_24 = 1;
+pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+///How to make or open an event. A NULL pointer to these options means all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_event_options {
+    ///sizeof(tenon_cuda_event_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_CUDA_EVENT_*. 0 for an event that is opened.
+    pub flags: u32,
+    ///The device's ordinal in this process's numbering.
+    pub device: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_event_options",
+    ][::core::mem::size_of::<tenon_cuda_event_options>() - 16usize];
+    [
+        "Alignment of tenon_cuda_event_options",
+    ][::core::mem::align_of::<tenon_cuda_event_options>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_event_options::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_event_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_event_options::flags",
+    ][::core::mem::offset_of!(tenon_cuda_event_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_cuda_event_options::device",
+    ][::core::mem::offset_of!(tenon_cuda_event_options, device) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_ticket {
+    _unused: [u8; 0],
+}
+/**Limits of the messages of this process that wait to be fetched. Set struct_size to
+ sizeof(tenon_deposit_limits).*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_deposit_limits {
+    pub struct_size: usize,
+    /**The most segments that receivers may still ask for. A deposit that needs one more is
+ TENON_RESOURCE_EXHAUSTED with the limit "max_unfetched_segments". 0 means half of the most fds
+ that this process may open.*/
+    pub max_unfetched_segments: u64,
+    /**The most bytes in the storages of unfetched messages. A storage in two messages counts twice. A
+ deposit that exceeds this limit withdraws the oldest messages, but never the newest one. 0
+ means no limit.*/
+    pub max_unfetched_nbytes: u64,
+    ///The age in nanoseconds at which an unfetched message is withdrawn. 0 means never.
+    pub max_unfetched_ns: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_deposit_limits",
+    ][::core::mem::size_of::<tenon_deposit_limits>() - 32usize];
+    [
+        "Alignment of tenon_deposit_limits",
+    ][::core::mem::align_of::<tenon_deposit_limits>() - 8usize];
+    [
+        "Offset of field: tenon_deposit_limits::struct_size",
+    ][::core::mem::offset_of!(tenon_deposit_limits, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_deposit_limits::max_unfetched_segments",
+    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_segments) - 8usize];
+    [
+        "Offset of field: tenon_deposit_limits::max_unfetched_nbytes",
+    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_nbytes) - 16usize];
+    [
+        "Offset of field: tenon_deposit_limits::max_unfetched_ns",
+    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_ns) - 24usize];
+};
+/**Figures about the messages of this process that wait to be fetched. The figures are of one
+ moment.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_deposit_stats {
+    ///sizeof(tenon_deposit_stats), set by the caller.
+    pub struct_size: usize,
+    ///The number of messages that nobody has fetched.
+    pub messages: u64,
+    ///The number of segments that receivers may still ask for. It is 0 if no message waits.
+    pub segments: u64,
+    /**How many messages were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, or
+ because their carrier was gone (tenon_ticket_watch), since this process began.*/
+    pub expired: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_deposit_stats",
+    ][::core::mem::size_of::<tenon_deposit_stats>() - 32usize];
+    [
+        "Alignment of tenon_deposit_stats",
+    ][::core::mem::align_of::<tenon_deposit_stats>() - 8usize];
+    [
+        "Offset of field: tenon_deposit_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_deposit_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_deposit_stats::messages",
+    ][::core::mem::offset_of!(tenon_deposit_stats, messages) - 8usize];
+    [
+        "Offset of field: tenon_deposit_stats::segments",
+    ][::core::mem::offset_of!(tenon_deposit_stats, segments) - 16usize];
+    [
+        "Offset of field: tenon_deposit_stats::expired",
+    ][::core::mem::offset_of!(tenon_deposit_stats, expired) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_deposit {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_fetched {
+    _unused: [u8; 0],
+}
+///The most bytes in the record of one storage.
+pub const TENON_DEPOSIT_RECORD_NBYTES: _bindgen_ty_25 = 512;
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+/**How a keeper keeps messages that are not fetched yet. Set struct_size to
+ sizeof(tenon_keep_options).*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_keep_options {
+    pub struct_size: usize,
+    ///The longest time that the keeper stays, in nanoseconds. 0 means 60 seconds.
+    pub timeout_ns: i64,
+    /**The pidfds of processes that may still fetch, at most 1,024, borrowed for the call. NULL is
+ allowed if n_pidfds is 0.*/
+    pub pidfds: *const i32,
+    pub n_pidfds: u64,
+    /**The path of a file on which processes that may still fetch hold a shared flock, borrowed for
+ the call. NULL means no file. The keeper ends when none of the processes of `pidfds` and
+ `family` is left. If neither is given, it stays until all messages are fetched or its time is
+ over.*/
+    pub family: *const ::core::ffi::c_char,
+    /**The program to start, borrowed for the call. NULL means tenon-manager, which is found as in
+ tenon_manager_start.*/
+    pub program: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_keep_options",
+    ][::core::mem::size_of::<tenon_keep_options>() - 48usize];
+    [
+        "Alignment of tenon_keep_options",
+    ][::core::mem::align_of::<tenon_keep_options>() - 8usize];
+    [
+        "Offset of field: tenon_keep_options::struct_size",
+    ][::core::mem::offset_of!(tenon_keep_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_keep_options::timeout_ns",
+    ][::core::mem::offset_of!(tenon_keep_options, timeout_ns) - 8usize];
+    [
+        "Offset of field: tenon_keep_options::pidfds",
+    ][::core::mem::offset_of!(tenon_keep_options, pidfds) - 16usize];
+    [
+        "Offset of field: tenon_keep_options::n_pidfds",
+    ][::core::mem::offset_of!(tenon_keep_options, n_pidfds) - 24usize];
+    [
+        "Offset of field: tenon_keep_options::family",
+    ][::core::mem::offset_of!(tenon_keep_options, family) - 32usize];
+    [
+        "Offset of field: tenon_keep_options::program",
+    ][::core::mem::offset_of!(tenon_keep_options, program) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_descriptor {
+    _unused: [u8; 0],
+}
+/**The descriptor carries no fds. Its opener fetches them from this process through /proc. So this
+ process must live and keep the descriptor until then, and the opener must be in the same pid
+ namespace and be of the same user (or use TENON_OPEN_OTHER_USER).*/
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_26 = 1;
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
+///How to make a descriptor. A NULL pointer to these options means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_descriptor_options {
+    ///sizeof(tenon_descriptor_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_DESCRIPTOR_*.
+    pub flags: u32,
+    ///It must be 0.
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_descriptor_options",
+    ][::core::mem::size_of::<tenon_descriptor_options>() - 16usize];
+    [
+        "Alignment of tenon_descriptor_options",
+    ][::core::mem::align_of::<tenon_descriptor_options>() - 8usize];
+    [
+        "Offset of field: tenon_descriptor_options::struct_size",
+    ][::core::mem::offset_of!(tenon_descriptor_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_descriptor_options::flags",
+    ][::core::mem::offset_of!(tenon_descriptor_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_descriptor_options::reserved",
+    ][::core::mem::offset_of!(tenon_descriptor_options, reserved) - 12usize];
+};
+///A borrower that holds leases of this process's blocks.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_lease_holder {
+    ///sizeof(tenon_lease_holder), set by the caller.
+    pub struct_size: usize,
+    /**The borrower's process id, from the kernel. It is 0 if this process cannot see the pid
+ namespace.*/
+    pub pid: i32,
+    ///The borrower's user id, from the kernel.
+    pub uid: u32,
+    ///The number of leases that the borrower holds now.
+    pub leases: u64,
+    ///The bytes in the blocks of these leases. A block with two leases counts twice.
+    pub nbytes: u64,
+    /**The number of leases that were ever granted to the borrower. It is 0 for a receiver of
+ deposits.*/
+    pub granted: u64,
+    /**The bytes in the blocks of the leases that were ever granted to the borrower. It is 0 for a
+ receiver of deposits.*/
+    pub granted_bytes: u64,
+    ///The time in nanoseconds since this process began to lend to the borrower.
+    pub age_ns: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_lease_holder",
+    ][::core::mem::size_of::<tenon_lease_holder>() - 56usize];
+    [
+        "Alignment of tenon_lease_holder",
+    ][::core::mem::align_of::<tenon_lease_holder>() - 8usize];
+    [
+        "Offset of field: tenon_lease_holder::struct_size",
+    ][::core::mem::offset_of!(tenon_lease_holder, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_lease_holder::pid",
+    ][::core::mem::offset_of!(tenon_lease_holder, pid) - 8usize];
+    [
+        "Offset of field: tenon_lease_holder::uid",
+    ][::core::mem::offset_of!(tenon_lease_holder, uid) - 12usize];
+    [
+        "Offset of field: tenon_lease_holder::leases",
+    ][::core::mem::offset_of!(tenon_lease_holder, leases) - 16usize];
+    [
+        "Offset of field: tenon_lease_holder::nbytes",
+    ][::core::mem::offset_of!(tenon_lease_holder, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_lease_holder::granted",
+    ][::core::mem::offset_of!(tenon_lease_holder, granted) - 32usize];
+    [
+        "Offset of field: tenon_lease_holder::granted_bytes",
+    ][::core::mem::offset_of!(tenon_lease_holder, granted_bytes) - 40usize];
+    [
+        "Offset of field: tenon_lease_holder::age_ns",
+    ][::core::mem::offset_of!(tenon_lease_holder, age_ns) - 48usize];
+};
 /**An element type in PyTorch's numbers, which archives contain. PyTorch has element types that
  DLPack lacks; see tenon_scalar_type_to_dtype.*/
 pub type tenon_scalar_type = i32;
-pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_17 = 0;
-pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_17 = 1;
-pub const TENON_SCALAR_TYPE_SHORT: _bindgen_ty_17 = 2;
-pub const TENON_SCALAR_TYPE_INT: _bindgen_ty_17 = 3;
-pub const TENON_SCALAR_TYPE_LONG: _bindgen_ty_17 = 4;
-pub const TENON_SCALAR_TYPE_HALF: _bindgen_ty_17 = 5;
-pub const TENON_SCALAR_TYPE_FLOAT: _bindgen_ty_17 = 6;
-pub const TENON_SCALAR_TYPE_DOUBLE: _bindgen_ty_17 = 7;
-pub const TENON_SCALAR_TYPE_COMPLEX_HALF: _bindgen_ty_17 = 8;
-pub const TENON_SCALAR_TYPE_COMPLEX_FLOAT: _bindgen_ty_17 = 9;
-pub const TENON_SCALAR_TYPE_COMPLEX_DOUBLE: _bindgen_ty_17 = 10;
-pub const TENON_SCALAR_TYPE_BOOL: _bindgen_ty_17 = 11;
-pub const TENON_SCALAR_TYPE_QINT8: _bindgen_ty_17 = 12;
-pub const TENON_SCALAR_TYPE_QUINT8: _bindgen_ty_17 = 13;
-pub const TENON_SCALAR_TYPE_QINT32: _bindgen_ty_17 = 14;
-pub const TENON_SCALAR_TYPE_BFLOAT16: _bindgen_ty_17 = 15;
-pub const TENON_SCALAR_TYPE_QUINT4X2: _bindgen_ty_17 = 16;
-pub const TENON_SCALAR_TYPE_QUINT2X4: _bindgen_ty_17 = 17;
-pub const TENON_SCALAR_TYPE_BITS1X8: _bindgen_ty_17 = 18;
-pub const TENON_SCALAR_TYPE_BITS2X4: _bindgen_ty_17 = 19;
-pub const TENON_SCALAR_TYPE_BITS4X2: _bindgen_ty_17 = 20;
-pub const TENON_SCALAR_TYPE_BITS8: _bindgen_ty_17 = 21;
-pub const TENON_SCALAR_TYPE_BITS16: _bindgen_ty_17 = 22;
-pub const TENON_SCALAR_TYPE_FLOAT8_E5M2: _bindgen_ty_17 = 23;
-pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FN: _bindgen_ty_17 = 24;
-pub const TENON_SCALAR_TYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_17 = 25;
-pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_17 = 26;
-pub const TENON_SCALAR_TYPE_UINT16: _bindgen_ty_17 = 27;
-pub const TENON_SCALAR_TYPE_UINT32: _bindgen_ty_17 = 28;
-pub const TENON_SCALAR_TYPE_UINT64: _bindgen_ty_17 = 29;
-pub const TENON_SCALAR_TYPE_UINT1: _bindgen_ty_17 = 30;
-pub const TENON_SCALAR_TYPE_UINT2: _bindgen_ty_17 = 31;
-pub const TENON_SCALAR_TYPE_UINT3: _bindgen_ty_17 = 32;
-pub const TENON_SCALAR_TYPE_UINT4: _bindgen_ty_17 = 33;
-pub const TENON_SCALAR_TYPE_UINT5: _bindgen_ty_17 = 34;
-pub const TENON_SCALAR_TYPE_UINT6: _bindgen_ty_17 = 35;
-pub const TENON_SCALAR_TYPE_UINT7: _bindgen_ty_17 = 36;
-pub const TENON_SCALAR_TYPE_INT1: _bindgen_ty_17 = 37;
-pub const TENON_SCALAR_TYPE_INT2: _bindgen_ty_17 = 38;
-pub const TENON_SCALAR_TYPE_INT3: _bindgen_ty_17 = 39;
-pub const TENON_SCALAR_TYPE_INT4: _bindgen_ty_17 = 40;
-pub const TENON_SCALAR_TYPE_INT5: _bindgen_ty_17 = 41;
-pub const TENON_SCALAR_TYPE_INT6: _bindgen_ty_17 = 42;
-pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_17 = 43;
-pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_17 = 44;
-pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_17 = 45;
-pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_17 = 46;
+pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_27 = 0;
+pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_27 = 1;
+pub const TENON_SCALAR_TYPE_SHORT: _bindgen_ty_27 = 2;
+pub const TENON_SCALAR_TYPE_INT: _bindgen_ty_27 = 3;
+pub const TENON_SCALAR_TYPE_LONG: _bindgen_ty_27 = 4;
+pub const TENON_SCALAR_TYPE_HALF: _bindgen_ty_27 = 5;
+pub const TENON_SCALAR_TYPE_FLOAT: _bindgen_ty_27 = 6;
+pub const TENON_SCALAR_TYPE_DOUBLE: _bindgen_ty_27 = 7;
+pub const TENON_SCALAR_TYPE_COMPLEX_HALF: _bindgen_ty_27 = 8;
+pub const TENON_SCALAR_TYPE_COMPLEX_FLOAT: _bindgen_ty_27 = 9;
+pub const TENON_SCALAR_TYPE_COMPLEX_DOUBLE: _bindgen_ty_27 = 10;
+pub const TENON_SCALAR_TYPE_BOOL: _bindgen_ty_27 = 11;
+pub const TENON_SCALAR_TYPE_QINT8: _bindgen_ty_27 = 12;
+pub const TENON_SCALAR_TYPE_QUINT8: _bindgen_ty_27 = 13;
+pub const TENON_SCALAR_TYPE_QINT32: _bindgen_ty_27 = 14;
+pub const TENON_SCALAR_TYPE_BFLOAT16: _bindgen_ty_27 = 15;
+pub const TENON_SCALAR_TYPE_QUINT4X2: _bindgen_ty_27 = 16;
+pub const TENON_SCALAR_TYPE_QUINT2X4: _bindgen_ty_27 = 17;
+pub const TENON_SCALAR_TYPE_BITS1X8: _bindgen_ty_27 = 18;
+pub const TENON_SCALAR_TYPE_BITS2X4: _bindgen_ty_27 = 19;
+pub const TENON_SCALAR_TYPE_BITS4X2: _bindgen_ty_27 = 20;
+pub const TENON_SCALAR_TYPE_BITS8: _bindgen_ty_27 = 21;
+pub const TENON_SCALAR_TYPE_BITS16: _bindgen_ty_27 = 22;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2: _bindgen_ty_27 = 23;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FN: _bindgen_ty_27 = 24;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_27 = 25;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_27 = 26;
+pub const TENON_SCALAR_TYPE_UINT16: _bindgen_ty_27 = 27;
+pub const TENON_SCALAR_TYPE_UINT32: _bindgen_ty_27 = 28;
+pub const TENON_SCALAR_TYPE_UINT64: _bindgen_ty_27 = 29;
+pub const TENON_SCALAR_TYPE_UINT1: _bindgen_ty_27 = 30;
+pub const TENON_SCALAR_TYPE_UINT2: _bindgen_ty_27 = 31;
+pub const TENON_SCALAR_TYPE_UINT3: _bindgen_ty_27 = 32;
+pub const TENON_SCALAR_TYPE_UINT4: _bindgen_ty_27 = 33;
+pub const TENON_SCALAR_TYPE_UINT5: _bindgen_ty_27 = 34;
+pub const TENON_SCALAR_TYPE_UINT6: _bindgen_ty_27 = 35;
+pub const TENON_SCALAR_TYPE_UINT7: _bindgen_ty_27 = 36;
+pub const TENON_SCALAR_TYPE_INT1: _bindgen_ty_27 = 37;
+pub const TENON_SCALAR_TYPE_INT2: _bindgen_ty_27 = 38;
+pub const TENON_SCALAR_TYPE_INT3: _bindgen_ty_27 = 39;
+pub const TENON_SCALAR_TYPE_INT4: _bindgen_ty_27 = 40;
+pub const TENON_SCALAR_TYPE_INT5: _bindgen_ty_27 = 41;
+pub const TENON_SCALAR_TYPE_INT6: _bindgen_ty_27 = 42;
+pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_27 = 43;
+pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_27 = 44;
+pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_27 = 45;
+pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_27 = 46;
 ///PyTorch's element types and their numbers.
-pub type _bindgen_ty_17 = ::core::ffi::c_uint;
+pub type _bindgen_ty_27 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_value {
     _unused: [u8; 0],
 }
-pub const TENON_VALUE_NONE: _bindgen_ty_18 = 0;
-pub const TENON_VALUE_BOOL: _bindgen_ty_18 = 1;
-pub const TENON_VALUE_INT: _bindgen_ty_18 = 2;
-pub const TENON_VALUE_FLOAT: _bindgen_ty_18 = 3;
-pub const TENON_VALUE_COMPLEX: _bindgen_ty_18 = 4;
-pub const TENON_VALUE_STR: _bindgen_ty_18 = 5;
-pub const TENON_VALUE_DEVICE: _bindgen_ty_18 = 6;
-pub const TENON_VALUE_TENSOR: _bindgen_ty_18 = 7;
-pub const TENON_VALUE_TUPLE: _bindgen_ty_18 = 8;
-pub const TENON_VALUE_LIST: _bindgen_ty_18 = 9;
-pub const TENON_VALUE_DICT: _bindgen_ty_18 = 10;
-pub const TENON_VALUE_ENUM: _bindgen_ty_18 = 11;
-pub const TENON_VALUE_OBJECT: _bindgen_ty_18 = 12;
+pub const TENON_VALUE_NONE: _bindgen_ty_28 = 0;
+pub const TENON_VALUE_BOOL: _bindgen_ty_28 = 1;
+pub const TENON_VALUE_INT: _bindgen_ty_28 = 2;
+pub const TENON_VALUE_FLOAT: _bindgen_ty_28 = 3;
+pub const TENON_VALUE_COMPLEX: _bindgen_ty_28 = 4;
+pub const TENON_VALUE_STR: _bindgen_ty_28 = 5;
+pub const TENON_VALUE_DEVICE: _bindgen_ty_28 = 6;
+pub const TENON_VALUE_TENSOR: _bindgen_ty_28 = 7;
+pub const TENON_VALUE_TUPLE: _bindgen_ty_28 = 8;
+pub const TENON_VALUE_LIST: _bindgen_ty_28 = 9;
+pub const TENON_VALUE_DICT: _bindgen_ty_28 = 10;
+pub const TENON_VALUE_ENUM: _bindgen_ty_28 = 11;
+pub const TENON_VALUE_OBJECT: _bindgen_ty_28 = 12;
 ///The kinds of values.
-pub type _bindgen_ty_18 = ::core::ffi::c_uint;
+pub type _bindgen_ty_28 = ::core::ffi::c_uint;
 ///The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
-pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_19 = 1;
+pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_29 = 1;
 ///The column indices of CSR and BSR, the row indices of CSC and BSC.
-pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_19 = 2;
+pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_29 = 2;
 ///The values of every sparse tensor.
-pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_19 = 3;
+pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_29 = 3;
 ///The scales of a tensor that is quantised per channel.
-pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_19 = 4;
+pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_29 = 4;
 ///The zero points of a tensor that is quantised per channel.
-pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_19 = 5;
+pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_29 = 5;
 ///The tensors that make up a sparse or a quantised tensor.
-pub type _bindgen_ty_19 = ::core::ffi::c_uint;
-/**All that PyTorch knows about a tensor, including properties that a tenon_tensor cannot express.
- Sizes, strides and `offset` are in elements.*/
+pub type _bindgen_ty_29 = ::core::ffi::c_uint;
+/**The full description of a tensor in PyTorch's terms, with properties that a tenon_tensor cannot
+ express. Sizes, strides and `offset` are in elements.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_value_tensor_spec {
@@ -993,11 +1931,11 @@ pub struct tenon_value_tensor_spec {
     pub offset: i64,
     ///The memory of the elements, borrowed. NULL for a sparse tensor and for a tensor on meta.
     pub storage: *mut tenon_storage,
-    /**PyTorch's storage of the tensor can be a part of `storage`. This is the distance from the start
- of `storage` to that part, in bytes.*/
+    /**Where PyTorch's storage of the tensor begins, in bytes from the start of `storage`. PyTorch's
+ storage can be a part of `storage`.*/
     pub storage_offset: u64,
-    /**The size of that part in elements. 0 on input means the rest of `storage`, or, on meta, as many
- elements as the tensor needs.*/
+    /**The size of PyTorch's storage in elements. 0 on input means the rest of `storage`, or, on meta,
+ as many elements as the tensor needs.*/
     pub storage_numel: u64,
     ///"cpu", "cuda:0" or "meta", borrowed. NULL on input means the device of `storage`.
     pub device: *const ::core::ffi::c_char,
@@ -1103,24 +2041,24 @@ const _: () = {
 pub struct tenon_module {
     _unused: [u8; 0],
 }
-pub const TENON_MEMBER_PARAMETER: _bindgen_ty_20 = 0;
-pub const TENON_MEMBER_BUFFER: _bindgen_ty_20 = 1;
-pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_20 = 2;
-pub const TENON_MEMBER_CONSTANT: _bindgen_ty_20 = 3;
-pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_20 = 4;
-pub const TENON_MEMBER_METHOD: _bindgen_ty_20 = 5;
+pub const TENON_MEMBER_PARAMETER: _bindgen_ty_30 = 0;
+pub const TENON_MEMBER_BUFFER: _bindgen_ty_30 = 1;
+pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_30 = 2;
+pub const TENON_MEMBER_CONSTANT: _bindgen_ty_30 = 3;
+pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_30 = 4;
+pub const TENON_MEMBER_METHOD: _bindgen_ty_30 = 5;
 ///The state of an object, or a part of that state.
-pub const TENON_MEMBER_STATE: _bindgen_ty_20 = 6;
-///What the name of a member stands for.
-pub type _bindgen_ty_20 = ::core::ffi::c_uint;
+pub const TENON_MEMBER_STATE: _bindgen_ty_30 = 6;
+///The kinds of members of a module.
+pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 ///Parameters and buffers for which no tensor is given keep the tensors that they have.
-pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_21 = 1;
+pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_31 = 1;
 ///Paths that the caller gives and that the module does not have are ignored.
-pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_21 = 2;
+pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_31 = 2;
 /**The call makes all checks and changes nothing. Combine it with the two flags above to get the
  lists of missing and unexpected paths, because without them the call fails.*/
-pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_21 = 4;
-pub type _bindgen_ty_21 = ::core::ffi::c_uint;
+pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_31 = 4;
+pub type _bindgen_ty_31 = ::core::ffi::c_uint;
 ///One member of a module. Everything in it is borrowed from the list that gave it.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1129,7 +2067,7 @@ pub struct tenon_member {
     pub struct_size: usize,
     ///TENON_MEMBER_*.
     pub kind: i32,
-    /**The member's name. For a state it is the path from "state" on. In the list of
+    /**The member's name. For a state it is the part of the path from "state" on. In the list of
  tenon_module_tensors it is the tensor's path.*/
     pub name: *const ::core::ffi::c_char,
     ///The declared type. For a submodule it is the name of its class, for a method it is "".
@@ -1209,93 +2147,99 @@ const _: () = {
 pub struct tenon_file_list {
     _unused: [u8; 0],
 }
-///The system writes the file when it likes.
-pub const TENON_DURABILITY_NONE: _bindgen_ty_22 = 0;
+///The system writes the file at some later time.
+pub const TENON_DURABILITY_NONE: _bindgen_ty_32 = 0;
 ///The export calls fsync on the file.
-pub const TENON_DURABILITY_FILE: _bindgen_ty_22 = 1;
+pub const TENON_DURABILITY_FILE: _bindgen_ty_32 = 1;
 ///The export calls fsync on the file and on the directory that names it.
-pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_22 = 2;
-///How certain it is that the file is on the disk when an export returns.
-pub type _bindgen_ty_22 = ::core::ffi::c_uint;
-/**The code is written as it is, without the check of tenon_module_check. (An archive that was
- imported and whose code has not changed is written without this check in any case. With
- bytecode of a version below 8, which is for an old PyTorch, the check takes calls that the
- newest PyTorch refuses and PyTorch 1.13 takes.)*/
-pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_23 = 1;
+pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_32 = 2;
+///Whether the file is certainly on the disk when an export returns.
+pub type _bindgen_ty_32 = ::core::ffi::c_uint;
+/**The export writes the code as it is, without the check of tenon_module_check. An archive that
+ was imported and whose code has not changed is never checked. With bytecode of a version below
+ 8, which is for an old PyTorch, the check also accepts calls that the newest PyTorch refuses
+ and PyTorch 1.13 accepts.*/
+pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_33 = 1;
 /**Tensors on a CUDA device are written as tensors of that device, such as "cuda:0". A machine
  without such a device cannot load them. Without this flag they are written as tensors of the
  CPU.*/
-pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_23 = 2;
-/**Debug tables are written, from which PyTorch's errors name modules and source lines. With
- TENON_BYTECODE_COMPILE they are made for the new bytecode. Else those of the archive that the
- module came from are written, all of them or none: none if its code was changed. Lines are
- those of the files from which the module was made if the import read the archive's tables
- (TENON_IMPORT_DEBUG_TABLES) and the code was not changed. Such tables have absolute paths of
- the person who saved the module. Otherwise new tables name lines of the archive's own code.*/
-pub const TENON_EXPORT_DEBUG_TABLES: _bindgen_ty_23 = 4;
-/**PyTorch's flatbuffer form is written in place of a zip archive: one buffer with the bytecode,
- the values, the code and the extra files. torch.jit.load and the lite loader of PyTorch 1.13
- and later read it. It always has bytecode: new bytecode if the module's archive had none that
- fits. The whole buffer is in memory until it is written. It has no debug tables and says
- nothing about devices. TENON_UNSUPPORTED for what it cannot hold: 2 GiB or more, tensors that
- are sparse, meta or lazily conjugated, and a size, stride or offset of 2^31 elements or more.
+pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_33 = 2;
+/**The export writes debug tables, from which PyTorch's errors name modules and source lines.
+ - With TENON_BYTECODE_COMPILE it makes tables for the new bytecode. Their lines are those of
+   the files from which the module was made, if the import read the archive's tables
+   (TENON_IMPORT_DEBUG_TABLES) and the code was not changed. Otherwise their lines are those of
+   the archive's own code.
+ - Without TENON_BYTECODE_COMPILE it writes all tables of the archive from which the module
+   came, or none if the code was changed or if the export does not write the bytecode to which
+   some tables belong.
+
+ Tables of an archive contain absolute paths of the person who saved the module.*/
+pub const TENON_EXPORT_DEBUG_TABLES: _bindgen_ty_33 = 4;
+/**The export writes PyTorch's flatbuffer form instead of a zip archive: one buffer with the
+ bytecode, the values, the code and the extra files. torch.jit.load and the lite loader of
+ PyTorch 1.13 and later read this form. It always has bytecode: if the module's archive has none
+ that fits, the export makes new bytecode. It has no debug tables and says nothing about
+ devices. The whole buffer is in memory until it is written.
+
+ TENON_UNSUPPORTED for contents that the form cannot hold: 2 GiB or more, tensors that are
+ sparse, meta or lazily conjugated, and a size, stride or offset of 2^31 elements or more.
  TENON_UNSUPPORTED too if the library was built without FlatBuffers.*/
-pub const TENON_EXPORT_FLATBUFFER: _bindgen_ty_23 = 8;
-pub type _bindgen_ty_23 = ::core::ffi::c_uint;
-/**The bytecode of the archive that the module came from is written while it fits: the code, the
- version and the order of attributes are those of that archive. Weights may be others.*/
-pub const TENON_BYTECODE_KEEP: _bindgen_ty_24 = 0;
-///No bytecode is written.
-pub const TENON_BYTECODE_DROP: _bindgen_ty_24 = 1;
-///Bytecode is made from the code, whether the archive had any or not.
-pub const TENON_BYTECODE_COMPILE: _bindgen_ty_24 = 2;
-///What an export does about bytecode, which the lite interpreter of PyTorch runs.
-pub type _bindgen_ty_24 = ::core::ffi::c_uint;
-/**Each call of an operator has all its arguments, those that have their default too. PyTorch:
+pub const TENON_EXPORT_FLATBUFFER: _bindgen_ty_33 = 8;
+pub type _bindgen_ty_33 = ::core::ffi::c_uint;
+/**The export writes the bytecode of the archive from which the module came, if it still fits: the
+ code, the version and the order of attributes must be those of that archive. The weights may
+ differ.*/
+pub const TENON_BYTECODE_KEEP: _bindgen_ty_34 = 0;
+///The export writes no bytecode.
+pub const TENON_BYTECODE_DROP: _bindgen_ty_34 = 1;
+///The export compiles bytecode from the code, whether or not the archive had any.
+pub const TENON_BYTECODE_COMPILE: _bindgen_ty_34 = 2;
+///How an export treats bytecode, which the lite interpreter of PyTorch runs.
+pub type _bindgen_ty_34 = ::core::ffi::c_uint;
+/**Each call of an operator passes all arguments, also those that equal their defaults. PyTorch:
  default_value_for_unspecified_arg.*/
-pub const TENON_EMIT_DEFAULT_INPUTS: _bindgen_ty_25 = 1;
-/**A call of an operator with an `out` argument has all arguments before it, those that have their
- default too. PyTorch: default_args_before_out_args is off.*/
-pub const TENON_EMIT_DEFAULTS_BEFORE_OUT: _bindgen_ty_25 = 2;
-/**Operators such as aten::dim are called like all others, although bytecode of version 8 has
- instructions for them. PyTorch: emit_promoted_ops is off.*/
-pub const TENON_EMIT_PLAIN_OPERATORS: _bindgen_ty_25 = 4;
-/**The methods that are called through an interface get no functions. Such a call fails when it is
- run. PyTorch: mobile_interface_call_export is off.*/
-pub const TENON_EMIT_NO_INTERFACE_METHODS: _bindgen_ty_25 = 8;
-/**A function that is forked runs where fork stands, in the same thread, and waiting for it gives
- its result. An exception of it comes from fork and not from wait. The lite interpreter has no
- fork: without this switch, code that forks is TENON_UNSUPPORTED.*/
-pub const TENON_EMIT_FORKS_AT_ONCE: _bindgen_ty_25 = 16;
-/**What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the first four
- switches too. The first three change nothing about what the bytecode does in PyTorch 1.13 or
- later.*/
-pub type _bindgen_ty_25 = ::core::ffi::c_uint;
-/**The tensors are read-only views of the file. A tensor that cannot be a view is copied:
- tenon_import_report counts the reasons. Neither views nor these copies can be lent.*/
-pub const TENON_IMPORT_MAP: _bindgen_ty_26 = 0;
+pub const TENON_EMIT_DEFAULT_INPUTS: _bindgen_ty_35 = 1;
+/**A call of an operator with an `out` argument passes all arguments before `out`, also those that
+ equal their defaults. PyTorch: default_args_before_out_args is off.*/
+pub const TENON_EMIT_DEFAULTS_BEFORE_OUT: _bindgen_ty_35 = 2;
+/**The bytecode calls operators such as aten::dim like all others, although bytecode of version 8
+ has instructions for them. PyTorch: emit_promoted_ops is off.*/
+pub const TENON_EMIT_PLAIN_OPERATORS: _bindgen_ty_35 = 4;
+/**Methods that are called through an interface get no functions. Such a call fails at run time.
+ PyTorch: mobile_interface_call_export is off.*/
+pub const TENON_EMIT_NO_INTERFACE_METHODS: _bindgen_ty_35 = 8;
+/**A forked function runs at the place of the fork, in the same thread, and waiting for it gives
+ its result. Its exception comes from fork and not from wait. The lite interpreter has no fork:
+ without this switch, code that forks is TENON_UNSUPPORTED.*/
+pub const TENON_EMIT_FORKS_AT_ONCE: _bindgen_ty_35 = 16;
+/**The form of the bytecode of TENON_BYTECODE_COMPILE. PyTorch's exporter has the first four
+ switches too. The first three do not change what the bytecode does in PyTorch 1.13 or later.*/
+pub type _bindgen_ty_35 = ::core::ffi::c_uint;
+/**The tensors are read-only views of the file. A tensor that cannot be a view is copied, and
+ tenon_import_report counts the reasons. Neither the views nor these copies can be lent.*/
+pub const TENON_IMPORT_MAP: _bindgen_ty_36 = 0;
 ///As TENON_IMPORT_MAP, but the views are writable. Writes stay in this process.
-pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_26 = 1;
+pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_36 = 1;
 ///The tensors are copied into storages that can be lent, in an arena if one is given.
-pub const TENON_IMPORT_FILL: _bindgen_ty_26 = 2;
+pub const TENON_IMPORT_FILL: _bindgen_ty_36 = 2;
 /**The tensors are copied to a CUDA device, where they can be lent. Without a device_map they lie
  in one allocation, which is freed with the last tensor in it.*/
-pub const TENON_IMPORT_DEVICE: _bindgen_ty_26 = 3;
+pub const TENON_IMPORT_DEVICE: _bindgen_ty_36 = 3;
 ///Where an import puts tensors.
-pub type _bindgen_ty_26 = ::core::ffi::c_uint;
+pub type _bindgen_ty_36 = ::core::ffi::c_uint;
 /**The import reads the debug tables too, so that an export can write them
  (TENON_EXPORT_DEBUG_TABLES).*/
-pub const TENON_IMPORT_DEBUG_TABLES: _bindgen_ty_27 = 1;
-pub type _bindgen_ty_27 = ::core::ffi::c_uint;
+pub const TENON_IMPORT_DEBUG_TABLES: _bindgen_ty_37 = 1;
+pub type _bindgen_ty_37 = ::core::ffi::c_uint;
 /**The directory of the zip file, all headers, bounds, overlaps and references, and the checksums
  of pickles and code.*/
-pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_28 = 0;
-///Also the checksum of each tensor that is copied.
-pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_28 = 1;
-///Also the checksum of every record.
-pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_28 = 2;
-///What an import checks.
-pub type _bindgen_ty_28 = ::core::ffi::c_uint;
+pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_38 = 0;
+///As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of each tensor that is copied.
+pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_38 = 1;
+///As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of every record.
+pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_38 = 2;
+///The level of an import: how much of the file it verifies.
+pub type _bindgen_ty_38 = ::core::ffi::c_uint;
 /**A function that receives the bytes of an archive, in order and at most 1 GiB in one call. It must
  not throw and cannot change the module.
  @return nbytes if the function has taken all bytes. A negative errno ends the export with the
@@ -1337,11 +2281,11 @@ pub struct tenon_export_options {
     ///Handed to `hook`.
     pub hook_context: *mut ::core::ffi::c_void,
     /**The folder inside the archive. NULL means the name of the file without its extension, or
- "archive" for an export that has no path.*/
+ "archive" for an export that has no path. With TENON_EXPORT_FLATBUFFER it must be NULL.*/
     pub archive_name: *const ::core::ffi::c_char,
     /**The version of the archive. 0 means the version by the rule of docs/format/archive.md. A number
- from 1 to 10 is taken as it is, and refused if some code would mean something else in that
- version.*/
+ from 1 to 10 is used as it is. The export is refused if some code would mean something else in
+ that version.*/
     pub file_version: i32,
     ///TENON_DURABILITY_*. Must be 0 unless the export writes to a path.
     pub durability: i32,
@@ -1353,12 +2297,12 @@ pub struct tenon_export_options {
     ///TENON_BYTECODE_*.
     pub bytecode: i32,
     /**For TENON_BYTECODE_COMPILE: the methods of the module that get bytecode, with commas between
- them, such as "forward,predict". What these call is in them. NULL means all methods. Otherwise
- it must be NULL.*/
+ them, such as "forward,predict". Their bytecode includes the methods and functions that they
+ call. NULL means all methods. Otherwise it must be NULL.*/
     pub methods: *const ::core::ffi::c_char,
-    /**For TENON_BYTECODE_COMPILE: the version of the bytecode. A runtime of an old PyTorch refuses
- bytecode that is newer than itself, and 4 to 7 are for such runtimes (docs/format/bytecode.md).
- 0 means 8, the version that PyTorch writes. Otherwise it must be 0.*/
+    /**For TENON_BYTECODE_COMPILE: the version of the bytecode. A runtime refuses bytecode that is
+ newer than itself. The versions 4 to 7 are for the runtimes of old PyTorch versions
+ (docs/format/bytecode.md). 0 means 8, the version that PyTorch writes. Otherwise it must be 0.*/
     pub bytecode_version: i32,
     ///For TENON_BYTECODE_COMPILE: TENON_EMIT_*. Otherwise it must be 0.
     pub emit_flags: u32,
@@ -1414,7 +2358,7 @@ const _: () = {
         "Offset of field: tenon_export_options::emit_flags",
     ][::core::mem::offset_of!(tenon_export_options, emit_flags) - 92usize];
 };
-///What an export wrote.
+///The report of an export.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_export_report {
@@ -1545,7 +2489,7 @@ const _: () = {
         "Offset of field: tenon_import_options::flags",
     ][::core::mem::offset_of!(tenon_import_options, flags) - 64usize];
 };
-///What an import found.
+///The report of an import.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_import_report {
@@ -1553,7 +2497,7 @@ pub struct tenon_import_report {
     pub struct_size: usize,
     ///The archive's version, which says what its operators mean. 0: the module was not imported.
     pub version: i32,
-    ///The number of records in the archive. Of a flatbuffer it is the number of storages.
+    ///The number of records in the archive. For a flatbuffer it is the number of storages.
     pub records: u32,
     ///The number of storages that are views of the file.
     pub mapped_storages: u64,
@@ -1614,923 +2558,142 @@ const _: () = {
         "Offset of field: tenon_import_report::without_crc",
     ][::core::mem::offset_of!(tenon_import_report, without_crc) - 72usize];
 };
-/**The way by which a handle gives access to memory. PyTorch opens TENON_CUDA_IPC only. Only
- TENON_CUDA_FABRIC reaches other machines.*/
-pub type tenon_cuda_transport = u32;
-/**In a handle: the storage is empty. As an option: the first of the following ways that the
- driver offers for the memory.*/
-pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_29 = 0;
-///An IPC handle (cuIpcGetMemHandle) of memory from cudaMalloc. It is PyTorch's default.
-pub const TENON_CUDA_IPC: _bindgen_ty_29 = 1;
-/**An fd for each piece of memory that is mapped piece by piece. cuMemCreate must have made the
- pieces with handles of that type.*/
-pub const TENON_CUDA_FD: _bindgen_ty_29 = 2;
-///The fabric handle of one such piece.
-pub const TENON_CUDA_FABRIC: _bindgen_ty_29 = 3;
-/**An fd of the memory pool from which the memory comes (cudaMallocFromPoolAsync). The pool must
- have been made with handles of that type.*/
-pub const TENON_CUDA_POOL: _bindgen_ty_29 = 4;
-pub type _bindgen_ty_29 = ::core::ffi::c_uint;
-/**The layouts of an IPC handle's bytes, by the versions of PyTorch that write them. Tenon reads all
- of them.*/
-pub type tenon_cuda_form = u32;
-/**PyTorch up to 2.4 writes this layout. Every later version reads it too, except for some builds
- of mid-2024.*/
-pub const TENON_CUDA_FORM_A: _bindgen_ty_30 = 0;
-///Those builds of mid-2024 write this layout.
-pub const TENON_CUDA_FORM_B: _bindgen_ty_30 = 1;
-///PyTorch 2.6 and 2.7 write this layout.
-pub const TENON_CUDA_FORM_C: _bindgen_ty_30 = 2;
-///PyTorch 2.8 to 2.12 write this layout.
-pub const TENON_CUDA_FORM_D: _bindgen_ty_30 = 3;
-///PyTorch 2.13 and later write this layout.
-pub const TENON_CUDA_FORM_E: _bindgen_ty_30 = 4;
-pub type _bindgen_ty_30 = ::core::ffi::c_uint;
-///tenon_open_cuda: options.device is the device, whatever the handle says.
-pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_31 = 1;
-///tenon_share_cuda: lend a read-only storage too, although its receiver can write to it.
-pub const TENON_CUDA_LET_WRITE: _bindgen_ty_31 = 2;
-/**tenon_open_cuda: the device refuses writes by this process. This works for TENON_CUDA_FD and
- TENON_CUDA_FABRIC only.*/
-pub const TENON_CUDA_READ_ONLY: _bindgen_ty_31 = 4;
-/**tenon_open_cuda: memory that the driver has opened stays open for the next handle of the same
- memory. The comment of tenon_open_cuda says when that is safe.*/
-pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_31 = 8;
-///tenon_open_cuda: open PyTorch's expandable segments from another user's process too.
-pub const TENON_CUDA_OTHER_USER: _bindgen_ty_31 = 16;
-pub type _bindgen_ty_31 = ::core::ffi::c_uint;
-///How to lend or open device memory. A NULL pointer to these options means all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct tenon_cuda_options {
-    ///sizeof(tenon_cuda_options), set by the caller.
-    pub struct_size: usize,
-    /**TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN,
- TENON_CUDA_OTHER_USER.*/
-    pub flags: u32,
-    ///tenon_share_cuda, for an IPC handle: TENON_CUDA_FORM_*.
-    pub form: tenon_cuda_form,
-    ///tenon_open_cuda with TENON_CUDA_ON_DEVICE: the ordinal in this process's numbering.
-    pub device: i32,
-    ///tenon_share_cuda: the way to take, or 0.
-    pub transport: tenon_cuda_transport,
+pub struct tenon_package {
+    _unused: [u8; 0],
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_cuda_options",
-    ][::core::mem::size_of::<tenon_cuda_options>() - 24usize];
-    [
-        "Alignment of tenon_cuda_options",
-    ][::core::mem::align_of::<tenon_cuda_options>() - 8usize];
-    [
-        "Offset of field: tenon_cuda_options::struct_size",
-    ][::core::mem::offset_of!(tenon_cuda_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_cuda_options::flags",
-    ][::core::mem::offset_of!(tenon_cuda_options, flags) - 8usize];
-    [
-        "Offset of field: tenon_cuda_options::form",
-    ][::core::mem::offset_of!(tenon_cuda_options, form) - 12usize];
-    [
-        "Offset of field: tenon_cuda_options::device",
-    ][::core::mem::offset_of!(tenon_cuda_options, device) - 16usize];
-    [
-        "Offset of field: tenon_cuda_options::transport",
-    ][::core::mem::offset_of!(tenon_cuda_options, transport) - 20usize];
-};
-/**How to reach device memory. A handle has the eight items of PyTorch's tuple, with their index in
- brackets, and what that tuple lacks. A handle that has fds must travel together with them
- (SCM_RIGHTS), because the numbers alone mean nothing in another process.*/
+///One resource of a package that is written: a module, or a file.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct tenon_cuda_handle {
-    ///sizeof(tenon_cuda_handle), set by the caller, also for output.
-    pub struct_size: usize,
-    ///TENON_CUDA_*. Ignored on input, because the memory handle says it.
-    pub transport: tenon_cuda_transport,
-    ///[0] The device's ordinal in the sender's numbering.
-    pub device: i32,
-    /**The UUID of the device, which takes precedence over the ordinal. All 0 means that it is not
- known, as in PyTorch's tuple.*/
-    pub uuid: [u8; 16usize],
-    ///[2] The size of the storage in bytes.
-    pub nbytes: u64,
-    ///[3] Bytes from the start of the memory to which the memory handle leads.
-    pub offset: u64,
-    ///[5] The index of the counter in its file.
-    pub slot: u64,
-    ///[7] 1: the bytes are valid once the event is complete. 0: they are valid already.
-    pub event_required: u32,
-    ///How many bytes of `memory` are in use. 0 for an empty storage.
-    pub memory_nbytes: u32,
-    /**On input a memory handle that is longer than `memory`, borrowed for the call, and used instead
- of it. memory_nbytes is then its size, at most 1 MiB. NULL on output.*/
-    pub long_memory: *const u8,
-    ///[1] The memory handle.
-    pub memory: [u8; 128usize],
-    ///[6] The event's handle.
-    pub event: [u8; 64usize],
-    ///[4] The name of the counter's file. "" for an empty storage.
-    pub counter: [::core::ffi::c_char; 256usize],
-    /**For TENON_CUDA_FD and TENON_CUDA_POOL: the fds that must be sent with the handle, in this
- order. On output they belong to the library and are valid until the storage's last release. On
- input they are borrowed for the call.*/
-    pub fds: *const i32,
-    ///How many fds there are, at most 253.
-    pub n_fds: u32,
-    ///0 on output. Set it to 0 on input.
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_cuda_handle",
-    ][::core::mem::size_of::<tenon_cuda_handle>() - 536usize];
-    [
-        "Alignment of tenon_cuda_handle",
-    ][::core::mem::align_of::<tenon_cuda_handle>() - 8usize];
-    [
-        "Offset of field: tenon_cuda_handle::struct_size",
-    ][::core::mem::offset_of!(tenon_cuda_handle, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_cuda_handle::transport",
-    ][::core::mem::offset_of!(tenon_cuda_handle, transport) - 8usize];
-    [
-        "Offset of field: tenon_cuda_handle::device",
-    ][::core::mem::offset_of!(tenon_cuda_handle, device) - 12usize];
-    [
-        "Offset of field: tenon_cuda_handle::uuid",
-    ][::core::mem::offset_of!(tenon_cuda_handle, uuid) - 16usize];
-    [
-        "Offset of field: tenon_cuda_handle::nbytes",
-    ][::core::mem::offset_of!(tenon_cuda_handle, nbytes) - 32usize];
-    [
-        "Offset of field: tenon_cuda_handle::offset",
-    ][::core::mem::offset_of!(tenon_cuda_handle, offset) - 40usize];
-    [
-        "Offset of field: tenon_cuda_handle::slot",
-    ][::core::mem::offset_of!(tenon_cuda_handle, slot) - 48usize];
-    [
-        "Offset of field: tenon_cuda_handle::event_required",
-    ][::core::mem::offset_of!(tenon_cuda_handle, event_required) - 56usize];
-    [
-        "Offset of field: tenon_cuda_handle::memory_nbytes",
-    ][::core::mem::offset_of!(tenon_cuda_handle, memory_nbytes) - 60usize];
-    [
-        "Offset of field: tenon_cuda_handle::long_memory",
-    ][::core::mem::offset_of!(tenon_cuda_handle, long_memory) - 64usize];
-    [
-        "Offset of field: tenon_cuda_handle::memory",
-    ][::core::mem::offset_of!(tenon_cuda_handle, memory) - 72usize];
-    [
-        "Offset of field: tenon_cuda_handle::event",
-    ][::core::mem::offset_of!(tenon_cuda_handle, event) - 200usize];
-    [
-        "Offset of field: tenon_cuda_handle::counter",
-    ][::core::mem::offset_of!(tenon_cuda_handle, counter) - 264usize];
-    [
-        "Offset of field: tenon_cuda_handle::fds",
-    ][::core::mem::offset_of!(tenon_cuda_handle, fds) - 520usize];
-    [
-        "Offset of field: tenon_cuda_handle::n_fds",
-    ][::core::mem::offset_of!(tenon_cuda_handle, n_fds) - 528usize];
-    [
-        "Offset of field: tenon_cuda_handle::reserved",
-    ][::core::mem::offset_of!(tenon_cuda_handle, reserved) - 532usize];
-};
-///To share: PyTorch must be able to open the name, so ask a manager to guard it.
-pub const TENON_FILENAME_TORCH: _bindgen_ty_32 = 1;
-///To share: also do what tenon_filename_incref does.
-pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_32 = 2;
-///Members of options.group may open the name too.
-pub const TENON_FILENAME_GROUP: _bindgen_ty_32 = 4;
-pub type _bindgen_ty_32 = ::core::ffi::c_uint;
-/**How to make a name. A NULL pointer to these options means that all fields are zero. All strings
- are borrowed for the call.*/
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_filename_options {
-    ///sizeof(tenon_filename_options), set by the caller.
-    pub struct_size: usize,
-    /**To share: the access that borrowers get. A file cannot be lent TENON_ACCESS_READ_ONLY, because
- a process of the same user could write to it nevertheless.*/
-    pub access: tenon_access,
-    ///TENON_FILENAME_*.
-    pub flags: u32,
-    /**The permission bits, 0600 to 0666; the owner's two bits must be set. 0 means 0600: this user
- only. 0644 lets other users read a file, or open the memory behind a socket.*/
-    pub mode: u32,
-    ///The group id for TENON_FILENAME_GROUP. Without that flag it must be 0.
-    pub group: u32,
-    ///An absolute path. NULL means /dev/shm, the only directory in which PyTorch looks.
-    pub directory: *const ::core::ffi::c_char,
-    ///The beginning of the name; 128 unguessable bits follow it. NULL means "tenon-".
-    pub prefix: *const ::core::ffi::c_char,
-    ///The whole name, without a slash. NULL means prefix and random bits.
+pub struct tenon_package_entry {
+    ///The name of the record, such as "models/net.pkl". Borrowed.
     pub name: *const ::core::ffi::c_char,
-    /**For TENON_FILENAME_TORCH: the socket of a running manager. NULL means this user's manager,
- which is started if none runs.*/
-    pub manager: *const ::core::ffi::c_char,
+    ///A module, borrowed. NULL means a file with the bytes at `data`.
+    pub module: *const tenon_module,
+    ///The bytes of a file, borrowed. NULL for a module.
+    pub data: *const ::core::ffi::c_void,
+    ///How many bytes there are at `data`. 0 for a module.
+    pub nbytes: usize,
+    ///Must be 0.
+    pub reserved: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
-        "Size of tenon_filename_options",
-    ][::core::mem::size_of::<tenon_filename_options>() - 56usize];
+        "Size of tenon_package_entry",
+    ][::core::mem::size_of::<tenon_package_entry>() - 40usize];
     [
-        "Alignment of tenon_filename_options",
-    ][::core::mem::align_of::<tenon_filename_options>() - 8usize];
+        "Alignment of tenon_package_entry",
+    ][::core::mem::align_of::<tenon_package_entry>() - 8usize];
     [
-        "Offset of field: tenon_filename_options::struct_size",
-    ][::core::mem::offset_of!(tenon_filename_options, struct_size) - 0usize];
+        "Offset of field: tenon_package_entry::name",
+    ][::core::mem::offset_of!(tenon_package_entry, name) - 0usize];
     [
-        "Offset of field: tenon_filename_options::access",
-    ][::core::mem::offset_of!(tenon_filename_options, access) - 8usize];
+        "Offset of field: tenon_package_entry::module",
+    ][::core::mem::offset_of!(tenon_package_entry, module) - 8usize];
     [
-        "Offset of field: tenon_filename_options::flags",
-    ][::core::mem::offset_of!(tenon_filename_options, flags) - 12usize];
+        "Offset of field: tenon_package_entry::data",
+    ][::core::mem::offset_of!(tenon_package_entry, data) - 16usize];
     [
-        "Offset of field: tenon_filename_options::mode",
-    ][::core::mem::offset_of!(tenon_filename_options, mode) - 16usize];
+        "Offset of field: tenon_package_entry::nbytes",
+    ][::core::mem::offset_of!(tenon_package_entry, nbytes) - 24usize];
     [
-        "Offset of field: tenon_filename_options::group",
-    ][::core::mem::offset_of!(tenon_filename_options, group) - 20usize];
-    [
-        "Offset of field: tenon_filename_options::directory",
-    ][::core::mem::offset_of!(tenon_filename_options, directory) - 24usize];
-    [
-        "Offset of field: tenon_filename_options::prefix",
-    ][::core::mem::offset_of!(tenon_filename_options, prefix) - 32usize];
-    [
-        "Offset of field: tenon_filename_options::name",
-    ][::core::mem::offset_of!(tenon_filename_options, name) - 40usize];
-    [
-        "Offset of field: tenon_filename_options::manager",
-    ][::core::mem::offset_of!(tenon_filename_options, manager) - 48usize];
+        "Offset of field: tenon_package_entry::reserved",
+    ][::core::mem::offset_of!(tenon_package_entry, reserved) - 32usize];
 };
-/**A handle with which another process can open a storage by name. For a file that PyTorch shares it
- holds PyTorch's tuple (manager, name, nbytes), with offset 0.*/
+///How to write a package. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct tenon_filename_handle {
-    ///sizeof(tenon_filename_handle), set by the caller, also for output.
+pub struct tenon_package_options {
+    ///sizeof(tenon_package_options), set by the caller.
     pub struct_size: usize,
-    /**The access that the handle allows. On input, TENON_ACCESS_AUTO stands for the access that the
- name gives.*/
-    pub access: tenon_access,
-    ///It must be 0.
-    pub reserved: u32,
-    ///Bytes from the start of a file's payload, or from the start of the segment behind a socket.
-    pub offset: u64,
-    ///The size of the storage in bytes.
-    pub nbytes: u64,
-    ///The socket of the manager that guards the name. It is "" if there is none.
-    pub manager: [::core::ffi::c_char; 108usize],
-    /**"/leaf" for a name in /dev/shm, otherwise an absolute path. It is "" for an empty storage that
- has no name.*/
-    pub name: [::core::ffi::c_char; 256usize],
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_filename_handle",
-    ][::core::mem::size_of::<tenon_filename_handle>() - 400usize];
-    [
-        "Alignment of tenon_filename_handle",
-    ][::core::mem::align_of::<tenon_filename_handle>() - 8usize];
-    [
-        "Offset of field: tenon_filename_handle::struct_size",
-    ][::core::mem::offset_of!(tenon_filename_handle, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_filename_handle::access",
-    ][::core::mem::offset_of!(tenon_filename_handle, access) - 8usize];
-    [
-        "Offset of field: tenon_filename_handle::reserved",
-    ][::core::mem::offset_of!(tenon_filename_handle, reserved) - 12usize];
-    [
-        "Offset of field: tenon_filename_handle::offset",
-    ][::core::mem::offset_of!(tenon_filename_handle, offset) - 16usize];
-    [
-        "Offset of field: tenon_filename_handle::nbytes",
-    ][::core::mem::offset_of!(tenon_filename_handle, nbytes) - 24usize];
-    [
-        "Offset of field: tenon_filename_handle::manager",
-    ][::core::mem::offset_of!(tenon_filename_handle, manager) - 32usize];
-    [
-        "Offset of field: tenon_filename_handle::name",
-    ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
-};
-///Count the names, and remove none.
-pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_33 = 1;
-/**Also remove PyTorch's own dead files: files named torch_PID_… that no process holds and whose
- maker has ended.*/
-pub const TENON_SWEEP_TORCH: _bindgen_ty_33 = 2;
-pub type _bindgen_ty_33 = ::core::ffi::c_uint;
-///What to sweep. A NULL pointer to these options means that all fields are zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_sweep_options {
-    ///sizeof(tenon_sweep_options), set by the caller.
-    pub struct_size: usize,
-    ///TENON_SWEEP_*.
+    ///TENON_EXPORT_UNCHECKED, TENON_EXPORT_KEEP_DEVICE.
     pub flags: u32,
-    ///It must be 0.
-    pub reserved: u32,
-    ///An absolute path. NULL means /dev/shm.
-    pub directory: *const ::core::ffi::c_char,
-    /**PyTorch's files that are younger than this stay, because a message may refer to them. 0 means
- 60 seconds.*/
-    pub min_age_ns: i64,
+    ///TENON_DURABILITY_*.
+    pub durability: i32,
+    /**A package, borrowed for the call. Everything in it that no entry replaces is written again: its
+ modules as they are now, and all other records byte for byte. A module of the base that no
+ record of the new package needs is left out, and so is its storage. NULL means no base.*/
+    pub base: *mut tenon_package,
+    /**Names of Python modules that the package's pickles need and the package does not contain, such
+ as "numpy". Borrowed. The names of the base, and the name that script modules need, are written
+ anyway.*/
+    pub externs: *const *const ::core::ffi::c_char,
+    ///How many names there are.
+    pub n_externs: usize,
+    /**The name of the folder in the zip file, borrowed. NULL means the file's name without its
+ extension.*/
+    pub archive_name: *const ::core::ffi::c_char,
+    ///As in tenon_export_options.
+    pub stream: *mut ::core::ffi::c_void,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
-        "Size of tenon_sweep_options",
-    ][::core::mem::size_of::<tenon_sweep_options>() - 32usize];
+        "Size of tenon_package_options",
+    ][::core::mem::size_of::<tenon_package_options>() - 56usize];
     [
-        "Alignment of tenon_sweep_options",
-    ][::core::mem::align_of::<tenon_sweep_options>() - 8usize];
+        "Alignment of tenon_package_options",
+    ][::core::mem::align_of::<tenon_package_options>() - 8usize];
     [
-        "Offset of field: tenon_sweep_options::struct_size",
-    ][::core::mem::offset_of!(tenon_sweep_options, struct_size) - 0usize];
+        "Offset of field: tenon_package_options::struct_size",
+    ][::core::mem::offset_of!(tenon_package_options, struct_size) - 0usize];
     [
-        "Offset of field: tenon_sweep_options::flags",
-    ][::core::mem::offset_of!(tenon_sweep_options, flags) - 8usize];
+        "Offset of field: tenon_package_options::flags",
+    ][::core::mem::offset_of!(tenon_package_options, flags) - 8usize];
     [
-        "Offset of field: tenon_sweep_options::reserved",
-    ][::core::mem::offset_of!(tenon_sweep_options, reserved) - 12usize];
+        "Offset of field: tenon_package_options::durability",
+    ][::core::mem::offset_of!(tenon_package_options, durability) - 12usize];
     [
-        "Offset of field: tenon_sweep_options::directory",
-    ][::core::mem::offset_of!(tenon_sweep_options, directory) - 16usize];
+        "Offset of field: tenon_package_options::base",
+    ][::core::mem::offset_of!(tenon_package_options, base) - 16usize];
     [
-        "Offset of field: tenon_sweep_options::min_age_ns",
-    ][::core::mem::offset_of!(tenon_sweep_options, min_age_ns) - 24usize];
-};
-///The names that a sweep found.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_sweep_result {
-    ///sizeof(tenon_sweep_result), set by the caller.
-    pub struct_size: usize,
-    ///Names that some process holds.
-    pub live: u64,
-    ///Names that no process holds, but to which a message in flight may refer.
-    pub in_flight: u64,
-    ///Names that no process holds and that were removed, or would be removed in a dry run.
-    pub dead: u64,
-    /**Names that were left alone: names of other users, names that could not be examined, and
- PyTorch's dead files if TENON_SWEEP_TORCH is not set.*/
-    pub unsure: u64,
-    ///The bytes of memory that the dead names have, or had before they were removed.
-    pub removed_nbytes: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
+        "Offset of field: tenon_package_options::externs",
+    ][::core::mem::offset_of!(tenon_package_options, externs) - 24usize];
     [
-        "Size of tenon_sweep_result",
-    ][::core::mem::size_of::<tenon_sweep_result>() - 48usize];
+        "Offset of field: tenon_package_options::n_externs",
+    ][::core::mem::offset_of!(tenon_package_options, n_externs) - 32usize];
     [
-        "Alignment of tenon_sweep_result",
-    ][::core::mem::align_of::<tenon_sweep_result>() - 8usize];
+        "Offset of field: tenon_package_options::archive_name",
+    ][::core::mem::offset_of!(tenon_package_options, archive_name) - 40usize];
     [
-        "Offset of field: tenon_sweep_result::struct_size",
-    ][::core::mem::offset_of!(tenon_sweep_result, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_sweep_result::live",
-    ][::core::mem::offset_of!(tenon_sweep_result, live) - 8usize];
-    [
-        "Offset of field: tenon_sweep_result::in_flight",
-    ][::core::mem::offset_of!(tenon_sweep_result, in_flight) - 16usize];
-    [
-        "Offset of field: tenon_sweep_result::dead",
-    ][::core::mem::offset_of!(tenon_sweep_result, dead) - 24usize];
-    [
-        "Offset of field: tenon_sweep_result::unsure",
-    ][::core::mem::offset_of!(tenon_sweep_result, unsure) - 32usize];
-    [
-        "Offset of field: tenon_sweep_result::removed_nbytes",
-    ][::core::mem::offset_of!(tenon_sweep_result, removed_nbytes) - 40usize];
+        "Offset of field: tenon_package_options::stream",
+    ][::core::mem::offset_of!(tenon_package_options, stream) - 48usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct tenon_connection {
+pub struct tenon_weights {
     _unused: [u8; 0],
 }
-///The library owns the socket once tenon_connection_new has succeeded.
-pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_34 = 1;
-///Refuse a peer whose user is neither this process's (effective) user nor root.
-pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_34 = 2;
-///As TENON_CONNECTION_SAME_USER, but also accept members of options.group.
-pub const TENON_CONNECTION_GROUP: _bindgen_ty_34 = 4;
-///Also send read-only storages on a CUDA device, although the receiver can write to them.
-pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_34 = 8;
-///As TENON_CUDA_KEEP_OPEN, for device memory that is received.
-pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_34 = 16;
-/**Accept named files that Tenon made (tenon/by_filename.h), although they have no seals, if
- tenon_connection_peer reports this process's (effective) user or root. A process of that user
- could end this process anyway.*/
-pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_34 = 32;
-pub type _bindgen_ty_34 = ::core::ffi::c_uint;
-/**What happens to received memory when its lender is gone. The lender is gone when no process holds
- the other end of the socket any more: the lender's process ended, or all holders closed that end.*/
-pub type tenon_lender_gone = u32;
-/**Received memory stays valid, unless it also arrived over a connection with
- TENON_LENDER_GONE_DROP. Messages that were sent before the lender ended are still delivered.*/
-pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_35 = 0;
-/**Received memory is dropped.
- - Calls that would give out its bytes, or lend it again, return TENON_PEER_GONE.
-   tenon_storage_data and tenon_tensor_data return NULL.
- - Memory of the CPU is unmapped when its storage is released. Pointers that were given out
-   before are valid until then.
- - Memory of a device is closed as soon as the streams that use it in this process have passed.
-   Pointers to it are invalid from then on.
- - tenon_recv returns TENON_PEER_GONE, also if messages that were sent before are still unread.
- - A storage that arrived over two such connections stays valid until both lenders are gone. A
-   storage that is lent again over another connection becomes valid again.
- - Private openings stay valid, and so does this process's own memory that was sent back to it.
- - If the borrower releases the connection before the lender is gone, it keeps what it received.*/
-pub const TENON_LENDER_GONE_DROP: _bindgen_ty_35 = 1;
-pub type _bindgen_ty_35 = ::core::ffi::c_uint;
-///Limits and options of a connection. A NULL pointer to them means that all fields are zero.
+///How to write weights. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct tenon_connection_options {
-    ///sizeof(tenon_connection_options), set by the caller.
+pub struct tenon_weights_rewrite_options {
+    ///sizeof(tenon_weights_rewrite_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_CONNECTION_*.
+    ///TENON_DURABILITY_*.
+    pub durability: i32,
+    ///Must be 0.
     pub flags: u32,
-    ///TENON_ACCESS_* for received storages, as in tenon_open_options.
-    pub open_access: tenon_access,
-    /**Flags for received storages: TENON_OPEN_PRIVATE_COW, TENON_OPEN_PRIVATE_COPY,
- TENON_OPEN_ALLOW_UNSEALED. Any other flag is TENON_UNSUPPORTED.*/
-    pub open_flags: u32,
-    ///The group id for TENON_CONNECTION_GROUP. Without that flag it must be 0.
-    pub group: u32,
-    ///The largest descriptor that is accepted, in bytes. 0 means 64 MiB.
-    pub max_message_nbytes: u64,
-    ///The most tensors that are accepted in one message. 0 means 1,000,000.
-    pub max_tensors: u64,
-    /**The most segments that the peer may keep open in this process through this connection. 0 means
- a half of RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least.*/
-    pub max_segments: u64,
-    /**The most address space, in bytes, that the peer's memory may take in this process through this
- connection. A segment counts with its whole size as long as it is mapped. 0 means a quarter of
- the address space (32 TiB on x86-64). All peers of a process together may take half of the
- address space.*/
-    pub max_mapped_nbytes: u64,
-    ///TENON_LENDER_GONE_*, for received memory.
-    pub on_lender_gone: tenon_lender_gone,
-    ///It must be 0.
-    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
-        "Size of tenon_connection_options",
-    ][::core::mem::size_of::<tenon_connection_options>() - 64usize];
+        "Size of tenon_weights_rewrite_options",
+    ][::core::mem::size_of::<tenon_weights_rewrite_options>() - 16usize];
     [
-        "Alignment of tenon_connection_options",
-    ][::core::mem::align_of::<tenon_connection_options>() - 8usize];
+        "Alignment of tenon_weights_rewrite_options",
+    ][::core::mem::align_of::<tenon_weights_rewrite_options>() - 8usize];
     [
-        "Offset of field: tenon_connection_options::struct_size",
-    ][::core::mem::offset_of!(tenon_connection_options, struct_size) - 0usize];
+        "Offset of field: tenon_weights_rewrite_options::struct_size",
+    ][::core::mem::offset_of!(tenon_weights_rewrite_options, struct_size) - 0usize];
     [
-        "Offset of field: tenon_connection_options::flags",
-    ][::core::mem::offset_of!(tenon_connection_options, flags) - 8usize];
+        "Offset of field: tenon_weights_rewrite_options::durability",
+    ][::core::mem::offset_of!(tenon_weights_rewrite_options, durability) - 8usize];
     [
-        "Offset of field: tenon_connection_options::open_access",
-    ][::core::mem::offset_of!(tenon_connection_options, open_access) - 12usize];
-    [
-        "Offset of field: tenon_connection_options::open_flags",
-    ][::core::mem::offset_of!(tenon_connection_options, open_flags) - 16usize];
-    [
-        "Offset of field: tenon_connection_options::group",
-    ][::core::mem::offset_of!(tenon_connection_options, group) - 20usize];
-    [
-        "Offset of field: tenon_connection_options::max_message_nbytes",
-    ][::core::mem::offset_of!(tenon_connection_options, max_message_nbytes) - 24usize];
-    [
-        "Offset of field: tenon_connection_options::max_tensors",
-    ][::core::mem::offset_of!(tenon_connection_options, max_tensors) - 32usize];
-    [
-        "Offset of field: tenon_connection_options::max_segments",
-    ][::core::mem::offset_of!(tenon_connection_options, max_segments) - 40usize];
-    [
-        "Offset of field: tenon_connection_options::max_mapped_nbytes",
-    ][::core::mem::offset_of!(tenon_connection_options, max_mapped_nbytes) - 48usize];
-    [
-        "Offset of field: tenon_connection_options::on_lender_gone",
-    ][::core::mem::offset_of!(tenon_connection_options, on_lender_gone) - 56usize];
-    [
-        "Offset of field: tenon_connection_options::reserved",
-    ][::core::mem::offset_of!(tenon_connection_options, reserved) - 60usize];
-};
-/**Who is at the other end of a connection. The kernel reports it (SO_PEERCRED) in the numbers of
- this process's namespaces, as of the moment when the socket was connected. After accept, it
- describes the process that called connect. After connect, it describes the process that called
- listen. For a socketpair, both ends describe the process that called socketpair.
-
- If the socket was passed on or inherited since, these numbers still describe the first process,
- and another process may have its pid by now. A user or group that this user namespace does not
- map appears as 65534 (the kernel's overflowuid). A process that runs as user 65534 in such a
- namespace cannot tell unmapped users from its own user.*/
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_peer {
-    ///sizeof(tenon_peer), set by the caller.
-    pub struct_size: usize,
-    ///It is 0 if this process cannot see the pid namespace.
-    pub pid: i32,
-    ///The effective user id.
-    pub uid: u32,
-    ///The effective group id. The peer's other groups are not reported.
-    pub gid: u32,
-    ///It is 0.
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of tenon_peer"][::core::mem::size_of::<tenon_peer>() - 24usize];
-    ["Alignment of tenon_peer"][::core::mem::align_of::<tenon_peer>() - 8usize];
-    [
-        "Offset of field: tenon_peer::struct_size",
-    ][::core::mem::offset_of!(tenon_peer, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_peer::pid",
-    ][::core::mem::offset_of!(tenon_peer, pid) - 8usize];
-    [
-        "Offset of field: tenon_peer::uid",
-    ][::core::mem::offset_of!(tenon_peer, uid) - 12usize];
-    [
-        "Offset of field: tenon_peer::gid",
-    ][::core::mem::offset_of!(tenon_peer, gid) - 16usize];
-    [
-        "Offset of field: tenon_peer::reserved",
-    ][::core::mem::offset_of!(tenon_peer, reserved) - 20usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_cuda_arena {
-    _unused: [u8; 0],
-}
-///How to make an arena on a device.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_cuda_arena_options {
-    ///sizeof(tenon_cuda_arena_options), set by the caller.
-    pub struct_size: usize,
-    ///The device's ordinal in this process's numbering.
-    pub device: i32,
-    /**The way to lend the memory: TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC. 0 means
- TENON_CUDA_IPC if the device has it, because PyTorch opens that, else TENON_CUDA_FD.*/
-    pub transport: tenon_cuda_transport,
-    /**The size of the arena in bytes, rounded up to a size that the device can allocate. All of it is
- allocated at once.*/
-    pub capacity_nbytes: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_cuda_arena_options",
-    ][::core::mem::size_of::<tenon_cuda_arena_options>() - 24usize];
-    [
-        "Alignment of tenon_cuda_arena_options",
-    ][::core::mem::align_of::<tenon_cuda_arena_options>() - 8usize];
-    [
-        "Offset of field: tenon_cuda_arena_options::struct_size",
-    ][::core::mem::offset_of!(tenon_cuda_arena_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_cuda_arena_options::device",
-    ][::core::mem::offset_of!(tenon_cuda_arena_options, device) - 8usize];
-    [
-        "Offset of field: tenon_cuda_arena_options::transport",
-    ][::core::mem::offset_of!(tenon_cuda_arena_options, transport) - 12usize];
-    [
-        "Offset of field: tenon_cuda_arena_options::capacity_nbytes",
-    ][::core::mem::offset_of!(tenon_cuda_arena_options, capacity_nbytes) - 16usize];
-};
-///The contents of an arena on a device. All figures are of one moment.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_cuda_arena_stats {
-    ///sizeof(tenon_cuda_arena_stats), set by the caller.
-    pub struct_size: usize,
-    ///The device's ordinal.
-    pub device: i32,
-    ///The way in which the memory is lent.
-    pub transport: tenon_cuda_transport,
-    ///The most bytes that the arena can hold.
-    pub bytes_capacity: u64,
-    ///Bytes that are in storages, or that a stream or a receiver still uses.
-    pub bytes_used: u64,
-    ///Bytes that are not in use.
-    pub bytes_free: u64,
-    ///The size of the longest free piece.
-    pub bytes_largest_free: u64,
-    ///The most bytes that were in use at one time.
-    pub bytes_peak: u64,
-    ///The number of blocks that are in storages, or that a stream or a receiver still uses.
-    pub blocks_used: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_cuda_arena_stats",
-    ][::core::mem::size_of::<tenon_cuda_arena_stats>() - 64usize];
-    [
-        "Alignment of tenon_cuda_arena_stats",
-    ][::core::mem::align_of::<tenon_cuda_arena_stats>() - 8usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::struct_size",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::device",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, device) - 8usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::transport",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, transport) - 12usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::bytes_capacity",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_capacity) - 16usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::bytes_used",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_used) - 24usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::bytes_free",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_free) - 32usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::bytes_largest_free",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_largest_free) - 40usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::bytes_peak",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_peak) - 48usize];
-    [
-        "Offset of field: tenon_cuda_arena_stats::blocks_used",
-    ][::core::mem::offset_of!(tenon_cuda_arena_stats, blocks_used) - 56usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_cuda_event {
-    _unused: [u8; 0],
-}
-///The event has an IPC handle, with which other processes open it.
-pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_36 = 1;
-pub type _bindgen_ty_36 = ::core::ffi::c_uint;
-///How to make or open an event. A NULL pointer to these options means all fields are zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_cuda_event_options {
-    ///sizeof(tenon_cuda_event_options), set by the caller.
-    pub struct_size: usize,
-    ///TENON_CUDA_EVENT_*. 0 for an event that is opened.
-    pub flags: u32,
-    ///The device's ordinal in this process's numbering.
-    pub device: i32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_cuda_event_options",
-    ][::core::mem::size_of::<tenon_cuda_event_options>() - 16usize];
-    [
-        "Alignment of tenon_cuda_event_options",
-    ][::core::mem::align_of::<tenon_cuda_event_options>() - 8usize];
-    [
-        "Offset of field: tenon_cuda_event_options::struct_size",
-    ][::core::mem::offset_of!(tenon_cuda_event_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_cuda_event_options::flags",
-    ][::core::mem::offset_of!(tenon_cuda_event_options, flags) - 8usize];
-    [
-        "Offset of field: tenon_cuda_event_options::device",
-    ][::core::mem::offset_of!(tenon_cuda_event_options, device) - 12usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_ticket {
-    _unused: [u8; 0],
-}
-/**How much of this process may wait to be fetched. Set struct_size to
- sizeof(tenon_deposit_limits).*/
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_deposit_limits {
-    pub struct_size: usize,
-    /**For how many segments receivers may ask. A deposit of one more is TENON_RESOURCE_EXHAUSTED
- with the limit "max_unfetched_segments". 0 means half of the most fds that this process may
- open.*/
-    pub max_unfetched_segments: u64,
-    /**How many bytes the storages of unfetched messages may have, each message counted for itself. A
- deposit of more withdraws the oldest ones. 0 means any number.*/
-    pub max_unfetched_nbytes: u64,
-    ///After how many nanoseconds an unfetched message is withdrawn. 0 means never.
-    pub max_unfetched_ns: i64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_deposit_limits",
-    ][::core::mem::size_of::<tenon_deposit_limits>() - 32usize];
-    [
-        "Alignment of tenon_deposit_limits",
-    ][::core::mem::align_of::<tenon_deposit_limits>() - 8usize];
-    [
-        "Offset of field: tenon_deposit_limits::struct_size",
-    ][::core::mem::offset_of!(tenon_deposit_limits, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_deposit_limits::max_unfetched_segments",
-    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_segments) - 8usize];
-    [
-        "Offset of field: tenon_deposit_limits::max_unfetched_nbytes",
-    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_nbytes) - 16usize];
-    [
-        "Offset of field: tenon_deposit_limits::max_unfetched_ns",
-    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_ns) - 24usize];
-};
-///What of this process waits to be fetched. The figures are of one moment.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_deposit_stats {
-    ///sizeof(tenon_deposit_stats), set by the caller.
-    pub struct_size: usize,
-    ///Messages that nobody has fetched.
-    pub messages: u64,
-    ///Segments for which their receivers may ask. It is 0 if no message waits.
-    pub segments: u64,
-    /**Messages that were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, or because
- their carrier was gone (tenon_ticket_watch), in all.*/
-    pub expired: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_deposit_stats",
-    ][::core::mem::size_of::<tenon_deposit_stats>() - 32usize];
-    [
-        "Alignment of tenon_deposit_stats",
-    ][::core::mem::align_of::<tenon_deposit_stats>() - 8usize];
-    [
-        "Offset of field: tenon_deposit_stats::struct_size",
-    ][::core::mem::offset_of!(tenon_deposit_stats, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_deposit_stats::messages",
-    ][::core::mem::offset_of!(tenon_deposit_stats, messages) - 8usize];
-    [
-        "Offset of field: tenon_deposit_stats::segments",
-    ][::core::mem::offset_of!(tenon_deposit_stats, segments) - 16usize];
-    [
-        "Offset of field: tenon_deposit_stats::expired",
-    ][::core::mem::offset_of!(tenon_deposit_stats, expired) - 24usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_deposit {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_fetched {
-    _unused: [u8; 0],
-}
-///Room for the record of one storage.
-pub const TENON_DEPOSIT_RECORD_NBYTES: _bindgen_ty_37 = 512;
-pub type _bindgen_ty_37 = ::core::ffi::c_uint;
-///How a keeper keeps what is not fetched. Set struct_size to sizeof(tenon_keep_options).
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_keep_options {
-    pub struct_size: usize,
-    ///How long the keeper stays at the most, in nanoseconds. 0 means 60 seconds.
-    pub timeout_ns: i64,
-    ///Borrowed: pidfds of processes that may fetch. NULL is allowed if n_pidfds is 0.
-    pub pidfds: *const i32,
-    pub n_pidfds: u64,
-    /**Borrowed: the path of a file on which processes that may fetch hold a shared flock. NULL is
- allowed. With neither this nor pidfds the keeper stays for its time.*/
-    pub family: *const ::core::ffi::c_char,
-    ///Borrowed: the program to start. NULL means tenon-manager, found as tenon_manager_start does.
-    pub program: *const ::core::ffi::c_char,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_keep_options",
-    ][::core::mem::size_of::<tenon_keep_options>() - 48usize];
-    [
-        "Alignment of tenon_keep_options",
-    ][::core::mem::align_of::<tenon_keep_options>() - 8usize];
-    [
-        "Offset of field: tenon_keep_options::struct_size",
-    ][::core::mem::offset_of!(tenon_keep_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_keep_options::timeout_ns",
-    ][::core::mem::offset_of!(tenon_keep_options, timeout_ns) - 8usize];
-    [
-        "Offset of field: tenon_keep_options::pidfds",
-    ][::core::mem::offset_of!(tenon_keep_options, pidfds) - 16usize];
-    [
-        "Offset of field: tenon_keep_options::n_pidfds",
-    ][::core::mem::offset_of!(tenon_keep_options, n_pidfds) - 24usize];
-    [
-        "Offset of field: tenon_keep_options::family",
-    ][::core::mem::offset_of!(tenon_keep_options, family) - 32usize];
-    [
-        "Offset of field: tenon_keep_options::program",
-    ][::core::mem::offset_of!(tenon_keep_options, program) - 40usize];
-};
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_descriptor {
-    _unused: [u8; 0],
-}
-/**The descriptor carries no fds. Its opener fetches them from this process through /proc. So this
- process must live and keep the descriptor until then, and the opener must be in the same pid
- namespace and be of the same user (or use TENON_OPEN_OTHER_USER).*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_38 = 1;
-pub type _bindgen_ty_38 = ::core::ffi::c_uint;
-///How to make a descriptor. A NULL pointer to these options means that all fields are zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_descriptor_options {
-    ///sizeof(tenon_descriptor_options), set by the caller.
-    pub struct_size: usize,
-    ///TENON_DESCRIPTOR_*.
-    pub flags: u32,
-    ///It must be 0.
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_descriptor_options",
-    ][::core::mem::size_of::<tenon_descriptor_options>() - 16usize];
-    [
-        "Alignment of tenon_descriptor_options",
-    ][::core::mem::align_of::<tenon_descriptor_options>() - 8usize];
-    [
-        "Offset of field: tenon_descriptor_options::struct_size",
-    ][::core::mem::offset_of!(tenon_descriptor_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_descriptor_options::flags",
-    ][::core::mem::offset_of!(tenon_descriptor_options, flags) - 8usize];
-    [
-        "Offset of field: tenon_descriptor_options::reserved",
-    ][::core::mem::offset_of!(tenon_descriptor_options, reserved) - 12usize];
-};
-///A borrower that holds leases of this process's blocks.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_lease_holder {
-    ///sizeof(tenon_lease_holder), set by the caller.
-    pub struct_size: usize,
-    ///The process id from the kernel. It is 0 if this process cannot see the pid namespace.
-    pub pid: i32,
-    ///The user id from the kernel.
-    pub uid: u32,
-    ///The number of leases that it holds now.
-    pub leases: u64,
-    ///The bytes in the blocks of these leases. A block with two leases counts twice.
-    pub nbytes: u64,
-    ///The number of leases that were ever granted to it.
-    pub granted: u64,
-    ///The bytes in the blocks of the leases that were ever granted to it.
-    pub granted_bytes: u64,
-    ///The nanoseconds since the first of these leases.
-    pub age_ns: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_lease_holder",
-    ][::core::mem::size_of::<tenon_lease_holder>() - 56usize];
-    [
-        "Alignment of tenon_lease_holder",
-    ][::core::mem::align_of::<tenon_lease_holder>() - 8usize];
-    [
-        "Offset of field: tenon_lease_holder::struct_size",
-    ][::core::mem::offset_of!(tenon_lease_holder, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_lease_holder::pid",
-    ][::core::mem::offset_of!(tenon_lease_holder, pid) - 8usize];
-    [
-        "Offset of field: tenon_lease_holder::uid",
-    ][::core::mem::offset_of!(tenon_lease_holder, uid) - 12usize];
-    [
-        "Offset of field: tenon_lease_holder::leases",
-    ][::core::mem::offset_of!(tenon_lease_holder, leases) - 16usize];
-    [
-        "Offset of field: tenon_lease_holder::nbytes",
-    ][::core::mem::offset_of!(tenon_lease_holder, nbytes) - 24usize];
-    [
-        "Offset of field: tenon_lease_holder::granted",
-    ][::core::mem::offset_of!(tenon_lease_holder, granted) - 32usize];
-    [
-        "Offset of field: tenon_lease_holder::granted_bytes",
-    ][::core::mem::offset_of!(tenon_lease_holder, granted_bytes) - 40usize];
-    [
-        "Offset of field: tenon_lease_holder::age_ns",
-    ][::core::mem::offset_of!(tenon_lease_holder, age_ns) - 48usize];
+        "Offset of field: tenon_weights_rewrite_options::flags",
+    ][::core::mem::offset_of!(tenon_weights_rewrite_options, flags) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2555,9 +2718,9 @@ pub type _bindgen_ty_39 = ::core::ffi::c_uint;
 ///How deep values can be nested.
 pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_40 = 200;
 pub type _bindgen_ty_40 = ::core::ffi::c_uint;
-/**One value of an object. The nodes of an object stand in an array in the order in which its text
- would be written: the items of a tuple, list or set stand behind it, and the keys and values of a
- dict stand behind it in turn. Each is followed by everything inside it. The dict
+/**One value of an object. The nodes of an object form an array, in the order in which the object is
+ written as text. The items of a tuple, list or set follow it. The keys and values of a dict
+ follow it in turn. Everything inside an item follows that item. For example, the dict
  `{"a": [1, 2], "b": None}` is these seven nodes:
 
      DICT of 2, STR "a", LIST of 2, INT 1, INT 2, STR "b", NONE*/
@@ -2571,8 +2734,8 @@ pub struct tenon_object_node {
     /**TUPLE, LIST and SET: the number of items. DICT: the number of entries, each of which is two
  values, first the key. Ignored on input and 0 on output for the other kinds.*/
     pub count: u32,
-    /**The index of the first node behind this value and everything inside it. It leads to the next
- item of a container. Ignored on input.*/
+    /**The index of the first node behind this value and everything inside it. For an item of a
+ container that is the next item. Ignored on input.*/
     pub next: usize,
     ///BOOL: 0 or 1. INT: the number.
     pub integer: i64,
@@ -2630,110 +2793,8 @@ const _: () = {
         "Offset of field: tenon_object_node::composite",
     ][::core::mem::offset_of!(tenon_object_node, composite) - 72usize];
 };
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_package {
-    _unused: [u8; 0],
-}
-///One resource of a package that is written: a module, or a file.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_package_entry {
-    ///The name of the record, such as "models/net.pkl". Borrowed.
-    pub name: *const ::core::ffi::c_char,
-    ///A module, borrowed. NULL means a file with the bytes at `data`.
-    pub module: *const tenon_module,
-    ///The bytes of a file, borrowed. NULL for a module.
-    pub data: *const ::core::ffi::c_void,
-    ///How many bytes there are at `data`. 0 for a module.
-    pub nbytes: usize,
-    ///Must be 0.
-    pub reserved: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_package_entry",
-    ][::core::mem::size_of::<tenon_package_entry>() - 40usize];
-    [
-        "Alignment of tenon_package_entry",
-    ][::core::mem::align_of::<tenon_package_entry>() - 8usize];
-    [
-        "Offset of field: tenon_package_entry::name",
-    ][::core::mem::offset_of!(tenon_package_entry, name) - 0usize];
-    [
-        "Offset of field: tenon_package_entry::module",
-    ][::core::mem::offset_of!(tenon_package_entry, module) - 8usize];
-    [
-        "Offset of field: tenon_package_entry::data",
-    ][::core::mem::offset_of!(tenon_package_entry, data) - 16usize];
-    [
-        "Offset of field: tenon_package_entry::nbytes",
-    ][::core::mem::offset_of!(tenon_package_entry, nbytes) - 24usize];
-    [
-        "Offset of field: tenon_package_entry::reserved",
-    ][::core::mem::offset_of!(tenon_package_entry, reserved) - 32usize];
-};
-///How to write a package. A NULL pointer to these options means that all fields are zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_package_options {
-    ///sizeof(tenon_package_options), set by the caller.
-    pub struct_size: usize,
-    ///TENON_EXPORT_UNCHECKED, TENON_EXPORT_KEEP_DEVICE.
-    pub flags: u32,
-    ///TENON_DURABILITY_*.
-    pub durability: i32,
-    /**A package, borrowed for the call. Everything in it that no entry replaces is written again: its
- modules as they are now, and all other records byte for byte. A module of the base that no
- record of the new package needs is left out, and so is its storage. NULL means none.*/
-    pub base: *mut tenon_package,
-    /**Names of Python modules that the package does not contain and its pickles need, such as
- "numpy". Borrowed. Those of the base, and the one that modules need, are written anyway.*/
-    pub externs: *const *const ::core::ffi::c_char,
-    ///How many names there are.
-    pub n_externs: usize,
-    /**The name of the folder in the zip file, borrowed. NULL means the file's name without its
- extension.*/
-    pub archive_name: *const ::core::ffi::c_char,
-    ///As in tenon_export_options.
-    pub stream: *mut ::core::ffi::c_void,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_package_options",
-    ][::core::mem::size_of::<tenon_package_options>() - 56usize];
-    [
-        "Alignment of tenon_package_options",
-    ][::core::mem::align_of::<tenon_package_options>() - 8usize];
-    [
-        "Offset of field: tenon_package_options::struct_size",
-    ][::core::mem::offset_of!(tenon_package_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_package_options::flags",
-    ][::core::mem::offset_of!(tenon_package_options, flags) - 8usize];
-    [
-        "Offset of field: tenon_package_options::durability",
-    ][::core::mem::offset_of!(tenon_package_options, durability) - 12usize];
-    [
-        "Offset of field: tenon_package_options::base",
-    ][::core::mem::offset_of!(tenon_package_options, base) - 16usize];
-    [
-        "Offset of field: tenon_package_options::externs",
-    ][::core::mem::offset_of!(tenon_package_options, externs) - 24usize];
-    [
-        "Offset of field: tenon_package_options::n_externs",
-    ][::core::mem::offset_of!(tenon_package_options, n_externs) - 32usize];
-    [
-        "Offset of field: tenon_package_options::archive_name",
-    ][::core::mem::offset_of!(tenon_package_options, archive_name) - 40usize];
-    [
-        "Offset of field: tenon_package_options::stream",
-    ][::core::mem::offset_of!(tenon_package_options, stream) - 48usize];
-};
-/**What the library holds and has done in this process. The figures are read one after another, so
- other threads can change some of them in between.*/
+/**The memory that the library holds in this process, and the bytes that it has copied. The figures
+ are read one after another, so other threads can change some of them in between.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_stats {
@@ -2795,40 +2856,6 @@ const _: () = {
 pub struct tenon_weak {
     _unused: [u8; 0],
 }
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_weights {
-    _unused: [u8; 0],
-}
-///How to write weights. A NULL pointer to these options means that all fields are zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_weights_rewrite_options {
-    ///sizeof(tenon_weights_rewrite_options), set by the caller.
-    pub struct_size: usize,
-    ///TENON_DURABILITY_*.
-    pub durability: i32,
-    ///Must be 0.
-    pub flags: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_weights_rewrite_options",
-    ][::core::mem::size_of::<tenon_weights_rewrite_options>() - 16usize];
-    [
-        "Alignment of tenon_weights_rewrite_options",
-    ][::core::mem::align_of::<tenon_weights_rewrite_options>() - 8usize];
-    [
-        "Offset of field: tenon_weights_rewrite_options::struct_size",
-    ][::core::mem::offset_of!(tenon_weights_rewrite_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_weights_rewrite_options::durability",
-    ][::core::mem::offset_of!(tenon_weights_rewrite_options, durability) - 8usize];
-    [
-        "Offset of field: tenon_weights_rewrite_options::flags",
-    ][::core::mem::offset_of!(tenon_weights_rewrite_options, flags) - 12usize];
-};
 extern "C" {
     /**Returns the name of a status code, such as "RESOURCE_EXHAUSTED".
  @param[in] status  any number.
@@ -2840,7 +2867,7 @@ extern "C" {
  @return the code; TENON_OK for NULL.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_error_code(error: *const tenon_error) -> tenon_status;
-    /**Returns one line of UTF-8 text that names the object and the cause, and what the reader can do.
+    /**Returns one line of UTF-8 text that names the object, the cause and the remedy.
  @param[in] error  borrowed. NULL is allowed.
  @return a string, borrowed from the error and valid until the error is released. It is "" for
          NULL, and never NULL.
@@ -2849,8 +2876,8 @@ extern "C" {
     /**Returns one detail of an error, as text. A program can act on details without reading the
  message. These keys are in use:
  - Any error: "errno" (a decimal number), "path", "fd", "pid", "uid", "field" (of a descriptor or
-   a struct), "option" (the option or the call that would allow it), "version" (of a format that
-   this library does not read).
+   a struct), "option" (the option or the call that would allow the operation), "version" (of a
+   format that this library does not read).
  - A limit: "limit" (its name), "limit_value", "in_use", "wanted".
  - A full arena: "live", "lent", "retired" and "free" (bytes), and "holders" (a text that says
    which processes hold leases of its blocks).
@@ -2899,8 +2926,8 @@ extern "C" {
  @since 0.1. Any thread may call this function, not only the thread whose call failed.*/
     pub fn tenon_error_release(error: *mut tenon_error);
     /**Makes a storage of `nbytes` bytes. The memory is reserved before the call returns, so a machine
- that has no memory left causes an error here and not a SIGBUS later. (If two processes race for
- the last bytes of a memory cgroup, the kernel's OOM killer can still end one of them.) The bytes
+ that has no memory left causes an error here and not a SIGBUS later. If two processes race for
+ the last bytes of a memory cgroup, the kernel's OOM killer can still end one of them. The bytes
  are zero if the memory is fresh, and unspecified if a block is reused; see TENON_STORAGE_ZEROED
  and TENON_STORAGE_WILL_FILL.
  @param[in]  options  borrowed. NULL means the defaults.
@@ -3003,14 +3030,14 @@ extern "C" {
         out: *mut *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Finds the storage that has the `nbytes` bytes at an address. Use it when another library (NumPy,
- PyTorch) comes back with an address that it got from a storage or computed from one: memory that
- is already Tenon's can then be lent without a copy.
+    /**Finds the storage that has the `nbytes` bytes at an address. Use this function when another
+ library (NumPy, PyTorch) gives back an address that it got from a storage or computed from such
+ an address. Memory that is already Tenon's can then be lent without a copy.
 
  A storage is found from the time when its address was given out by tenon_storage_data,
  tenon_storage_data_mut, tenon_tensor_data, tenon_tensor_data_mut or an export by DLPack, until
- its last reference is released. Private and empty storages are not found. Where several storages
- have the bytes, because ranges of one segment were opened apart, the result is one of the
+ its last reference is released. Private and empty storages are not found. If several storages
+ have the bytes, because ranges of one segment were opened separately, the result is one of the
  smallest.
  @param[in]  address  borrowed for the call and not dereferenced, so any address will do. For a
                       storage on a CUDA device it is an address of that device.
@@ -3170,9 +3197,9 @@ extern "C" {
         storage: *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Returns memory to the system that the library keeps for later storages. Without this call the
- library does so only when memory, fds or mappings run short: before it refuses a new storage for
- lack of them, it gives back all that it keeps and tries once more.
+    /**Returns kept memory to the system: free memory that the library keeps for later storages. Without
+ this call the library returns kept memory only when memory, fds or mappings run short. Before it
+ refuses a new storage for lack of them, it returns all kept memory and tries once more.
  @return how many bytes were returned to the system.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_trim() -> u64;
@@ -3225,8 +3252,8 @@ extern "C" {
  @param[in] arena  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_arena_release(arena: *mut tenon_arena);
-    /**Gives the figures of an arena: its contents and the kind of memory it got. The call looks for
- leases that have ended first.
+    /**Gives the figures of an arena. Before that, the call ends the leases whose borrowers have given
+ them back or are gone.
  @param[in]     arena  borrowed.
  @param[in,out] out    the caller's. out->struct_size says how much the call may write. It is
                        untouched on failure.
@@ -3245,12 +3272,169 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory that was taken before
          the failure stays with the arena), TENON_UNSUPPORTED (in a child of fork).
- @since 0.1. Any thread may call this function. Other threads can allocate in between.*/
+ @since 0.1. Any thread may call this function. Other threads can allocate during the call.*/
     pub fn tenon_arena_reserve(
         arena: *mut tenon_arena,
         nbytes: u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Tells whether this process can use CUDA, and if not, why. One build of the library serves
+ machines with and without a GPU. The first call that needs CUDA looks for NVIDIA's driver (11.4
+ or newer), starts it (cuInit) and counts its devices. That can take a tenth of a second and more.
+ It makes no context and takes no memory of a device.
+
+ The result is kept until the process ends. So later calls cost next to nothing, and they do not
+ see a driver that is installed later. A failure that may be temporary is not kept, and the next
+ call tries again. Such a failure means that the system's daemons are not ready yet, that another
+ process has the device for itself, or that memory is short.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_UNSUPPORTED: the library was built without CUDA; there is no driver, or it is too old
+   (details "path", "driver_version"); the driver has no device, or refused to start (details
+   "cuda_error", "cuda_error_name"); or this process is a child of fork of a process that had
+   started the driver.
+ - TENON_RESOURCE_EXHAUSTED: there is no memory to ask the driver.
+ @since 0.1. Any thread may call this function. While the first call runs, calls by other threads
+         wait for it. Fork: the driver does not work in the child of a process that had started
+         it, and Tenon does not call it there. The child of a process that never used CUDA may
+         start the driver for itself.*/
+    pub fn tenon_cuda_available(err: *mut *mut tenon_error) -> tenon_status;
+    /**Lends a storage on a CUDA device: fills in a handle for one receiver. No byte is copied. All work
+ that was given to `stream` before the call is complete before the receiver's work begins. An
+ interprocess event gives this order on the devices, without a wait of the host. If 1,000 such
+ events are in flight, or if the device has no such events, the call waits for the stream instead.
+ @param[in]     storage  borrowed.
+ @param[in]     stream   the stream in which the bytes were written, borrowed for the call.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         Nothing in it needs to be freed. Untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or one of these codes, and then nothing is lent:
+ - TENON_INVALID_ARGUMENT: the storage is not on a CUDA device; the form or the transport is
+   unknown; a flag is for tenon_open_cuda only.
+ - TENON_PERMISSION: the storage is read-only, and TENON_CUDA_LET_WRITE is not set; or another
+   file has the name of the counter's file (details "path", "errno").
+ - TENON_UNSUPPORTED: there is no CUDA; the memory came by an IPC handle; or the memory cannot be
+   lent, or not by the requested transport. In that case the driver was asked, and the message has
+   its answer.
+ - TENON_PEER_GONE: the storage was dropped (tenon_storage_check_lender).
+ - TENON_RESOURCE_EXHAUSTED.
+ - Other codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_share_cuda(
+        storage: *mut tenon_storage,
+        stream: *mut ::core::ffi::c_void,
+        options: *const tenon_cuda_options,
+        out: *mut tenon_cuda_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens device memory that Tenon or PyTorch lends. The driver opens each allocation once in this
+ process, however many handles lead to it, and closes it with the last storage in it. If this
+ process has a storage of the same bytes already, the call returns that storage with one reference
+ more. In the process that sent the handle, the call returns the memory itself.
+
+ Work that is given to `stream` after the call waits for the sender's work, on the device. The
+ storage counts as used in that stream. If the counter's file cannot be opened now, the library
+ tries again when the storage ends. Until that works, the sender does not get its memory back.
+
+ TENON_CUDA_KEEP_OPEN: memory that the driver has opened stays open after its last storage has
+ ended, until tenon_cuda_collect, or until 64 other allocations were opened with this flag. Use
+ this flag only if the sender does not free the lent memory meanwhile. PyTorch, for example, keeps
+ such memory in its cache. Freeing device memory that another process has open is undefined. The
+ next IPC handle of the same memory always finds it open. The next handle by TENON_CUDA_FD or
+ TENON_CUDA_FABRIC finds it open as long as the sender's storage lives. Memory of a pool is closed
+ in spite of the flag.
+ @param[in]  handle   borrowed.
+ @param[in]  stream   the stream in which the bytes will be used, borrowed until the storage's
+                      last release. Destroy it only after that.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_storage_release. After the last release
+                      the memory is given back to the sender as soon as the work in the streams
+                      that use it is complete. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or one of these codes, and then nothing is open and the handle can still be
+         used:
+ - TENON_INVALID_ARGUMENT: there is no such device; the driver does not know a handle or an fd;
+   the number of fds does not fit the handle; the range leaves the allocation.
+ - TENON_CORRUPT: the bytes are not a memory handle.
+ - TENON_INCOMPATIBLE: the memory handle has a newer version (detail "version").
+ - TENON_UNSUPPORTED: there is no CUDA; the memory is one of PyTorch's expandable segments with
+   fabric handles or in form E; or TENON_CUDA_READ_ONLY is set, and the memory cannot be opened in
+   that way.
+ - TENON_NOT_FOUND: this process does not see the device with that UUID.
+ - TENON_PERMISSION, TENON_PEER_GONE: the fds of PyTorch's expandable segments are fetched from
+   the process that made them. TENON_PERMISSION: this process may not trace that process, or that
+   process belongs to another user and TENON_CUDA_OTHER_USER is not set. TENON_PEER_GONE: that
+   process has ended.
+ - TENON_RESOURCE_EXHAUSTED.
+ - Other codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_open_cuda(
+        handle: *const tenon_cuda_handle,
+        stream: *mut ::core::ffi::c_void,
+        options: *const tenon_cuda_options,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives up a handle that its receiver will not open. The receiver calls this function so that the
+ sender gets its memory back. The counter changes as it does when a handle is opened and its
+ storage released. No CUDA is needed.
+ @param[in] counter  borrowed, the field tenon_cuda_handle.counter.
+ @param[in] slot     the field tenon_cuda_handle.slot.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, also if the file no longer exists because its sender has ended;
+         TENON_INVALID_ARGUMENT (`counter` is not a name in /dev/shm, or `slot` is beyond the
+         file), TENON_CORRUPT (the file is not a counter file, or the handle was given up or
+         released before), TENON_PERMISSION.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_release_cuda_counter(
+        counter: *const ::core::ffi::c_char,
+        slot: u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Records that work in a stream uses a storage. The memory is not given back before all work is
+ complete that was given to the stream until the storage's last release. The host does not wait.
+ In a child of fork, which cannot give work to streams, the call does nothing.
+ @param[in]  storage  borrowed, a storage on a CUDA device.
+ @param[in]  stream   borrowed until the storage's last release. Destroy it only after that. A
+                      default stream is the one of the calling thread and of its current context,
+                      whichever thread releases the storage.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the storage is not on a CUDA device), TENON_PEER_GONE
+         (the storage was dropped, see tenon_storage_check_lender), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_storage_record_stream(
+        storage: *mut tenon_storage,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lets a stream wait for the other streams in which a storage is used. Work that is given to
+ `stream` after the call begins when all work is complete that was given to those streams before
+ the call. Those streams are the stream of the call that opened the storage, or of the connection
+ over which it came, and the streams of tenon_storage_record_stream. A program that uses the
+ storage in yet another stream calls this function, as consumers of DLPack do. The host does not
+ wait. `stream` itself is not recorded as using the storage.
+ @param[in]  storage  borrowed, a storage on a CUDA device.
+ @param[in]  stream   borrowed for the call.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the storage is not on a CUDA device, or the driver does
+         not know the stream), TENON_PEER_GONE (the storage was dropped, see
+         tenon_storage_check_lender), TENON_UNSUPPORTED (no CUDA, or a child of fork),
+         TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details "cuda_error",
+         "cuda_error_name"). After a failure, `stream` may wait for some of the streams only.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_storage_order_stream(
+        storage: *mut tenon_storage,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives back device memory that is not used any more. The call checks all memory whose storage was
+ released in this process and that still had a receiver or a stream. It also closes memory that
+ was only kept open (TENON_CUDA_KEEP_OPEN). If it frees the memory of an arena, it waits for the
+ device's work (tenon_cuda_arena_release).
+ @return for how many storages the memory must still wait.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_collect() -> u64;
     /**Lends a storage by fd: gives an fd, an offset and a size with which another process can open it.
  No byte is copied or moved.
 
@@ -3312,6 +3496,176 @@ extern "C" {
  @param[in,out] handle  borrowed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_fd_handle_close(handle: *mut tenon_fd_handle);
+    /**Makes a storage of mode TENON_MODE_SHARED that lies in a named file of its own, in PyTorch's
+ layout. The file appears under its name as a whole or not at all. Its memory is reserved first,
+ so a full directory causes an error here and not a SIGBUS later.
+
+ A process that may write to the file can cut it short later. All processes that use the file,
+ this one included, then get a SIGBUS. Memory from tenon_storage_new, which tenon_share_filename
+ lends through a socket, is sealed against that.
+ @param[in]  options  borrowed. NULL means the defaults. The field access is ignored.
+ @param[in]  nbytes   the size of the payload in bytes. All bytes are 0 at first. 0 is allowed and
+                      makes a file that has only a header, as PyTorch does.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the name, the mode or the directory), TENON_PERMISSION
+         (the name exists already, or this process may not write to the directory),
+         TENON_RESOURCE_EXHAUSTED (the detail "limit" names the limit that was reached),
+         TENON_NOT_FOUND (there is no such directory), TENON_UNSUPPORTED. After a failure no file
+         is left behind.
+ @since 0.1. Any thread may call this function. A child of fork holds the storages that it
+         inherited. The name is removed when the last holder has released it.*/
+    pub fn tenon_storage_new_filename(
+        options: *const tenon_filename_options,
+        nbytes: u64,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lends a storage by name. No byte is copied or moved, except for private memory (see below).
+  - A storage in a named file is lent under that name.
+  - Any other shared storage is lent through a socket: the socket of its segment, or a new socket
+    if the options name one. The service thread hands out the memory (rule 10 in tenon.h).
+    TENON_FILENAME_TORCH is refused, because PyTorch opens only files, and memory that has no name
+    cannot get one.
+  - Private memory moves into a new file, if the library made it and no pointer to its bytes was
+    ever given out (by tenon_storage_data and similar functions). Other private memory is refused,
+    because a pointer to the old place may be in use.
+ @param[in]     storage  borrowed.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in]     wait     borrowed. It says how long to wait for a manager. NULL means 5 seconds.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         The handle owns nothing that must be freed. It is untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the access, or a name that exists
+         already), TENON_UNSUPPORTED (the detail "option" names the remedy),
+         TENON_RESOURCE_EXHAUSTED, TENON_NOT_FOUND (there is no manager program or no such
+         directory), TENON_PEER_GONE (the storage was dropped, or the manager died), TENON_CORRUPT
+         (the manager's answer), or one of the four codes of a wait for the manager that ended
+         (see tenon_send; detail "path").
+ @since 0.1. Any thread may call this function. While private memory moves, no other call may use
+         the same storage.*/
+    pub fn tenon_share_filename(
+        storage: *mut tenon_storage,
+        options: *const tenon_filename_options,
+        wait: *const tenon_wait,
+        out: *mut tenon_filename_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens a storage that Tenon or PyTorch lent by name. If this process already holds the same range
+ of the same memory with the same access, by name or by fd, the call gives the same storage with
+ one more reference. If handle->manager is set, the name is registered with that manager, as
+ PyTorch does.
+ @param[in]  handle   borrowed.
+ @param[in]  options  borrowed. NULL means the defaults. The flags TENON_OPEN_OTHER_USER,
+                      TENON_OPEN_NO_MANAGER and TENON_OPEN_DECREF are possible besides those of
+                      tenon_open_fd. TENON_OPEN_ADOPT_FD is not possible.
+ @param[in]  wait     borrowed. It says how long to wait for the lender behind a socket, or for a
+                      manager. NULL means 5 seconds.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or one of these codes. The detail "path" names the object. After a failure
+         nothing is held or counted.
+ - TENON_INVALID_ARGUMENT.
+ - TENON_NOT_FOUND: the name does not exist, or its last holder has just released it.
+ - TENON_PERMISSION: the memory is unsealed, read-only, or another user's. The detail "option"
+   names the remedy.
+ - TENON_CORRUPT: the name leads to a link or a pipe, the file is too small, its count is
+   impossible, or the socket speaks another protocol.
+ - TENON_PEER_GONE: no process listens on the socket, or the manager died.
+ - The four codes of a wait that ended (see tenon_send).
+ - TENON_RESOURCE_EXHAUSTED, TENON_INCOMPATIBLE, TENON_UNSUPPORTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_open_filename(
+        handle: *const tenon_filename_handle,
+        options: *const tenon_open_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Counts one message in flight. The name then outlives the sender's own references, until a
+ receiver opens the name with TENON_OPEN_DECREF or calls tenon_filename_decref (PyTorch's
+ receivers do the same). The name stays as long as this process lives, and for 60 seconds after an
+ orderly exit. If this process is killed, its messages in flight are lost.
+ @param[in]  handle  borrowed. It must be the handle of a storage that this process holds.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (this process holds no such storage).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_filename_incref(
+        handle: *const tenon_filename_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Undoes one tenon_filename_incref: the message was received, or will never be received.
+ @param[in]  handle  borrowed.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, also if the name does not exist any more; TENON_INVALID_ARGUMENT,
+         TENON_PERMISSION, TENON_CORRUPT, TENON_TIMEOUT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_filename_decref(
+        handle: *const tenon_filename_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives up the names of this process now, as exit() does later. The call subtracts this process
+ from the counts of its files, keeps the files of its messages in flight for 60 seconds, and ends
+ the sockets through which this process hands out memory and serves deposits.
+
+ Call it in a process that ends in order but with _exit(), such as a process that Python's
+ multiprocessing forked, or a Go program. Other processes need not call it.
+ @since 0.1. Any thread may call this function. Storages stay valid.*/
+    pub fn tenon_filename_leave();
+    /**Removes a name. Processes that have it open keep the memory, and no process can open it any more.
+ If a PyTorch process holds the name, that process aborts when it releases the memory: leave such
+ names to their holders.
+ @param[in]  name  borrowed, in the form of tenon_filename_handle.name.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, also if there is no such name; TENON_INVALID_ARGUMENT; TENON_PERMISSION, also
+         if the name is neither a file nor a socket.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_filename_unlink(
+        name: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Removes the names in a directory that no process holds: files that Tenon made, sockets without a
+ lender, and on request PyTorch's files. The call asks the kernel, which gives a write lease only
+ on a file that no other process has open or mapped. So it sees every holder, whether it uses
+ Tenon or not, and in whatever container it runs.
+
+ Making and releasing names also sweeps a little, and the service thread removes the names of
+ killed processes. This call removes all others.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         NULL is allowed. It is untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND or TENON_PERMISSION (the directory),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_filename_sweep(
+        options: *const tenon_sweep_options,
+        out: *mut tenon_sweep_result,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the socket of this user's manager, and starts the manager if none runs. The manager is a
+ small process that speaks PyTorch's protocol, guards the names that PyTorch processes hold, and
+ ends by itself when its last client is gone. Give the socket's path to PyTorch as the first item
+ of its tuple.
+ @param[in]  program  borrowed, the path of the program tenon-manager. NULL means the environment
+                      variable TENON_MANAGER, or else the program beside the library.
+ @param[in]  wait     borrowed. NULL means 5 seconds.
+ @param[out] out      the caller's buffer of 108 bytes. The call writes a path that ends with NUL.
+                      It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such program),
+         TENON_PERMISSION, TENON_PEER_GONE (the manager ended at once), TENON_RESOURCE_EXHAUSTED,
+         or one of the four codes of a wait that ended (see tenon_send).
+ @since 0.1. Any thread may call this function. From then on this process is a client of the
+         manager until it ends.*/
+    pub fn tenon_manager_start(
+        program: *const ::core::ffi::c_char,
+        wait: *const tenon_wait,
+        out: *mut ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Writes the name of an element type, as numpy and PyTorch write it: "float32", "bfloat16",
  "float8_e4m3fn". A type with more than one lane has a name like "uint8x4". A type without a name
  gets a text like "dtype_3_64" (code and bits).
@@ -3338,7 +3692,7 @@ extern "C" {
         out: *mut tenon_dtype,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Computes how many bytes a packed tensor takes, which is what a storage needs to hold it.
+    /**Computes how many bytes a packed tensor takes, which is the size of a storage for it.
  @param[in]  dtype  the type of one element.
  @param[in]  sizes  borrowed, an array of ndim sizes >= 0. It may be NULL if ndim is 0.
  @param[in]  ndim   0 to 64.
@@ -3530,7 +3884,7 @@ extern "C" {
         message: *const tenon_message,
         name: *const ::core::ffi::c_char,
     ) -> *mut tenon_tensor;
-    /**Gives the views of the first n tensors of a message in one call. It serves callers for which
+    /**Gives the views of the first n tensors of a message in one call. It is for callers for which
  every call is expensive, such as wrappers in other languages.
  @param[in]     message  borrowed.
  @param[in,out] out      the caller's array of n views. The caller sets out[0].struct_size, which
@@ -3562,14 +3916,14 @@ extern "C" {
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_release(message: *mut tenon_message);
     /**Makes a composite. The shapes, the element types and the devices of the parts must fit each
- other. The numbers in the indices, offsets and component sizes are not read: see
- tenon_composite_check.
+ other. The call does not read the numbers in the indices, offsets and component sizes;
+ tenon_composite_check checks them.
  @param[in]  spec  borrowed for the call, including its arrays. The composite takes a reference to
                    each part.
  @param[out] out   new reference; release it with tenon_composite_release. It is untouched on
                    failure.
- @param[out] err   optional, see rule 2 in tenon.h. The detail `part` names the part that is
-                   wrong, if one is.
+ @param[out] err   optional, see rule 2 in tenon.h. If a part is wrong, the detail `part` names
+                   it.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (unknown flags),
          TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread may call this function.*/
@@ -3603,17 +3957,20 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Checks the numbers in the indices, offsets and component sizes of a composite. A reader that
- follows the numbers of the result stays inside the parts. Frameworks do not check them: a column
- index that is too large makes the newest PyTorch read memory that is not the tensor's. The rules
- are PyTorch's: indices within the sizes, pointers from 0 to the number of non-zeros and never
- decreasing, the plain indices of a line ascending, and those of a coalesced tensor too.
+ follows the numbers of the result stays inside the parts. Frameworks do not check these numbers:
+ a column index that is too large makes the newest PyTorch read memory outside the tensor. The
+ rules are PyTorch's. Indices are within the sizes. Row and column pointers go from 0 to the
+ number of non-zeros and never decrease. The plain indices of one line ascend, and so do the
+ indices of a coalesced tensor. A quantised tensor has none of these numbers, so the call returns
+ it as it is.
 
- If another process can still write a part, the call copies that part into private memory first,
- and checks the copy. It does this for every part but the values, unless the part is in a FROZEN
- storage or in private memory. The whole cost is one pass over these parts.
+ If another process can still write such a part, the call copies the part into private memory
+ first and checks the copy. A part in a frozen storage or in private memory needs no copy, unless
+ the memory is a copy-on-write opening or a view of a file, or the part is misaligned or not
+ contiguous. The values are never copied. The whole cost is one pass over the checked parts.
  @param[in]  composite  borrowed.
- @param[out] out        new reference: the same composite, or one with the copied parts. Release
-                        it with tenon_composite_release. It is untouched on failure.
+ @param[out] out        new reference to the same composite, or to one with the copied parts.
+                        Release it with tenon_composite_release. It is untouched on failure.
  @param[out] err        optional, see rule 2 in tenon.h. The details `part` and `index` say where
                         the wrong number is.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (a number is wrong), TENON_UNSUPPORTED
@@ -3626,9 +3983,9 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Adds composites to a message. The call adds all of them or, on failure, none. The parts of each
- become tensors of the message, without names and one after another, behind those that the message
- has already. Parts that share a storage share it in the receiver too. A Tenon that does not know
- composites yet refuses to receive such a message: TENON_INCOMPATIBLE.
+ composite become tensors of the message, without names and one after another, behind the tensors
+ that the message has already. Parts that share a storage share it in the receiver too. A version
+ of Tenon that does not know composites refuses to receive such a message with TENON_INCOMPATIBLE.
  @param[in]  message     borrowed.
  @param[in]  composites  borrowed, an array of n composites. The message takes a reference to
                          each.
@@ -3653,19 +4010,20 @@ extern "C" {
  @return the count; 0 for NULL.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_composite_count(message: *const tenon_message) -> usize;
-    /**Returns one composite of a message. They are in the order of their parts.
+    /**Returns one composite of a message. The composites are in the order of their parts.
  @param[in] message  borrowed. NULL is allowed.
  @param[in] index    counts from 0.
  @return the composite, borrowed from the message and valid until the message is released. Use
-         tenon_composite_retain to keep it longer. It is NULL if `index` is past the last one.
+         tenon_composite_retain to keep it longer. It is NULL if `index` is past the last
+         composite.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_composite(
         message: *const tenon_message,
         index: usize,
     ) -> *mut tenon_composite;
-    /**Returns where the parts of a composite are among the tensors of its message. A reader who wants
- all that was sent in its order walks through the tensors, and takes the composite where its parts
- begin instead of them.
+    /**Returns where the parts of a composite are among the tensors of its message. A reader that needs
+ tensors and composites in the order of sending goes through the tensors. Where the parts of a
+ composite begin, it takes the composite and skips the parts.
  @param[in]  message  borrowed. NULL is allowed.
  @param[in]  index    which composite, counted from 0.
  @param[out] n_parts  how many parts there are, 0 on meta. It may be NULL.
@@ -3697,6 +4055,835 @@ extern "C" {
         message: *const tenon_message,
         name: *const ::core::ffi::c_char,
     ) -> *mut tenon_composite;
+    /**Makes a connection on a socket. The socket may be blocking or non-blocking; its flags are not
+ changed. Without TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP every peer is accepted,
+ because the program that made the socket has decided who can connect. With one of these flags,
+ the peer's tenon_peer decides, together with the groups that the peer had at the same moment
+ (SO_PEERGROUPS).
+ @param[in]  socket   a connected AF_UNIX socket, borrowed until the connection is released. With
+                      TENON_CONNECTION_ADOPT_SOCKET it is consumed on success. No other code may
+                      read from the socket or write to it.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_connection_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`socket` is closed or is not a connected AF_UNIX stream
+         or seqpacket socket; a group without TENON_CONNECTION_GROUP; with TENON_LENDER_GONE_DROP,
+         another connection on the same socket watches its lender), TENON_UNSUPPORTED (unknown
+         flags), TENON_PERMISSION (the peer belongs to another user; details "pid", "uid"),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. After fork only the process that made the
+         connection can use it. The child may release it.*/
+    pub fn tenon_connection_new(
+        socket: ::core::ffi::c_int,
+        options: *const tenon_connection_options,
+        out: *mut *mut tenon_connection,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the fd to poll. When it is readable, call tenon_recv with timeout 0 until it returns
+ TENON_WOULD_BLOCK: one read from the socket can take several messages, and the fd does not become
+ readable again for them. After an unfinished send, poll for writing and then call tenon_send.
+ @param[in] connection  borrowed. NULL is allowed.
+ @return the socket, borrowed; -1 for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_connection_fd(
+        connection: *const tenon_connection,
+    ) -> ::core::ffi::c_int;
+    /**Gives the process at the other end of a connection.
+ @param[in]     connection  borrowed.
+ @param[in,out] out         struct_size set by the caller, the other fields filled in by the call.
+                            It is untouched on failure.
+ @param[out]    err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function, also in a child of fork.*/
+    pub fn tenon_connection_peer(
+        connection: *const tenon_connection,
+        out: *mut tenon_peer,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the fd that tells when the lender is gone. The fd is readable (POLLIN) from that moment on;
+ with TENON_LENDER_GONE_DROP, once the memory was dropped. The service thread (rule 10 in tenon.h)
+ notices the end within microseconds. In a process that chose to have no thread, tenon_lease_poll
+ notices it. Poll the fd, and do not read from it.
+ @param[in]  connection  borrowed.
+ @param[out] out         the fd, borrowed from the connection and valid until its release. It is
+                         untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket watches its
+         lender), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
+ @since 0.1. Any thread may call this function. A child of fork is not told: memory that its
+         parent received stays valid in the child.*/
+    pub fn tenon_connection_gone_fd(
+        connection: *mut tenon_connection,
+        out: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Names the stream in which this process uses memory of a CUDA device that it sends or receives
+ over a connection. Tensors on devices travel in messages like other tensors, by the driver's
+ handles and under leases. The lender gets the memory back from a receiver that is killed and from
+ a message that nobody reads.
+
+ Work that the sender gave to its stream before tenon_send is complete before the receiver's work
+ begins. Work that the receiver gives to its stream after tenon_recv waits for the sender's work.
+ A received storage counts as used in the receiver's stream until the storage is released. Neither
+ call waits for the device, with one exception: tenon_send waits for the stream when 1,000 events
+ are in flight.
+ @param[in]  connection  borrowed.
+ @param[in]  device      the device's ordinal in this process's numbering.
+ @param[in]  stream      a CUstream or cudaStream_t, borrowed until the connection is released and
+                         until the last release of every storage that was received meanwhile. NULL
+                         means the default stream, which is also used without this call.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. A message that another thread sends or receives
+         at the same time uses either the old or the new stream.*/
+    pub fn tenon_connection_set_stream(
+        connection: *mut tenon_connection,
+        device: i32,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Sends a message. A message is delivered as a whole or not at all, and messages arrive in the
+ order in which they were sent.
+
+ If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED),
+ part of the message may be sent already. The connection keeps the message, and the next call
+ continues where this call stopped. The next call may pass the same message, which is not sent
+ twice. It may pass another message, which is kept too and sent after the first. Or it may pass
+ NULL. Once this call, or a later call by the same thread, has returned TENON_OK, passing the same
+ message sends it again. While earlier messages are unfinished, later messages wait in memory.
+ Then give the peer time to read the socket.
+ @param[in]  connection  borrowed.
+ @param[in]  message     borrowed. The storages that it lends stay valid for the peer after the
+                         message is released. NULL: the call only finishes messages that earlier
+                         calls left unfinished.
+ @param[in]  wait        borrowed. NULL means to wait for ever.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, the four codes of a wait that ended (see above), or
+ - TENON_INVALID_ARGUMENT.
+ - TENON_PEER_GONE: the peer closed its end or died, or a storage of the message was dropped.
+ - TENON_RESOURCE_EXHAUSTED, limit "RLIMIT_NOFILE", errno ETOOMANYREFS: too many fds are in
+   flight. The next call continues.
+ - TENON_RESOURCE_EXHAUSTED, limit "send_queue": the peer does not read, and 4,096 messages or 256
+   MiB of descriptors are waiting. This message is not kept.
+ - TENON_RESOURCE_EXHAUSTED for other limits: memory, or SO_SNDBUF of a seqpacket socket.
+ - TENON_UNSUPPORTED: this process is a child of fork, or memory of a device cannot travel.
+ - TENON_PERMISSION: a storage on a device is read-only, and TENON_CONNECTION_CUDA_LET_WRITE is
+   not set.
+ - TENON_IO, and other codes for errors of the device's driver.
+ @since 0.1. Any thread may call this function. Sends wait for each other. A send and a receive
+         can run at the same time.*/
+    pub fn tenon_send(
+        connection: *mut tenon_connection,
+        message: *const tenon_message,
+        wait: *const tenon_wait,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Receives the next message. If the wait ends first, nothing is lost: the next call continues.
+ @param[in]  connection  borrowed.
+ @param[in]  wait        borrowed. NULL means to wait for ever.
+ @param[out] out         new reference; release it with tenon_message_release. It is untouched on
+                         failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, one of the four codes of a wait that ended (see tenon_send), or
+ - TENON_INVALID_ARGUMENT.
+ - TENON_PEER_GONE: the peer closed its end or died. All messages that the peer sent before are
+   delivered first, except with TENON_LENDER_GONE_DROP.
+ - TENON_RESOURCE_EXHAUSTED, limit "RLIMIT_NOFILE": this process had no room for the message's
+   fds, and the kernel dropped them. This message, and later messages that need the same segments,
+   cannot be opened.
+ - TENON_RESOURCE_EXHAUSTED, limit "max_mapped_nbytes" or "mapped_nbytes": the memory of this
+   peer, or of all peers, would take too much address space.
+ - TENON_RESOURCE_EXHAUSTED for other limits: the limits in the options, mappings, memory.
+ - TENON_CORRUPT: the received bytes are not a message. The connection cannot be used any more.
+ - TENON_INCOMPATIBLE: the peer uses a version of the format that this library does not read.
+ - TENON_PERMISSION: a segment cannot be opened with the wanted access, or it has no seals (see
+   tenon_open_fd).
+ - TENON_IO.
+ - TENON_UNSUPPORTED: this process is a child of fork, or memory of a device cannot be opened in
+   the requested way.
+ - TENON_NOT_FOUND: the memory is on a device that this process does not see.
+ - Other codes for errors of the device's driver.
+ @since 0.1. Any thread may call this function. Receives wait for each other. A send and a
+         receive can run at the same time.*/
+    pub fn tenon_recv(
+        connection: *mut tenon_connection,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Releases a connection. A message that was sent only in part is never finished, and the peer gets
+ TENON_PEER_GONE. Storages that were received stay valid.
+ @param[in] connection  consumed. NULL is allowed. No other call may be using the connection.
+ @since 0.1. Any thread may call this function. In a child of fork: if a thread of the parent was
+         using the connection at the moment of the fork, the child closes its copy of an adopted
+         socket and keeps the rest of the connection's memory until it ends.*/
+    pub fn tenon_connection_release(connection: *mut tenon_connection);
+    /**Makes an arena on a device.
+ @param[in]  options  borrowed.
+ @param[out] out      new reference; release it with tenon_cuda_arena_release. Untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`options` is NULL; capacity_nbytes is 0; there is no
+         such device; the transport is another one), TENON_UNSUPPORTED (there is no CUDA, or the
+         device cannot lend memory by that transport), TENON_RESOURCE_EXHAUSTED (device memory),
+         other codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_arena_new(
+        options: *const tenon_cuda_arena_options,
+        out: *mut *mut tenon_cuda_arena,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds a reference.
+ @param[in] arena  borrowed. NULL is allowed.
+ @return `arena`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_arena_retain(
+        arena: *mut tenon_cuda_arena,
+    ) -> *mut tenon_cuda_arena;
+    /**Releases a reference. The arena's memory is freed once the last storage in it is released and no
+ stream and no receiver uses it any more. The driver waits for the device's work when it frees
+ memory. So a send, a receive or another call in which an arena ends does not free the memory
+ itself. tenon_cuda_collect, the next call that ends a storage on a device, or a call that finds
+ too little memory frees it.
+ @param[in] arena  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_arena_release(arena: *mut tenon_cuda_arena);
+    /**Allocates a storage in an arena. Its address on the device is a multiple of 256 bytes. If there
+ is no room, the call checks for memory that was given back meanwhile, as tenon_cuda_collect does.
+ If there is still no room, it waits as `wait` says and checks again, at most a millisecond apart.
+ The call does not wait if `nbytes` is more than the arena's capacity.
+ @param[in]  arena   borrowed. The storage keeps the arena alive.
+ @param[in]  nbytes  the size in bytes. The content of the bytes is unspecified. 0 gives an empty
+                     storage, which takes no room.
+ @param[in]  wait    borrowed for the call. NULL: do not wait.
+ @param[out] out     new reference; release it with tenon_storage_release. Untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory; or the arena is full,
+         with the details "limit" = "arena", "limit_value", "wanted", "in_use" and "holders"),
+         TENON_UNSUPPORTED (in a child of fork), or, after a wait that ended, TENON_TIMEOUT,
+         TENON_INTERRUPTED or TENON_CANCELLED, with the same details. A wait with timeout 0 gives
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_arena_allocate(
+        arena: *mut tenon_cuda_arena,
+        nbytes: u64,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the figures of an arena. The call checks for memory that was given back first, as
+ tenon_cuda_collect does, but it closes nothing that is kept open (TENON_CUDA_KEEP_OPEN).
+ @param[in]     arena  borrowed.
+ @param[in,out] out    the caller's. out->struct_size says how much the call may write. Untouched
+                       on failure.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_arena_stats_get(
+        arena: *const tenon_cuda_arena,
+        out: *mut tenon_cuda_arena_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes an event. The event is complete until it is recorded.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_cuda_event_release. Untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device), TENON_UNSUPPORTED (no CUDA;
+         TENON_CUDA_EVENT_INTERPROCESS on a device without CUDA IPC, as in MIG mode; a child of
+         fork), TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. If the device's primary context does not exist
+         yet, the call makes it, which takes some hundred megabytes and some time.*/
+    pub fn tenon_cuda_event_new(
+        options: *const tenon_cuda_event_options,
+        out: *mut *mut tenon_cuda_event,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens an event of another process. Both events are then the same mark, whichever process records
+ it. The process that made the event must keep it until all other processes have released it. If
+ it does not, or if that process dies, CUDA does not define the behaviour of the other processes'
+ events.
+ @param[in]  handle   borrowed, the 64 bytes of tenon_cuda_event_ipc_handle or of
+                      cudaIpcGetEventHandle, which PyTorch uses too.
+ @param[in]  options  borrowed. NULL means the defaults. The device is the one on which the event
+                      was made, in this process's numbering.
+ @param[out] out      new reference; release it with tenon_cuda_event_release. Untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device; TENON_CUDA_EVENT_INTERPROCESS
+         is set; the handle leads to no event any more; or this process made the handle, which the
+         driver opens in other processes only), TENON_UNSUPPORTED (no CUDA; no CUDA IPC; a child
+         of fork), TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. It makes the device's primary context if
+         necessary, as tenon_cuda_event_new does.*/
+    pub fn tenon_cuda_event_from_ipc_handle(
+        handle: *const u8,
+        options: *const tenon_cuda_event_options,
+        out: *mut *mut tenon_cuda_event,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds a reference.
+ @param[in] event  borrowed. NULL is allowed.
+ @return `event`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_event_retain(
+        event: *mut tenon_cuda_event,
+    ) -> *mut tenon_cuda_event;
+    /**Releases a reference. The last release destroys the event. Streams that already wait for it
+ continue to wait, and the release waits for none of them. Before the process that made the event
+ destroys it, other processes must have released it.
+ @param[in] event  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function. A release in a child of fork does not destroy the
+         parent's event.*/
+    pub fn tenon_cuda_event_release(event: *mut tenon_cuda_event);
+    /**Records an event in a stream. The event is complete when all work is complete that was given to
+ the stream before the call. The new mark replaces an older mark of the same event, but streams
+ that already wait for the older mark go on waiting for it.
+ @param[in]  event   borrowed.
+ @param[in]  stream  borrowed for the call, a stream of the event's context.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for a stream of another context),
+         TENON_UNSUPPORTED (a child of fork), other codes for errors of the driver (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. The host does not wait.*/
+    pub fn tenon_cuda_event_record(
+        event: *mut tenon_cuda_event,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lets a stream wait for an event. Work that is given to the stream after the call begins when the
+ mark that was recorded last is reached, whichever process recorded it. The host does not wait. If
+ the event was never recorded, the stream does not wait either.
+ @param[in]  event   borrowed.
+ @param[in]  stream  borrowed for the call, a stream of any device.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), other codes for
+         errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. The host does not wait.*/
+    pub fn tenon_cuda_event_wait(
+        event: *const tenon_cuda_event,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Tells whether an event is complete.
+ @param[in]  event  borrowed.
+ @param[out] out    1 if the work before the mark is complete, or if the event was never recorded.
+                    Otherwise 0. Untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), other codes for
+         errors of the driver, which include errors of earlier work on the device (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. The host does not wait.*/
+    pub fn tenon_cuda_event_query(
+        event: *const tenon_cuda_event,
+        out: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Waits on the host until an event is complete. If nothing but the event can end the wait, and this
+ process made the event, the thread sleeps in the driver. Otherwise the call polls the event, at
+ most a millisecond apart. A call that polls also waits for a mark that is recorded during the
+ wait.
+ @param[in]  event  borrowed.
+ @param[in]  wait   borrowed. NULL: wait for ever, and do not let a signal end the wait.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED,
+         TENON_CANCELLED, TENON_UNSUPPORTED (a child of fork), other codes for errors of the
+         driver, which include errors of earlier work on the device (details "cuda_error",
+         "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_event_synchronize(
+        event: *const tenon_cuda_event,
+        wait: *const tenon_wait,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the handle with which other processes open an event. It is a CUipcEventHandle, and it is
+ the same in each call. The handle is valid as long as the event exists.
+ @param[in]  event  borrowed, made with TENON_CUDA_EVENT_INTERPROCESS.
+ @param[out] out    the caller's 64 bytes, filled in by the call. Untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the event was made without
+         TENON_CUDA_EVENT_INTERPROCESS), TENON_UNSUPPORTED (the event is another process's, and
+         only the process that made it can lend it; a device without CUDA IPC; a child of fork),
+         other codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_cuda_event_ipc_handle(
+        event: *const tenon_cuda_event,
+        out: *mut u8,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lets a CUDA device access the bytes of a shared storage, and gives their address on the device.
+ The memory of the whole segment is registered with the driver and can no longer be swapped out. A
+ storage with TENON_STORAGE_ISOLATED, and a storage of more than 8 MiB, has a segment of its own.
+ Other storages share segments of 64 MiB, and all memory of such a segment is allocated by this
+ call. An arena must be reserved up to its capacity first (tenon_arena_reserve). Pinning a storage
+ again costs little and gives the same address. The address for another device may be different.
+ @param[in]  storage  borrowed. It must be neither private nor on a device. A storage of mode
+                      TENON_MODE_FROZEN must be frozen first. If the storage is read-only in this
+                      process, the device may only read it.
+ @param[in]  device   the device's ordinal in this process's numbering.
+ @param[out] out      the address at which the device finds the first byte, borrowed from the
+                      storage. It is nearly always the address of tenon_storage_data. NULL for an
+                      empty storage. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device, or the storage is on a
+         device), TENON_PERMISSION (the storage is not frozen yet), TENON_UNSUPPORTED (there is no
+         CUDA; the storage is private; it is read-only, and this device cannot be kept from
+         writing to it; a child of fork), TENON_RESOURCE_EXHAUSTED (the detail "limit" is "memory
+         of the segment" if a part of the segment has no memory, or the limit that was reached
+         when memory was allocated), other codes for errors of the driver (details "cuda_error",
+         "cuda_error_name").
+ @since 0.1. Any thread may call this function. It waits for no device.*/
+    pub fn tenon_storage_pin(
+        storage: *mut tenon_storage,
+        device: i32,
+        out: *mut *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Tells whether this process has pinned the segment in which a storage lies, for this storage or
+ for another storage of the segment.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return 1 if the segment is pinned, otherwise 0. It is 0 for an empty storage, which has no
+         memory, and in a child of fork of the process that pinned the segment.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_storage_is_pinned(storage: *const tenon_storage) -> ::core::ffi::c_int;
+    /**Deposits a message. The caller may release the message and its tensors afterwards. The first
+ deposit of a process makes its socket in /dev/shm and starts the service thread (rule 10 in
+ tenon.h).
+ @param[in]  message  borrowed. Each storage must be shared memory.
+ @param[out] out      new reference; release it with tenon_ticket_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (memory of a device),
+         TENON_RESOURCE_EXHAUSTED (fds, memory, leases, the limit max_unfetched_segments, or
+         1,048,576 messages that wait or are held), TENON_PEER_GONE (a storage was dropped).
+ @since 0.1. Any thread may call this function. A child of fork begins without deposits: those of
+         its parent stay with the parent.*/
+    pub fn tenon_message_deposit(
+        message: *const tenon_message,
+        out: *mut *mut tenon_ticket,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the bytes that the program must send.
+ @param[in]  ticket  borrowed. NULL is allowed.
+ @param[out] nbytes  how many bytes there are. NULL is allowed.
+ @return the bytes, borrowed from the ticket and valid until its release. NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_ticket_bytes(
+        ticket: *const tenon_ticket,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**Releases a ticket. The message stays deposited.
+ @param[in] ticket  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_ticket_release(ticket: *mut tenon_ticket);
+    /**Takes back a message of this process that nobody has fetched.
+ @param[in]  bytes      borrowed for the call: a ticket.
+ @param[in]  nbytes     how many bytes there are at `bytes`.
+ @param[out] withdrawn  1: the message was taken back. 0: it was fetched or withdrawn before. NULL
+                        is allowed.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another process deposited the message), TENON_CORRUPT,
+         TENON_INCOMPATIBLE.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_ticket_withdraw(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        withdrawn: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes a message of this process back when its carrier has dropped the ticket unread.
+
+ Only the carrier can tell that nobody will read a ticket any more. A carrier that takes fds, such
+ as an AF_UNIX socket, tells it by a marker. Make a pipe, send its write end with the ticket,
+ close that end in this process, and pass the read end to this function. The kernel closes the
+ marker in two cases: a receiver reads the ticket and does not ask for fds, or the carrier ends
+ with the ticket unread. Then the read end hangs up. If nobody has fetched the message `grace_ns`
+ later, it is taken back. A receiver that has read the ticket and has not fetched yet needs this
+ grace.
+
+ A carrier that is a pipe takes no fds. Pass a duplicate of its write end to this function
+ instead. The duplicate hangs up when no process has the read end any more, so that nobody can
+ read what is left in the pipe. Until the message is fetched, this duplicate keeps the pipe open,
+ and a reader sees no end of file.
+
+ Each watched message takes an fd. The watches may take an eighth of the limit of open files, and
+ at least 16. A watch ends when its message is fetched or handed over to a keeper.
+ @param[in]  bytes     borrowed for the call: a ticket, or the head of a message that is deposited
+                       in pieces.
+ @param[in]  nbytes    how many bytes there are at `bytes`.
+ @param[in]  fd        an end of a pipe or of a socket. Once the call has succeeded, the library
+                       owns the fd and closes it. After a failure it is still the caller's.
+ @param[in]  grace_ns  nanoseconds from the moment when the hang-up is noticed, at least 0.
+ @param[out] err       optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another process deposited the message, or a keeper has
+         it; `fd` is not an open end of a pipe or socket; `grace_ns` is negative), TENON_CORRUPT,
+         TENON_INCOMPATIBLE, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. The service thread, or tenon_lease_poll in a
+         process without one, looks for hang-ups four times a second. A child of fork watches
+         nothing of its parent's.*/
+    pub fn tenon_ticket_watch(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        fd: i32,
+        grace_ns: i64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Fetches the message of a ticket. If the wait ends first, the message stays unfetched.
+ @param[in]  bytes    borrowed for the call: a ticket. The call copies the bytes before it checks
+                      them.
+ @param[in]  nbytes   how many bytes there are at `bytes`.
+ @param[in]  options  borrowed. NULL means the defaults. Private openings (TENON_OPEN_PRIVATE_COW,
+                      TENON_OPEN_PRIVATE_COPY) are TENON_UNSUPPORTED.
+ @param[in]  wait     borrowed. It says how long to wait for a lender that does not answer. NULL
+                      means for ever. A call that needs nothing from the lender does not wait.
+ @param[out] out      new reference; release it with tenon_message_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_NOT_FOUND (the message was fetched before, or withdrawn), TENON_PEER_GONE
+         (the lender is gone, and this process has not met it or lacks a segment of the message),
+         TENON_CORRUPT, TENON_INCOMPATIBLE, TENON_PERMISSION (the lender belongs to another user),
+         TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED, or one of the four
+         codes of a wait that ended (see tenon_send).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_fetch(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        options: *const tenon_open_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Sets the limits of this process and of the children that it forks from now on. A message that was
+ deposited while both max_unfetched_nbytes and max_unfetched_ns were 0 is not counted for these
+ two limits. The receiver of a message that was withdrawn gets TENON_NOT_FOUND.
+ @param[in]  limits  borrowed.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_limits_set(
+        limits: *const tenon_deposit_limits,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the figures of this process's deposits.
+ @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
+                     untouched on failure.
+ @param[out]    err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_stats_get(
+        out: *mut tenon_deposit_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Begins a message whose storages are added one by one. A receiver begins to fetch with the
+ message's head (tenon_deposit_head). So the head must not leave this process before all storages
+ are added.
+ @param[out] out  new reference; release it with tenon_deposit_release. It is untouched on
+                  failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_new(
+        out: *mut *mut tenon_deposit,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the head of a message that is deposited in pieces: the bytes with which a receiver calls
+ tenon_fetched_new.
+ @param[in]  deposit  borrowed. NULL is allowed.
+ @param[out] nbytes   how many bytes there are. NULL is allowed.
+ @return the bytes, borrowed from the deposit and valid until its release. NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_head(
+        deposit: *const tenon_deposit,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**Adds a storage to a message that is deposited in pieces, and writes the storage's record. The
+ message keeps the storage. The receiver opens the storage by its record (tenon_fetched_storage).
+ @param[in]  deposit  borrowed.
+ @param[in]  storage  borrowed. It must be shared memory.
+ @param[in]  access   TENON_ACCESS_*, as for tenon_share_fd.
+ @param[out] out      the caller's buffer of TENON_DEPOSIT_RECORD_NBYTES bytes. The call writes
+                      the record. It is untouched on failure.
+ @param[out] nbytes   how many bytes of `out` were written. It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the message was withdrawn or fetched, or the parent of
+         this process made it), TENON_UNSUPPORTED (private memory, memory of a device, or memory
+         that was lent on under more than 29 tokens), TENON_PERMISSION, TENON_PEER_GONE (the
+         storage was dropped), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_add(
+        deposit: *mut tenon_deposit,
+        storage: *mut tenon_storage,
+        access: tenon_access,
+        out: *mut ::core::ffi::c_void,
+        nbytes: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes back a message that was deposited in pieces and that nobody has fetched.
+ @param[in] deposit  borrowed. NULL is allowed.
+ @return 1: the message was taken back. 0: it was fetched or withdrawn before, or `deposit` is
+         NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_withdraw(deposit: *mut tenon_deposit) -> ::core::ffi::c_int;
+    /**Releases the object of a message that is deposited in pieces. The message stays deposited.
+ @param[in] deposit  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_release(deposit: *mut tenon_deposit);
+    /**Begins to fetch a message in pieces. On success this process has the message, and no other
+ process can fetch it.
+ @param[in]  head     borrowed for the call: the bytes of tenon_deposit_head. The call copies the
+                      bytes before it checks them.
+ @param[in]  nbytes   how many bytes there are at `head`.
+ @param[in]  options  borrowed. NULL means the defaults. Private openings (TENON_OPEN_PRIVATE_COW,
+                      TENON_OPEN_PRIVATE_COPY) are TENON_UNSUPPORTED.
+ @param[in]  wait     borrowed, as for tenon_message_fetch.
+ @param[out] out      new reference; release it with tenon_fetched_release once the last storage
+                      is opened. It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return the same codes as tenon_message_fetch. A ticket of tenon_message_deposit is TENON_CORRUPT
+         here.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_fetched_new(
+        head: *const ::core::ffi::c_void,
+        nbytes: usize,
+        options: *const tenon_open_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_fetched,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens a storage of a message that is fetched in pieces, under its lease. Each record can be
+ opened once.
+ @param[in]  fetched  borrowed.
+ @param[in]  record   borrowed for the call: the bytes that tenon_deposit_add wrote. The call
+                      copies the bytes before it checks them.
+ @param[in]  nbytes   how many bytes there are at `record`.
+ @param[in]  wait     borrowed, as for tenon_message_fetch.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_CORRUPT (the bytes are not a record, or the lease in the record belongs
+         to another message or was opened before), and the other codes of tenon_message_fetch.
+ @since 0.1. One thread at a time may use `fetched`.*/
+    pub fn tenon_fetched_storage(
+        fetched: *mut tenon_fetched,
+        record: *const ::core::ffi::c_void,
+        nbytes: usize,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Releases a message that is fetched in pieces, and gives back the storages that were not opened.
+ Storages that were opened stay.
+ @param[in] fetched  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_fetched_release(fetched: *mut tenon_fetched);
+    /**Hands the unfetched messages of this process to a keeper, so that receivers can still fetch them
+ after this process has ended. A keeper is a process of its own. It has the fds of the messages'
+ segments, and it maps none of the lender's memory. Make this call last: a message that is
+ deposited afterwards goes into a new depot, and ends with this process.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] n_kept   how many messages the keeper has. 0 means that no keeper was started. NULL
+                      is allowed.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK (also if there was nothing to keep), TENON_INVALID_ARGUMENT, TENON_NOT_FOUND
+         (there is no such program, or no such file as `family`), TENON_PERMISSION,
+         TENON_PEER_GONE (the keeper ended at once), TENON_TIMEOUT (the keeper did not start
+         within 10 seconds), TENON_RESOURCE_EXHAUSTED. After a failure there is no keeper: this
+         process still serves its messages, and they end with it.
+ @since 0.1. Any thread may call this function. No other thread may deposit during the call.*/
+    pub fn tenon_deposit_hand_over(
+        options: *const tenon_keep_options,
+        n_kept: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Encodes a message as a descriptor. The descriptor keeps the tensors and the fds alive until it is
+ released.
+ @param[in]  message  borrowed.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_descriptor_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (memory of a device), TENON_PEER_GONE
+         (a storage was dropped), TENON_RESOURCE_EXHAUSTED (fds, memory).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_descriptor_new(
+        message: *const tenon_message,
+        options: *const tenon_descriptor_options,
+        out: *mut *mut tenon_descriptor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the bytes that the program must send.
+ @param[in]  descriptor  borrowed. NULL is allowed.
+ @param[out] nbytes      how many bytes there are. It may be NULL.
+ @return the bytes, borrowed from the descriptor and valid until its release. It is NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_descriptor_bytes(
+        descriptor: *const tenon_descriptor,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**Returns the fds that the program must pass on in this order, by SCM_RIGHTS or by inheritance.
+ @param[in]  descriptor  borrowed. NULL is allowed.
+ @param[out] n           how many fds there are; 0 for a descriptor with
+                         TENON_DESCRIPTOR_BYTES_ONLY. It may be NULL.
+ @return the fds, borrowed from the descriptor and valid until its release: do not close them. It
+         is NULL if there are none.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_descriptor_fds(
+        descriptor: *const tenon_descriptor,
+        n: *mut usize,
+    ) -> *const i32;
+    /**Releases a descriptor and closes its fds.
+ @param[in] descriptor  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_descriptor_release(descriptor: *mut tenon_descriptor);
+    /**Opens a descriptor that came from another process. The call copies the bytes to private memory
+ and validates all of them before it uses any, and it checks each segment as tenon_open_fd does.
+
+ The bytes of a descriptor with TENON_DESCRIPTOR_BYTES_ONLY name a process, whose memory is opened
+ with the rights of this process. So that process must run as this process's effective user.
+ TENON_OPEN_OTHER_USER lifts this rule. With this flag the caller trusts the writer of the bytes
+ with those rights.
+ @param[in]  bytes    borrowed for the call. They need not come from a trusted process. It may be
+                      NULL if nbytes is 0.
+ @param[in]  nbytes   how many bytes there are, at most 64 MiB. 0 bytes are TENON_CORRUPT, like
+                      any other number that is too small.
+ @param[in]  fds      borrowed, an array of n_fds fds, which stay the caller's. With
+                      TENON_OPEN_ADOPT_FD they are consumed on success. It is NULL if n_fds is 0.
+ @param[in]  n_fds    the number of fds with which the descriptor was made, at most 65,536.
+ @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
+                      tenon_open_fd, and TENON_OPEN_OTHER_USER is possible too.
+ @param[out] out      new reference; release it with tenon_message_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h. The detail "field" names the part of the
+                      descriptor that is wrong.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_INCOMPATIBLE (an unknown version
+         or feature), TENON_RESOURCE_EXHAUSTED, the codes of tenon_open_fd, or for a descriptor
+         with TENON_DESCRIPTOR_BYTES_ONLY
+ - TENON_PERMISSION: the process that the bytes name is another user's (details "option", "pid",
+   "uid").
+ - TENON_PEER_GONE: that process or its fd does not exist any more, or it was on another machine.
+ - TENON_UNSUPPORTED: that process is in another pid namespace.
+ - TENON_WOULD_BLOCK: a process holds a file lease on the memory, or the memory's file system does
+   not answer.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_descriptor_open(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        fds: *const i32,
+        n_fds: usize,
+        options: *const tenon_open_options,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes a tensor from another framework, without a copy. DLPack's read-only flag is respected. In
+ host memory the storage is private, so it cannot be lent. On a CUDA device it can be lent
+ (tenon/by_cuda.h). The deleter is then called only when the borrowers have released the storage
+ and the work in the streams that use it is complete. The work that wrote the tensor must be
+ complete, or must be in the stream that is named when the storage is lent.
+ @param[in]  managed  consumed on success: its deleter is called once, when the last reference to
+                      the storage is released, on the thread that released it. After a failure it
+                      is still the caller's, who must call the deleter.
+ @param[out] out      new reference; release it with tenon_tensor_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_INCOMPATIBLE (another major version of DLPack, in
+         which case no other field was read), TENON_UNSUPPORTED (another kind of device, no CUDA,
+         or an element type that DLPack calls opaque), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_tensor_from_dlpack(
+        managed: *mut DLManagedTensorVersioned,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes a tensor from another framework in DLPack's older form, which has no version. That form
+ cannot say that a tensor is read-only, so the bytes count as writable. In all else this function
+ is like tenon_tensor_from_dlpack.
+ @param[in]  managed  consumed on success, as in tenon_tensor_from_dlpack.
+ @param[out] out      new reference; release it with tenon_tensor_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_tensor_from_dlpack_legacy(
+        managed: *mut DLManagedTensor,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives a tensor to another framework, without a copy. DLPack's flag READ_ONLY is set if the
+ tensor's storage is read-only.
+ @param[in]  tensor  borrowed. The result takes a reference of its own.
+ @param[out] out     the caller's. The caller, or the consumer to which the caller passes it,
+                     calls its deleter once, on any thread. It is untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (the conjugate or the negative bit is
+         set), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (the storage was dropped).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_tensor_to_dlpack(
+        tensor: *mut tenon_tensor,
+        out: *mut *mut DLManagedTensorVersioned,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives a tensor to another framework in DLPack's older form, which has no version. A read-only
+ tensor is refused, because its consumer could not know that the tensor is read-only, and its
+ first write would kill the process.
+ @param[in]  tensor  borrowed. The result takes a reference of its own.
+ @param[out] out     the caller's, as in tenon_tensor_to_dlpack. It is untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the tensor is read-only),
+         TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (the storage was dropped).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_tensor_to_dlpack_legacy(
+        tensor: *mut tenon_tensor,
+        out: *mut *mut DLManagedTensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lists the holders of leases. There is one entry for each connection whose peer holds leases. A
+ connection whose peer has forked can have several entries. A descriptor with fds has an entry of
+ its own, and so has each process that fetches deposits.
+ @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
+                       is the size of every entry. The call writes it to the other entries and
+                       fills in all fields. `out` may be NULL if n is 0. It is untouched on
+                       failure.
+ @param[in]     n      how many entries fit into `out`.
+ @param[out]    total  how many entries there are. The first n of them are in `out`.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_lease_holders(
+        out: *mut tenon_lease_holder,
+        n: usize,
+        total: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes the library start no service thread in this process (rule 10 in tenon.h). From then on the
+ process must do that thread's work: it polls tenon_lease_fd and calls tenon_lease_poll. Call this
+ function before the first call that starts the thread. A child of fork inherits the choice.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the service thread runs already).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_lease_use_no_thread(err: *mut *mut tenon_error) -> tenon_status;
+    /**Gives the fd to poll in a process without a service thread. It is readable when tenon_lease_poll
+ has something to do.
+ @param[out] out  borrowed. A child of fork gets another fd. It is untouched on failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
+         TENON_RESOURCE_EXHAUSTED (fds).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_lease_fd(out: *mut i32, err: *mut *mut tenon_error) -> tenon_status;
+    /**Does the work that is due in a process without a service thread. The call ends the leases of
+ borrowers that are gone, and reads the bells with which borrowers announce that they gave blocks
+ back. It notices lenders that are gone. It answers openers of names and receivers of deposits,
+ withdraws deposits that waited too long, and removes the names of dead processes. The call does
+ not block and takes about a millisecond at most. If more work is left, the fd stays readable.
+ There is one exception: releasing memory that a device has pinned may wait for the device.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. If several threads call it at once, one of them
+         works and the others return at once.*/
+    pub fn tenon_lease_poll(err: *mut *mut tenon_error) -> tenon_status;
     /**Returns the name of an element type, as torch.dtype writes it: "float32", "qint8", "bits16".
  @param[in] type  any number.
  @return a string in static storage. NULL for a number that is not an element type.
@@ -4034,7 +5221,7 @@ extern "C" {
  state.
  @param[in] value  borrowed. NULL is allowed.
  @return the number of items; 0 for a value that is neither a tuple, a list, a dict, an enum
- member nor an object, and for NULL.
+         member nor an object, and for NULL.
  @since 0.1. Any thread may call this function. For an object of a module, no call may change the
          module at the same time.*/
     pub fn tenon_value_count(value: *const tenon_value) -> usize;
@@ -4078,8 +5265,8 @@ extern "C" {
         value: *const tenon_value,
         index: usize,
     ) -> *const ::core::ffi::c_char;
-    /**Finds a value by its name: the attribute of an object, or the entry of a dict whose key is that
- str.
+    /**Finds a value by name: an attribute of an object, or the value of the dict entry whose key is
+ that str.
  @param[in]  value  borrowed, an object or a dict.
  @param[in]  name   borrowed.
  @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
@@ -4180,7 +5367,7 @@ extern "C" {
         out: *mut *mut tenon_tensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Gives all that is known about the tensor in a value.
+    /**Gives the full description of the tensor in a value.
  @param[in]     value  borrowed.
  @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. The
                        pointers are borrowed from the value and valid until its last release.
@@ -4208,10 +5395,10 @@ extern "C" {
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Checks whether a value fits a type, with everything in it. An int does not fit float. A list that
+    /**Checks whether a value and everything in it fit a type. An int does not fit float. A list that
  has a type of its own fits no other type of list, and the same holds for dicts. Classes are
  compared by their names alone, because this function does not know their code. A tuple without a
- class name fits every class, because it may be a NamedTuple.
+ class name fits every class, because the class may be a NamedTuple.
  @param[in]  value  borrowed.
  @param[in]  type   borrowed.
  @param[out] err    optional, see rule 2 in tenon.h, with the details "where", "wanted" and
@@ -4391,7 +5578,7 @@ extern "C" {
                      "excerpt" name the place in the source.
  @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
          (the source is Python that TorchScript lacks), TENON_PERMISSION (an export runs),
- TENON_RESOURCE_EXHAUSTED.
+         TENON_RESOURCE_EXHAUSTED.
  @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_define(
         module: *mut tenon_module,
@@ -4482,14 +5669,14 @@ extern "C" {
         name: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replaces the value of a parameter, a buffer or an attribute, a state, or a part of a state. The
- new tensor may have another shape and another element type, but in the state of a C++ class it
- has the same element type. Every other place below `module` that holds the same tensor gets the
- new tensor too.
+    /**Replaces the value of a parameter, a buffer or an attribute, a state, or a part of a state. A new
+ tensor may have another shape and another element type. In the state of a C++ class the element
+ type must stay the same. Every other place below `module` that holds the same tensor gets the new
+ tensor too.
 
  If the old parameter requires a gradient, the new tensor will require one too, unless elements of
- its type cannot have one. The lack of TENON_TENSOR_REQUIRES_GRAD in the new tensor changes
- nothing about that. To freeze a parameter, remove it and add it again.
+ its type cannot have one. This holds also if the new tensor lacks TENON_TENSOR_REQUIRES_GRAD. To
+ freeze a parameter, remove it and add it again.
  @param[in]  module  borrowed.
  @param[in]  path    borrowed.
  @param[in]  value   borrowed. The module takes a reference of its own. NULL means None.
@@ -4506,19 +5693,19 @@ extern "C" {
         value: *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Gives an object a state. An object that has one gets the new state in its place. A module that
- has attributes loses their values, and its class keeps their types: PyTorch calls __setstate__,
- which assigns values to them. tenon_module_set replaces a part of a state.
+    /**Gives an object a state. The new state replaces a state that the object has. A module that has
+ attributes loses their values, and its class keeps their types: PyTorch calls __setstate__, which
+ assigns values to them. tenon_module_set replaces a part of a state.
 
  An export and tenon_module_check refuse a class whose __getstate__ returns another type than
- __setstate__ takes, or whose __setstate__ does not assign all attributes however it runs.
+ __setstate__ takes, or whose __setstate__ can end without assigning all attributes.
  @param[in]  module  borrowed.
  @param[in]  path    borrowed, the path of the object. "" means the module itself.
  @param[in]  state   borrowed. The object takes a reference of its own. NULL means None.
  @param[out] err     optional, see rule 2 in tenon.h, with the details "where", "wanted" and
                      "found".
  @return TENON_OK, TENON_INVALID_ARGUMENT (the state is not of the type that __setstate__ takes;
-         the module's class lacks one of the two methods; the path leads to something else),
+         the module's class lacks one of the two methods; the path does not lead to an object),
          TENON_NOT_FOUND (there is no such member), TENON_UNSUPPORTED (the module has submodules,
          which no __setstate__ can make), TENON_PERMISSION (an export runs), TENON_CORRUPT (the
          code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED.
@@ -4556,9 +5743,9 @@ extern "C" {
         path: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replaces parameters, buffers and tensors of states, which are named by their paths. The call
- replaces all of them or, on failure, none. A parameter that requires a gradient still requires
- one afterwards, as in tenon_module_set.
+    /**Replaces parameters, buffers and tensors of states by their paths. The call replaces all of them
+ or, on failure, none. A parameter that requires a gradient still requires one afterwards, as in
+ tenon_module_set.
  @param[in]  module      borrowed.
  @param[in]  paths       borrowed array of n paths. May be NULL if n is 0.
  @param[in]  tensors     borrowed array of n values of kind tensor. NULL in the array means None.
@@ -4573,8 +5760,8 @@ extern "C" {
  @param[out] unexpected  new reference to the list of the given paths that the module does not
                          have, as for `missing`. May be NULL. Untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h. The message names the first missing and
-                         unexpected paths. The details "missing" and "unexpected" are their
-                         numbers.
+                         unexpected paths. The details "missing" and "unexpected" have the numbers
+                         of such paths.
  @return TENON_OK, TENON_INVALID_ARGUMENT (a path is missing, unexpected or given twice; a tensor
          does not fit the declared type; two different tensors are given for one shared tensor),
          TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (unknown flags), TENON_CORRUPT (the
@@ -4592,10 +5779,11 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Checks the code of a module as an export does: names, operators, and the number, the keywords and
- the types of arguments. What the newest PyTorch refuses is an error. A call that PyTorch 1.13
- alone refuses is none, and tenon_module_warnings lists it. Operands whose type depends on what
- runs are left to PyTorch. In a module that was imported and whose code was not changed, a call
- that PyTorch 1.13 takes is no error either. Nothing is written.
+ the types of arguments. The call writes nothing. Code that the newest PyTorch refuses is an
+ error. A call that only PyTorch 1.13 refuses is not an error: tenon_module_warnings lists it. In
+ a module that was imported and whose code was not changed, a call that PyTorch 1.13 accepts is
+ not an error either. The check leaves operands to PyTorch if their type depends on values at run
+ time.
  @param[in]  module  borrowed.
  @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
                      "excerpt" name the place in the code.
@@ -4654,8 +5842,8 @@ extern "C" {
         out: *mut *mut tenon_member_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Lists the states below a module: those of modules, of objects that are attributes of modules, and
- of objects in such states.
+    /**Lists the states below a module: the states of modules, of objects that are attributes of
+ modules, and of objects in such states.
  @param[in]  module  borrowed.
  @param[out] out     new reference to a list of paths, such as "conv.state"; release it with
                      tenon_name_list_release. Untouched on failure.
@@ -4773,16 +5961,16 @@ extern "C" {
  @param[in] list  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_name_list_release(list: *mut tenon_name_list);
-    /**Writes a module to a file. When the call returns, either the whole new file has the name, or the
- name still stands for what it stood for before. Nothing else is left behind.
+    /**Writes a module to a file. When the call returns, the path names either the complete new file or
+ the same file as before. The call leaves no other file behind.
 
  Tensors in host memory are written directly from where they lie. Tensors on a CUDA device go
  through 8 MiB of pinned memory for each device. They are read after all work that was given to
- options.stream before the call. The host waits for these reads and no stream of the program does:
- when the call returns, the tensors have been read.
+ options.stream before the call. The host waits for these reads, and no stream of the program
+ waits for them. When the call returns, the tensors have been read.
  @param[in]     module   borrowed.
- @param[in]     path     borrowed. Its directory must exist. A file of that name is replaced. For
- a symbolic link, the file to which it leads is replaced.
+ @param[in]     path     borrowed. Its directory must exist. A file of that name is replaced. If
+                         the path is a symbolic link, the file to which it leads is replaced.
  @param[in]     options  borrowed. NULL means the defaults.
  @param[in,out] report   struct_size set by the caller, the other fields filled in by the call.
                          May be NULL. Untouched on failure.
@@ -4816,10 +6004,10 @@ extern "C" {
  @param[in]     fd       borrowed and not closed. After a failure, some bytes may have been
                          written to it.
  @param[in]     options  borrowed. NULL means the defaults.
- @param[in,out] report   as above.
+ @param[in,out] report   as in tenon_export_module.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return the same codes as tenon_export_module. TENON_PEER_GONE also means that nobody reads the
-         pipe or the socket any more.
+ @return the same codes as tenon_export_module. TENON_PEER_GONE also means that no process reads
+         the pipe or the socket any more.
  @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_export_module_fd(
         module: *const tenon_module,
@@ -4831,13 +6019,13 @@ extern "C" {
     /**Passes the bytes of a module's archive to a function. In all else this function is like
  tenon_export_module.
  @param[in]     module   borrowed.
- @param[in]     write    called with one piece after the other, on this thread. After a failure,
-                         it may have received some of them.
+ @param[in]     write    called with one piece after another, on this thread. After a failure it
+                         may have received some of the pieces.
  @param[in]     context  handed to `write`.
  @param[in]     options  borrowed. NULL means the defaults.
- @param[in,out] report   as above.
+ @param[in,out] report   as in tenon_export_module.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return the same codes as tenon_export_module, and the codes for what `write` returned
+ @return the same codes as tenon_export_module, and the codes for the results of `write`
          (tenon_write_function).
  @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_export_module_to(
@@ -4848,13 +6036,13 @@ extern "C" {
         report: *mut tenon_export_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Lists the operators that bytecode of a module calls, such as "aten::add.Tensor": each once, in
- the order of the names. A mobile build of PyTorch needs these. Nothing is written. A function
- that is forked is taken as with TENON_EMIT_FORKS_AT_ONCE.
+    /**Lists the operators that bytecode of a module calls, such as "aten::add.Tensor". The list has
+ each operator once, sorted by name. A mobile build of PyTorch needs this list. The call writes no
+ file. It accepts code that forks, as TENON_EMIT_FORKS_AT_ONCE does.
  @param[in]  module   borrowed.
  @param[in]  methods  borrowed; as in tenon_export_options. NULL means all methods.
- @param[out] out      a new list, which is the caller's; release it with tenon_name_list_release.
-                      Untouched on failure.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
  @param[out] err      optional, see rule 2 in tenon.h. The details "file", "line", "column" and
                       "excerpt" name the place in the code.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (a method), TENON_UNSUPPORTED (the lite
@@ -4869,9 +6057,9 @@ extern "C" {
     /**Reads an archive of PyTorch 1.4 or later, or a flatbuffer. The file must not be changed while
  views of it are in use. Replacing the file by rename is harmless.
 
- Tensors that were saved on another device come to the CPU, unless `tensors` or `device_map` in
- the options says otherwise. Tensors that were copied to a CUDA device are complete when the call
- returns, and every stream may use them.
+ Tensors that were saved on another device than the CPU are put on the CPU, unless `tensors` or
+ `device_map` in the options says otherwise. Tensors that were copied to a CUDA device are
+ complete when the call returns, and every stream may use them.
  @param[in]  path     borrowed.
  @param[in]  options  borrowed. NULL means the defaults.
  @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
@@ -4929,8 +6117,8 @@ extern "C" {
         out: *mut *mut tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Gives what the import of a module found. For a module that no import function returned, all
- fields are 0.
+    /**Gives the report of the import that made a module. For a module that no import function returned,
+ all fields are 0.
  @param[in]     module  borrowed, a module that an import function returned.
  @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
                         Untouched on failure.
@@ -4942,13 +6130,13 @@ extern "C" {
         out: *mut tenon_import_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Lists what is remarkable about a module, in one line each. For every module these are the calls
- that PyTorch 1.13 refuses and the newest PyTorch takes, or the other way round: "PyTorch 1.13
- refuses torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in code/__torch__.py:3:12".
- A module that an import function returned also has the lines of its import. Examples are
- records that an export does not write again, code that cannot be parsed, tensors that were saved
- on another device, and operators that have another meaning in the archive's version than today.
- A module with code that both versions refuse has no lines about calls.
+    /**Lists warnings about a module, one line each. For every module these are the calls that PyTorch
+ 1.13 refuses and the newest PyTorch accepts, or the reverse: "PyTorch 1.13 refuses
+ torch.scaled_dot_product_attention, and PyTorch 2.2 has it, in code/__torch__.py:3:12". A module
+ with code that both versions refuse has no lines about calls. A module that an import function
+ returned also has lines about the import. Examples are records that an export does not write
+ again, code that cannot be parsed, tensors that were saved on another device, and operators that
+ have another meaning in the archive's version than today.
  @param[in]  module  borrowed.
  @param[out] out     new reference to a list; release it with tenon_name_list_release. Untouched
                      on failure.
@@ -4960,1242 +6148,12 @@ extern "C" {
         out: *mut *mut tenon_name_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Tells whether this process can use CUDA, and if not, why. One build of the library serves
- machines with and without a GPU. The first call that needs CUDA looks for NVIDIA's driver (11.4
- or newer), starts it (cuInit) and counts its devices. That can take a tenth of a second and more.
- It makes no context and takes no memory of a device.
-
- The result is kept until the process ends. So later calls cost next to nothing, and they do not
- see a driver that is installed later. A refusal that can pass is not kept, and the next call asks
- again: the system's daemons are not ready yet, another process has the device for itself, or
- memory is short.
- @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, or
- - TENON_UNSUPPORTED: the library was built without CUDA; there is no driver, or it is too old
-   (details "path", "driver_version"); the driver has no device, or refused to start (details
-   "cuda_error", "cuda_error_name"); or this process is a child of fork of a process that had
-   started the driver.
- - TENON_RESOURCE_EXHAUSTED: there is no memory to ask the driver.
- @since 0.1. Any thread may call this function. While the first call runs, other threads that ask
-         wait for it. Fork: the driver does not work in the child of a process that had started
-         it, and Tenon does not call it there. The child of a process that never used CUDA may
-         start the driver for itself.*/
-    pub fn tenon_cuda_available(err: *mut *mut tenon_error) -> tenon_status;
-    /**Lends a storage on a CUDA device: fills in a handle for one receiver. No byte is copied. All work
- that was given to `stream` before the call is complete before the receiver's work begins. An
- interprocess event orders that on the devices. Only when 1,000 such events are in flight, or when
- the device has none, does the call wait for the stream instead.
- @param[in]     storage  borrowed.
- @param[in]     stream   the stream in which the bytes were written, borrowed for the call.
- @param[in]     options  borrowed. NULL means the defaults.
- @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
-                         Nothing in it needs to be freed. Untouched on failure.
- @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, or one of these codes, and then nothing is lent:
- - TENON_INVALID_ARGUMENT: the storage is not on a CUDA device; the form or the transport is
-   unknown; a flag is for tenon_open_cuda only.
- - TENON_PERMISSION: the storage is read-only, and TENON_CUDA_LET_WRITE is not set; or another
-   file has the name of the counter's file (details "path", "errno").
- - TENON_UNSUPPORTED: there is no CUDA; the memory came by an IPC handle; or the memory cannot be
-   lent, or not by the requested transport. In that case the driver was asked, and the message has
-   its answer.
- - TENON_PEER_GONE: the storage was dropped (tenon_storage_check_lender).
- - TENON_RESOURCE_EXHAUSTED.
- - Other codes for errors of the driver (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_share_cuda(
-        storage: *mut tenon_storage,
-        stream: *mut ::core::ffi::c_void,
-        options: *const tenon_cuda_options,
-        out: *mut tenon_cuda_handle,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Opens device memory that Tenon or PyTorch lends. The driver opens each allocation once in this
- process, however many handles lead to it, and closes it with the last storage in it. If this
- process has a storage of the same bytes already, the call returns that storage with one reference
- more. In the process that sent the handle, the call returns the memory itself.
-
- Work that is given to `stream` after the call waits for the sender's work, on the device. The
- storage counts as used in that stream. If the counter's file cannot be opened now, the library
- tries again when the storage ends. Until that works, the sender does not get its memory back.
-
- TENON_CUDA_KEEP_OPEN: memory that the driver has opened stays open after its last storage has
- ended, until tenon_cuda_collect, or until 64 other allocations were opened with this flag. Use it
- only if the sender does not free meanwhile what it lent. PyTorch, for example, keeps such memory
- in its cache. Freeing device memory that another process has open is undefined. The next IPC
- handle of the same memory always finds it open. The next handle by TENON_CUDA_FD or
- TENON_CUDA_FABRIC does so as long as the sender's storage lives. Memory of a pool is closed in
- spite of the flag.
- @param[in]  handle   borrowed.
- @param[in]  stream   the stream in which the bytes will be used, borrowed until the storage's
-                      last release. Destroy it only after that.
- @param[in]  options  borrowed. NULL means the defaults.
- @param[out] out      new reference; release it with tenon_storage_release. After the last release
-                      the memory is given back to the sender as soon as the work in the streams
-                      that use it is complete. Untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, or one of these codes, and then nothing is open and the handle can still be
-         used:
- - TENON_INVALID_ARGUMENT: there is no such device; the driver does not know a handle or an fd;
-   the number of fds is not the one that belongs to the handle; the range leaves the allocation.
- - TENON_CORRUPT: the bytes are not a memory handle.
- - TENON_INCOMPATIBLE: the memory handle has a newer version (detail "version").
- - TENON_UNSUPPORTED: there is no CUDA; the memory is one of PyTorch's expandable segments with
-   fabric handles or in form E; or TENON_CUDA_READ_ONLY is set, and the memory cannot be opened
-   in that way.
- - TENON_NOT_FOUND: this process does not see the device with that UUID.
- - TENON_PERMISSION, TENON_PEER_GONE: the fds of PyTorch's expandable segments are fetched from
-   the process that made them. TENON_PERMISSION: this process may not trace that process, or that
-   process belongs to another user and TENON_CUDA_OTHER_USER is not set. TENON_PEER_GONE: that
-   process has ended.
- - TENON_RESOURCE_EXHAUSTED.
- - Other codes for errors of the driver (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_open_cuda(
-        handle: *const tenon_cuda_handle,
-        stream: *mut ::core::ffi::c_void,
-        options: *const tenon_cuda_options,
-        out: *mut *mut tenon_storage,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives up a handle that its receiver will not open. A receiver calls this function so that the
- sender gets its memory back. The counter changes as if the handle had been opened and its storage
- released. No CUDA is needed.
- @param[in] counter  borrowed, the field tenon_cuda_handle.counter.
- @param[in] slot     the field tenon_cuda_handle.slot.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, also if the file no longer exists because its sender has ended;
-         TENON_INVALID_ARGUMENT (`counter` is not a name in /dev/shm, or `slot` is beyond the
-         file), TENON_CORRUPT (the file is not a counter file, or the handle was given up or
-         released before), TENON_PERMISSION.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_release_cuda_counter(
-        counter: *const ::core::ffi::c_char,
-        slot: u64,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Records that work in a stream uses a storage. The memory is not given back before all work is
- complete that was given to the stream until the storage's last release. The host does not wait
- for it. In a child of fork, which cannot give work to streams, the call does nothing.
- @param[in]  storage  borrowed, a storage on a CUDA device.
- @param[in]  stream   borrowed until the storage's last release. Destroy it only after that. A
-                      default stream is the one of the calling thread and of its current context,
-                      whichever thread releases the storage.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the storage is not on a CUDA device), TENON_PEER_GONE
-         (the storage was dropped, see tenon_storage_check_lender), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_storage_record_stream(
-        storage: *mut tenon_storage,
-        stream: *mut ::core::ffi::c_void,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Lets a stream wait for the other streams in which a storage is used. Work that is given to
- `stream` after the call begins when all work is complete that was given to those streams before
- the call. Those streams are the stream of the call that opened the storage, or of the connection
- over which it came, and the streams of tenon_storage_record_stream. A program that uses the
- storage in yet another stream calls this function, as consumers of DLPack do. The host does not
- wait. `stream` itself is not recorded as using the storage.
- @param[in]  storage  borrowed, a storage on a CUDA device.
- @param[in]  stream   borrowed for the call.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the storage is not on a CUDA device, or the driver does
-         not know the stream), TENON_PEER_GONE (the storage was dropped, see
-         tenon_storage_check_lender), TENON_UNSUPPORTED (no CUDA, or a child of fork),
-         TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details "cuda_error",
-         "cuda_error_name"). After a failure, `stream` may wait for some of the streams only.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_storage_order_stream(
-        storage: *mut tenon_storage,
-        stream: *mut ::core::ffi::c_void,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives back device memory that nobody uses any more. The call checks all memory whose storage was
- released in this process and that still had a receiver or a stream. It also closes memory that
- was only kept open (TENON_CUDA_KEEP_OPEN). If it frees the memory of an arena, it waits for the
- device's work (tenon_cuda_arena_release).
- @return how many storages have memory that must still wait.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_collect() -> u64;
-    /**Makes a storage of mode TENON_MODE_SHARED that lies in a named file of its own, in PyTorch's
- layout. The file appears under its name as a whole or not at all. Its memory is reserved first,
- so a full directory causes an error here and not a SIGBUS later.
-
- A process that may write to the file can cut it short later. All processes that use the file,
- this one included, then get a SIGBUS. Memory from tenon_storage_new, which tenon_share_filename
- lends through a socket, is sealed against that.
- @param[in]  options  borrowed. NULL means the defaults. The field access is ignored.
- @param[in]  nbytes   the size of the payload in bytes. All bytes are 0 at first. 0 is allowed and
-                      makes a file that has only a header, as PyTorch does.
- @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the name, the mode or the directory), TENON_PERMISSION
-         (the name exists already, or this process may not write to the directory),
-         TENON_RESOURCE_EXHAUSTED (the detail "limit" names the limit that was reached),
-         TENON_NOT_FOUND (there is no such directory), TENON_UNSUPPORTED. After a failure no file
-         is left behind.
- @since 0.1. Any thread may call this function. A child of fork holds the storages that it
-         inherited. The name is removed when the last holder has released it.*/
-    pub fn tenon_storage_new_filename(
-        options: *const tenon_filename_options,
-        nbytes: u64,
-        out: *mut *mut tenon_storage,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Lends a storage by name. No byte is copied or moved, except for private memory (see below).
-  - A storage in a named file is lent under that name.
-  - Any other shared storage is lent through a socket: the socket of its segment, or a new socket
-    if the options name one. The service thread hands out the memory (rule 10 in tenon.h).
-    TENON_FILENAME_TORCH is refused, because PyTorch opens only files, and memory that has no name
-    cannot get one.
-  - Private memory moves into a new file, if the library made it and no pointer to its bytes was
-    ever given out (by tenon_storage_data and similar functions). Other private memory is refused,
-    because a pointer to the old place may be in use.
- @param[in]     storage  borrowed.
- @param[in]     options  borrowed. NULL means the defaults.
- @param[in]     wait     borrowed. It says how long to wait for a manager. NULL means 5 seconds.
- @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
-                         The handle owns nothing that must be freed. It is untouched on failure.
- @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the access, or a name that exists
-         already), TENON_UNSUPPORTED (the detail "option" names the remedy),
-         TENON_RESOURCE_EXHAUSTED, TENON_NOT_FOUND (there is no manager program or no such
-         directory), TENON_PEER_GONE (the storage was dropped, or the manager died), TENON_CORRUPT
-         (the manager's answer), or one of the four codes of a wait for the manager that ended
-         (see tenon_send; detail "path").
- @since 0.1. Any thread may call this function. While private memory moves, no other call may use
-         the same storage.*/
-    pub fn tenon_share_filename(
-        storage: *mut tenon_storage,
-        options: *const tenon_filename_options,
-        wait: *const tenon_wait,
-        out: *mut tenon_filename_handle,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Opens a storage that Tenon or PyTorch lent by name. If this process already holds the same range
- of the same memory with the same access, by name or by fd, the call gives the same storage with
- one more reference. If handle->manager is set, the name is registered with that manager, as
- PyTorch does.
- @param[in]  handle   borrowed.
- @param[in]  options  borrowed. NULL means the defaults. The flags TENON_OPEN_OTHER_USER,
-                      TENON_OPEN_NO_MANAGER and TENON_OPEN_DECREF are possible besides those of
-                      tenon_open_fd. TENON_OPEN_ADOPT_FD is not possible.
- @param[in]  wait     borrowed. It says how long to wait for the lender behind a socket, or for a
-                      manager. NULL means 5 seconds.
- @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, or one of these codes. The detail "path" names the object. After a failure
-         nothing is held or counted.
- - TENON_INVALID_ARGUMENT.
- - TENON_NOT_FOUND: the name does not exist, or its last holder has just released it.
- - TENON_PERMISSION: the memory is unsealed, read-only, or another user's. The detail "option"
-   names the remedy.
- - TENON_CORRUPT: the name leads to a link or a pipe, the file is too small, its count is
-   impossible, or the socket speaks another protocol.
- - TENON_PEER_GONE: no process listens on the socket, or the manager died.
- - The four codes of a wait that ended (see tenon_send).
- - TENON_RESOURCE_EXHAUSTED, TENON_INCOMPATIBLE, TENON_UNSUPPORTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_open_filename(
-        handle: *const tenon_filename_handle,
-        options: *const tenon_open_options,
-        wait: *const tenon_wait,
-        out: *mut *mut tenon_storage,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Counts one message in flight. The name then outlives the sender's own references, until a
- receiver opens the name with TENON_OPEN_DECREF or calls tenon_filename_decref (PyTorch's
- receivers do the same). It does so as long as this process lives, and for 60 seconds after an
- orderly exit. If this process is killed, its messages in flight are lost.
- @param[in]  handle  borrowed. It must be the handle of a storage that this process holds.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (this process holds no such storage).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_filename_incref(
-        handle: *const tenon_filename_handle,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Undoes one tenon_filename_incref: the message was received, or will never be received.
- @param[in]  handle  borrowed.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, also if the name does not exist any more; TENON_INVALID_ARGUMENT,
-         TENON_PERMISSION, TENON_CORRUPT, TENON_TIMEOUT.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_filename_decref(
-        handle: *const tenon_filename_handle,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Does now what exit() does for names: subtracts this process from their counts, keeps the files of
- its messages in flight for 60 seconds, and ends the sockets through which it hands out memory and
- serves deposits.
- Call it in a process that ends in order but with _exit(), such as a process that Python's
- multiprocessing forked, or a Go program. Other processes need not call it.
- @since 0.1. Any thread may call this function. Storages stay valid.*/
-    pub fn tenon_filename_leave();
-    /**Removes a name. Processes that have it open keep the memory, and no process can open it any more.
- If a PyTorch process holds the name, that process aborts when it releases the memory: leave such
- names to their holders.
- @param[in]  name  borrowed, in the form of tenon_filename_handle.name.
- @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, also if there is no such name; TENON_INVALID_ARGUMENT; TENON_PERMISSION, also
-         if the name is neither a file nor a socket.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_filename_unlink(
-        name: *const ::core::ffi::c_char,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Removes the names in a directory that no process holds: files that Tenon made, sockets without a
- lender, and on request PyTorch's files. The call asks the kernel, which gives a write lease only
- on a file that no other process has open or mapped. So it sees every holder, whether it uses
- Tenon or not, and in whatever container it runs.
-
- Making and releasing names also sweeps a little, and the service thread removes the names of
- killed processes. This call removes the rest.
- @param[in]     options  borrowed. NULL means the defaults.
- @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
-                         NULL is allowed. It is untouched on failure.
- @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND or TENON_PERMISSION (the directory),
-         TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_filename_sweep(
-        options: *const tenon_sweep_options,
-        out: *mut tenon_sweep_result,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives the socket of this user's manager, and starts the manager if none runs. The manager is a
- small process that speaks PyTorch's protocol, guards the names that PyTorch processes hold, and
- ends by itself when its last client is gone. Give the socket's path to PyTorch as the first item
- of its tuple.
- @param[in]  program  borrowed, the path of the program tenon-manager. NULL means the environment
-                      variable TENON_MANAGER, or else the program beside the library.
- @param[in]  wait     borrowed. NULL means 5 seconds.
- @param[out] out      the caller's buffer of 108 bytes. The call writes a path that ends with NUL.
-                      It is untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such program),
-         TENON_PERMISSION, TENON_PEER_GONE (the manager ended at once), TENON_RESOURCE_EXHAUSTED,
-         or one of the four codes of a wait that ended (see tenon_send).
- @since 0.1. Any thread may call this function. From then on this process is a client of the
-         manager until it ends.*/
-    pub fn tenon_manager_start(
-        program: *const ::core::ffi::c_char,
-        wait: *const tenon_wait,
-        out: *mut ::core::ffi::c_char,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Makes a connection on a socket. The socket may be blocking or non-blocking; its flags are not
- changed. Without TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP every peer is accepted,
- because the program that made the socket has decided who can connect. With one of these flags,
- the peer's tenon_peer decides, together with the groups that the peer had at the same moment
- (SO_PEERGROUPS).
- @param[in]  socket   a connected AF_UNIX socket, borrowed until the connection is released. With
-                      TENON_CONNECTION_ADOPT_SOCKET it is consumed on success. No other code may
-                      read from the socket or write to it.
- @param[in]  options  borrowed. NULL means the defaults.
- @param[out] out      new reference; release it with tenon_connection_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (`socket` is closed or is not a connected AF_UNIX stream
-         or seqpacket socket; a group without TENON_CONNECTION_GROUP; with TENON_LENDER_GONE_DROP,
-         another connection on the same socket watches its lender), TENON_UNSUPPORTED (unknown
-         flags), TENON_PERMISSION (the peer belongs to another user; details "pid", "uid"),
-         TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function. After fork only the process that made the
-         connection can use it. The child may release it.*/
-    pub fn tenon_connection_new(
-        socket: ::core::ffi::c_int,
-        options: *const tenon_connection_options,
-        out: *mut *mut tenon_connection,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Returns the fd to poll. When it is readable, call tenon_recv with timeout 0 until it returns
- TENON_WOULD_BLOCK: one read from the socket can take several messages, and the fd does not become
- readable again for them. After an unfinished send, poll for writing and then call tenon_send.
- @param[in] connection  borrowed. NULL is allowed.
- @return the socket, borrowed; -1 for NULL.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_connection_fd(
-        connection: *const tenon_connection,
-    ) -> ::core::ffi::c_int;
-    /**Tells who is at the other end of a connection.
- @param[in]     connection  borrowed.
- @param[in,out] out         struct_size set by the caller, the other fields filled in by the call.
-                            It is untouched on failure.
- @param[out]    err         optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread may call this function, also in a child of fork.*/
-    pub fn tenon_connection_peer(
-        connection: *const tenon_connection,
-        out: *mut tenon_peer,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives the fd that tells when the lender is gone. The fd is readable (POLLIN) from that moment on;
- with TENON_LENDER_GONE_DROP, once the memory was dropped. The service thread (rule 10 in tenon.h)
- notices the end within microseconds. In a process that chose to have no thread, tenon_lease_poll
- notices it. Poll the fd, and do not read from it.
- @param[in]  connection  borrowed.
- @param[out] out         the fd, borrowed from the connection and valid until its release. It is
-                         untouched on failure.
- @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket watches its
-         lender), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
- @since 0.1. Any thread may call this function. A child of fork is not told: memory that its
-         parent received stays valid in the child.*/
-    pub fn tenon_connection_gone_fd(
-        connection: *mut tenon_connection,
-        out: *mut ::core::ffi::c_int,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Names the stream in which this process uses memory of a CUDA device that it sends or receives
- over a connection. Tensors on devices travel in messages like other tensors, by the driver's
- handles and under leases. The lender gets the memory back from a receiver that is killed and from
- a message that nobody reads.
-
- Work that the sender gave to its stream before tenon_send is complete before the receiver's work
- begins. Work that the receiver gives to its stream after tenon_recv waits for the sender's work.
- A received storage counts as used in the receiver's stream until the storage is released. Neither
- call waits for the device, with one exception: tenon_send waits for the stream when 1,000 events
- are in flight.
- @param[in]  connection  borrowed.
- @param[in]  device      the device's ordinal in this process's numbering.
- @param[in]  stream      a CUstream or cudaStream_t, borrowed until the connection is released and
-                         until the last release of every storage that was received meanwhile. NULL
-                         means the default stream, which is also used without this call.
- @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function. A message that another thread sends or receives
-         at the same time uses either the old or the new stream.*/
-    pub fn tenon_connection_set_stream(
-        connection: *mut tenon_connection,
-        device: i32,
-        stream: *mut ::core::ffi::c_void,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Sends a message. A message is delivered as a whole or not at all, and messages arrive in the
- order in which they were sent.
-
- If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED),
- part of the message may be sent already. The connection keeps the message, and the next call
- continues where this call stopped. The next call may pass the same message, which is not sent
- twice. It may pass another message, which is kept too and sent after the first. Or it may pass
- NULL. Once this call, or a later call by the same thread, has returned TENON_OK, passing the same
- message sends it again. While earlier messages are unfinished, later ones wait in memory: give
- the peer time to read the socket.
- @param[in]  connection  borrowed.
- @param[in]  message     borrowed. The storages that it lends stay valid for the peer after the
-                         message is released. NULL only finishes what an earlier call left.
- @param[in]  wait        borrowed. NULL means to wait for ever.
- @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, the four codes of a wait that ended (see above), or
- - TENON_INVALID_ARGUMENT.
- - TENON_PEER_GONE: the peer closed its end or died, or a storage of the message was dropped.
- - TENON_RESOURCE_EXHAUSTED, limit "RLIMIT_NOFILE", errno ETOOMANYREFS: too many fds are in
-   flight. The next call continues.
- - TENON_RESOURCE_EXHAUSTED, limit "send_queue": the peer does not read, and 4,096 messages or 256
-   MiB of descriptors are waiting. This message is not kept.
- - TENON_RESOURCE_EXHAUSTED for other limits: memory, or SO_SNDBUF of a seqpacket socket.
- - TENON_UNSUPPORTED: this process is a child of fork, or memory of a device cannot travel.
- - TENON_PERMISSION: a storage on a device is read-only, and TENON_CONNECTION_CUDA_LET_WRITE is
-   not set.
- - TENON_IO, and other codes for errors of the device's driver.
- @since 0.1. Any thread may call this function. Sends wait for each other. A send and a receive
-         can run at the same time.*/
-    pub fn tenon_send(
-        connection: *mut tenon_connection,
-        message: *const tenon_message,
-        wait: *const tenon_wait,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Receives the next message. If the wait ends first, nothing is lost: the next call continues.
- @param[in]  connection  borrowed.
- @param[in]  wait        borrowed. NULL means to wait for ever.
- @param[out] out         new reference; release it with tenon_message_release. It is untouched on
-                         failure.
- @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, one of the four codes of a wait that ended (see tenon_send), or
- - TENON_INVALID_ARGUMENT.
- - TENON_PEER_GONE: the peer closed its end or died. All messages that were sent before are
-   delivered first, except with TENON_LENDER_GONE_DROP.
- - TENON_RESOURCE_EXHAUSTED, limit "RLIMIT_NOFILE": this process had no room for the message's
-   fds, and the kernel dropped them. This message, and later messages that need the same segments,
-   cannot be opened.
- - TENON_RESOURCE_EXHAUSTED, limit "max_mapped_nbytes" or "mapped_nbytes": the memory of this
-   peer, or of all peers, would take too much address space.
- - TENON_RESOURCE_EXHAUSTED for other limits: the limits in the options, mappings, memory.
- - TENON_CORRUPT: the received bytes are not a message. The connection cannot be used any more.
- - TENON_INCOMPATIBLE: the peer uses a version of the format that this library does not read.
- - TENON_PERMISSION: a segment cannot be opened with the wanted access, or it has no seals (see
-   tenon_open_fd).
- - TENON_IO.
- - TENON_UNSUPPORTED: this process is a child of fork, or memory of a device cannot be opened in
-   the requested way.
- - TENON_NOT_FOUND: the memory is on a device that this process does not see.
- - Other codes for errors of the device's driver.
- @since 0.1. Any thread may call this function. Receives wait for each other. A send and a
-         receive can run at the same time.*/
-    pub fn tenon_recv(
-        connection: *mut tenon_connection,
-        wait: *const tenon_wait,
-        out: *mut *mut tenon_message,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Releases a connection. A message that is sent only in part is never finished: the peer gets
- TENON_PEER_GONE. Storages that were received stay valid.
- @param[in] connection  consumed. NULL is allowed. No other call may be using the connection.
- @since 0.1. Any thread may call this function. In a child of fork: if a thread of the parent was
-         using the connection at the moment of the fork, the child closes its copy of an adopted
-         socket and keeps the rest of the connection's memory until it ends.*/
-    pub fn tenon_connection_release(connection: *mut tenon_connection);
-    /**Makes an arena on a device.
- @param[in]  options  borrowed.
- @param[out] out      new reference; release it with tenon_cuda_arena_release. Untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (`options` is NULL; capacity_nbytes is 0; there is no
-         such device; the transport is another one), TENON_UNSUPPORTED (there is no CUDA, or the
-         device cannot lend memory in that way), TENON_RESOURCE_EXHAUSTED (device memory), other
-         codes for errors of the driver (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_arena_new(
-        options: *const tenon_cuda_arena_options,
-        out: *mut *mut tenon_cuda_arena,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Adds a reference.
- @param[in] arena  borrowed. NULL is allowed.
- @return `arena`, as a new reference that must be released too.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_arena_retain(
-        arena: *mut tenon_cuda_arena,
-    ) -> *mut tenon_cuda_arena;
-    /**Releases a reference. The arena's memory is freed once the last storage in it is released and no
- stream and no receiver uses it any more. The driver waits for the device's work when it frees
- memory. So a send, a receive or another call in which an arena happens to end leaves its memory
- to tenon_cuda_collect, to the next call that ends a storage on a device, or to a call that finds
- too little memory.
- @param[in] arena  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_arena_release(arena: *mut tenon_cuda_arena);
-    /**Allocates a storage in an arena. Its address on the device is a multiple of 256 bytes. If there
- is no room, the call checks for memory that was given back meanwhile, as tenon_cuda_collect does.
- If there is still no room, it waits as `wait` says and checks again, at most a millisecond apart.
- It does not wait if `nbytes` is more than the arena's capacity.
- @param[in]  arena   borrowed. The storage keeps the arena alive.
- @param[in]  nbytes  the size in bytes. The content of the bytes is unspecified. 0 gives an empty
-                     storage, which takes no room.
- @param[in]  wait    borrowed for the call. NULL: do not wait.
- @param[out] out     new reference; release it with tenon_storage_release. Untouched on failure.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory; or the arena is full,
-         with the details "limit" = "arena", "limit_value", "wanted", "in_use" and "holders"),
-         TENON_UNSUPPORTED (in a child of fork), or, after a wait that ended, TENON_TIMEOUT,
-         TENON_INTERRUPTED or TENON_CANCELLED, with the same details. A wait with timeout 0 gives
-         TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_arena_allocate(
-        arena: *mut tenon_cuda_arena,
-        nbytes: u64,
-        wait: *const tenon_wait,
-        out: *mut *mut tenon_storage,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives the figures of an arena. The call checks for memory that was given back first, as
- tenon_cuda_collect does, but it closes nothing that is kept open (TENON_CUDA_KEEP_OPEN).
- @param[in]     arena  borrowed.
- @param[in,out] out    the caller's. out->struct_size says how much the call may write. Untouched
-                       on failure.
- @param[out]    err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_arena_stats_get(
-        arena: *const tenon_cuda_arena,
-        out: *mut tenon_cuda_arena_stats,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Makes an event. The event is complete until it is recorded.
- @param[in]  options  borrowed. NULL means the defaults.
- @param[out] out      new reference; release it with tenon_cuda_event_release. Untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device), TENON_UNSUPPORTED (no CUDA;
-         TENON_CUDA_EVENT_INTERPROCESS on a device without CUDA IPC, as in MIG mode; a child of
-         fork), TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details
-         "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function. If nobody has made the device's primary context
-         yet, the call makes it, which takes some hundred megabytes and some time.*/
-    pub fn tenon_cuda_event_new(
-        options: *const tenon_cuda_event_options,
-        out: *mut *mut tenon_cuda_event,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Opens an event of another process. Both events are then the same mark, whichever process records
- it. The process that made the event must keep it until all others have released it. If it does
- not, CUDA does not define what happens to them, nor what an event of a process that died reports.
- @param[in]  handle   borrowed, the 64 bytes of tenon_cuda_event_ipc_handle or of
-                      cudaIpcGetEventHandle, which PyTorch uses too.
- @param[in]  options  borrowed. NULL means the defaults. The device is the one on which the event
-                      was made, in this process's numbering.
- @param[out] out      new reference; release it with tenon_cuda_event_release. Untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device; TENON_CUDA_EVENT_INTERPROCESS
-         is set; the handle leads to no event any more; or this process made the handle, which the
-         driver opens in other processes only), TENON_UNSUPPORTED (no CUDA; no CUDA IPC; a child
-         of fork), TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details
-         "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function. It makes the device's primary context if
-         necessary, as tenon_cuda_event_new does.*/
-    pub fn tenon_cuda_event_from_ipc_handle(
-        handle: *const u8,
-        options: *const tenon_cuda_event_options,
-        out: *mut *mut tenon_cuda_event,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Adds a reference.
- @param[in] event  borrowed. NULL is allowed.
- @return `event`, as a new reference that must be released too.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_event_retain(
-        event: *mut tenon_cuda_event,
-    ) -> *mut tenon_cuda_event;
-    /**Releases a reference. The last release destroys the event. Streams that already wait for it
- continue to wait, and the release waits for none of them. Before the process that made the event
- destroys it, other processes must have released it.
- @param[in] event  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function. A release in a child of fork does not destroy the
-         parent's event.*/
-    pub fn tenon_cuda_event_release(event: *mut tenon_cuda_event);
-    /**Records an event in a stream. The event is complete when all work is complete that was given to
- the stream before the call. An older mark of the same event is forgotten, but streams that
- already wait for the older mark still wait for that one.
- @param[in]  event   borrowed.
- @param[in]  stream  borrowed for the call, a stream of the event's context.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also for a stream of another context),
-         TENON_UNSUPPORTED (a child of fork), other codes for errors of the driver (details
-         "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function. The host does not wait.*/
-    pub fn tenon_cuda_event_record(
-        event: *mut tenon_cuda_event,
-        stream: *mut ::core::ffi::c_void,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Lets a stream wait for an event. Work that is given to the stream after the call begins when the
- mark that was recorded last is reached, whichever process recorded it. The host does not wait.
- For an event that nobody has recorded, the stream does not wait either.
- @param[in]  event   borrowed.
- @param[in]  stream  borrowed for the call, a stream of any device.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), other codes for
-         errors of the driver (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function. The host does not wait.*/
-    pub fn tenon_cuda_event_wait(
-        event: *const tenon_cuda_event,
-        stream: *mut ::core::ffi::c_void,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Tells whether an event is complete.
- @param[in]  event  borrowed.
- @param[out] out    1 if the work before the mark is complete, or if nobody has recorded the
-                    event. Otherwise 0. Untouched on failure.
- @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), other codes for
-         errors of the driver, which include errors of earlier work on the device (details
-         "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function. The host does not wait.*/
-    pub fn tenon_cuda_event_query(
-        event: *const tenon_cuda_event,
-        out: *mut ::core::ffi::c_int,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Waits on the host until an event is complete. If nothing but the event can end the wait, and this
- process made the event, the thread sleeps in the driver. Otherwise the call asks again and again,
- at most a millisecond apart. A call that asks in this way also waits for a mark that is recorded
- meanwhile.
- @param[in]  event  borrowed.
- @param[in]  wait   borrowed. NULL: wait for ever, and do not let a signal end the wait.
- @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED,
-         TENON_CANCELLED, TENON_UNSUPPORTED (a child of fork), other codes for errors of the
-         driver, which include errors of earlier work on the device (details "cuda_error",
-         "cuda_error_name").
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_event_synchronize(
-        event: *const tenon_cuda_event,
-        wait: *const tenon_wait,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives the handle with which other processes open an event. It is a CUipcEventHandle, and it is
- the same in each call. The handle is valid as long as the event exists.
- @param[in]  event  borrowed, made with TENON_CUDA_EVENT_INTERPROCESS.
- @param[out] out    the caller's 64 bytes, filled in by the call. Untouched on failure.
- @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the event was made without
-         TENON_CUDA_EVENT_INTERPROCESS), TENON_UNSUPPORTED (the event is another process's, and
-         only the process that made it can lend it; a device without CUDA IPC; a child of fork),
-         other codes for errors of the driver (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_cuda_event_ipc_handle(
-        event: *const tenon_cuda_event,
-        out: *mut u8,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Lets a CUDA device access the bytes of a shared storage, and gives their address on the device.
- The memory of the whole segment is registered with the driver and can no longer be swapped out. A
- storage with TENON_STORAGE_ISOLATED, and a storage of more than 8 MiB, has a segment of its own.
- Other storages share segments of 64 MiB, and all memory of such a segment is allocated by this
- call. An arena must be reserved up to its capacity first (tenon_arena_reserve). Pinning a storage
- again costs little and gives the same address. The address for another device may be different.
- @param[in]  storage  borrowed. It must be neither private nor on a device. A storage of mode
-                      TENON_MODE_FROZEN must be frozen first. If the storage is read-only in this
-                      process, the device may only read it.
- @param[in]  device   the device's ordinal in this process's numbering.
- @param[out] out      the address at which the device finds the first byte, borrowed from the
-                      storage. It is nearly always the address of tenon_storage_data. NULL for an
-                      empty storage. Untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device, or the storage is on a
-         device), TENON_PERMISSION (the storage is not frozen yet), TENON_UNSUPPORTED (there is no
-         CUDA; the storage is private; it is read-only, and this device cannot be kept from
-         writing to it; a child of fork), TENON_RESOURCE_EXHAUSTED (the detail "limit" is "memory
-         of the segment" if a part of the segment has no memory, or the limit that was reached
-         when memory was allocated), other codes for errors of the driver (details "cuda_error",
-         "cuda_error_name").
- @since 0.1. Any thread may call this function. It waits for no device.*/
-    pub fn tenon_storage_pin(
-        storage: *mut tenon_storage,
-        device: i32,
-        out: *mut *mut ::core::ffi::c_void,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Tells whether this process has pinned the segment in which a storage lies. It does not matter for
- which storage of the segment.
- @param[in] storage  borrowed. NULL is allowed.
- @return 1 if the segment is pinned, otherwise 0. It is 0 for an empty storage, which has no
-         memory, and in a child of fork of the process that pinned the segment.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_storage_is_pinned(storage: *const tenon_storage) -> ::core::ffi::c_int;
-    /**Deposits a message. The message and its tensors may be released afterwards.
- @param[in]  message  borrowed. Each storage must be shared memory.
- @param[out] out      new reference; release it with tenon_ticket_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (memory of a device),
-         TENON_RESOURCE_EXHAUSTED (fds, memory, or 1,048,576 messages that wait or are held).
- @since 0.1. Any thread may call this function. A child of fork has a depot of its own.*/
-    pub fn tenon_message_deposit(
-        message: *const tenon_message,
-        out: *mut *mut tenon_ticket,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Returns the bytes that the program must send.
- @param[in]  ticket  borrowed. NULL is allowed.
- @param[out] nbytes  how many bytes there are. It may be NULL.
- @return the bytes, borrowed from the ticket and valid until its release. It is NULL for NULL.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_ticket_bytes(
-        ticket: *const tenon_ticket,
-        nbytes: *mut usize,
-    ) -> *const ::core::ffi::c_void;
-    /**Releases a ticket. The message stays deposited.
- @param[in] ticket  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_ticket_release(ticket: *mut tenon_ticket);
-    /**Takes back a message of this process that nobody has fetched.
- @param[in]  bytes      borrowed for the call: a ticket.
- @param[in]  nbytes     how many bytes there are at `bytes`.
- @param[out] withdrawn  1: it was taken back. 0: it was fetched or withdrawn before. NULL is
-                        allowed.
- @param[out] err        optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another process's), TENON_CORRUPT, TENON_INCOMPATIBLE.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_ticket_withdraw(
-        bytes: *const ::core::ffi::c_void,
-        nbytes: usize,
-        withdrawn: *mut ::core::ffi::c_int,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Takes a message of this process back when its carrier has let go of it unread.
-
- Only a carrier can tell that nobody will read a message any more. One that takes fds, such as an
- AF_UNIX socket, tells it by a marker: make a pipe, send its write end with the ticket, close that
- end here, and pass the read end to this function. The kernel closes the marker when the message
- is read by a receiver that does not ask for fds, and when the carrier goes with the message
- unread. So the fd hangs up then, and `grace_ns` later the message is taken back if nobody has
- fetched it. The grace is for a receiver that has read the ticket and not fetched yet.
-
- A pipe takes no fds. Pass a duplicate of its write end to this function instead. It hangs up when
- no process has the read end any more, so that nobody can read what is in the pipe. Until the
- message is fetched this duplicate keeps the pipe open, and a reader sees no end of file.
-
- So many messages can be watched at once as an eighth of the limit of open files, since each is
- an fd. A message that was fetched or handed over to a keeper is not watched any more.
- @param[in]  bytes     borrowed for the call: a ticket, or the head of a deposit in pieces.
- @param[in]  nbytes    how many bytes there are at `bytes`.
- @param[in]  fd        an end of a pipe or of a socket. The library owns it once the call has
-                       succeeded, and closes it. After a failure it is still the caller's.
- @param[in]  grace_ns  nanoseconds from the hang-up, at least 0.
- @param[out] err       optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another process's, a closed fd, one that is no end of
-         a pipe or socket, a negative time), TENON_CORRUPT, TENON_INCOMPATIBLE,
-         TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function. The library's thread looks for hang-ups four times
-        a second. In a child of fork nothing is watched.*/
-    pub fn tenon_ticket_watch(
-        bytes: *const ::core::ffi::c_void,
-        nbytes: usize,
-        fd: i32,
-        grace_ns: i64,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Fetches the message of a ticket. A wait that ends first leaves the message where it is.
- @param[in]  bytes    borrowed for the call, and copied before they are looked at.
- @param[in]  nbytes   how many bytes there are at `bytes`.
- @param[in]  options  borrowed. NULL means the defaults. Private openings are TENON_UNSUPPORTED.
- @param[in]  wait     borrowed: how long to wait for a lender that does not answer. NULL means
-                      for ever. A fetch without a system call does not wait.
- @param[out] out      new reference; release it with tenon_message_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_NOT_FOUND (it was fetched before, or withdrawn), TENON_PEER_GONE (the
-         lender is gone, and this process had not met it), TENON_CORRUPT, TENON_INCOMPATIBLE,
-         TENON_PERMISSION (another user's), TENON_RESOURCE_EXHAUSTED, or one of the four codes of
-         a wait that ended (see tenon_send).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_fetch(
-        bytes: *const ::core::ffi::c_void,
-        nbytes: usize,
-        options: *const tenon_open_options,
-        wait: *const tenon_wait,
-        out: *mut *mut tenon_message,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Sets the limits of this process and of the children that it forks from now on.
- max_unfetched_nbytes and max_unfetched_ns hold for messages that are deposited from now on. The
- receiver of a message that was withdrawn gets TENON_NOT_FOUND.
- @param[in]  limits  borrowed.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_deposit_limits_set(
-        limits: *const tenon_deposit_limits,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives the figures of this process's deposits.
- @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
-                     untouched on failure.
- @param[out]    err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_deposit_stats_get(
-        out: *mut tenon_deposit_stats,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Begins a message whose storages are added one by one. Its head is what a receiver begins with,
- so the head must not leave before all storages are added.
- @param[out] out  new reference; release it with tenon_deposit_release. It is untouched on
-                  failure.
- @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_deposit_new(
-        out: *mut *mut tenon_deposit,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Returns the head of a message in pieces.
- @param[in]  deposit  borrowed. NULL is allowed.
- @param[out] nbytes   how many bytes there are. It may be NULL.
- @return the bytes, borrowed from the deposit and valid until its release. It is NULL for NULL.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_deposit_head(
-        deposit: *const tenon_deposit,
-        nbytes: *mut usize,
-    ) -> *const ::core::ffi::c_void;
-    /**Adds a storage, which the message keeps.
- @param[in]  deposit  borrowed.
- @param[in]  storage  borrowed. It must be shared memory.
- @param[in]  access   TENON_ACCESS_*, as for tenon_share_fd.
- @param[out] out      the caller's buffer of TENON_DEPOSIT_RECORD_NBYTES bytes. The call writes
-                      the storage's record. It is untouched on failure.
- @param[out] nbytes   how many bytes of `out` were written. It is untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the message was withdrawn or fetched),
-         TENON_UNSUPPORTED (private memory, memory of a device, a storage that counts on more
-         than 29 lenders further up), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_deposit_add(
-        deposit: *mut tenon_deposit,
-        storage: *mut tenon_storage,
-        access: tenon_access,
-        out: *mut ::core::ffi::c_void,
-        nbytes: *mut usize,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Takes back a message in pieces that nobody has fetched.
- @param[in] deposit  borrowed. NULL is allowed.
- @return 1: it was taken back. 0: it was fetched or withdrawn before, or `deposit` is NULL.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_deposit_withdraw(deposit: *mut tenon_deposit) -> ::core::ffi::c_int;
-    /**Releases a message in pieces. It stays deposited.
- @param[in] deposit  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_deposit_release(deposit: *mut tenon_deposit);
-    /**Begins to fetch a message in pieces. It is the caller's from then on.
- @param[in]  head     borrowed for the call, and copied before it is looked at.
- @param[in]  nbytes   how many bytes there are at `head`.
- @param[in]  options  borrowed. NULL means the defaults. Private openings are TENON_UNSUPPORTED.
- @param[in]  wait     borrowed, as for tenon_message_fetch.
- @param[out] out      new reference; release it with tenon_fetched_release when the last storage
-                      was opened. It is untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return the same codes as tenon_message_fetch.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_fetched_new(
-        head: *const ::core::ffi::c_void,
-        nbytes: usize,
-        options: *const tenon_open_options,
-        wait: *const tenon_wait,
-        out: *mut *mut tenon_fetched,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Opens a storage of a message in pieces, under its lease.
- @param[in]  fetched  borrowed.
- @param[in]  record   borrowed for the call, and copied before it is looked at: what
-                      tenon_deposit_add wrote.
- @param[in]  nbytes   how many bytes there are at `record`.
- @param[in]  wait     borrowed, as for tenon_message_fetch.
- @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_CORRUPT (no record, or one with a lease that is not of this message or
- was opened before), and the codes of tenon_message_fetch.
- @since 0.1. One thread at a time may use `fetched`.*/
-    pub fn tenon_fetched_storage(
-        fetched: *mut tenon_fetched,
-        record: *const ::core::ffi::c_void,
-        nbytes: usize,
-        wait: *const tenon_wait,
-        out: *mut *mut tenon_storage,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives back what was not opened. Storages that were opened stay.
- @param[in] fetched  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_fetched_release(fetched: *mut tenon_fetched);
-    /**Hands the messages of this process that are not fetched to a keeper, a process of its own that
- has the fds of their segments and none of this process's memory. Call it last: what is deposited
- after it has a new depot, and ends with this process.
- @param[in]  options  borrowed. NULL means the defaults.
- @param[out] n_kept   how many messages the keeper has. NULL is allowed.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK (also if there was nothing to keep), TENON_INVALID_ARGUMENT, TENON_NOT_FOUND
-         (no program), TENON_PEER_GONE (it did not start), TENON_RESOURCE_EXHAUSTED. After a
-         failure nothing is kept, and the messages end with this process.
- @since 0.1. Any thread may call this function. No other thread may deposit meanwhile.*/
-    pub fn tenon_deposit_hand_over(
-        options: *const tenon_keep_options,
-        n_kept: *mut usize,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Encodes a message as a descriptor. The descriptor keeps the tensors and the fds alive until it is
- released.
- @param[in]  message  borrowed.
- @param[in]  options  borrowed. NULL means the defaults.
- @param[out] out      new reference; release it with tenon_descriptor_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (memory of a device), TENON_PEER_GONE
-         (a storage was dropped), TENON_RESOURCE_EXHAUSTED (fds, memory).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_descriptor_new(
-        message: *const tenon_message,
-        options: *const tenon_descriptor_options,
-        out: *mut *mut tenon_descriptor,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Returns the bytes that the program must send.
- @param[in]  descriptor  borrowed. NULL is allowed.
- @param[out] nbytes      how many bytes there are. It may be NULL.
- @return the bytes, borrowed from the descriptor and valid until its release. It is NULL for NULL.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_descriptor_bytes(
-        descriptor: *const tenon_descriptor,
-        nbytes: *mut usize,
-    ) -> *const ::core::ffi::c_void;
-    /**Returns the fds that the program must pass on in this order, by SCM_RIGHTS or by inheritance.
- @param[in]  descriptor  borrowed. NULL is allowed.
- @param[out] n           how many fds there are; 0 for a descriptor with
-                         TENON_DESCRIPTOR_BYTES_ONLY. It may be NULL.
- @return the fds, borrowed from the descriptor and valid until its release: do not close them. It
-         is NULL if there are none.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_descriptor_fds(
-        descriptor: *const tenon_descriptor,
-        n: *mut usize,
-    ) -> *const i32;
-    /**Releases a descriptor and closes its fds.
- @param[in] descriptor  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_descriptor_release(descriptor: *mut tenon_descriptor);
-    /**Opens a descriptor that came from another process. The call copies the bytes to private memory
- and validates all of them before it uses any, and it checks each segment as tenon_open_fd does.
-
- The bytes of a descriptor with TENON_DESCRIPTOR_BYTES_ONLY name a process, whose memory is opened
- with the rights of this process. So that process must run as this process's effective user.
- TENON_OPEN_OTHER_USER lifts this rule: it says that the writer of the bytes is trusted with those
- rights.
- @param[in]  bytes    borrowed for the call. They need not come from a trusted process. It may be
-                      NULL if nbytes is 0.
- @param[in]  nbytes   how many bytes there are, at most 64 MiB. 0 bytes are TENON_CORRUPT, like
-                      any other number that is too small.
- @param[in]  fds      borrowed, an array of n_fds fds, which stay the caller's. With
-                      TENON_OPEN_ADOPT_FD they are consumed on success. It is NULL if n_fds is 0.
- @param[in]  n_fds    the number of fds with which the descriptor was made, at most 65,536.
- @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
-                      tenon_open_fd, and TENON_OPEN_OTHER_USER is possible too.
- @param[out] out      new reference; release it with tenon_message_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h. The detail "field" names the part of the
-                      descriptor that is wrong.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_INCOMPATIBLE (an unknown version
-         or feature), TENON_RESOURCE_EXHAUSTED, the codes of tenon_open_fd, or for a descriptor
-         with TENON_DESCRIPTOR_BYTES_ONLY
- - TENON_PERMISSION: the process that the bytes name is another user's (details "option", "pid",
-   "uid").
- - TENON_PEER_GONE: that process or its fd does not exist any more, or it was on another machine.
- - TENON_UNSUPPORTED: that process is in another pid namespace.
- - TENON_WOULD_BLOCK: a process holds a file lease on the memory, or the memory's file system does
-   not answer.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_descriptor_open(
-        bytes: *const ::core::ffi::c_void,
-        nbytes: usize,
-        fds: *const i32,
-        n_fds: usize,
-        options: *const tenon_open_options,
-        out: *mut *mut tenon_message,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Takes a tensor from another framework, without a copy. DLPack's read-only flag is respected. In
- host memory the storage is private, so it cannot be lent. On a CUDA device it can be lent
- (tenon/by_cuda.h). Its deleter then waits until the borrowers have released it and the streams
- that use it have passed. The work that wrote the tensor must be complete, or must be in the
- stream that is named when the storage is lent.
- @param[in]  managed  consumed on success: its deleter is called once, when the last reference to
-                      the storage is released, on the thread that released it. After a failure it
-                      is still the caller's, who must call the deleter.
- @param[out] out      new reference; release it with tenon_tensor_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_INCOMPATIBLE (another major version of DLPack, in
-         which case no other field was read), TENON_UNSUPPORTED (another kind of device, no CUDA,
-         or an element type that DLPack calls opaque), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_tensor_from_dlpack(
-        managed: *mut DLManagedTensorVersioned,
-        out: *mut *mut tenon_tensor,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Takes a tensor from another framework in DLPack's older form, which has no version. That form
- cannot say that a tensor is read-only, so the bytes count as writable. In all else this function
- is like tenon_tensor_from_dlpack.
- @param[in]  managed  consumed on success, as in tenon_tensor_from_dlpack.
- @param[out] out      new reference; release it with tenon_tensor_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_tensor_from_dlpack_legacy(
-        managed: *mut DLManagedTensor,
-        out: *mut *mut tenon_tensor,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives a tensor to another framework, without a copy. DLPack's flag READ_ONLY is set if the
- tensor's storage is read-only.
- @param[in]  tensor  borrowed. The result takes a reference of its own.
- @param[out] out     the caller's. The caller, or the consumer to which the caller passes it,
-                     calls its deleter once, on any thread. It is untouched on failure.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (the conjugate or the negative bit is
-         set), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (the storage was dropped).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_tensor_to_dlpack(
-        tensor: *mut tenon_tensor,
-        out: *mut *mut DLManagedTensorVersioned,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives a tensor to another framework in DLPack's older form, which has no version. A read-only
- tensor is refused: its consumer could not know, and would be killed by its first write.
- @param[in]  tensor  borrowed. The result takes a reference of its own.
- @param[out] out     the caller's, as in tenon_tensor_to_dlpack. It is untouched on failure.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the tensor is read-only),
-         TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (the storage was dropped).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_tensor_to_dlpack_legacy(
-        tensor: *mut tenon_tensor,
-        out: *mut *mut DLManagedTensor,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Lists the holders of leases. There is one entry for each connection whose peer holds leases. A
- connection whose peer has forked can have several entries, and a descriptor with fds has an entry
- of its own.
- @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
-                       is the size of every entry. The call writes it to the other entries and
-                       fills in all fields. `out` may be NULL if n is 0. It is untouched on
-                       failure.
- @param[in]     n      how many entries fit into `out`.
- @param[out]    total  how many entries there are. The first n of them are in `out`.
- @param[out]    err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_lease_holders(
-        out: *mut tenon_lease_holder,
-        n: usize,
-        total: *mut usize,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Makes the library start no service thread in this process (rule 10 in tenon.h). From then on the
- process must do that thread's work: it polls tenon_lease_fd and calls tenon_lease_poll. Call this
- function before the first lend and the first use of a name. A child of fork inherits the choice.
- @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the service thread runs already).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_lease_use_no_thread(err: *mut *mut tenon_error) -> tenon_status;
-    /**Gives the fd to poll in a process without a service thread. It is readable when tenon_lease_poll
- has something to do.
- @param[out] out  borrowed. A child of fork gets another fd. It is untouched on failure.
- @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
-         TENON_RESOURCE_EXHAUSTED (fds).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_lease_fd(out: *mut i32, err: *mut *mut tenon_error) -> tenon_status;
-    /**Does the work that is due in a process without a service thread: it ends the leases of borrowers
- that are gone, hears the bells with which borrowers announce that they gave blocks back, notices
- lenders that are gone, answers openers of names, and removes the names of dead processes. The
- call does not block and takes about a millisecond at most. If more work is left, the fd stays
- readable. There is one exception: releasing memory that a device has pinned may wait for the
- device.
- @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
-         TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function. If several threads call it at once, one of them
-         works and the others return at once.*/
-    pub fn tenon_lease_poll(err: *mut *mut tenon_error) -> tenon_status;
-    /**Makes an object of nodes.
- @param[in]  nodes  borrowed array of n nodes, which are one value with everything inside it. Only
-                    the fields of a node's kind are read. nodes[0].struct_size is the size of
-                    every element. Text and bytes are copied. The object takes a reference to each
-                    tensor and composite.
- @param[in]  n      the number of nodes, at least 1.
- @param[out] out    new reference; release it with tenon_object_release. It is untouched on
-                    failure.
- @param[out] err    optional, see rule 2 in tenon.h. The detail `index` says which node is wrong.
- @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such kind; the nodes are too few or too
-         many for their counts; values are nested deeper than TENON_OBJECT_MAX_DEPTH; a text is
-         not UTF-8; a key of a dict or an item of a set is not None, a bool, a number, text,
-         bytes or a tuple of these, or stands there twice), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_object_new(
-        nodes: *const tenon_object_node,
-        n: usize,
-        out: *mut *mut tenon_object,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Adds a reference.
- @param[in] object  borrowed. NULL is allowed.
- @return `object`, as a new reference that must be released too.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_object_retain(object: *mut tenon_object) -> *mut tenon_object;
-    /**Releases a reference. The last one releases the references to tensors and composites.
- @param[in] object  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_object_release(object: *mut tenon_object);
-    /**Returns the number of nodes of an object.
- @param[in] object  borrowed. NULL is allowed.
- @return the count, at least 1; 0 for NULL.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_object_count(object: *const tenon_object) -> usize;
-    /**Gives n nodes of an object, from an index on. Node 0 is the whole object.
- @param[in]     object  borrowed.
- @param[in]     begin   the index of the first node, counted from 0.
- @param[in,out] out     the caller's array of n nodes. The caller sets out[0].struct_size, which
-                        is the size of every element. The call writes it to the other elements and
-                        fills in all fields. The pointers are borrowed from the object and valid
-                        until its last release. It is untouched on failure.
- @param[in]     n       how many nodes. May be 0.
- @param[out]    err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also if the object has fewer nodes).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_object_get_nodes(
-        object: *const tenon_object,
-        begin: usize,
-        out: *mut tenon_object_node,
-        n: usize,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Finds the value of a key that is text. The cost grows with the number of entries.
- @param[in]  object  borrowed.
- @param[in]  dict    the index of a node of kind DICT; 0 if the whole object is a dict.
- @param[in]  key     borrowed, UTF-8.
- @param[out] out     the index of the value's node. It is untouched on failure.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such node, or it is of another kind),
-         TENON_NOT_FOUND (the dict has no such key).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_object_find(
-        object: *const tenon_object,
-        dict: usize,
-        key: *const ::core::ffi::c_char,
-        out: *mut usize,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Makes a message that carries an object. A receiver reads it with tenon_object_new_from_message,
- or in Python with `Connection.recv_object`. The storages of the object's tensors are lent whole,
- also if a tensor is a small part of its storage.
- @param[in]  object   borrowed.
- @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
-                      tenon_share_fd, for every storage.
- @param[out] out      new reference; release it with tenon_message_release. Nothing may be added
-                      to the message. It is untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (a tensor lies in
-         private memory), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (a storage was dropped).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_new_from_object(
-        object: *const tenon_object,
-        options: *const tenon_share_options,
-        out: *mut *mut tenon_message,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Reads the object that a message carries. The sender is not trusted: nothing that it names is
- called, and every tensor is checked against its storage. Tensors and storages of PyTorch become
- tensors, an OrderedDict becomes a dict, a bytearray becomes bytes and a frozenset becomes a set.
- The contents of composites are not checked: see tenon_composite_check.
- @param[in]  message  borrowed. The object keeps what it needs of it.
- @param[out] out      new reference; release it with tenon_object_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h. The detail `offset` says where in the
-                      pickle an error is, in bytes.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the message carries no object, or a
-         wrong one), TENON_INCOMPATIBLE (a later version of Tenon wrote it), TENON_UNSUPPORTED (a
-         class or function of Python, an integer of more than 64 bits, a container that contains
-         itself, an element type that Tenon lacks; the message names it),
-         TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_object_new_from_message(
-        message: *const tenon_message,
-        out: *mut *mut tenon_object,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
     /**Opens a package. The file must not be changed while views of it are in use. Replacing the file
  by rename is harmless.
  @param[in]  path     borrowed.
- @param[in]  options  borrowed. They are for all modules of the package. It keeps their arena.
-                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults.
+ @param[in]  options  borrowed. They hold for all modules of the package. The package keeps a
+                      reference to their arena. TENON_IMPORT_DEBUG_TABLES has no effect. NULL
+                      means the defaults.
  @param[out] out      new reference; release it with tenon_package_release. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
  @return TENON_OK, TENON_UNSUPPORTED (the file is of another kind), and the other codes of
@@ -6207,16 +6165,17 @@ extern "C" {
         out: *mut *mut tenon_package,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Takes another reference to a package.
+    /**Adds a reference.
  @param[in] package  borrowed. NULL is allowed.
- @return `package`.
+ @return `package`, as a new reference that must be released too.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_package_retain(package: *mut tenon_package) -> *mut tenon_package;
-    /**Gives back a reference to a package. Modules of it stay usable.
+    /**Releases a reference. Modules of the package stay usable.
  @param[in] package  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_package_release(package: *mut tenon_package);
-    /**Lists the script modules of a package: each by its resource, or by its id if it has none.
+    /**Lists the script modules of a package. Each is listed by its resource, or by its id if it has no
+ resource.
  @param[in]  package  borrowed.
  @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
                       on failure.
@@ -6228,9 +6187,9 @@ extern "C" {
         out: *mut *mut tenon_name_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Reads a script module of a package. Every call with a name of the same module gives a module over
- the same objects, with the changes that were made to it. A module that cannot be read harms no
- other.
+    /**Reads a script module of a package. Every call for the same module gives a tenon_module over the
+ same objects, with the changes that were made to them. A module that cannot be read does not
+ affect other modules.
  @param[in]  package  borrowed.
  @param[in]  name     borrowed: a resource or an id.
  @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
@@ -6244,7 +6203,8 @@ extern "C" {
         out: *mut *mut tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Lists the records of a package in their order, those that PyTorch keeps below ".data/" too.
+    /**Lists the records of a package in their order, also the records that PyTorch keeps below
+ ".data/".
  @param[in]  package  borrowed.
  @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
                       on failure.
@@ -6272,12 +6232,12 @@ extern "C" {
         out: *mut *mut tenon_file_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Writes a package that torch.package.PackageImporter reads. The package has its classes, its
- constants and its storages once, however many of its modules use them. Where two modules have
+    /**Writes a package that torch.package.PackageImporter reads. The package contains each class, each
+ constant and each storage once, however many of its modules use it. Where two modules have
  different classes of one name, one class gets another name. The file is written whole or not at
- all: an old file of that name stays until the new one is complete. It may be the file of
+ all: an old file of that name stays until the new one is complete. The path may be the file of
  `options.base`.
- @param[in]     entries  borrowed, `n` of them. A module may stand in several.
+ @param[in]     entries  borrowed array of n entries. Several entries may have the same module.
  @param[in]     n        how many entries there are.
  @param[in]     path     borrowed. Its directory must exist.
  @param[in]     options  borrowed. NULL means the defaults.
@@ -6285,7 +6245,7 @@ extern "C" {
                          May be NULL. Untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h. For code, the details "file", "line",
                          "column" and "excerpt" name the place.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also a name that is none, or is given twice),
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if a name is not valid or is given twice),
          TENON_UNSUPPORTED (also a base that is big-endian), and the other codes of
          tenon_export_module.
  @since 0.1. Any thread may call this function while no call changes one of the modules.*/
@@ -6297,7 +6257,210 @@ extern "C" {
         report: *mut tenon_export_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Gives the figures.
+    /**Opens a file of weights and reads its tensors. The file must not be changed while views of it are
+ in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
+ @param[in]  path     borrowed. A .pt2 or a .ptd file. The contents of the file, not its name,
+                      decide between the two.
+ @param[in]  options  borrowed. They say where the tensors go, as for a module.
+                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults: read-only
+                      views of the file.
+ @param[out] out      new reference; release it with tenon_weights_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
+         TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
+         built without JSON and the file is of PyTorch's newest form; it was built without
+         FlatBuffers and the file is a .ptd file), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_open_weights(
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_import_options,
+        out: *mut *mut tenon_weights,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds a reference.
+ @param[in] weights  borrowed. NULL is allowed.
+ @return `weights`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_weights_retain(weights: *mut tenon_weights) -> *mut tenon_weights;
+    /**Releases a reference. Values that tenon_weights_tensor gave stay usable.
+ @param[in] weights  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_weights_release(weights: *mut tenon_weights);
+    /**Lists the names of all weights in the order of the file.
+ @param[in]  weights  borrowed.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call replaces a weight.*/
+    pub fn tenon_weights_names(
+        weights: *const tenon_weights,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives a weight as a value. Weights that share a storage in the file share it in memory. Data of a
+ .ptd file that is not a tensor is given as a tensor of bytes. After tenon_weights_replace this
+ function gives the new elements. Values that it gave before keep the old elements.
+ @param[in]  weights  borrowed.
+ @param[in]  name     borrowed.
+ @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED (the file has no
+         plain elements of this weight; the message says why), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call replaces a weight.*/
+    pub fn tenon_weights_tensor(
+        weights: *const tenon_weights,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Replaces the elements of a weight. The element type and the shape must be those of the weight,
+ because the program depends on them. The layout may differ. Weights that share a storage with
+ this one change with it. The file does not change.
+
+ The library may use the tensor's elements in place, without a copy. So they must not change
+ before the last tenon_weights_rewrite.
+ @param[in] weights  borrowed.
+ @param[in] name     borrowed.
+ @param[in] tensor   borrowed: a value of kind tensor in the memory of the CPU.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for another element type or shape),
+         TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of
+         a big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a
+         device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
+         TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @since 0.1. Any thread may call this function while no other call uses the weights.*/
+    pub fn tenon_weights_replace(
+        weights: *mut tenon_weights,
+        name: *const ::core::ffi::c_char,
+        tensor: *const tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Writes a copy of the opened file that contains the replaced weights. The new file has the same
+ size, and the same bytes except those of the replaced weights and their checksums. The file is
+ written whole or not at all: an old file of that name stays until the new one is complete. The
+ path may be the file that was opened.
+ @param[in]  weights  borrowed.
+ @param[in]  path     borrowed. Its directory must exist.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
+         .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
+         TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @since 0.1. Any thread may call this function while no call replaces a weight.*/
+    pub fn tenon_weights_rewrite(
+        weights: *const tenon_weights,
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_weights_rewrite_options,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes an object from an array of nodes.
+ @param[in]  nodes  borrowed array of n nodes: one value and everything inside it. Only the fields
+                    of a node's kind are read. nodes[0].struct_size is the size of every element.
+                    Text and bytes are copied. The object takes a reference to each tensor and
+                    composite.
+ @param[in]  n      the number of nodes, at least 1.
+ @param[out] out    new reference; release it with tenon_object_release. It is untouched on
+                    failure.
+ @param[out] err    optional, see rule 2 in tenon.h. The detail `index` says which node is wrong.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such kind; the nodes are too few or too
+         many for their counts; values are nested deeper than TENON_OBJECT_MAX_DEPTH; a text is
+         not UTF-8; a key of a dict or an item of a set occurs twice, or is not None, a bool, a
+         number, text, bytes or a tuple of these), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_new(
+        nodes: *const tenon_object_node,
+        n: usize,
+        out: *mut *mut tenon_object,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds a reference.
+ @param[in] object  borrowed. NULL is allowed.
+ @return `object`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_retain(object: *mut tenon_object) -> *mut tenon_object;
+    /**Releases a reference. The last release also releases the references to tensors and composites.
+ @param[in] object  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_release(object: *mut tenon_object);
+    /**Returns the number of nodes of an object.
+ @param[in] object  borrowed. NULL is allowed.
+ @return the count, at least 1; 0 for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_count(object: *const tenon_object) -> usize;
+    /**Gives n nodes of an object, from an index on. Node 0 is the whole object.
+ @param[in]     object  borrowed.
+ @param[in]     begin   the index of the first node, counted from 0.
+ @param[in,out] out     the caller's array of n nodes. The caller sets out[0].struct_size, which
+                        is the size of every element. The call writes it to the other elements and
+                        fills in all fields. The pointers are borrowed from the object and valid
+                        until its last release. It is untouched on failure.
+ @param[in]     n       how many nodes. May be 0.
+ @param[out]    err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if the object has fewer nodes).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_get_nodes(
+        object: *const tenon_object,
+        begin: usize,
+        out: *mut tenon_object_node,
+        n: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Finds the value that a dict has for a text key. The cost grows with the number of entries.
+ @param[in]  object  borrowed.
+ @param[in]  dict    the index of a node of kind DICT; 0 if the whole object is a dict.
+ @param[in]  key     borrowed, UTF-8.
+ @param[out] out     the index of the value's node. It is untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such node, or it is of another kind),
+         TENON_NOT_FOUND (the dict has no such key).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_find(
+        object: *const tenon_object,
+        dict: usize,
+        key: *const ::core::ffi::c_char,
+        out: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes a message that carries an object. A receiver reads the object with
+ tenon_object_new_from_message, or in Python with `Connection.recv_object`. The storages of the
+ object's tensors are lent whole, even if a tensor is a small part of its storage.
+ @param[in]  object   borrowed.
+ @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
+                      tenon_share_fd, for every storage.
+ @param[out] out      new reference; release it with tenon_message_release. Nothing may be added
+                      to the message. It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (a tensor lies in
+         private memory), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (a storage was dropped).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_new_from_object(
+        object: *const tenon_object,
+        options: *const tenon_share_options,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Reads the object that a message carries. The sender is not trusted: nothing that it names is
+ called, and every tensor is checked against its storage. Tensors and storages of PyTorch become
+ tensors, an OrderedDict becomes a dict, a bytearray becomes bytes and a frozenset becomes a set.
+ The contents of composites are not checked; tenon_composite_check does that.
+ @param[in]  message  borrowed. The object takes references of its own to the tensors.
+ @param[out] out      new reference; release it with tenon_object_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h. The detail `offset` says where in the
+                      pickle an error is, in bytes.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the message carries no object, or one
+         with errors), TENON_INCOMPATIBLE (a later version of Tenon wrote the object),
+         TENON_UNSUPPORTED (the object has a class or function of Python, an integer of more than
+         64 bits, a container that contains itself, or an element type that Tenon lacks; the error
+         message names it), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_new_from_message(
+        message: *const tenon_message,
+        out: *mut *mut tenon_object,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the figures of this process.
  @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
                      untouched on failure.
  @param[out]    err  optional, see rule 2 in tenon.h.
@@ -6362,100 +6525,4 @@ extern "C" {
  @param[in] weak  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_release(weak: *mut tenon_weak);
-    /**Opens a file of weights and reads its tensors. The file must not be changed while views of it are
- in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
- @param[in]  path     borrowed. A .pt2 or a .ptd file. Its contents and not its name decide.
- @param[in]  options  borrowed. They say where the tensors go, as for a module.
-                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults: read-only
-                      views of the file.
- @param[out] out      new reference; release it with tenon_weights_release. Untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
-         TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
-         built without JSON and the file is of PyTorch's newest form; it was built without
-         FlatBuffers and the file is a .ptd file), TENON_RESOURCE_EXHAUSTED, TENON_IO.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_open_weights(
-        path: *const ::core::ffi::c_char,
-        options: *const tenon_import_options,
-        out: *mut *mut tenon_weights,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Takes another reference to weights.
- @param[in] weights  borrowed. NULL is allowed.
- @return `weights`.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_weights_retain(weights: *mut tenon_weights) -> *mut tenon_weights;
-    /**Gives back a reference to weights. Tensors of them stay usable.
- @param[in] weights  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_weights_release(weights: *mut tenon_weights);
-    /**Lists the names of all weights in the order of the file.
- @param[in]  weights  borrowed.
- @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
-                      on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call replaces a weight.*/
-    pub fn tenon_weights_names(
-        weights: *const tenon_weights,
-        out: *mut *mut tenon_name_list,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Gives a weight as a value. Weights that share a storage in the file share it in memory. Data of a
- .ptd file that are no tensor are a tensor of bytes. After tenon_weights_replace the value has the
- new elements, and values that were given before keep the old ones.
- @param[in]  weights  borrowed.
- @param[in]  name     borrowed.
- @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED (the file has no
-         plain elements of this weight; the message says why), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call replaces a weight.*/
-    pub fn tenon_weights_tensor(
-        weights: *const tenon_weights,
-        name: *const ::core::ffi::c_char,
-        out: *mut *mut tenon_value,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Replaces the elements of a weight. The element type and the shape must be those of the weight,
- because the program depends on them. The layout may be another one. Weights that share a storage
- with this one change with it. The file does not change.
-
- The tensor's elements may be used where they lie, without a copy, so they must not change before
- the last tenon_weights_rewrite.
- @param[in] weights  borrowed.
- @param[in] name     borrowed.
- @param[in] tensor   borrowed: a value of kind tensor in the memory of the CPU.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also for another element type or shape),
- TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of a
- big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a device),
-         TENON_CORRUPT (the file was cut short), TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED,
-         TENON_IO.
- @since 0.1. Any thread may call this function while no other call uses the weights.*/
-    pub fn tenon_weights_replace(
-        weights: *mut tenon_weights,
-        name: *const ::core::ffi::c_char,
-        tensor: *const tenon_value,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Writes the file that was opened with the replaced weights in it. The new file has the same size,
- and the same bytes except those of the replaced weights and their checksums. It is written whole
- or not at all: an old file of that name stays until the new one is complete. It may be the file
- that was opened.
- @param[in]  weights  borrowed.
- @param[in]  path     borrowed. Its directory must exist.
- @param[in]  options  borrowed. NULL means the defaults.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
-         .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
-         TENON_RESOURCE_EXHAUSTED, TENON_IO.
- @since 0.1. Any thread may call this function while no call replaces a weight.*/
-    pub fn tenon_weights_rewrite(
-        weights: *const tenon_weights,
-        path: *const ::core::ffi::c_char,
-        options: *const tenon_weights_rewrite_options,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
 }
