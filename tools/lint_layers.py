@@ -119,6 +119,9 @@ def check(root: Path, layers: Layers) -> list[str]:
             first = "/".join(parts[:depth]) if quote == '"' or "/" in target else ""
             unused[folder].discard(first)
             where = f"{here}:{number}"
+            if target == path.relative_to(impl).as_posix():
+                problems.append(f"{where}: {target}: the file includes itself")
+                continue
             if ".." in target.split("/"):
                 problems.append(f"{where}: {target}: includes start at impl/")
             elif first in {"capi", "tenon"} or (root / "capi" / "src" / target).is_file():

@@ -17,7 +17,6 @@
 #include "cuda/pool.h"
 #include "cuda/vmm.h"
 #include "device/export.h"
-#include "device/import.h"
 #include "device/memory.h"
 #include "device/route.h"
 #include "storage/storage.h"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "device/route.h"
 #include "device/torch_handle.h"
 #include "os/fd.h"
 #include "os/memfd.h"

@@ -396,8 +396,16 @@ Status count_message(const NameClaim& claim) {
       return tail->count_message();
   }
   if (count_socket_message(name, false)) return Status::ok();
-  return refuse_name(name.path(), Code::kNotFound,
-                     "is not a name of a storage that this process holds");
+  // Says what has the name now, because another process may have removed or replaced the file.
+  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
+  Result<NameInfo> now = os::look_at_name(directory->fd(), name.leaf);
+  if (!now.is_ok() && now.status().code() != Code::kNotFound) return std::move(now).status();
+  const std::string what = now.is_ok()
+                               ? format("inode %llu has the name", as_llu(now.value().inode))
+                               : std::string("no file has the name");
+  return refuse_name(
+      name.path(), Code::kNotFound,
+      format("is not a name of a storage that this process holds: %s", what.c_str()));
 }
 
 Status count_message_received(const NameClaim& claim) {

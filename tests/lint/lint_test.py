@@ -229,6 +229,7 @@ class Layers(Planted):
                 '#include "modules/value/value.h"',
                 "may not include modules/value",
             ),
+            ("impl/os/own.h", '#include "os/own.h"', "the file includes itself"),
             ("impl/memory/aside.cc", '#include "cuda/driver.h"', "memory may not include cuda"),
         ]:
             with self.subTest(path):
