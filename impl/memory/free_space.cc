@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/checked.h"
 
@@ -59,12 +60,22 @@ bool FreeSpace::take_free(uint64_t nbytes, uint64_t alignment, Piece* out) {
     const bool was_lent = (at->second & kLentBit) != 0;
     const uint64_t offset = round_up(begin, alignment);
     const uint64_t end = begin + at->first;
-    if (offset + nbytes > end) continue;
-    ranges_.erase(at);
+    const uint64_t end_of_block = offset + nbytes;
+    if (end_of_block > end) continue;
+    // The entry of the piece becomes that of a rest. Only a second rest needs memory. It comes
+    // first, so that nothing has changed if there is none.
+    if (offset > begin && end_of_block < end)
+      insert_range(end_of_block, end - end_of_block, was_lent);
+    auto entry = ranges_.extract(at);
     free_nbytes_ -= end - begin;
+    const uint64_t rest = offset > begin ? begin : end_of_block;
+    entry.key() = (offset > begin ? offset : end) - rest;
+    if (entry.key() > 0) {
+      entry.mapped() = rest | (was_lent ? kLentBit : 0);
+      free_nbytes_ += entry.key();
+      ranges_.insert(std::move(entry));
+    }
     *out = {offset, nbytes, was_lent};
-    if (offset > begin) insert_range(begin, offset - begin, was_lent);
-    if (offset + nbytes < end) insert_range(offset + nbytes, end - offset - nbytes, was_lent);
     return true;
   }
   return false;
@@ -128,13 +139,17 @@ bool FreeSpace::consolidate() {
     }
   }
   all.resize(kept);
-  if (!all.empty() && all.back().offset + all.back().nbytes == front_) {
-    front_ = all.back().offset;
+  uint64_t front = front_;
+  if (!all.empty() && all.back().offset + all.back().nbytes == front) {
+    front = all.back().offset;
     all.pop_back();
   }
   std::multimap<uint64_t, uint64_t> joined;
   for (const Piece& each : all)
     joined.emplace(each.nbytes, each.offset | (each.was_lent ? kLentBit : 0));
+  // Nothing fails from here on. If the front moved earlier and an entry could not be made, the last
+  // piece would be given out twice.
+  front_ = front;
   ranges_.swap(joined);
   free_nbytes_ = 0;
   for (const Piece& each : all) free_nbytes_ += each.nbytes;

@@ -57,7 +57,8 @@ class FreeSpace {
     uint64_t nbytes = 0;    // at least what was asked for
     bool was_lent = false;  // a borrower may have seen or written the bytes
   };
-  // Takes a piece that was given back. False: none fits.
+  // Takes a piece that was given back. False: none fits. Nothing changes if std::bad_alloc is
+  // thrown.
   bool take_free(uint64_t nbytes, uint64_t alignment, Piece* out);
   // Tells where the next piece of fresh room would begin. False: it would not fit.
   bool peek_front(uint64_t nbytes, uint64_t alignment, uint64_t* offset) const noexcept;
