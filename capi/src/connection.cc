@@ -89,8 +89,7 @@ tenon_status tenon_connection_set_stream(tenon_connection* connection, int32_t d
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
     TENON_TRY(check_argument(device >= 0, "no device has a negative number"));
-    object(connection)->set_stream(device, stream);
-    return Status::ok();
+    return object(connection)->set_stream(device, stream);
   });
 }
 

@@ -52,34 +52,50 @@ struct ConnectionOptions {
   bool drop_when_gone = false;  // drop received memory when the lender is gone
 };
 
+// Any thread may call the functions. Sends wait for each other, and so do receives. A send and a
+// receive run at the same time. The caller holds no lock that has a rank (base/lock_rank.h): send()
+// and recv() collect device memory and make memory. In a forked child send(), recv() and gone_fd()
+// return UNSUPPORTED.
 class Connection {
  public:
-  // Destroys a connection. In a forked child, a thread of the parent may have been inside the
-  // connection at the fork, so that its state is torn. Then End closes the child's copy of the
-  // socket and leaves everything else as it is.
+  // Destroys a connection, which no thread uses any more. Leases and storages may end here, so the
+  // caller holds no lock that has a rank. In a forked child, a thread of the parent may have been
+  // inside the connection at the fork, so that its state is torn. Then End closes the child's copy
+  // of the socket and leaves everything else as it is.
   struct End {
     void operator()(Connection* connection) const noexcept;
   };
   using Owned = std::unique_ptr<Connection, End>;
 
+  // INVALID_ARGUMENT: the socket does not fit (check_socket()). PERMISSION: the peer is not
+  // admitted. With `drop_when_gone` also the errors of LenderWatch::create(). On failure the socket
+  // is as it was.
   static Result<Owned> create(int socket, const ConnectionOptions& options);
   // From now on the socket is closed with the connection.
   void adopt_socket() noexcept { owned_ = os::Fd(socket_); }
   int socket() const noexcept { return socket_; }
   const os::Peer& peer() const noexcept { return peer_; }
   // An fd, borrowed, that becomes readable when the lender is gone. With `drop_when_gone` the
-  // lender's memory has been dropped by then.
+  // lender's memory has been dropped by then. The errors are those of LenderWatch::create().
   Result<int> gone_fd();
 
   // Sets the stream in which later messages use the memory of this device. Until then that is the
-  // default stream.
-  void set_stream(int32_t device, cuda::Stream stream) { streams_.set(device, stream); }
+  // default stream. This call does not refuse a forked child, and the child must not make it:
+  // another thread may have held its lock at the fork.
+  Status set_stream(int32_t device, cuda::Stream stream) {
+    TENON_TRY(check_process());
+    streams_.set(device, stream);
+    return Status::ok();
+  }
 
   // Sends a message. If `message` is null, the call only finishes what earlier calls left. A
   // message whose send ended early, after TIMEOUT for example, stays queued. Sending the same
   // message again resumes it, and does not send it twice. That holds until this thread has learned
-  // that the message was sent, from such a call or from a later send.
+  // that the message was sent, from such a call or from a later send. An error before the message
+  // is queued leaves nothing behind. After PEER_GONE nothing can be sent any more.
   Status send(const tensor::Message* message, const os::Wait& wait);
+  // Receives the next message. If the wait ends first, the next call continues. After CORRUPT every
+  // later call returns CORRUPT.
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
  private:

@@ -231,6 +231,8 @@ Result<std::vector<std::byte>> Deposit::add(const Ref<storage::Storage>& storage
   {
     DepositState& all = deposit_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
+    if (all.depot.get() != depot_.get())
+      return Status(Code::kInvalidArgument, "the message was handed over to a keeper");
     TENON_TRY(number_all(&all, packed, &things));
   }
   if (things.size() > kMostRecordThings)

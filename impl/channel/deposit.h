@@ -1,6 +1,10 @@
 // Deposits messages. A deposited message belongs to the process that fetches it first (fetch.h). It
 // is fetched by its ticket, which is bytes and travels by any carrier of bytes. The C boundary
 // (capi/src/deposit.cc) calls these functions.
+//
+// The functions take the lock of the DepositState (deposit_server.h), make memory and release
+// storages. So their caller holds no lock that has a rank (base/lock_rank.h). A forked child begins
+// without a depot: its parent's messages are another process's there.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +22,17 @@ namespace tenon::channel {
 
 // Deposits a message and returns its ticket. The message's storages are kept until the message was
 // fetched and its leases were given back, until it is withdrawn, or until this process ends. The
-// first call makes the depot of this process and its socket.
+// first call makes the depot of this process and its socket. UNSUPPORTED: the message has memory of
+// a device. Also the errors of lending its storages (tensor::pack()). RESOURCE_EXHAUSTED: a limit
+// of segments, leases or messages. On failure, std::bad_alloc included, nothing is deposited.
 Result<std::vector<std::byte>> deposit(const tensor::Message& message);
 // Takes back a message of this process. False: it was fetched or withdrawn before.
-// INVALID_ARGUMENT: the message is another process's.
+// INVALID_ARGUMENT: the message is another process's, or a keeper has it. CORRUPT or INCOMPATIBLE:
+// the bytes are no ticket.
 Result<bool> withdraw(std::span<const std::byte> ticket);
 
-// Finds a message of this process by its ticket, whether it was fetched or not. INVALID_ARGUMENT:
-// the message is another process's.
+// Finds a message of this process by its ticket, whether it was fetched or not. The errors are
+// those of withdraw().
 struct OwnMessage {
   Ref<memory::Depot> depot;
   memory::Depot::MessageSlot place;
@@ -33,12 +40,16 @@ struct OwnMessage {
 Result<OwnMessage> own_message(std::span<const std::byte> ticket);
 
 // A message that is deposited in pieces, as a pickler meets its storages one by one. A receiver
-// begins with head(), so head() must not leave this process before all storages are added.
+// begins with head(), so head() must not leave this process before all storages are added. The
+// destructor does not withdraw the message. In a forked child add() returns INVALID_ARGUMENT,
+// withdraw() returns false, and the destructor does nothing to the parent's message.
 class Deposit {
  public:
   static Result<std::unique_ptr<Deposit>> create();
   const std::vector<std::byte>& head() const noexcept { return head_; }
-  // Adds a storage, and returns the storage's ticket.
+  // Adds a storage, and returns the storage's ticket. INVALID_ARGUMENT: the message was fetched,
+  // withdrawn or handed over to a keeper. UNSUPPORTED: memory of a device, or a storage that counts
+  // on too many lenders further up. After a failure the message stays, without this storage.
   Result<std::vector<std::byte>> add(const Ref<storage::Storage>& storage, memory::Access access);
   // False: the message was fetched or withdrawn before.
   bool withdraw() noexcept;

@@ -136,8 +136,8 @@ Status plan_things(const DepositState& all, std::vector<PlanThing>* things, Kept
     } else {
       Ref<memory::Segment> segment = thing.segment.lock();
       if (!segment) continue;
+      kept->segments.push_back(segment);
       TENON_ASSIGN(planned.fd, segment->lending_fd());
-      kept->segments.push_back(std::move(segment));
     }
     things->push_back(planned);
   }
@@ -163,6 +163,8 @@ bool has_family(int family, std::vector<pollfd>* relatives) {
 
 Result<size_t> hand_over_deposits(const KeepOptions& options) {
   DepositState& all = deposit_state();
+  // Released after the lock, because the end of a segment takes locks of a lower rank.
+  KeptThings kept;
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (!all.depot || !all.depot->made_by_this_process()) return size_t{0};
   stop_serving_depot(&all);
@@ -180,7 +182,6 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
     return size_t{0};
   }
   std::vector<PlanThing> things;
-  KeptThings kept;
   TENON_TRY(plan_things(all, &things, &kept));
   PlanHeader header{};
   header.magic = kPlanMagic;

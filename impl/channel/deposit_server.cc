@@ -71,17 +71,19 @@ Code find_things(const DepositState& all, std::span<const WireThingName> names,
     }
     Ref<Segment> segment = at->second.segment.lock();
     if (!segment) return Code::kNotFound;
+    found->segments.push_back(segment);
     Result<int> fd = segment->lending_fd();
     if (!fd.is_ok()) return fd.status().code();
     found->fds.push_back(fd.value());
-    found->segments.push_back(std::move(segment));
   }
   return Code::kOk;
 }
 
 // Reads the request of a client and answers it. True: the client was answered, or is beyond help,
 // and the caller drops it, so a connection has one request. False: the client has said nothing yet.
-bool serve(DepositState* all, const DepotClient& client) {
+// The caller releases `found` after the lock, because the end of a segment takes locks of a lower
+// rank.
+bool serve(DepositState* all, const DepotClient& client, FoundThings* found) {
   struct {
     DepotRequestPacket head;
     std::array<WireThingName, kMostThings> names;
@@ -95,12 +97,10 @@ bool serve(DepositState* all, const DepotClient& client) {
     answer(client, Code::kInvalidArgument, 0, {});
     return true;
   }
-  FoundThings found;
-  const Code code =
-      find_things(*all, std::span(request.names).first(request.head.n_things), &found);
+  const Code code = find_things(*all, std::span(request.names).first(request.head.n_things), found);
   if (code != Code::kOk || request.head.request == static_cast<uint32_t>(DepotRequest::kThings)) {
     answer(client, code, 0,
-           code == Code::kOk ? std::span<const int>(found.fds) : std::span<const int>());
+           code == Code::kOk ? std::span<const int>(found->fds) : std::span<const int>());
     return true;
   }
   Result<os::Peer> peer = os::peer_of(client.socket.get());
@@ -119,8 +119,8 @@ bool serve(DepositState* all, const DepotClient& client) {
   // hang-up.
   const std::shared_ptr<memory::TokenFds> own = ledger.value()->take_fds();
   const int greeting[] = {own->token.get(), own->page.get(), own->bell.get(), all->depot->page()};
-  found.fds.insert(found.fds.begin(), std::begin(greeting), std::end(greeting));
-  answer(client, Code::kOk, number.value(), found.fds);
+  found->fds.insert(found->fds.begin(), std::begin(greeting), std::end(greeting));
+  answer(client, Code::kOk, number.value(), found->fds);
   return true;
 }
 
@@ -144,12 +144,13 @@ void depot_tick() noexcept {
 
 void on_depot_client(int fd, bool, bool) noexcept {
   DepositState& all = deposit_state();
+  FoundThings things;  // released after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.clients.find(fd);
   if (found == all.clients.end()) return;
   bool is_done = true;
   try {
-    is_done = serve(&all, found->second);
+    is_done = serve(&all, found->second, &things);
   } catch (...) {
     // No memory: the client sees a hang-up.
   }

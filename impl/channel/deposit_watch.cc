@@ -89,30 +89,31 @@ Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns
   grace_ns = std::min(grace_ns, kLongestGraceNs);
   DepositState& all = deposit_state();
   std::vector<Depot::MessageSlot> due;
+  const size_t most = most_watches();
+  bool is_full = false;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (all.depot.get() != own.depot.get())
       return Status(Code::kInvalidArgument, "the message was handed over to a keeper");
-    const size_t most = most_watches();
-    if (all.watches.size() >= std::min(all.look_at_watches, most))
-      look_at_watches(&all, os::monotonic_ns(), &due);
-    if (all.watches.size() >= most) {
-      return Status(Code::kResourceExhausted,
-                    format("%zu messages with markers wait to be read, an eighth of the limit of "
-                           "open files: let their receivers read, raise "
-                           "the limit (ulimit -n), or send without a marker",
-                           most))
-          .with("limit", std::string("RLIMIT_NOFILE"))
-          .with("limit_value", uint64_t{most});
-    }
-    // The room is made first, because the fd that is adopted below must not be closed by a failure.
+    // The room is made first. After look_at_watches() nothing may fail: the messages that are due
+    // must be taken back, and the fd that is adopted must stay open.
     if (all.watches.size() == all.watches.capacity())
       all.watches.reserve(std::max(kFewWatches, 2 * all.watches.size()));
-    all.watches.push_back({os::Fd(fd), own.place, grace_ns});
+    if (all.watches.size() >= std::min(all.look_at_watches, most))
+      look_at_watches(&all, os::monotonic_ns(), &due);
+    is_full = all.watches.size() >= most;
+    if (!is_full) all.watches.push_back({os::Fd(fd), own.place, grace_ns});
     want_watch_tick(&all);
   }
   withdraw_expired(&all, own.depot, due);
-  return Status::ok();
+  if (!is_full) return Status::ok();
+  return Status(Code::kResourceExhausted,
+                format("%zu messages with markers wait to be read, an eighth of the limit of open "
+                       "files: let their receivers read, raise the limit (ulimit -n), or send "
+                       "without a marker",
+                       most))
+      .with("limit", std::string("RLIMIT_NOFILE"))
+      .with("limit_value", uint64_t{most});
 }
 
 }  // namespace tenon::channel

@@ -106,27 +106,36 @@ bool is_worth_keeping(const Link& link) {
   return !link.holding->lender_is_gone() || claims::has_unfetched(link.page->base(), link.messages);
 }
 
-// Removes links to lenders that are gone, because each link keeps the lender's memory. It runs
-// before a lender is met. The caller holds the lock of the state.
-void forget_gone_lenders(FetchState* all) {
+// Moves links to lenders that are gone to `gone`, because each link keeps the lender's memory. It
+// runs before a lender is met. The caller holds the lock of the state, and releases `gone` after
+// it: the end of a segment takes locks of a lower rank.
+void forget_gone_lenders(FetchState* all, std::vector<std::shared_ptr<Link>>* gone) {
   const bool are_many = all->links.size() >= all->look_at;
   if (!are_many && all->links.size() > kLookedAtEachTime) return;
-  std::erase_if(all->links, [&](const auto& entry) {
+  gone->reserve(all->links.size());
+  std::erase_if(all->links, [&](auto& entry) {
     Link& link = *entry.second;
-    const std::unique_lock<std::mutex> lock(link.mutex, std::try_to_lock);
-    if (!lock.owns_lock()) return false;
-    // Another thread may be about to meet this lender.
-    if (!link.holding) return entry.second.use_count() == 1;
-    return are_many ? link.holding->lender_is_gone() : !is_worth_keeping(link);
+    {
+      const std::unique_lock<std::mutex> lock(link.mutex, std::try_to_lock);
+      if (!lock.owns_lock()) return false;
+      // Another thread may be about to meet this lender.
+      const bool unused = entry.second.use_count() == 1;
+      if (link.holding ? are_many ? !link.holding->lender_is_gone() : is_worth_keeping(link)
+                       : !unused)
+        return false;
+    }
+    gone->push_back(std::move(entry.second));
+    return true;
   });
   if (are_many) all->look_at = std::max(kFewLinks, all->links.size() * 2);
 }
 
 Result<std::shared_ptr<Link>> find_link(const DepotId& id) {
   FetchState& all = fetch_state();
+  std::vector<std::shared_ptr<Link>> gone;  // released after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (const auto found = all.links.find(id); found != all.links.end()) return found->second;
-  forget_gone_lenders(&all);
+  forget_gone_lenders(&all, &gone);
   return all.links.emplace(id, std::make_shared<Link>()).first->second;
 }
 
@@ -503,6 +512,11 @@ Result<std::unique_ptr<Fetched>> Fetched::create(std::span<const std::byte> head
 }
 
 Result<Ref<storage::Storage>> Fetched::open_own(const StorageTicket& storage) {
+  // A thread of the parent may have held the depot's lock at the fork.
+  if (!own_->made_by_this_process())
+    return Status(Code::kUnsupported,
+                  "the parent of this process deposited and fetched the message: only the parent "
+                  "can open its storages");
   if (storage.slot != kNoLease &&
       (!own_->has_slot({ticket_.message, ticket_.generation}, storage.slot) ||
        !opened_here_.insert(storage.slot).second))
@@ -574,8 +588,10 @@ Fetched::~Fetched() {
   } catch (...) {
     // No memory: the leases of storages that were not opened end with this process.
   }
-  const memory::GivingBack together;
-  for (const uint32_t slot : left_) holding_->give_back(slot, mark_);
+  {
+    const memory::GivingBack together;  // one ring for all slots of a word
+    for (const uint32_t slot : left_) (void)memory::Lease(holding_, slot, mark_);
+  }
   // A forked child may have opened only a part. Its parent says when it has opened everything.
   if (!forked_since(mark_))
     claims::say_opened(page_->base(), ticket_.message, {ticket_.generation, number_});

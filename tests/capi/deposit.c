@@ -833,8 +833,16 @@ static void pieces_of_its_own_lender(void) {
   size_t n = 0, head_n = 0;
   const void *head = tenon_deposit_head(deposit, &head_n);
   tenon_fetched *fetched = NULL;
+  pid_t child;
   OK(tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, record, &n, ERR));
   OK(tenon_fetched_new(head, head_n, NULL, NULL, &fetched, ERR));
+  child = fork();
+  if (child == 0) {
+    FAILS_KEEPING(TENON_UNSUPPORTED, opened,
+                  tenon_fetched_storage(fetched, record, n, NULL, &opened, ERR));
+    _exit(0);
+  }
+  check_join(child);
   OK(tenon_fetched_storage(fetched, record, n, NULL, &opened, ERR));
   CHECK(opened == storage);
   ADD_FAILS(TENON_INVALID_ARGUMENT, deposit, storage); /* a receiver already has the storage */
@@ -1036,7 +1044,9 @@ static tenon_keep_options keep_options(void) {
 static void lend_and_hand_over(int sock) {
   tenon_keep_options options = keep_options();
   struct bytes ticket, after, family = take(sock);
-  tenon_storage *piece = check_storage(TENON_MODE_SHARED, 0, kSmall, 7);
+  tenon_storage *piece = check_storage(TENON_MODE_SHARED, 0, kSmall, 7),
+                *more = check_storage(TENON_MODE_SHARED, 0, kSmall, 9);
+  tenon_deposit *late = new_deposit();
   size_t kept = 0;
   family.data[family.n] = '\0';
   options.family = family.data[0] == '-' ? NULL : (const char *)family.data;
@@ -1044,12 +1054,16 @@ static void lend_and_hand_over(int sock) {
   give(sock, ticket.data, ticket.n);
   give_pieces(sock, &piece, 1);
   OK(tenon_deposit_hand_over(&options, &kept, ERR));
-  CHECK_EQ(kept, 2);
+  CHECK_EQ(kept, 3);
   CHECK(stats().messages == 0);
   OK(tenon_deposit_hand_over(NULL, &kept, ERR)); /* no message is left */
   CHECK_EQ(kept, 0);
-  after = deposit_filled(kSmall, 8); /* this message goes to a new depot */
+  ADD_FAILS(TENON_INVALID_ARGUMENT, late, more); /* the keeper has the message */
+  after = deposit_filled(kSmall, 8);             /* this message goes to a new depot */
   tenon_message_release(fetch(&after));
+  ADD_FAILS(TENON_INVALID_ARGUMENT, late, more);
+  tenon_deposit_release(late);
+  tenon_storage_release(more);
 }
 
 static void fetch_from_a_keeper(int sock) {

@@ -20,7 +20,7 @@ TEST(CudaConnection, ATensorTravels) {
         use_device();
         CUstream stream = nullptr;
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        connection.set_stream(0, stream);
+        EXPECT_TRUE(connection.set_stream(0, stream).is_ok());
         Memory memory(kNbytes);
         Ref<Storage> storage = wrap(&memory);
         take_time(stream);
@@ -39,7 +39,7 @@ TEST(CudaConnection, ATensorTravels) {
         use_device();
         CUstream stream = nullptr;
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        connection.set_stream(0, stream);
+        EXPECT_TRUE(connection.set_stream(0, stream).is_ok());
         std::vector<Ref<Storage>> storages = receive(connection);
         ASSERT_EQ(storages.size(), 1U);
         EXPECT_EQ(storages[0]->device(), (storage::Device{storage::kCuda, 0}));

@@ -136,7 +136,7 @@ TEST(CudaKernel, OnAMappedBlockOverAConnection) {
       [](Line& line, Connection& connection) {
         use_device();
         CUstream stream = new_stream();
-        connection.set_stream(0, stream);
+        EXPECT_TRUE(connection.set_stream(0, stream).is_ok());
         {
           const AddOne add_one;
           Result<Ref<CudaArena>> arena = CudaArena::create(
@@ -161,7 +161,7 @@ TEST(CudaKernel, OnAMappedBlockOverAConnection) {
       [](Line& line, Connection& connection) {
         use_device();
         CUstream stream = new_stream();
-        connection.set_stream(0, stream);
+        EXPECT_TRUE(connection.set_stream(0, stream).is_ok());
         {
           const AddOne add_one;
           const std::vector<Ref<Storage>> storages = receive(connection);

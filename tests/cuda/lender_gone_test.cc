@@ -62,7 +62,7 @@ TEST(CudaLenderGone, ItsMemoryIsClosedWhenTheStreamsThatUseItHavePassed) {
         Gate gate;
         CUstream stream = nullptr;
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        connection.set_stream(0, stream);
+        EXPECT_TRUE(connection.set_stream(0, stream).is_ok());
         const std::vector<Ref<Storage>> storages = receive(connection);
         ASSERT_EQ(storages.size(), 1U);
         gate.stand_in(stream);

@@ -209,7 +209,8 @@ TENON_API tenon_status tenon_connection_gone_fd(tenon_connection *connection, in
  *                         until the last release of every storage that was received meanwhile. NULL
  *                         means the default stream, which is also used without this call.
  * @param[out] err         optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (the
+ *         connection of a parent of this process).
  * @since 0.1. Any thread may call this function. A message that another thread sends or receives
  *         at the same time uses either the old or the new stream.
  */

@@ -253,10 +253,10 @@ TENON_API const void *tenon_deposit_head(const tenon_deposit *deposit,
  *                      the record. It is untouched on failure.
  * @param[out] nbytes   how many bytes of `out` were written. It is untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (the message was withdrawn or fetched, or the parent of
- *         this process made it), TENON_UNSUPPORTED (private memory, memory of a device, or memory
- *         that was lent on under more than 29 tokens), TENON_PERMISSION, TENON_PEER_GONE (the
- *         storage was dropped), TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the message was withdrawn, fetched or handed over to a
+ *         keeper, or the parent of this process made it), TENON_UNSUPPORTED (private memory, memory
+ *         of a device, or memory that was lent on under more than 29 tokens), TENON_PERMISSION,
+ *         TENON_PEER_GONE (the storage was dropped), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_deposit_add(tenon_deposit *deposit, tenon_storage *storage,
@@ -311,7 +311,9 @@ TENON_API tenon_status tenon_fetched_new(const void *head, size_t nbytes,
  *                      failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_CORRUPT (the bytes are not a record, or the lease in the record belongs
- *         to another message or was opened before), and the other codes of tenon_message_fetch.
+ *         to another message or was opened before), TENON_UNSUPPORTED (a child of fork opens a
+ *         message that its parent deposited and fetched itself), and the other codes of
+ *         tenon_message_fetch.
  * @since 0.1. One thread at a time may use `fetched`.
  */
 TENON_API tenon_status tenon_fetched_storage(tenon_fetched *fetched, const void *record,
