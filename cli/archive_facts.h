@@ -101,7 +101,9 @@ void add_detail(const std::string& word, std::string* details);
 // Fills in all but the path, the kind and the storage.
 void describe_tensor(const value::TensorValue& tensor, TensorFact* fact);
 
-// Fills in everything but the container and the kind of the file.
+// Fills in everything but the container and the kind of the file. An error means that the module
+// cannot be looked at, and the callers keep it in why_no_module. Code that PyTorch refuses is no
+// error (why_not_taken).
 Status gather_module(const Ref<module::Module>& root, ArchiveFacts* facts);
 
 // Fails only if the file has no container that can be read. Every message names the file.

@@ -11,7 +11,8 @@
 
 namespace tenon::cli {
 
-// An open file. The bytes of a pipe, which can be read only once, have been copied into memory.
+// An open file. The bytes of a pipe, which can be read only once, have been copied into memory. The
+// errors of open() name the file. RESOURCE_EXHAUSTED if there is no memory for the copy.
 struct ArchiveInput {
   std::string shown;  // the path, or "standard input"
   os::Fd fd;
@@ -24,7 +25,8 @@ struct ArchiveInput {
   bool is_flatbuffer() const noexcept;
   // Whether the file begins as a file of ExecuTorch's weights (.ptd) does.
   bool is_flat_tensors() const noexcept;
-  // Gives a path to the open file, for functions that open paths alone.
+  // Gives a path to the open file, for functions that open paths alone. It is valid in this process
+  // as long as the object.
   std::string fd_path() const;
 };
 

@@ -23,6 +23,8 @@ struct BorrowRequest {
   tenon_filename_handle name_handle{};  // for kMapName only the name counts
 };
 
+// One thread at a time may use it. The child ends with this object, or with this process. The
+// destructor waits for it.
 class BorrowerProcess {
  public:
   // Call this before the process uses the library, because a child of fork has a right to its
@@ -35,7 +37,8 @@ class BorrowerProcess {
   BorrowerProcess& operator=(const BorrowerProcess&) = delete;
   ~BorrowerProcess();
 
-  // Sends a request and waits for the answer. `fd` -1: no fd is sent.
+  // Sends a request and waits for the answer, without a limit. `fd` is borrowed. -1: no fd is sent.
+  // PEER_GONE if the child has ended. Otherwise the child's own error.
   Status ask(const BorrowRequest& request, int fd);
 
  private:
@@ -44,7 +47,7 @@ class BorrowerProcess {
   os::Fd socket_;
 };
 
-// Turns the result of a call of the C header into a Status.
+// Turns the result of a call of the C header into a Status. Releases `error`, which may be null.
 Status take_error(tenon_status status, tenon_error* error);
 
 }  // namespace tenon::cli

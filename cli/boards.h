@@ -25,6 +25,7 @@ struct Boards {
   int64_t read_ns = 0;               // CLOCK_MONOTONIC
 };
 
+// Does not fail. Boards that cannot be read are counted or listed in the result.
 Boards read_boards();
 
 }  // namespace tenon::cli

@@ -1,4 +1,5 @@
-// The subcommands. Each prints its result and returns the exit code.
+// The subcommands. Each prints its result or its error, and returns the exit code. main() prints an
+// exception such as std::bad_alloc, and then ends with kExitProblem. A command runs on one thread.
 #pragma once
 
 #include <cstdint>

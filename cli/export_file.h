@@ -21,7 +21,8 @@
 namespace tenon::cli {
 
 // Holds SIGINT, SIGTERM and SIGHUP back while it lives. Then they have their default effect. A
-// signal that the process ignores or blocks is left alone.
+// signal that the process ignores or blocks is left alone. Only the signal mask of the calling
+// thread changes, so the thread that made the object destroys it.
 class HeldSignals {
  public:
   HeldSignals();
@@ -41,11 +42,13 @@ class ExportFile : public archive::Sink {
     uint64_t expected_nbytes = 0;  // the approximate size of the file
     bool shows_progress = false;
   };
-  // The old file of that name stays until commit(). Without commit() there is no new file.
+  // The old file of that name stays until commit(). Without commit() there is no new file. The
+  // errors are those of FileOutput.
   static Result<std::unique_ptr<ExportFile>> create(const std::string& path,
                                                     const Options& options);
 
-  // Returns INTERRUPTED after a signal, which ends the process when this object is destroyed.
+  // Returns INTERRUPTED after a signal, which ends the process when this object is destroyed. The
+  // caller must not commit then. A signal during commit() comes too late: the new file is there.
   Status write(std::span<const std::byte> bytes) override;
   Status write_both(std::span<const std::byte> head, std::span<const std::byte> body) override;
   Status commit();

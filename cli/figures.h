@@ -11,6 +11,7 @@
 
 namespace tenon::cli {
 
+// A row borrows: the Boards must outlive it.
 struct LeaseRow {
   const Board* lender;
   const memory::LedgerOnBoard* ledger;

@@ -22,6 +22,7 @@ enum class ContainerKind {
   kPackage,  // an archive of torch.package
   kWeights,  // an exported program (.pt2), or ExecuTorch's flat tensors (.ptd)
 };
+// kOther if the file cannot be read too: the function that opens it then tells the error.
 ContainerKind container_kind(const ArchiveInput& input);
 Result<Ref<module::PackageArchive>> open_package(const ArchiveInput& input,
                                                  const module::ImportOptions& options);
@@ -29,7 +30,8 @@ Result<Ref<module::PackageArchive>> open_package(const ArchiveInput& input,
 // Imports a module. `name` is the resource or the id of a module in a package, and is empty for a
 // file with one module. If the name does not fit the file, the error says which names do. Only
 // those parts of a package are checked that this module needs, so that a good module can be taken
-// out of a damaged package.
+// out of a damaged package. The other errors are those of module::import_module(). The module keeps
+// the file mapped, and `input` may end before it.
 Result<Ref<module::Module>> import_input(const ArchiveInput& input, const std::string& name,
                                          const module::ImportOptions& options);
 // Gives the error for a module's name that was given for a file that is no package.

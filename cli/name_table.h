@@ -31,7 +31,7 @@ Json holders_json(const Listed& listed);
 Result<std::vector<names::NameReport>> collect_names(const std::string& directory,
                                                      const names::LookOptions& options,
                                                      bool others);
-// Adds the processes that hold each name, as far as /proc tells.
+// Adds the processes that hold each name, as far as /proc tells. Does not fail.
 std::vector<Listed> add_holders(const std::string& directory,
                                 std::vector<names::NameReport> reports);
 

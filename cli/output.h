@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 enum class Colour { kNone, kGreen, kYellow, kRed, kBlue, kBold };
 
 enum class ColourWish { kAuto, kAlways, kNever };
-// kAuto means colours on a terminal, unless NO_COLOR is set and not empty.
+// kAuto means colours on a terminal, unless NO_COLOR is set and not empty. Call it before anything
+// is printed. All functions here are for one thread.
 void choose_colour(ColourWish wish);
 std::string paint(Colour colour, std::string_view text);
 
@@ -66,7 +67,8 @@ void print_json(const Json& json);
 void print_error(std::string_view text);  // "tenon: …" to stderr
 void print_error(const Status& status);
 Json status_json(const Status& status);
-// Fails if something could not be written to stdout, for example because a disk is full.
+// Fails if something could not be written to stdout, for example because a disk is full. The print
+// functions report nothing, so call this last.
 Status flush_output();
 
 }  // namespace tenon::cli

@@ -7,6 +7,7 @@
 
 namespace tenon::cli {
 
+// One thread uses it.
 class Progress {
  public:
   // `what` names the job, for example by a path. `expected_nbytes` may be approximate.

@@ -14,12 +14,15 @@
 
 namespace tenon::cli {
 
+// One thread uses it, because only the signal mask of that thread changes. A process has one screen
+// at a time.
 class Screen {
  public:
   // Whether standard output is a terminal that understands escape sequences.
   static bool is_there();
   // Switches to the alternate screen, reads keys as they are typed (if standard input is a
-  // terminal), and turns signals into events. The destructor undoes all of this.
+  // terminal), and turns signals into events. The destructor undoes all of this. Fails if signals
+  // cannot become events. The terminal is unchanged then.
   static Result<Screen> take();
   Screen(Screen&& other) noexcept;
   Screen& operator=(Screen&&) = delete;

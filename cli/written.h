@@ -22,7 +22,8 @@ struct Written {
   std::vector<WrittenResource> resources;  // for a package
 };
 
-// Does the work of `tenon export --package`.
+// Does the work of `tenon export --package`. After an error, INTERRUPTED among them, an old file
+// is as it was.
 Result<Written> write_package(const ExportCommandOptions& options);
 
 }  // namespace tenon::cli

@@ -40,8 +40,12 @@ struct Bounds {
 // sender's registrations less its deallocations. The rest of the count are messages in flight. So a
 // file is removed when nobody holds it and no message is in flight. The kernel's write lease tells
 // whether anybody holds the file, and keeps openers out during the check.
+//
+// One thread uses the object. A function that is not noexcept may throw std::bad_alloc, which ends
+// the manager.
 class Objects {
  public:
+  // The errors are those of opening the directory. Without a watch the object works too.
   static Result<std::unique_ptr<Objects>> open(const std::string& directory, const Bounds& bounds);
 
   // Registers a name. False: there are too many names. `claimed_pid` is the pid in the message.

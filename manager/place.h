@@ -1,5 +1,5 @@
 // Place is where the manager listens: a folder, a socket in it, and a lock. Only the manager that
-// holds the lock may create the socket.
+// holds the lock may create the socket. A forked child shares the lock.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,17 @@
 
 namespace tenon::manager {
 
+// The destructor removes no path. Call remove() before, or the next manager has to take the place
+// over.
 class Place {
  public:
   // Makes a new folder in the folder for temporary files, as PyTorch's manager does, with a socket
   // whose path fits into PyTorch's buffer.
   static Result<std::unique_ptr<Place>> make();
   // Takes a socket of this path. Null if another manager serves it. `own_folder`: the folder is
-  // made if necessary, and is removed with the place.
+  // made if necessary, and is removed with the place. The call waits up to 5 s for a manager that
+  // starts or ends, and then fails with TIMEOUT. INVALID_ARGUMENT if the path is not absolute,
+  // PERMISSION if the folder is not this user's alone.
   static Result<std::unique_ptr<Place>> take(const std::string& socket, bool own_folder);
 
   const std::string& socket() const noexcept { return socket_; }

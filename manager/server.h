@@ -27,14 +27,16 @@ struct ServerOptions {
   pid_t starter = 0;  // the server waits for this process's first message; 0: unknown
 };
 
+// One thread uses the object.
 class Server {
  public:
-  // The pointers are borrowed.
+  // The pointers are borrowed: both objects must outlive the server. The server owns the fd of
+  // `ending_signals` also if create() fails. RESOURCE_EXHAUSTED if no fd is left.
   static Result<std::unique_ptr<Server>> create(Place* place, Objects* objects,
                                                 os::Fd ending_signals,
                                                 const ServerOptions& options);
   // Serves until the last client has gone, or until a signal comes. After that, it accepts no more
-  // clients.
+  // clients. The caller then removes the place. Throws std::bad_alloc.
   void run();
 
  private:

@@ -1,6 +1,10 @@
 // The boundary between C++ and C. boundary() turns every exception into an error for the C caller.
 // Only error.cc, which makes these errors, also catches exceptions in capi/. The rest of this file
 // reads and writes structs with a struct_size.
+//
+// Every function of impl/ and capi/ that is not noexcept may throw std::bad_alloc, and so may the
+// body of boundary(). So the body writes the caller's outputs last, and owns what it has made until
+// then.
 #pragma once
 
 #include <tenon/error.h>
@@ -22,7 +26,8 @@ tenon_status fail_out_of_memory(tenon_error** err) noexcept;
 tenon_status fail_internal(const char* what, tenon_error** err) noexcept;
 
 // Every fallible function is `return boundary(err, [&]() -> Status { check, convert, call, publish
-// });`. No exception leaves it.
+// });`. No exception leaves it: std::bad_alloc becomes TENON_RESOURCE_EXHAUSTED with the limit
+// "memory", and any other exception TENON_INTERNAL.
 template <typename Body>
 tenon_status boundary(tenon_error** err, Body&& body) noexcept {
   try {
@@ -44,7 +49,8 @@ inline Status check_argument(bool good, const char* what) {
 // Reads a struct of the caller's. It may be larger than this version's (from a newer header) if the
 // rest is zero. It must not be smaller, because no member was added yet. The caller passes `out`,
 // and the result is not returned by value: a copy would wait for the stores to the single members,
-// and this runs for every block that is allocated.
+// and this runs for every block that is allocated. INVALID_ARGUMENT for a bad struct_size, and
+// UNSUPPORTED if the rest is not zero. Pointers in the struct stay the caller's.
 template <typename Struct>
 Status read_struct(const Struct* from, const char* name, Struct* out) {
   if (from == nullptr) {

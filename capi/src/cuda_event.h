@@ -1,4 +1,5 @@
-// CudaEvent is the object behind a tenon_cuda_event: a CUDA event with a reference count.
+// CudaEvent is the object behind a tenon_cuda_event: a CUDA event with a reference count. The event
+// ends with the last reference. cuda/event.h has the rules of the event itself.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 
 namespace tenon::capi {
 
+// The view borrows `tensor`: all pointers in it are valid as long as the tensor is.
 tenon_tensor_view view_of(tensor::Tensor* tensor) noexcept;
 
 }  // namespace tenon::capi

@@ -23,6 +23,7 @@ template <typename T>
   return true;
 }
 
+// The same without a check, for values that cannot overflow.
 inline uint64_t round_up(uint64_t value, uint64_t unit) noexcept {
   return (value + unit - 1) & ~(unit - 1);
 }

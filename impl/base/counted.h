@@ -9,6 +9,11 @@
 // Both counts are in one word, so that "take a strong reference unless the last one is gone" is a
 // single compare-exchange. With two words, lock() could read strong > 0, be suspended while the
 // last release disposes of the object, and return a dead object.
+//
+// The last release runs dispose() on the releasing thread. The end of a storage, a segment or a
+// lease may take locks and call functions of owners. So no reference that may be the last is
+// released under a ranked lock (base/lock_rank.h). A forked child has a copy of each object, which
+// it counts apart: the object ends in both processes.
 #pragma once
 
 #include <atomic>
@@ -46,7 +51,8 @@ class Counted {
       delete this;
   }
 
-  // Takes a strong reference, unless there is none left.
+  // Takes a strong reference, unless there is none left. The caller has a weak reference, or holds
+  // a lock under which the object cannot be deleted.
   bool try_retain() const noexcept {
     uint64_t now = state_.load(std::memory_order_relaxed);
     while ((now & kStrongMask) != 0) {

@@ -1,6 +1,7 @@
 // The library's behaviour at fork. Every lock that a forked child may need is registered here. The
 // fork hooks hold these locks while fork copies the process, so that in parent and child each lock
-// is free and the data under it is consistent.
+// is free and the data under it is consistent. The hooks are pthread_atfork handlers. fork() calls
+// them, and vfork(), posix_spawn() and clone() do not.
 #pragma once
 
 #include <atomic>

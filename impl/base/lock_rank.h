@@ -6,8 +6,10 @@
 namespace tenon {
 
 // A thread that holds a lock takes only locks that stand below it in this list. Locks that are
-// never held together stand in any order. The locks of single objects, such as a connection's, have
-// no rank: fork does not take them.
+// never held together stand in any order. A lock of this list is a ranked lock. A thread that holds
+// one must not call fork(), because the fork hooks would wait for it. The locks of single objects,
+// such as a connection's, have no rank: fork does not take them. In a forked child such a lock
+// stays locked for ever if a thread of the parent held it at the fork.
 enum class LockRank : int {
   kCudaMemory,        // device/memory.cc: device memory that waits for its borrowers
   kCudaCounter,       // device/torch_counter.cc: the file of counters that this process hands out

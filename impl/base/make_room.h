@@ -1,6 +1,6 @@
 // Makes room in a vector before a step that must not fail. It grows the vector as push_back does.
 // reserve() alone gives exactly the size that is asked for, and a vector that grows one element at
-// a time would be copied each time.
+// a time would be copied each time. After std::bad_alloc the vector is as it was.
 #pragma once
 
 #include <algorithm>

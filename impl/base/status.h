@@ -1,5 +1,6 @@
 // Status and Result, the return types of every function inside Tenon that can fail.
-// capi/src/boundary.h converts them to tenon_status and tenon_error.
+// capi/src/boundary.h converts them to tenon_status and tenon_error. A function that is not
+// noexcept may also throw std::bad_alloc. The C boundary reports that as RESOURCE_EXHAUSTED.
 #pragma once
 
 #include <atomic>

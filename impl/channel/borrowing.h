@@ -1,6 +1,9 @@
 // The borrower's side of the leases of one connection. Connection calls Borrowing for every lease
 // block that comes. Borrowing keeps the token and the lease page under which the peer lends (a
 // memory::Holding), and the tokens of lenders further up that the peer handed on.
+//
+// The connection's receive mutex guards the object. A forked child only destroys it, and the leases
+// that came before the fork are FAMILY (memory/holding.h).
 #pragma once
 
 #include <cstdint>
@@ -26,9 +29,9 @@ class Borrowing {
   // Takes the leases that `block` lists. `fds` are the fds of the block's tokens, in order. Fds
   // that were dropped are missing at the end. An fd that is not kept stays in `fds`. `out` gets one
   // lease for each slot, and whatever is still in `out` when it goes is given back, whatever
-  // becomes of the message. CORRUPT: the peer breaks the protocol. RESOURCE_EXHAUSTED: a token was
-  // lost, or there are too many. After std::bad_alloc the call can be repeated with the same
-  // arguments.
+  // becomes of the message. CORRUPT: the peer breaks the protocol. INCOMPATIBLE: the lease page is
+  // of another version. RESOURCE_EXHAUSTED: a token was lost, or there are too many. After
+  // std::bad_alloc the call can be repeated with the same arguments.
   Status take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out);
   // Notes that tokens came and could not be read. The peer believes that this side has them, so no
   // later lease can be relied on, and every later take() fails.

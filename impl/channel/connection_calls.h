@@ -14,7 +14,8 @@ namespace tenon::channel {
 
 // Waits until no other call uses this direction of the connection. The call's own timeout starts
 // only when its turn comes, so neither a timeout nor a cancel ends this wait. WOULD_BLOCK: the
-// timeout is 0, and another call has the turn.
+// timeout is 0, and another call has the turn. Call check_process() before: in a forked child the
+// lock may be held for ever.
 inline Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait) {
   if (wait.timeout_ns != 0) {
     lock->lock();
@@ -28,7 +29,8 @@ inline Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait
 // this call does not have the connection's turn. The collection runs release functions of the
 // memory's owners, and these may use the connection. It runs before the turn if device memory has
 // crossed the connection earlier, and after the turn in which device memory crosses for the first
-// time.
+// time. Make the object before the call takes any lock, so that its destructor runs when the locks
+// are free.
 class Connection::Collecting {
  public:
   explicit Collecting(const Connection& connection) noexcept

@@ -1,4 +1,6 @@
-// The receiving half of Connection: it takes frames apart and opens the memory that they name.
+// The receiving half of Connection: it takes frames apart and opens the memory that they name. Its
+// entry is recv(). All other member functions but is_drained() run inside recv(), with recv_turn_
+// and recv_mutex_ held.
 #include <algorithm>
 #include <cstring>
 
@@ -29,6 +31,8 @@ Status corrupt_frame(const char* what) {
   return Status(Code::kCorrupt, what).with("field", std::string("frame"));
 }
 
+// Checks that nobody can change or shorten the memfd of a large message. CORRUPT if somebody can,
+// or if the memfd has fewer than `nbytes` bytes.
 Status check_memfd(int fd, uint64_t nbytes) {
   constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
@@ -55,7 +59,7 @@ class Connection::Forgetting {
 };
 
 // The pending frame while it is taken apart. Each phase of open_pending() takes bytes and fds from
-// the front.
+// the front. An fd that no phase takes is closed with the frame.
 struct Connection::Incoming {
   FrameParts parts;
   std::vector<std::byte> large;      // the content of the memfd
@@ -97,11 +101,14 @@ Status Connection::find_bytes(Incoming* in) {
   return Status::ok();
 }
 
+// The errors are those of tenon_recv (tenon/connection.h). A child of fork gets UNSUPPORTED. After
+// CORRUPT every later call returns CORRUPT. With `drop_when_gone`, PEER_GONE comes even if messages
+// are unread.
 Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   TENON_TRY(check_process());
   const Collecting collecting(*this);
-  // These storages are released after the turn, because the end of a device storage calls
-  // collect_some_cuda().
+  // These storages are released after recv_turn_, because the end of a device storage runs owners'
+  // release functions (collect_some_cuda()), which may use this connection.
   std::vector<Ref<storage::Storage>> unwanted;
   std::unique_lock<std::mutex> turn(recv_turn_, std::defer_lock);
   TENON_TRY(take_turn(&turn, wait));
@@ -175,7 +182,8 @@ Status Connection::take_leases(Incoming* in) {
 // now. Otherwise they would stand as long as the connection.
 Status Connection::take_unread_leases() {
   const InFrame& frame = pending_->frame;
-  // Without the memfd the leases cannot be read, and end with the connection.
+  // Without the memfd the leases cannot be read, and end with the connection. Then every later
+  // message with leases fails (Borrowing::miss()).
   if (frame.fds.empty()) return Status::ok();
   const int fd = frame.fds.front().get();
   uint32_t nbytes = 0;
@@ -277,7 +285,8 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   }
   if (!in.parts.descriptor) return std::unique_ptr<Message>();
   Result<std::unique_ptr<Message>> message = open_message(&in);
-  // Any other error concerns this message alone.
+  // Any other error leaves the connection usable. But later messages fail too if they use segments
+  // whose fds this frame lost.
   if (message.status().code() == Code::kCorrupt) lose_frame(message.status());
   return message;
 }

@@ -1,5 +1,6 @@
 // The sending half of Connection. Each message is queued first, even if another thread has the
-// turn, and is then handed to the kernel.
+// turn, and is then handed to the kernel. Its entries are send() and, for the library's thread,
+// send_renewal(). All other member functions run with send_mutex_ held.
 #include <algorithm>
 #include <cstring>
 
@@ -160,6 +161,8 @@ void Connection::commit(Outgoing* out) {
   sent_.commit(&out->added);
 }
 
+// On failure, std::bad_alloc included, nothing is queued: `out` gives its leases back, and no
+// number counts as sent.
 Status Connection::enqueue(const Message& message) {
   Outgoing out(&scratch_);
   TENON_TRY(pack(message, &out));
@@ -226,6 +229,9 @@ void Connection::forget_kept(uint64_t frame, const Message* message) noexcept {
   });
 }
 
+// The errors are those of tenon_send (tenon/connection.h). A child of fork gets UNSUPPORTED. While
+// the call waits for the peer, it holds send_turn_ and not send_mutex_, so other threads can queue
+// messages.
 Status Connection::send(const Message* message, const os::Wait& wait) {
   TENON_TRY(check_process());
   const Collecting collecting(*this);

@@ -28,7 +28,11 @@ struct KeepOptions {
 
 // Hands the messages whose fetching is not over to a keeper. Call it before this process ends. A
 // message that is deposited afterwards goes into a new depot, and ends with the process. Returns
-// how many messages the keeper has. 0: there was no message, and there is no keeper.
+// how many messages the keeper has. 0: there was no message, and there is no keeper. On failure
+// this process keeps the messages and goes on serving them. NOT_FOUND: there is no program.
+// PEER_GONE: the program keeps nothing. TIMEOUT: it did not answer within 10 s. Until the program
+// has answered, the call holds the lock of the DepositState, so deposits and forks of other threads
+// wait. A forked child has no messages of its parent's.
 Result<size_t> hand_over_deposits(const KeepOptions& options);
 
 // The line that the keeper prints when it has taken over.
@@ -38,7 +42,8 @@ inline constexpr const char* kKeeping = "keeping";
 struct Keeping;
 
 // In the keeper's process: reads the plan from the fd `plan`, takes over the fds that the plan
-// names, and closes all other fds except stdin, stdout and stderr.
+// names, and closes all other fds except stdin, stdout and stderr. CORRUPT: the plan is of another
+// version of the library.
 Result<std::shared_ptr<Keeping>> inherit_deposits(int plan);
 // Serves receivers. Returns when no message is left to keep, when no process is left that could
 // fetch, or after the time. Calls `ready` once processes that connect are answered.

@@ -20,7 +20,9 @@ struct DepositLimits {
   uint64_t nbytes = 0;    // bytes of the storages in unfetched messages; 0: no limit
   int64_t age_ns = 0;     // how long a message may stay unfetched; 0: for ever
 };
-// A message that was deposited while neither `nbytes` nor `age_ns` had a limit is not counted.
+// A message that was deposited while neither `nbytes` nor `age_ns` had a limit is not counted. The
+// call withdraws nothing: the next deposit applies the limits. It never fails. A forked child keeps
+// the limits and begins without messages.
 Status set_deposit_limits(const DepositLimits& limits);
 
 struct DepositStats {
@@ -59,11 +61,11 @@ class Waiting {
 };
 
 // Counts a message that receivers can claim now, or a piece of one, and withdraws the messages that
-// are over a limit.
+// are over a limit. The caller holds no lock: the end of a message releases storages.
 void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::MessageSlot place,
                    uint64_t nbytes) noexcept;
 // Withdraws those of the messages that nobody has fetched, and counts them in
-// DepositState::expired. The caller does not hold the lock of the state.
+// DepositState::expired. The caller holds no lock, as for count_deposit().
 void withdraw_expired(DepositState* all, const Ref<memory::Depot>& depot,
                       const std::vector<memory::Depot::MessageSlot>& places) noexcept;
 // The most segments that may be numbered. The caller holds the lock of the state.

@@ -42,7 +42,8 @@ struct DepotClient {
   int64_t since_ns = 0;
 };
 
-// `mutex` guards all fields.
+// `mutex` guards all fields. A forked child begins without a depot: in_child() forgets the
+// parent's, closes the child's copies of the fds, and keeps the limits.
 struct DepositState : ProcessState<LockRank::kDeposits> {
   Ref<memory::Depot> depot;
   DepotId id{};
@@ -73,17 +74,20 @@ DepositState& deposit_state() noexcept;
 // Ends the numbers of things that are gone. Looks at no more than `looks` things. The caller holds
 // the lock, as for the next three functions.
 void sweep_things(DepositState* all, size_t looks) noexcept;
-// Makes the library's thread answer processes that connect.
+// Makes the library's thread answer processes that connect. The errors are those of os::serve_fd().
 Status serve_depot(DepositState* all);
 // Hangs up on the clients and accepts no others. The listener stays open.
 void stop_serving_depot(DepositState* all) noexcept;
-// Forgets the depot and does not end its leases, which stand for ever. The next deposit makes a new
-// depot. A forked child calls this without the lock.
+// Forgets the depot, closes the listener, and does not end the leases. In this process they stand
+// until it ends. The next deposit makes a new depot. Call stop_serving_depot() before, and
+// unlink_depot() too unless a keeper has the socket. A forked child calls this without the lock and
+// without both.
 void forget_depot(DepositState* all) noexcept;
-// Removes sockets of lenders that were killed: some at each call, and all at the first. The caller
-// does not hold the lock.
+// Removes dead names in /dev/shm, sockets of killed lenders among them, as sweep_some_names() does
+// (names/directories.h). The caller holds no lock.
 void sweep_depots() noexcept;
-// Removes the name of the socket, so that no process finds it any more. The caller holds the lock.
+// Removes the name of the socket, so that no process finds it any more. Does nothing once the
+// listener is closed. The caller holds the lock.
 void unlink_depot(const DepositState& all) noexcept;
 
 }  // namespace tenon::channel

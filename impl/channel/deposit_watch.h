@@ -34,7 +34,10 @@ struct LetGo {
 // by then. A hang-up is noticed within a quarter of a second. On success the library owns the fd,
 // and closes it when it has hung up or the message was fetched. INVALID_ARGUMENT: the message is
 // another process's or was handed to a keeper, or the fd is no end of a pipe or socket.
-// RESOURCE_EXHAUSTED: the watches have used their share of RLIMIT_NOFILE.
+// RESOURCE_EXHAUSTED: the watches have used their share of RLIMIT_NOFILE. On failure,
+// std::bad_alloc included, the caller keeps `fd`. The call may withdraw other messages that are
+// due, so the caller holds no lock. A forked child watches nothing, and its copies of the fds are
+// closed.
 Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns);
 
 }  // namespace tenon::channel

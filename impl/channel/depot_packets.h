@@ -52,11 +52,13 @@ bool is_request(const DepotRequestPacket& head, size_t nbytes, bool is_cut) noex
 // Makes an error about the lender of a ticket. Its text names the lender's process and ends with
 // `why`.
 Status lender_status(Code code, const Ticket& ticket, const char* why);
-// Receiver: checks an answer's bytes against the ticket. If the lender refused the request, the
-// status has the code that the lender sent.
+// Receiver: checks an answer's bytes against the ticket. CORRUPT: they are no answer. PEER_GONE:
+// another depot has the lender's socket. If the lender refused the request, the status has the code
+// that the lender sent.
 Status check_answer(const DepotAnswerPacket& answer, size_t nbytes, bool is_cut,
                     const Ticket& ticket);
-// Receiver: checks, after check_answer(), that as many fds came as the request asks for.
+// Receiver: checks, after check_answer(), that as many fds came as the request asks for. CORRUPT
+// otherwise.
 Status check_answer_fds(const DepotAnswerPacket& answer, DepotRequest request, size_t n_things,
                         size_t n_fds, const Ticket& ticket);
 

@@ -38,7 +38,8 @@ struct DeviceBlock {
 
 std::vector<std::byte> encode_device_block(const DeviceBlock& block);
 // Decodes the block at the start of `bytes`, which must be private to this process. `used` gets the
-// length of the block. The content of a handle is not checked.
+// length of the block. The content of a handle is not checked. CORRUPT or INCOMPATIBLE, with detail
+// "field" = "devices".
 Result<DeviceBlock> decode_device_block(std::span<const std::byte> bytes, size_t* used);
 
 }  // namespace tenon::channel

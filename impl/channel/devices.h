@@ -25,7 +25,8 @@ class DeviceStreams {
  public:
   void set(int32_t device, cuda::Stream stream);
   cuda::Stream of(int32_t device) const;
-  bool in_use() const noexcept;  // whether a thread is in set() or of() at this moment
+  // Whether a thread is in set() or of() at this moment. A forked child then leaks the object.
+  bool in_use() const noexcept;
 
  private:
   mutable std::mutex mutex_;
@@ -33,9 +34,11 @@ class DeviceStreams {
 };
 
 // Makes the device block of a packed message: a handle for each device segment, and for each device
-// an event in its stream. The leases keep the events. If no event can be had, the call waits for
-// the stream. The fds of the handles, in the order of the handles, are appended to `fds`. They are
-// borrowed from the exports of `packed`.
+// an event in its stream. Each device lease of the message (Packed::lent) keeps its device's event
+// until the lease ends. If no event can be had, the call waits for the stream. The fds of the
+// handles, in the order of the handles, are appended to `fds`. They are borrowed from the exports
+// of `packed`. On failure `fds` may have grown. The errors are those of the driver and of
+// encode_cuda_handle().
 Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams,
                                       std::vector<int>* fds);
 
@@ -46,7 +49,12 @@ struct DeviceOpenOptions {
 // Reaches the memory of each segment of the block, and returns one ReachableCuda for each. Work
 // that is given to the streams of the devices after this call waits for the sender's events. `fds`,
 // which are borrowed, must be block.n_fds() in number, and `content` must have passed
-// decode_descriptor(). connection_recv.cc checks both. Private openings are UNSUPPORTED.
+// decode_descriptor(). connection_recv.cc checks both. On failure nothing stays open, except what
+// `keep_open` keeps.
+//
+// UNSUPPORTED: private openings, or no driver. CORRUPT: no handle leads to a segment that has
+// bytes, or a handle is malformed. This ends the connection. NOT_FOUND: this process does not see
+// the device. The other errors are those of device::reach_cuda().
 Result<std::vector<device::ReachableCuda>> reach_devices(const DeviceBlock& block,
                                                          std::span<const os::Fd> fds,
                                                          const tensor::DescriptorContent& content,

@@ -1,5 +1,7 @@
 // The receiver's side of deposits (deposit.h): fetches messages by their tickets. The C boundary
-// (capi/src/deposit.cc) calls these functions.
+// (capi/src/deposit.cc) calls these functions. The functions ask other processes and map memory, so
+// their caller holds no lock that has a rank (base/lock_rank.h). A forked child meets each lender
+// anew.
 #pragma once
 
 #include <cstddef>
@@ -30,14 +32,24 @@ struct FetchOptions {
 // call if this process has met the lender since its last fork and has all segments that the message
 // needs. Otherwise it asks the lender, once for every kMostThings segments and tokens that it
 // lacks. NOT_FOUND: the message was fetched before, or withdrawn. PEER_GONE: the lender is gone,
-// and this process lacks what the message needs.
+// and this process lacks what the message needs. CORRUPT with field "ticket": the bytes are no
+// ticket. UNSUPPORTED: private openings. PERMISSION: the lender is another user's. Also the errors
+// of the wait and of mapping.
+//
+// An error of the wait, of asking or of mapping comes before the claim, and the ticket stays good.
+// An error after the claim loses the message: its leases are given back.
 Result<std::unique_ptr<tensor::Message>> fetch(std::span<const std::byte> ticket,
                                                const FetchOptions& options, const os::Wait& wait);
 
 struct Link;
 
 // A message that is fetched in pieces: by the head of a Deposit, and then by the tickets of its
-// storages. The destructor gives back the leases of the storages that were not opened.
+// storages. create() claims the message. The destructor gives back the leases of the storages that
+// were not opened. One thread at a time may use the object.
+//
+// After a fork the child only destroys the object, whose leases are FAMILY there. open() of a
+// message of the parent's own depot is UNSUPPORTED in the child. Any other open() may wait for a
+// lock that a thread of the parent held at the fork.
 class Fetched {
  public:
   static Result<std::unique_ptr<Fetched>> create(std::span<const std::byte> head,
@@ -45,6 +57,9 @@ class Fetched {
   Fetched(const Fetched&) = delete;
   Fetched& operator=(const Fetched&) = delete;
   ~Fetched();
+  // Opens a storage by its ticket, once. CORRUPT with field "ticket": the bytes are no ticket of
+  // this message, or the storage was opened before. An open() that fails before its segment is
+  // mapped can be repeated. The other errors are those of fetch().
   Result<Ref<storage::Storage>> open(std::span<const std::byte> storage, const os::Wait& wait);
 
  private:
@@ -54,8 +69,8 @@ class Fetched {
   FetchOptions options_;
   Ref<memory::Depot> own_;  // null: the depot is another process's
   std::shared_ptr<Link> link_;
-  // The holding under which the message was claimed. Null: it was not claimed, or it is this
-  // process's own message.
+  // The holding under which the message was claimed. Null: create() failed before the claim, or it
+  // is this process's own message.
   Ref<memory::Holding> holding_;
   std::shared_ptr<os::Mapping> page_;
   uint32_t mark_ = 0;    // fork_mark() before the claim

@@ -49,7 +49,9 @@ struct InFrame {
 enum class SocketType { kStream, kSeqpacket };
 Result<SocketType> check_socket(int fd);
 
-// One thread may send (enqueue, idle, flush) while another thread receives.
+// One thread may send (enqueue, idle, flush) while another thread receives. The connection's locks
+// see to that. A forked child must not send or receive, because it shares the socket with its
+// parent. Connection refuses the child before.
 class FrameSocket {
  public:
   FrameSocket(int fd, SocketType type) : fd_(fd), type_(type) {}  // borrows the fd
@@ -66,19 +68,20 @@ class FrameSocket {
   // RESOURCE_EXHAUSTED if so many frames or bytes wait that the peer seems to read nothing. Each
   // frame in the queue holds memory and fds.
   Status check_room() const;
-  // Gives the queued frames to the kernel. On failure the rest stays queued, but after PEER_GONE
-  // nothing can be sent any more. ETOOMANYREFS becomes RESOURCE_EXHAUSTED, and the next call tries
-  // again.
+  // Gives the queued frames to the kernel. On failure, a wait that ended included, the rest stays
+  // queued, but after PEER_GONE nothing can be sent any more. ETOOMANYREFS becomes
+  // RESOURCE_EXHAUSTED, and the next call tries again.
   Status flush(os::Waiter& waiter) { return flush(waiter, enqueued(), nullptr); }
   // Does the same for the first `count` frames, counted as enqueued() counts. `lock`, unless it is
-  // null, is released while the call waits.
+  // null, is released while the call waits, so other threads may queue frames meanwhile.
   Status flush(os::Waiter& waiter, uint64_t count, std::unique_lock<std::mutex>* lock);
   // Does the same without a wait. `full`: the socket takes no more of these frames now.
   Status hand_over(uint64_t count, bool* full);
 
   // Receives the next whole frame. PEER_GONE at the end of the stream, with a text that says
   // whether it came in the middle of a frame. CORRUPT or INCOMPATIBLE if the bytes are no frame
-  // that this side reads. After each of these, every later call fails in the same way.
+  // that this side reads. After each of these, every later call fails in the same way. A wait that
+  // ended and std::bad_alloc lose nothing.
   Result<InFrame> recv(os::Waiter& waiter);
   // True if nothing that has arrived is still to be received, or if nothing can be received any
   // more. Not to be called during recv().

@@ -38,7 +38,7 @@ struct LeaseBlock {
 
 std::vector<std::byte> encode_lease_block(const LeaseBlock& block);
 // Decodes the block at the start of `bytes`, which must be private to this process. `used` gets the
-// length of the block.
+// length of the block. CORRUPT or INCOMPATIBLE, with detail "field" = "leases".
 Result<LeaseBlock> decode_lease_block(std::span<const std::byte> bytes, size_t* used);
 
 }  // namespace tenon::channel

@@ -36,12 +36,14 @@ class LenderWatch : public std::enable_shared_from_this<LenderWatch> {
   // an eventfd and of os::serve_hang_up().
   static Result<std::shared_ptr<LenderWatch>> create(int socket, Forget forget, void* context);
   // Afterwards `forget` is not called, and no call is under way. Received storages stay as they
-  // are.
+  // are. The call waits for a `forget` that is under way, so the caller holds no lock for which
+  // `forget` waits.
   void end() noexcept;
 
   // These storages came over the connection. They are dropped when the lender is gone, or at once
   // if it is gone already, unless another lender that is watched with this class lent them too.
-  // Memory that came home stays, as does private memory. Throws std::bad_alloc.
+  // Memory that came home stays, as does private memory. Throws std::bad_alloc. The caller holds no
+  // lock that has a rank: a dropped device storage closes memory.
   void add(std::span<const Ref<storage::Storage>> storages);
   bool is_gone() const noexcept { return gone_.load(std::memory_order_acquire); }
   // An fd, borrowed, that becomes readable when the lender is gone and its memory is dropped.

@@ -25,6 +25,9 @@ struct CarriedTokens {
   std::vector<std::shared_ptr<memory::LeaseToken>> inherited;
 };
 
+// The connection's send mutex guards the object. prepare() and prepare_renewal() make memory
+// (memory/spare.h), so their caller holds no lock that has a rank. In a forked child only the
+// destructor may be called, and it leaves the parent's ledger alone.
 class Lending {
  public:
   // `renewer` sends a lease block without leases when the borrower asks for a new token, or when a
@@ -59,7 +62,8 @@ class Lending {
     std::unordered_map<uint64_t, std::weak_ptr<memory::LeaseToken>> told_;
   };
   // Grants the leases of a message. `always`: the message has a lease block even if nothing in it
-  // needs a lease.
+  // needs a lease. RESOURCE_EXHAUSTED with limit "leases", or the errors of
+  // memory::Ledger::create(). After a failure or std::bad_alloc the grant gives back what it has.
   Status prepare(const tensor::Packed& packed, Grant* grant, bool always = false);
   // Prepares a lease block without leases. It brings a new token if the borrower wants one, and it
   // names the tokens that were handed on and are not needed any more. If there is nothing to tell,

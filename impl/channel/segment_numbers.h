@@ -3,6 +3,8 @@
 // the sender's serial. With each message the sender names the numbers that it will not use again,
 // because their segments are gone there or nothing but connections holds them. Until then the
 // receiver holds the segment, so that every number that it was told leads to memory.
+//
+// The connection's mutex of the direction guards each object. A forked child only destroys them.
 #pragma once
 
 #include <cstddef>
@@ -70,9 +72,15 @@ class ReceivedNumbers {
   // never more than 65,536.
   static uint64_t default_max_segments() noexcept;
   // Notes the segments that a message brings, and lets go of those that it names as not used again.
-  // The fds of the message's segments begin at `first_fd`.
+  // The fds of the message's segments begin at `first_fd`. CORRUPT: the peer breaks the protocol.
+  // RESOURCE_EXHAUSTED with limit "max_segments": the peer would have too many segments open, and
+  // has_lost() is true from now on. After std::bad_alloc the call can be repeated with the same
+  // arguments.
   Status add(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
-  // Finds the segments of a message, and maps those that are not mapped yet.
+  // Finds the segments of a message, and maps those that are not mapped yet. CORRUPT: a number
+  // never crossed, or a storage lies outside its segment. If fds were lost, a number without a
+  // segment gives the status of lose() instead. After an error of mapping the fd stays, so a later
+  // message can use the segment.
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
   // Fds were dropped or refused, for the reason `why`. From now on a number without a segment does
   // not prove that the peer is faulty.

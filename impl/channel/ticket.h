@@ -66,6 +66,7 @@ Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used);
 // The most things, segment and tokens together, in a record of TENON_DEPOSIT_RECORD_NBYTES.
 inline constexpr size_t kMostRecordThings = 30;
 std::vector<std::byte> encode_storage_ticket(const StorageTicket& ticket);
+// CORRUPT, with detail "field" = "ticket".
 Result<StorageTicket> decode_storage_ticket(std::span<const std::byte> bytes);
 
 }  // namespace tenon::channel

@@ -1,4 +1,5 @@
-// The contexts in which this folder calls the driver.
+// The contexts in which this folder calls the driver. The lock of the primary contexts is taken
+// only after driver() has succeeded, so a child of fork never waits for it.
 #pragma once
 
 #include <cuda.h>
@@ -12,7 +13,8 @@
 namespace tenon::cuda {
 
 // Returns the device's primary context, which CUDA's runtime and so every framework uses. The first
-// call makes it if it does not exist yet. It is kept for the life of the process.
+// call makes it if it does not exist yet. It is kept for the life of the process. INVALID_ARGUMENT:
+// there is no such device.
 Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal);
 
 bool is_default(Stream stream) noexcept;
@@ -39,7 +41,8 @@ class InContext {
 };
 
 // Gives a resource back to the driver, in the context that `enter` enters. In a child of fork
-// nothing is given back: the resource is the parent's, and the child has no driver.
+// nothing is given back, and `end` is not called: the resource is the parent's, and the child has
+// no driver.
 template <typename Enter, typename End>
 void end_in(const Enter& enter, const End& end) noexcept {
   try {

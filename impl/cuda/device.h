@@ -1,4 +1,5 @@
-// Finds the GPUs that this process sees, by number or by UUID.
+// Finds the GPUs that this process sees, by number or by UUID. A child of fork gets UNSUPPORTED
+// before any lock is taken, so callers with locks that are not fork-safe ask here first.
 #pragma once
 
 #include <array>

@@ -42,7 +42,9 @@ std::string version_text(int version);
 // context. The result is kept: a table that is never closed, or UNSUPPORTED with the reason. If the
 // reason may pass, it is not kept, and the next call tries again. In a child of fork of a process
 // that had begun to start the driver, every call returns UNSUPPORTED without calling the driver,
-// because the driver's behaviour there is undefined.
+// because the driver's behaviour there is undefined. While another thread starts the driver, the
+// call waits. The caller holds no lock that has a rank (available.h). If std::bad_alloc is thrown,
+// the next call starts anew.
 Result<const Driver*> driver();
 
 }  // namespace tenon::cuda

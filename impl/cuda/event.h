@@ -12,6 +12,9 @@
 
 namespace tenon::cuda {
 
+// An empty Event can only be asked whether it is empty, assigned and destroyed. In a child of fork
+// every function returns UNSUPPORTED, and the destructor leaves the driver alone. The errors are
+// the driver's (error.h).
 class Event {
  public:
   enum class Origin : uint8_t { kThisProcess, kInterprocess, kReceived };
@@ -52,7 +55,7 @@ class Event {
   Status wait_in(Stream stream, int32_t device) const;
   // An event that was never recorded is complete.
   Result<bool> is_complete() const;
-  // Waits until the event is complete.
+  // Waits until the event is complete. The errors are also those of the wait.
   Status synchronize(const os::Wait& wait) const;
   // INVALID_ARGUMENT if the event was not made for other processes, UNSUPPORTED if it came from
   // another process.
@@ -74,7 +77,7 @@ Status wait_for_event(const IpcHandle& handle, Stream stream, int32_t device);
 // does a stream.
 Result<void*> find_context(Stream stream, int32_t device);
 
-// Waits until all work that was given to the stream is done.
+// Waits until all work that was given to the stream is done. Nothing but the driver ends this wait.
 Status synchronize(Stream stream, int32_t device);
 
 }  // namespace tenon::cuda

@@ -18,7 +18,8 @@ namespace tenon::cuda {
 
 // A HostCopy belongs to one device and is used by one thread at a time. The copies run in a stream
 // of their own, beside the other work of the device. wait_for() says which work comes before them.
-// The host waits for the copies themselves, so no later work has to wait for them.
+// The host waits for the copies themselves, so no later work has to wait for them. In a child of
+// fork the destructor frees nothing. Otherwise it waits for the copies.
 class HostCopy {
  public:
   // The size of a piece of the buffer, a multiple of every element's size. There are two pieces, so
@@ -44,7 +45,8 @@ class HostCopy {
   Status wait_for(Stream stream);
 
   // Copies from the device. `take` gets the bytes piece by piece and in order, and may use each
-  // piece until it returns. All bytes have been read when to_host() returns.
+  // piece until it returns. All bytes have been read when to_host() returns. An error of `take`
+  // ends the copy. After an error no copy is under way.
   using Take = std::function<Status(std::span<const std::byte> piece)>;
   Status to_host(DevicePointer from, uint64_t nbytes, const Take& take);
   // Copies many ranges that together have at most kPieceNbytes. They lie side by side in one piece,
@@ -56,7 +58,8 @@ class HostCopy {
   using TakeRange = std::function<Status(size_t which, std::span<const std::byte> bytes)>;
   Status gather(std::span<const Range> ranges, const TakeRange& take);
   // Copies to the device. `give` fills one piece after the other. All bytes are on the device after
-  // finish().
+  // finish(). An error of `give` ends the copy. After an error copies may still be under way: call
+  // finish() before the device memory goes.
   using Give = std::function<Status(std::span<std::byte> piece)>;
   Status to_device(DevicePointer to, uint64_t nbytes, const Give& give);
   Status finish();

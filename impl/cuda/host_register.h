@@ -16,10 +16,12 @@ namespace tenon::cuda {
 // writing. INVALID_ARGUMENT: a part of the memory is registered already.
 Status register_host(std::byte* base, uint64_t nbytes, int32_t device, bool read_only);
 // Ends the registration. `device` is the device with which the memory was registered. Call it
-// before the memory is unmapped. It waits for work that uses the memory if the driver does.
+// before the memory is unmapped. It waits for work that uses the memory if the driver does. In a
+// child of fork it does nothing.
 void unregister_host(std::byte* base, int32_t device) noexcept;
 
-// The address at which a device, which may be another one, finds registered memory.
+// The address at which a device, which may be another one, finds registered memory. UNSUPPORTED as
+// in register_host().
 Result<DevicePointer> device_pointer(std::byte* base, int32_t device, bool read_only);
 
 }  // namespace tenon::cuda

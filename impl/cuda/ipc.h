@@ -19,7 +19,7 @@ Result<IpcHandle> ipc_handle(const Allocation& allocation);
 
 // Opens a handle in the device's primary context. A second opening of the same handle gives the
 // same pointer and must be closed too. INVALID_ARGUMENT in the process that made the memory, which
-// has it already.
+// has it already. In a child of fork close_ipc() does nothing.
 Result<DevicePointer> open_ipc(const IpcHandle& handle, int32_t device);
 void close_ipc(DevicePointer pointer, int32_t device) noexcept;
 

@@ -32,6 +32,8 @@ struct Allocation {
 Result<Allocation> find_allocation(DevicePointer pointer);
 
 // Allocates with cuMemAlloc in the device's primary context, so the memory can be lent.
+// RESOURCE_EXHAUSTED with limit "device memory". free_memory() may wait for the device, and in a
+// child of fork it does nothing.
 Result<DevicePointer> allocate(int32_t device, uint64_t nbytes);
 void free_memory(DevicePointer pointer, int32_t device) noexcept;
 

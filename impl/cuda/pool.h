@@ -21,7 +21,8 @@ using PoolPointer = std::array<std::byte, 64>;
 Result<os::Fd> export_pool(const Allocation& allocation);
 Result<PoolPointer> export_pool_pointer(const Allocation& allocation);
 
-// Another process's pool. It lives as long as anything in it is open.
+// Another process's pool. It lives as long as anything in it is open. In a child of fork nothing is
+// closed or freed.
 class ImportedPool final : public Counted {
  public:
   static Result<Ref<ImportedPool>> import(int fd, int32_t device);

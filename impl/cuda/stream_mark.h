@@ -11,6 +11,8 @@
 
 namespace tenon::cuda {
 
+// One thread at a time may call the functions that change a mark. In a child of fork a mark that
+// has not passed never does.
 class StreamMark {
  public:
   // Marks a stream that the calling thread uses now. A default stream belongs to this thread's

@@ -41,7 +41,7 @@ struct PieceHandle {
 };
 
 // Pieces mapped at neighbouring addresses, with access for one device. The mapping keeps their
-// memory.
+// memory. In a child of fork the destructor does nothing. After a failure nothing stays mapped.
 class PieceMapping {
  public:
   PieceMapping() noexcept = default;

@@ -4,6 +4,10 @@
 // A block is free again when its storage has gone, every stream in which it was used has passed,
 // and every receiver has let go. No event tells the arena when that happens (memory.h), so
 // allocate() checks whenever it needs room.
+//
+// The caller of create() and allocate() holds no lock that has a rank (base/lock_rank.h): both may
+// collect (memory.h), and then owners' release functions run. In a forked child create() and
+// allocate() return UNSUPPORTED, and the end of an arena or a storage frees nothing.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +50,9 @@ struct CudaArenaStats {
 
 class CudaArena final : public CudaEnding {
  public:
-  // Allocates the whole capacity at once.
+  // Allocates the whole capacity at once. INVALID_ARGUMENT: the capacity, or the transport kPool.
+  // UNSUPPORTED: no driver, or the memory cannot be lent by the transport. RESOURCE_EXHAUSTED: the
+  // device has too little memory.
   static Result<Ref<CudaArena>> create(const CudaArenaOptions& options);
   // The bytes of the storage are not initialised. If the arena is full: RESOURCE_EXHAUSTED with
   // detail limit "arena" if `wait` is zero or the arena is too small for the storage, and otherwise

@@ -2,6 +2,11 @@
 // protocol. The C API, DLPack, deposits and the import of modules call these functions. A handle
 // holds the driver's handle of the allocation, a counter in a shared file, and an event
 // (docs/format/cuda.md). Memory that is lent over a connection takes another path (lease.h).
+//
+// share_cuda() and open_cuda() collect (memory.h), so owners' release functions may run in them,
+// and their caller holds no lock. In a forked child of a process that used CUDA record_stream()
+// does nothing, all other functions return UNSUPPORTED, and a storage that ends there frees nothing
+// and tells no owner.
 #pragma once
 
 #include <array>
@@ -46,7 +51,7 @@ struct CudaHandle {
 
 // Makes a storage of memory of this process, whichever library allocated it. `release` is called
 // once no stream and no other process uses the memory any more. INVALID_ARGUMENT if the range is
-// not memory of that device.
+// not memory of that device. After a failure or std::bad_alloc `release` is not called.
 Result<Ref<storage::Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device,
                                         storage::Storage::ReleaseFunction release, void* context,
                                         bool read_only);
@@ -61,7 +66,8 @@ struct CudaShareOptions {
 };
 // Makes a handle. The receiver's stream waits for the work that was queued in `stream` before this
 // call. Each handle is for one receiver, which opens it once. PERMISSION for a read-only storage
-// without `let_write`.
+// without `let_write`. UNSUPPORTED: the memory cannot travel (export_cuda()). PEER_GONE: the
+// storage's lender is gone. Also the errors of CudaCounter::create() and of the driver.
 Result<CudaHandle> share_cuda(const Ref<storage::Storage>& storage, cuda::Stream stream,
                               const CudaShareOptions& options);
 
@@ -77,7 +83,10 @@ struct CudaOpenOptions {
   bool other_user = false;
 };
 // Opens a handle. Work that is queued in `stream` after this call waits for the sender's event. The
-// memory counts as used in that stream until the storage goes.
+// memory counts as used in that stream until the storage goes. INVALID_ARGUMENT: the handle was
+// opened before (if this process sent it), or does not fit the memory. The other errors are those
+// of decode_cuda_handle(), complete_route() and map_cuda(). After a failure or std::bad_alloc the
+// message is as valid as before, and the handle can be opened again.
 Result<Ref<storage::Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream,
                                         const CudaOpenOptions& options);
 

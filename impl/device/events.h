@@ -1,6 +1,7 @@
 // A pool of interprocess events. share_cuda() and lends over a connection take an event for each
 // message. The events are reused, because the driver has room for some 22,000, and making one takes
-// longer than all the rest of a share.
+// longer than all the rest of a share. A forked child never takes the pool's lock: the driver
+// refuses the child before, and memory that keeps an event is leaked there.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ class CudaEvent {
   ~CudaEvent();
 
   // Takes an event and records it in the stream. The result is empty if the pool has none left, or
-  // if the driver makes no more.
+  // if the driver makes no more. The caller then waits for the stream. UNSUPPORTED without a
+  // driver. Other errors are the driver's.
   static Result<CudaEvent> record(cuda::Stream stream, int32_t device);
   explicit operator bool() const noexcept { return static_cast<bool>(event_); }
   Status wait_in(cuda::Stream stream, int32_t device) const {

@@ -1,5 +1,6 @@
 // Makes device memory of this process ready to be lent: asks the driver for the handles of its
-// allocation, and remembers them for the next lend.
+// allocation, and remembers them for the next lend. The lock of these exports is not safe in a
+// forked child, so the caller asks the driver first (cuda::available()), which refuses the child.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,9 @@
 // Device memory of other processes. Each route is opened once in this process, and closed when the
 // last storage in it has gone. Memory that was received gives back what it keeps when it goes: a
 // counter (by_cuda.cc) or a lease (lease.cc).
+//
+// map_cuda() and the functions of CudaMapping take locks that have no rank. The end of a mapping
+// calls the driver.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +53,8 @@ class CudaOpened {
   }
   Status open_pieces(const CudaRoute& route);
   Status open_pool(const CudaRoute& route);
-  // Takes the size from the driver, and not from the handle. Checks the device.
+  // For IPC handles and pool allocations: takes the size from the driver, and not from the handle.
+  // Checks the device.
   Status measure();
   // INVALID_ARGUMENT if the memory is on another device than the handle said.
   Status check_device(const cuda::Allocation& found) const;
@@ -110,17 +114,22 @@ class CudaMapping final : public Counted {
   std::map<Range, Weak<storage::Storage>> storages_;
 };
 
-// Opens the memory behind a route, or finds it if this process has it open.
+// Opens the memory behind a route, or finds it if this process has it open. INVALID_ARGUMENT: the
+// memory is on another device. The other errors are those of encode_cuda_route() and of the driver.
+//
+// The caller has asked the driver before (cuda::find_device()), which refuses a forked child: the
+// locks here are not fork-safe. A child never drops a CudaMapping (CudaMemory::end() leaks it).
 Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device);
 
 // How a third process can reach memory that came from another process: the route by which the
-// memory came. `wanted` is as in export_cuda(). UNSUPPORTED if that route is an IPC handle, or a
-// segment of PyTorch's with more fds than a message carries.
+// memory came. `wanted` is as in export_cuda(). UNSUPPORTED if that route is an IPC handle, if
+// `wanted` is another transport, or if it has more fds than a message carries.
 Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, CudaTransport wanted);
 
 // Keeps a mapping open for reuse after its last storage has gone. The 64 most recently used
 // mappings stay open until close_warm_cuda(). Pool allocations are excluded: CUDA does not open an
-// allocation twice, and the sender's next route to it may have another name.
+// allocation twice, and the sender's next route to it may have another name. In a forked child
+// close_warm_cuda() does nothing.
 void keep_cuda_warm(const Ref<CudaMapping>& mapping);
 void close_warm_cuda() noexcept;
 // Stops keeping `mapping` open, because its lender is gone.
@@ -197,6 +206,7 @@ class CudaReceived : public CudaMemory {
   Kept kept_;  // declared first, so destroyed last: the sender may use the memory from then on
 
  private:
+  // No lock: close_lent() runs only under a strong reference to the storage, and there is none now.
   void storage_gone() noexcept override {
     if (mapping_) mapping_->forget(offset_, nbytes_);
   }

@@ -1,6 +1,9 @@
 // Device memory that is lent over a connection. Leases govern it, as they govern host memory, so it
 // needs none of PyTorch's counter files. The memory comes back even if the receiver is killed, or
 // if nobody reads the message.
+//
+// The locks here have no rank and are not fork-safe. So the caller refuses a forked child before,
+// as Connection does, or asks the driver, which refuses the child (cuda::available()).
 #pragma once
 
 #include <cstddef>
@@ -76,19 +79,24 @@ struct ReachableCuda {
   int32_t device = 0;
   cuda::Stream stream = nullptr;
 };
+// Reaches the memory behind a handle. `fds` are borrowed. CORRUPT: the handle is malformed, or is a
+// segment of PyTorch's. The other errors are those of complete_route() and map_cuda().
 Result<ReachableCuda> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds,
                                  int32_t device, bool read_only);
 // Opens a storage in the range, for use in the stream of `reach`. A new storage takes `*lease`. A
 // storage that is already open has a lease of its own, and memory that this process owns needs
 // none. In these two cases `*lease` stays with the caller, who gives it back once the whole message
 // is made: until then another attempt to receive the message must find the memory lent.
+// INVALID_ARGUMENT: the range leaves the memory, or this process does not lend it any more. No
+// owner's release function runs.
 Result<Ref<storage::Storage>> open_leased_cuda(const ReachableCuda& reach, uint64_t offset,
                                                uint64_t nbytes, memory::Lease* lease);
 
 // Lets go, on the caller's thread, of the memory whose leases have ended. `ask_kernel`: first asks
-// the kernel which borrowers are gone, with one system call for each.
+// the kernel which borrowers are gone, with one system call for each. Owners' release functions may
+// run, so only the collections of memory.h call this.
 void end_lent_cuda(bool ask_kernel) noexcept;
-// For a forked child: the memory belongs to the parent.
+// For a forked child: forgets, and does not end, what was lent. The memory belongs to the parent.
 void abandon_lent_cuda() noexcept;
 
 }  // namespace tenon::device

@@ -2,6 +2,11 @@
 // goes, its memory is kept until the streams that used it have passed and the receivers of its
 // messages have let go. No event reports that, so calls that share, open or collect device memory
 // check the waiting memory (collect_some_cuda(), collect_cuda()).
+//
+// end(), and so the release of a device storage, may run the owner's release function. It collects
+// too: it may run other owners' release functions and wait for the device. So release no device
+// storage under a lock without a CudaCollectLater, which holds the collection back. A collection
+// takes LockRank::kCudaMemory, the first rank.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +23,12 @@
 
 namespace tenon::device {
 
-// Base of all device memory: this process's own (by_cuda.cc), blocks of an arena (arena.cc),
-// and memory that was received (import.h).
+// Base of all device memory: this process's own (by_cuda.cc), blocks of an arena (arena.cc), and
+// memory that was received (import.h). Any thread may call the functions. Their lock has no rank.
+// use_in(), add() and keep() throw std::bad_alloc.
+//
+// In a forked child end() frees nothing and tells no owner, and use_in() does nothing. Before any
+// other call, ask the driver (cuda::available()), which refuses the child.
 class CudaMemory : public storage::DeviceMemory {
  public:
   explicit CudaMemory(int32_t device);
@@ -29,7 +38,7 @@ class CudaMemory : public storage::DeviceMemory {
   // that uses it must call this.
   void use_in(cuda::Stream stream);
   // Makes work that is queued in `stream` after this call wait for the work that is queued now in
-  // the streams that use the memory.
+  // the streams that use the memory. The errors are the driver's.
   Status order(cuda::Stream stream);
   // Keeps a message that lends the memory until its receiver has let go.
   void add(std::shared_ptr<CudaMessage> message);
@@ -70,7 +79,7 @@ class CudaMemory : public storage::DeviceMemory {
 CudaMemory* cuda_memory(const storage::Storage& storage) noexcept;
 inline std::byte* as_data(cuda::DevicePointer pointer) noexcept {
   return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(
-      pointer));  // NOLINT(performance-no-int-to-ptr): what a device's is here
+      pointer));  // NOLINT(performance-no-int-to-ptr): a device address is a number here
 }
 inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept {
   return reinterpret_cast<uintptr_t>(data);
@@ -98,7 +107,8 @@ class CudaEnding : public Counted {
 };
 
 // While an object of this class lives, collect_some_cuda() does nothing on its thread. Otherwise an
-// owner's release function could run while the thread holds locks.
+// owner's release function could run while the thread holds locks. collect_spare_cuda() and the end
+// of a storage do not collect then either, but the other collections run. Objects nest.
 class CudaCollectLater {
  public:
   CudaCollectLater() noexcept;
@@ -108,14 +118,15 @@ class CudaCollectLater {
 };
 
 // These functions check the memory that waits: a few storages, as every share and open does, or
-// all. An owner's release function may run in them. If it releases other device memory, or collects
-// itself, the collection does not start again inside it. Neither function frees an arena.
+// all. An owner's release function may run in them. Inside it collect_some_cuda() does nothing, and
+// collections of everything nest at most 8 deep. So the caller holds no lock. Neither function
+// frees an arena.
 void collect_some_cuda() noexcept;
 void collect_cuda_without_waiting() noexcept;
 // Checks all waiting memory, ends the put-off objects, and returns how many storages still wait.
 // The call may wait for the device.
 uint64_t collect_cuda() noexcept;
-// Calls collect_cuda(), unless this thread is in a call in which no release function may run.
+// Calls collect_cuda(), unless this thread has a CudaCollectLater or is in a collection.
 void collect_spare_cuda() noexcept;
 
 }  // namespace tenon::device

@@ -6,6 +6,10 @@
 //
 // A counter file of this process is held like every named file (held_files.h), so a sweep removes
 // the file if its maker was killed.
+//
+// The sender's functions take LockRank::kCudaCounter. In a forked child the next counter begins a
+// new file, and a CudaCounter of the parent is leaked with its memory. A CudaCounterHold is neither
+// made nor destroyed there, because its lock has no rank.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +33,8 @@ inline constexpr uint32_t kCudaCounters = 10'000;
 class CudaCounter {
  public:
   CudaCounter() noexcept = default;
-  // Takes the next counter and sets it to 1. The errors are those of making a named file, such as
-  // RESOURCE_EXHAUSTED.
+  // Takes the next counter and sets it to 1. The errors, such as RESOURCE_EXHAUSTED, and the lock
+  // rule are those of names::create_named_segment().
   static Result<CudaCounter> create();
   CudaCounter(CudaCounter&& other) noexcept = default;
   CudaCounter& operator=(CudaCounter&& other) noexcept = default;
@@ -53,7 +57,8 @@ class CudaCounter {
 };
 
 // No more counters are taken from the current file. The file goes with the last of its counters
-// that is held. A fork hook calls this in the child, because the parent goes on with the file.
+// that is held. A fork hook calls this in the child, when every lock is free, because the parent
+// goes on with the file.
 void end_cuda_counter_file() noexcept;
 
 // Subtracts 1 from a counter, as a receiver does once for each message. It opens the file that has
@@ -79,6 +84,8 @@ struct CudaCounterFile;
 // observes it. A new file that gets the same name is never mistaken for the mapped file. If the
 // file is missing, or is no counter file, when the message is opened, the counter is never
 // decremented.
+//
+// The constructor throws std::bad_alloc alone. Other failures are noted for the destructor.
 class CudaCounterHold {
  public:
   CudaCounterHold(std::string_view name, uint64_t slot);

@@ -17,9 +17,12 @@
 
 namespace tenon::device {
 
+// A forked child uses none of this and destroys no message: the driver refuses it before, and
+// CudaMemory::end() leaks. The register of messages has a lock without a rank.
 class CudaMessage {
  public:
-  // An empty `event` means that the bytes are valid already. The message takes a new counter.
+  // An empty `event` means that the bytes are valid already. The message takes a new counter, so
+  // create() has the errors and the lock rule of CudaCounter::create().
   static Result<std::shared_ptr<CudaMessage>> create(CudaEvent event,
                                                      const Ref<storage::Storage>& storage);
   // Finds the message with this counter, if this process sent it and it still stands; else null.

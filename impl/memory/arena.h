@@ -11,6 +11,11 @@
 // lease (a bare fd, a name) is retired instead, because nobody tells the lender when the borrower
 // is done. A segment of a default home that has no LIVE or LENT block goes back to the system once
 // it holds retired blocks and has no room left. So a loop of lend and release has bounded memory.
+//
+// Functions that allocate, free, reserve, trim or count take the arenas' lock
+// (memory/arena_segment.h), and most may end leases and segments. So their caller holds no ranked
+// lock (base/lock_rank.h). A forked child begins with empty default homes. Its parent's blocks and
+// arenas are inherited as they are: free_block() frees nothing of them there.
 #pragma once
 
 #include <atomic>
@@ -49,7 +54,8 @@ struct Block {
 
 // Allocates a block from a default home into `*out`, which is empty. After a failure `*out` is
 // empty again. nbytes > 0. `alignment` is a power of two up to a page. A FROZEN block always has
-// its own segment, because freezing seals a whole segment.
+// its own segment, because freezing seals a whole segment. RESOURCE_EXHAUSTED, with the limit,
+// after giving back what is kept (memory/spare.h). Also the errors of Segment::create().
 Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out);
 
 // Like allocate_block(), with a segment of its own whose pages are not made yet. The caller fills
@@ -108,13 +114,18 @@ struct ArenaStats {
   uint64_t largest_free_nbytes = 0;  // the longest free piece
 };
 
-// An arena that the user made.
+// An arena that the user made. Any thread may call its functions. In a forked child allocate() and
+// reserve() of an inherited arena fail with UNSUPPORTED. The child leaks the arena if it had blocks
+// in use.
 class Arena : public Counted {
  public:
+  // INVALID_ARGUMENT for a capacity that no file can have. Other errors are those of
+  // choose_pages(), Segment::create() and os::add_work().
   static Result<Ref<Arena>> create(const ArenaOptions& options);
 
   // RESOURCE_EXHAUSTED with limit "arena" if the arena is full. UNSUPPORTED in a child of fork,
-  // because the child would hand out bytes of its parent.
+  // because the child would hand out bytes of its parent. After an error `*out` is only to be
+  // destroyed.
   Status allocate(uint64_t nbytes, uint64_t alignment, Block* out);
   ArenaStats stats() const;
   Backing describe_backing() const;

@@ -166,7 +166,8 @@ class Board {
 };
 
 // The presence of one arena or ledger on the board: its row, if it has one. The board exists as
-// long as any arena or ledger has joined.
+// long as any arena or ledger has joined. All functions and the destructor take the arenas' lock.
+// In a forked child the row is the parent's, and hide(), leave() and the destructor do nothing.
 class OnBoard {
  public:
   OnBoard() noexcept = default;
@@ -174,7 +175,7 @@ class OnBoard {
   OnBoard& operator=(const OnBoard&) = delete;
   ~OnBoard() { leave(); }
 
-  // Each of these takes the arenas' lock. One of the two is called, once. Null: there is no row.
+  // One of the two is called, once. Null: there is no row.
   board::ArenaFigures* join_arena(Mode mode, uint64_t device, uint64_t inode,
                                   uint64_t capacity_nbytes) noexcept;
   board::LedgerFigures* join_ledger(board::Carrier carrier, uint32_t pid, uint32_t uid) noexcept;

@@ -4,7 +4,9 @@
 //
 // All steps are functions of a base pointer, like those of the lease page (lease_page.h). Every
 // process that may fetch from a depot can write every byte here. The lender believes a word only as
-// far as its own records say that the message is there.
+// far as its own records say that the message is there. No function checks `message`, `thing` or
+// `slot`: the caller does. A borrower that follows a chain stops at a slot beyond the page, and
+// after as many steps as there are slots.
 #pragma once
 
 #include <array>
@@ -154,7 +156,8 @@ inline void open(std::byte* base, uint32_t message, uint32_t generation) noexcep
   claim_word(base, message).store(word_of({generation, kUnfetched}), std::memory_order_release);
 }
 
-// The lender closes a message: nobody can claim it.
+// The lender closes a message that nobody can have claimed, or that is over. The call overwrites
+// any claim. To take an open message back, the lender claims it for kClosed.
 inline void close(std::byte* base, uint32_t message, uint32_t generation) noexcept {
   claim_word(base, message).store(word_of({generation, kClosed}), std::memory_order_release);
 }

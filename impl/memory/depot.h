@@ -26,6 +26,10 @@
 
 namespace tenon::memory {
 
+// Any thread may call its functions. They take mutex(), which has no rank, except open(),
+// is_unfetched(), is_pending() and the functions for the holder of mutex(). deposit() and add()
+// take the arenas' lock too. withdraw() and end_message() release storages, so their caller holds
+// no ranked lock.
 class Depot final : public Counted {
  public:
   static Result<Ref<Depot>> create();
@@ -33,6 +37,8 @@ class Depot final : public Counted {
   // to end. Its borrowers are numbered from `next_borrower` on. INCOMPATIBLE for a page of another
   // size than this version of Tenon makes.
   static Result<Ref<Depot>> inherit(os::Fd page, uint32_t next_borrower);
+  // If this is false, a forked child calls only withdraw(), claim_here() and end_message(), which
+  // then do nothing: mutex() may be locked for ever.
   bool made_by_this_process() const noexcept { return generation_ == fork_generation(); }
   // The fd of the claims page, which every borrower gets. It stays the depot's.
   int page() const noexcept { return page_fd_.get(); }
@@ -46,10 +52,12 @@ class Depot final : public Counted {
   // (Envelope in channel/deposit.cc): a Leased of 0 bytes that keeps the message's storages. The
   // receiver gives back the envelope's lease when it has opened all other objects. Nobody can claim
   // the message before open(). RESOURCE_EXHAUSTED with limit "leases" or "messages". The call also
-  // fails if the claims page needs a new page and there is no memory for it.
+  // fails if the claims page needs a new page and there is no memory for it. After an error or
+  // std::bad_alloc no message has begun.
   Result<MessageSlot> deposit(std::span<Leased* const> objects, uint32_t* slots);
-  // Adds leases to a message that nobody can have claimed yet. INVALID_ARGUMENT if the message is
-  // over. RESOURCE_EXHAUSTED with limit "leases". It may need a page, as deposit() does.
+  // Adds leases, all or none, to a message that nobody can have claimed: it is not open, or nobody
+  // was given its ticket. The call does not check that. INVALID_ARGUMENT if the message is over.
+  // RESOURCE_EXHAUSTED with limit "leases". It may need a page, as deposit() does.
   Status add(MessageSlot place, std::span<Leased* const> objects, uint32_t* slots);
   void open(MessageSlot place) noexcept;
   // Ends the leases of a message that nobody has claimed, before or after open(). False: it has

@@ -22,7 +22,9 @@
 namespace tenon::memory {
 
 // A copy of a token in this process. The lender that made the token waits as long as the copy is
-// open.
+// open. The destructor may take LockRank::kService. A forked child has a copy too: the lender waits
+// until both are closed, and only the process that made the LeaseToken tells that it is not needed
+// any more.
 struct LeaseToken {
   LeaseToken() noexcept = default;
   LeaseToken(const LeaseToken&) = delete;
@@ -42,19 +44,26 @@ enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
 
 class GivingBack;
 
+// Any thread may call its functions. The last release closes fds of another process
+// (os::close_foreign()). In a forked child all leases of an inherited Holding are FAMILY, and
+// give_back(), end_lease() and renew() tell the lender nothing. The lock of inherit(), disinherit()
+// and tokens() has no rank: in the child they wait for ever if a thread of the parent was in one of
+// them at the fork.
 class Holding : public Counted {
  public:
   // Makes a holding from the fds that came with a message. It checks them, because none is trusted.
   // If `page` and `bell` are not open, the leases only end together. Takes the fds over on success,
   // and rings the bell, by which the lender learns which process took the token. CORRUPT or
   // INCOMPATIBLE with detail "field" = "tokens", or an error of inspecting or mapping the page.
+  // After an error or std::bad_alloc all fds are still the caller's.
   static Result<Ref<Holding>> open(os::Fd* token, os::Fd* page, os::Fd* bell);
 
   // All slots are below this number. 0: the leases only end together.
   uint32_t slots() const noexcept { return slots_; }
 
   // Gives a lease back. Call this once for each lease, when no thread here reads the block any
-  // more. `mark` is fork_mark() at the arrival of the lease.
+  // more. `mark` is fork_mark() at the arrival of the lease. Does nothing for a FAMILY lease,
+  // without a page, and for a slot that is not below slots(), so the caller need not check.
   void give_back(uint32_t slot, uint32_t mark) noexcept;
   // Gives a lease back, now or together with others (GivingBack), and drops the lease's reference
   // to this holding.
@@ -98,9 +107,10 @@ class Holding : public Counted {
   std::vector<std::shared_ptr<LeaseToken>> inherited_;
 };
 
-// Collects the leases that this thread gives back while the object lives, and gives them back
-// together if their bits are in one word of the page. Until then they are HELD. So the code in
-// between must not wait or call the user's code, except under a Pause.
+// Collects the leases that this thread ends by end_lease() while the object lives, and gives them
+// back together if their bits are in one word of the page. give_back() does not collect. Until then
+// they are HELD. So the code in between must not wait or call the user's code, except under a
+// Pause.
 class GivingBack {
  public:
   GivingBack() noexcept;

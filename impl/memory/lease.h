@@ -12,6 +12,10 @@
 
 namespace tenon::memory {
 
+// The end of a lease may end a segment or close fds, which takes locks of any rank. So a Lease is
+// destroyed or assigned without a ranked lock. In a forked child an inherited lease is FAMILY: its
+// end there gives nothing back, and the block stays lent until both processes have let go. An
+// inherited lease of an own block ends only in the child's copy of the records.
 class Lease {
  public:
   Lease() noexcept = default;
@@ -22,6 +26,7 @@ class Lease {
   explicit Lease(LentBlock* block) noexcept : kept_(block), slot_(kOwnBlock) {}
   Lease(Lease&& other) noexcept
       : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
+  // Swaps: the lease that this object had ends with `other`.
   Lease& operator=(Lease&& other) noexcept {
     swap(other);
     return *this;

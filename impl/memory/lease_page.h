@@ -5,7 +5,8 @@
 // All steps are functions of a base pointer, so that a test can run both roles over one mapping. A
 // race detector would see no connection between two mappings. The borrower owns every byte here
 // once it has the page. The lender takes every word that it reads as a claim, which it checks
-// against its ledger, and it relies on nothing that it wrote here.
+// against its ledger, and it relies on nothing that it wrote here. No function checks `slot` or
+// `word`: the caller does.
 #pragma once
 
 #include <array>

@@ -54,11 +54,16 @@ struct TokenFds : std::enable_shared_from_this<TokenFds> {
   TokenFds* previous = nullptr;
 };
 
+// Any thread may call its functions. A function that ends leases (take_back(), drain(), end_some())
+// releases storages, so its caller holds no ranked lock. The ledger's own locks have no rank. So a
+// forked child calls no function of an inherited ledger that locks: it asks made_by_this_process()
+// or has_ended(), which is true there, and releases the ledger.
 class Ledger : public Counted {
  public:
   // The library's thread watches the token from now on. `by_slot`: the ledger has a lease page, so
   // that each lease can end by itself. The caller holds no lock from kTokenFds on
-  // (base/lock_rank.h).
+  // (base/lock_rank.h). After an error or std::bad_alloc there is no ledger, and its fds are
+  // closed.
   static Result<Ref<Ledger>> create(const Borrower& borrower, bool by_slot);
   // The ledger of a borrower that claims messages of a depot. The slots belong to the depot, so
   // grant() must not be called.
@@ -75,7 +80,7 @@ class Ledger : public Counted {
   bool has_fds() const noexcept { return fds_ != nullptr; }
 
   // Grants one lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases" if the
-  // page has no free slots, and PEER_GONE if the ledger has ended.
+  // page has no free slots, and PEER_GONE if the ledger has ended. Takes the arenas' lock.
   Status grant(std::span<Leased* const> objects, uint32_t* slots);
   // Undoes grant() for objects that never left this process. It ignores slots without a lease.
   void take_back(std::span<const uint32_t> slots) noexcept;
@@ -83,7 +88,9 @@ class Ledger : public Counted {
   // Whether the borrower asked for a new token, because other processes have this one too.
   bool wants_renewal() const noexcept;
   // The function that sends a new token. The library's thread calls it, and calls it again later if
-  // it returns false. Set it to null before `context` goes.
+  // it returns false. set_renewer() waits until a renewer on another thread has returned. So a
+  // renewer must not wait for a lock that a caller of set_renewer() holds. Set it to null before
+  // `context` goes.
   using Renewer = bool (*)(void* context) noexcept;
   void set_renewer(Renewer renewer, void* context) noexcept;
   bool renew() noexcept;
@@ -167,6 +174,11 @@ class Ledger : public Counted {
   std::shared_ptr<TokenFds> fds_;
   os::Mapping page_;
 };
+
+// Any thread may call the functions from here on. drain_ledgers(), settle_ledgers(),
+// settle_ledger(), describe_holders() and ledger_totals() end leases, which may take any lock, so
+// their caller holds no ranked lock. own_ledger_of() takes LockRank::kLedgers, signal_space()
+// kArenaWait, and tell_forgotten() kService. A forked child begins without ledgers and leases.
 
 // Whether this process has granted a lease that may still stand. The answer costs one atomic read.
 bool has_leases() noexcept;

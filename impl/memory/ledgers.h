@@ -1,6 +1,10 @@
 // The registry of all ledgers of this process. It watches their tokens, and knows whether a thread
 // waits for leases to end. Only the .cc files of memory/ use this header. The functions for the
 // other folders are in ledger.h.
+//
+// All functions but count_leases() and tokens_forgotten() take locks: end_hung_up_soon() takes
+// LockRank::kService, the others LockRank::kLedgers (base/lock_rank.h). A forked child begins with
+// an empty registry: its parent's leases never end there.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +16,7 @@
 namespace tenon::memory {
 
 // Watches the ledger's token, and keeps the ledger until the token is gone and its leases have
-// ended.
+// ended. After an error or std::bad_alloc the ledger is not registered.
 Status register_ledger(const Ref<Ledger>& ledger);
 // Adds `more`, which may be negative, to the number of leases behind has_leases().
 void count_leases(int64_t more) noexcept;

@@ -51,6 +51,7 @@ class LentCount {
 class Leased : public Counted {
  public:
   // Take and drop the lease's reference. They are called only for objects that are no block.
+  // lease_began() is called under the arenas' lock, and lease_ended() without a ranked lock.
   virtual void lease_began() noexcept { retain(); }
   virtual void lease_ended() noexcept { release(); }
   virtual uint64_t leased_nbytes() const noexcept = 0;
@@ -104,17 +105,21 @@ class LentBlock final : public Leased {
 };
 
 // Returns the LentBlock of a storage, and makes it if `*where` is still null. From then on the
-// storage ends by storage_gone() and not by free_block(). Throws std::bad_alloc.
+// storage ends by storage_gone() and not by free_block(). Throws std::bad_alloc. lend_block(), the
+// functions below, storage_gone() and left_home() take the arenas' lock.
 LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset,
                       BlockSize size);
 
 // Begins a lease, by this process itself, of the lent block that begins at `offset`, whichever
 // mapping of the segment `key` names. Null: no lent block begins there. Memory that comes home is
-// kept this way and not by a ledger's lease, which would never end.
+// kept this way and not by a ledger's lease. That one ends when the token hangs up, and this
+// process would hold the token of its own ledger, so the lease would never end.
 LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
 
 // Begin and end one lease of each object. They take the arenas' lock once for many objects.
-// begin_leases() returns the sum of leased_nbytes().
+// begin_leases() returns the sum of leased_nbytes(). end_leases(), storage_gone() and left_home()
+// also end storages and segments, which may take any lock, so their caller holds no ranked lock. In
+// a forked child the blocks of its parent are only forgotten.
 uint64_t begin_leases(std::span<Leased* const> objects) noexcept;
 void end_leases(std::span<Leased* const> objects) noexcept;
 

@@ -16,6 +16,8 @@ class LentBlock;
 // The caller of each function holds the arenas' lock (arena_segment.h).
 class LentIndex {
  public:
+  // A block for which there is no memory at all does not join, and find() does not know it. If such
+  // a block comes home, it is held under a lease, like the block of another process.
   void insert(LentBlock* block) noexcept;
   // Does nothing for a block that never joined.
   void erase(LentBlock* block) noexcept;

@@ -38,7 +38,9 @@ struct SegmentKey {
 class Segment;
 
 // Something that a higher layer does when a segment ends. memory/ knows nothing of it. Names
-// (names/held_files.h) and pinned memory (device/pinned.cc) have tails.
+// (names/held_files.h) and pinned memory (device/pinned.cc) have tails. Tails are called without a
+// ranked lock. A forked child calls its copy of the tail too, so a tail that ends something of its
+// parent's checks fork_generation().
 class SegmentTail {
  public:
   SegmentTail() noexcept = default;
@@ -58,12 +60,19 @@ class SegmentTail {
   SegmentTail* next_ = nullptr;
 };
 
+// Any thread may call its functions. The last release runs the tails and closes fds, which takes
+// locks of any rank, so the caller holds no ranked lock. A forked child has its own copy of the
+// mapping and the fds, and its release of the segment ends only those. It reads and lends an
+// inherited segment as its parent does, but freeze(), and write_through_fd() for FROZEN, fail with
+// UNSUPPORTED.
 class Segment : public Counted {
  public:
   // Makes a segment of this process. SHARED and LENDER_WRITES get all their seals at once
   // (LENDER_WRITES after its one writable mapping exists). FROZEN is mapped read-only, its size is
   // sealed at once, and freeze() seals it against writing. Where memfd_create is denied, SHARED is
-  // a nameless file without seals. No pages exist yet: reserve() makes them.
+  // a nameless file without seals. No pages exist yet: reserve() makes them. RESOURCE_EXHAUSTED: no
+  // fd, address space or memory, or over RLIMIT_FSIZE. PERMISSION or UNSUPPORTED: memfd_create is
+  // denied (os::is_memfd_denied()).
   static Result<Ref<Segment>> create(Mode mode, uint64_t nbytes);
   // Likewise, with the pages, the node and the lock that `request` asks for. `nbytes` is rounded up
   // to whole pages of the chosen kind. The mode is not FROZEN.
@@ -92,15 +101,19 @@ class Segment : public Counted {
     uint64_t nbytes = 0;
     SegmentKey key() const noexcept { return {file.device, file.inode, writable}; }
   };
+  // INVALID_ARGUMENT: the fd is closed, or is no regular file. PERMISSION: the fd is not readable,
+  // or the file may be cut short or does not allow the wanted access (detail `option`). CORRUPT: it
+  // is smaller than the peer claims.
   static Result<Inspected> inspect(int fd, const OpenRequest& request);
-  // Takes the fd over on success. The mapping counts against `budget`, which may be null, and
-  // against this process's budget for other processes' memory.
+  // Takes the fd over on success. After an error or std::bad_alloc it is still the caller's. The
+  // mapping counts against `budget`, which may be null, and against this process's budget for other
+  // processes' memory.
   static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected,
                                    const std::shared_ptr<os::MapBudget>& budget);
 
   // Opens a named file, and makes all of its pages. The fd stays the caller's, and the segment
   // keeps none: the mapping keeps the file and its lock, so a name costs no fd. `own`: this process
-  // made the file.
+  // made the file. CORRUPT: pages are missing, and the file cannot be written.
   static Result<Ref<Segment>> open_named(int fd, const Inspected& inspected, bool own,
                                          std::unique_ptr<SegmentTail> tail);
 
@@ -136,13 +149,18 @@ class Segment : public Counted {
   Status read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const;
   // Checks that the pages of a range exist, so that reading the range cannot make the segment grow.
   // Missing pages are made if the fd can be written. For opened segments: an own segment always
-  // passes.
+  // passes. CORRUPT: pages are missing, and the fd cannot be written. RESOURCE_EXHAUSTED: no memory
+  // for them, or over what this process fills for its peers (limit "filled_nbytes").
   Status check_pages(uint64_t offset, uint64_t nbytes);
+  // Seals a FROZEN segment against writing. A second call does nothing. After an error, such as IO
+  // because the kernel still has a page in use, the segment is not frozen, and the call can be
+  // repeated.
   Status freeze();
   bool frozen() const noexcept { return frozen_.load(std::memory_order_acquire); }
 
   // Returns the fd to lend with, which is read-only for every mode but SHARED. It stays the
-  // segment's.
+  // segment's. May take LockRank::kLendFd. UNSUPPORTED: the segment has no fd, and no tail knows a
+  // way to the file.
   Result<int> lending_fd();
   int any_fd() const noexcept { return write_fd_.is_open() ? write_fd_.get() : read_fd_.get(); }
 

@@ -8,9 +8,9 @@
 
 namespace tenon::memory {
 
-// Gives back what a higher layer keeps for later. Any thread may call the function. It takes a
-// lock of the first rank (base/lock_rank.h), so the caller of it, of give_back_spare() and of
-// with_spare() holds no lock that has a rank. A connection's locks have none.
+// Gives back what a higher layer keeps for later. Any thread may call the function. It takes a lock
+// of the first rank, so the caller of it, of give_back_spare() and of with_spare() holds no ranked
+// lock (base/lock_rank.h). A connection's locks have no rank.
 using SpareFunction = void (*)() noexcept;
 // A static initialiser calls this. There is room for 4 functions. A fifth would be ignored.
 void register_spare(SpareFunction give_back) noexcept;

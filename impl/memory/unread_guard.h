@@ -20,7 +20,8 @@ enum class Drained : uint8_t {
   kBusy,  // another thread is reading, so ask again soon
 };
 
-// The guard of one connection.
+// The guard of one connection. add() and the destructor take LockRank::kUnreadGuards. The
+// destructor and drained() take LockRank::kService. A forked child asks no guard of its parent.
 class UnreadGuard {
  public:
   // Asks the connection. Any thread may call this while it holds locks of a rank up to

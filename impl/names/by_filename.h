@@ -1,6 +1,11 @@
 // Lends storages by name and opens them. The C API calls these functions. A name is a file in
 // PyTorch's layout, or a socket on which the lender hands out the fd of a segment
 // (docs/format/filename.md).
+//
+// Any thread may call the functions. Their caller holds no lock that has a rank (base/lock_rank.h),
+// because they make memory, sweep directories and release segments. The errors are those of the C
+// functions (tenon/by_filename.h). A forked child holds the files that it inherited without a part
+// in their counts, and serves none of its parent's names on sockets.
 #pragma once
 
 #include <sys/types.h>
@@ -54,22 +59,32 @@ struct NameOpenOptions {
   bool other_user = false;
   // Does not tell the manager that the handle names.
   bool no_manager = false;
-  // The handle came in a message, which stops being in flight.
+  // The handle came in a message, which stops being in flight. For a file it stops only if the
+  // opening succeeds, and for a socket once the lender has answered.
   bool received = false;
 };
 
 // Makes a storage in a new named file.
 Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes);
+// Lends a storage by name. A movable private storage moves into a new file. On failure it has not
+// moved.
 Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options,
                                    os::Waiter* waiter);
+// Opens a storage by its handle. TIMEOUT: the wait for a lender or manager ended, or another
+// process checked for 1 s whether the file is dead. NOT_FOUND, PEER_GONE: the memory is gone.
+// PERMISSION: it is another user's, or was lent read-only. CORRUPT: the handle does not fit the
+// file.
 Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options,
                                       os::Waiter* waiter);
 
-// Counts a message with this handle as in flight, or as received.
+// Counts a message with this handle as in flight, or as received. NOT_FOUND: this process does not
+// hold the name. For count_message_received() a name that is gone is no error. The call may wait
+// one second for the lender, or for a process that checks the file.
 Status count_message(const NameClaim& claim);
 Status count_message_received(const NameClaim& claim);
 
-// Removes a name. A name that does not exist is no error.
+// Removes a name. A name that does not exist is no error. PERMISSION: it is neither a file nor a
+// socket, or the kernel forbids it.
 Status unlink_filename(std::string_view name);
 
 // How many names a sweep found in each state. A dead name that is not to be removed or cannot be

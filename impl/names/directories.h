@@ -1,6 +1,6 @@
-// The directories in which this process has met names. Each is opened once, and closed when no
-// object of this process is left in it. Calls that make or open names, and the library's thread,
-// use it.
+// The directories in which this process has met names. Each is opened once. It is closed when
+// nothing is left in it, except the 16 most recently used. Calls that make or open names, and the
+// library's thread, use it. A forked child keeps the directories, and begins their sweeps anew.
 #pragma once
 
 #include <atomic>
@@ -35,17 +35,18 @@ class Directory : public Counted {
   const uint64_t device_;
   const uint64_t inode_;
   std::atomic<bool> watched_{false};
-  // State of sweep_some_names(). It keeps a list of names and not an open directory stream, which
-  // would cost one more fd.
+  // State of sweep_some_names(), guarded by the register's lock (LockRank::kDirectories). It keeps
+  // a list of names and not an open directory stream, which would cost one more fd.
   std::vector<std::string> pass_;  // the names that are still to be checked
   int64_t next_pass_ns_ = 0;
   bool swept_ = false;
   bool swept_while_watched_ = false;
 };
 
-// Opens the directory to which the path leads now. There is one object for a directory as long as
-// the path leads there and an object of this process is in it. The 16 most recently used
-// directories in which nothing is left stay open too.
+// Opens the directory to which the path leads now. There is one object for a path as long as it
+// leads to the same directory and an object of this process is in it. Two paths to one directory
+// have two objects. The call closes idle directories too, so the caller holds no lock. The errors
+// are those of os::open_directory().
 Result<Ref<Directory>> open_names_directory(const std::string& path);
 
 // Closes the directories that nothing uses, except the 16 most recently used. Called when an object
@@ -57,7 +58,7 @@ void close_idle_directories() noexcept;
 // all names for at most 50 ms. Later calls check 8 names each and go on where the last call
 // stopped. `watched`: the library's thread is told what happens from now on, so one pass over all
 // names per minute is enough (otherwise one per second). That thread also checks the names that the
-// first sweep did not reach, or for which it got no clear answer.
+// first sweep did not reach, or for which it got no clear answer. The caller holds no lock.
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
 
 // Makes the library's thread check all names of a watched directory soon. The thread calls this

@@ -32,8 +32,8 @@ struct Filename {
 // Parses the text in a handle. INVALID_ARGUMENT (detail path) for a text that is empty, relative or
 // too long, or that ends in "", "." or "..".
 Result<Filename> parse_filename(std::string_view text);
-// Checks the path of a directory: it must be absolute and not the root. The result has no slash at
-// its end.
+// Checks the path of a directory: INVALID_ARGUMENT unless it is absolute and not the root. The
+// result has no slash at its end.
 Result<std::string> check_directory(std::string_view directory);
 // Makes an error about `path` from `cause`, with the same code and details. It leaves out the
 // detail fd, because the caller never saw that fd.
@@ -41,7 +41,7 @@ Status name_error(const std::string& path, const Status& cause);
 // Makes an error whose message is the path and `why`.
 Status refuse_name(const std::string& path, Code code, const std::string& why);
 // Chooses the name of a new file or socket: `leaf`, or, if `leaf` is empty, `prefix` and 128 random
-// bits.
+// bits. INVALID_ARGUMENT: the three give no name that parse_filename() takes.
 Result<Filename> choose_filename(std::string_view directory, std::string_view prefix,
                                  std::string_view leaf);
 

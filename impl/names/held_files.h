@@ -1,5 +1,6 @@
 // This process's part in named files: the files that it holds, and the files that it keeps for
-// messages in flight. by_filename.cc, named_segment.cc and the library's thread call it.
+// messages in flight. by_filename.cc, named_segment.cc and the library's thread call it. The
+// register of files has the lock LockRank::kNames. The counts change by atomic steps without it.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,12 @@ namespace tenon::names {
 
 // This process's hold on a named file. It is one in the file's count, and a shared lock, which the
 // segment's mapping keeps. When the segment ends, the tail lowers the count, removes the name if
-// the file is dead, and tells the manager.
+// the file is dead, and tells the manager. The end can take up to 5 ms, while another process
+// checks the file. The tail takes locks from LockRank::kDirectories on, so the last reference to
+// the segment is not released under any of these.
+//
+// In a forked child the tail holds the file by its mapping alone: it neither lowers the count nor
+// tells the manager. The files that are kept for messages stay the parent's.
 class FileTail : public memory::SegmentTail {
  public:
   FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode,
@@ -28,6 +34,7 @@ class FileTail : public memory::SegmentTail {
   ~FileTail() override;
   void before_unmap(memory::Segment* segment) noexcept override;
   void after_unmap() noexcept override;
+  // NOT_FOUND: the name is gone, or leads to another file.
   Result<os::Fd> reopen() override;
 
   Filename filename() const { return {directory_->path(), leaf_}; }
@@ -67,12 +74,15 @@ class FileTail : public memory::SegmentTail {
   FileTail* next_ = nullptr;
 };
 
-// Does what exit does: lowers the counts, and keeps the files of messages in flight for a while.
-// For processes that end without exit.
+// Does what exit does: lowers the counts, and writes a time into the heads of files of messages in
+// flight, until which no process removes them (kKeepNs). It does not wait. For processes that end
+// without exit. The caller holds no lock.
 void leave_names() noexcept;
 
-// Atomic steps of a count that other processes change too. kZero: the last holder has just let go.
-// kBad: no count can have this value.
+// Atomic steps of a count that other processes change too. kZero: the count was 0. An opener then
+// takes the file for dead, unless a process holds the file without a part in the count. Only a
+// process that holds the file's lock, such as a forked child in count_message(), may raise it
+// again. kBad: no count can have this value.
 enum class CountStep { kDone, kZero, kBad };
 CountStep count_up(std::atomic<int32_t>* count) noexcept;
 void count_down(std::atomic<int32_t>* count) noexcept;  // never below 0
@@ -82,10 +92,11 @@ void count_down(std::atomic<int32_t>* count) noexcept;  // never below 0
 void count_message_received(share::FilenameHeader* header) noexcept;
 
 // Finds the segment that this process has mapped writable from this name; null if there is none.
+// The caller holds no lock.
 Ref<memory::Segment> find_held_file(const Filename& filename);
 
 // Called when a process has let go of the file. Removes the name if it is dead, unless this process
-// keeps the file for messages in flight. False: check again soon.
+// keeps the file for messages in flight. False: check again soon. The caller holds no lock.
 bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexcept;
 
 }  // namespace tenon::names

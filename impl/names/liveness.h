@@ -1,5 +1,9 @@
 // Tells live names from dead ones, and removes the dead ones. Nothing is guessed: the kernel says
 // whether a process holds a file (by a lock or a lease) or listens on a socket.
+//
+// A process checks one file at a time, under LockRank::kNameCheck, so the caller holds neither that
+// lock nor a later one (base/lock_rank.h). fork waits for a check, so no child inherits the fd of
+// one.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +51,12 @@ struct LookOptions {
 // The report of a name that was not opened. For a file that is neither Tenon's nor PyTorch's there
 // is nothing more to know.
 NameReport report_unopened(const std::string& leaf, const os::NameInfo& info);
-// Examines one name. NOT_FOUND if it is gone.
+// Examines one name. NOT_FOUND if it is gone. A name that cannot be opened, also for want of an fd,
+// gives a report of kUnsure.
 Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options);
 // Examines all names of a directory that are Tenon's or PyTorch's, in no order, and gives each
-// report to `each`, which returns false to stop.
+// report to `each`, which returns false to stop. A RESOURCE_EXHAUSTED of one name ends the listing.
+// Otherwise the errors are those of os::open_directory().
 Status look_at_all(const std::string& directory, const LookOptions& options,
                    const std::function<bool(const NameReport&)>& each);
 
@@ -69,7 +75,7 @@ bool sweep_name(int directory, const std::string& leaf) noexcept;
 void remove_dead_sockets(int directory) noexcept;
 
 // Removes a name that a killed process left, so that its successor can take the name. True: the
-// name is free now, so the caller can try again to take it.
+// name is free now, so the caller can try again to take it. The call can sleep for 2 ms.
 bool remove_dead_namesake(int directory, const std::string& leaf);
 
 }  // namespace tenon::names

@@ -1,6 +1,10 @@
 // The client's side of a manager (docs/format/manager.md), which is PyTorch's or Tenon's. Named
 // files that PyTorch opens register with their manager here (by_filename.cc, held_files.cc). This
 // file also starts Tenon's manager, and removes what a killed one left.
+//
+// No lock is held while a call waits for a manager, and the caller of register_with_manager() and
+// start_manager() holds none. A forked child makes connections of its own, and its parent's
+// registrations are not the child's.
 #pragma once
 
 #include <string>
@@ -21,11 +25,13 @@ inline constexpr size_t kManagerPathNbytes = 108;
 // Tells the manager that this process holds `name` ("/leaf" in /dev/shm), and waits for its answer.
 // Takes an idle connection or makes one, and tries once more over a new connection if the manager
 // closed the first. Errors carry the detail path with the manager's socket: NOT_FOUND, PEER_GONE,
-// TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (the manager belongs to another user).
+// TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (the manager belongs to another user). After
+// TIMEOUT and CORRUPT the registration is taken back.
 Status register_with_manager(const std::string& manager, const std::string& name,
                              os::Waiter* waiter);
 // Tells the manager that this process has let go of `name`. The call never waits and never fails. A
-// manager that cannot be reached learns it when this process ends.
+// manager that cannot be reached learns it when this process ends. The call takes
+// LockRank::kManagerLines.
 void deallocate_at_manager(const std::string& manager, const std::string& name) noexcept;
 // Removes what a killed manager of Tenon's left, if nobody has its lock: its socket, its lock file
 // and its folder. The call never fails, and removes nothing else.
@@ -45,6 +51,10 @@ Result<std::string> find_manager_program(const std::string& program);
 // TENON_MANAGER_FOLDER, else /dev/shm/tenon-manager-UID. If another user has that default folder,
 // this process makes a folder of its own. Its manager serves this process and the processes that
 // are given the result.
+//
+// NOT_FOUND: there is no program. PEER_GONE or CORRUPT: the program did not start as a manager.
+// PERMISSION: the chosen folder is another user's or is open to others. INVALID_ARGUMENT: its path
+// is too long. Also the errors of the wait.
 Result<std::string> start_manager(const std::string& program, os::Waiter* waiter);
 
 }  // namespace tenon::names

@@ -1,4 +1,6 @@
-// Keeps the idle connections of this process to managers, for manager.cc and manager_start.cc.
+// Keeps the idle connections of this process to managers, for manager.cc and manager_start.cc. No
+// function holds LockRank::kManagerLines while it waits. A forked child begins without connections
+// and without kept deallocations.
 #pragma once
 
 #include <array>
@@ -20,7 +22,8 @@ using ManagerBytes = std::array<std::byte, kManagerMessageNbytes>;
 // if no idle connection works.
 os::Fd take_manager_line(const std::string& manager);
 void give_manager_line(const std::string& manager, os::Fd socket);
-// Makes a new connection. NOT_FOUND, PEER_GONE, PERMISSION (another user's manager), …
+// Makes a new connection. NOT_FOUND, PEER_GONE (what a dead manager left is removed first),
+// PERMISSION (another user's manager), and the errors of the wait.
 Result<os::Fd> connect_to_manager(const std::string& manager, os::Waiter* waiter);
 
 // Keeps a deallocation for which the socket had no room. If it were lost, the manager would believe

@@ -1,6 +1,10 @@
 // Names that are sockets, on which a lender hands out the fd of a segment
 // (docs/format/filename.md). by_filename.cc calls both sides: the lender's (name_server.cc) and the
 // borrower's (name_client.cc).
+//
+// All functions but ask_name() take LockRank::kNameServer and may release a segment, so their
+// caller holds no lock. A forked child serves none of its parent's names. The next lend makes one
+// of its own.
 #pragma once
 
 #include <sys/types.h>
@@ -26,18 +30,20 @@ struct SocketPolicy {
   bool operator==(const SocketPolicy&) const = default;
 };
 
-// Gives a name under which this storage can be reached, and makes it if there is none. `access` is
-// the access that borrowers get.
+// Gives a name under which this storage can be reached. If none has the directory, prefix and
+// policy, makes `place`, whose leaf the caller has chosen (with an empty prefix the user). `access`
+// is the access that borrowers get. PERMISSION: something that is not dead has that path. Also the
+// errors of open_names_directory() and os::listen_local().
 //
 // Usually the name belongs to the segment and serves all of its storages. In two cases the name
-// belongs to the storage and lasts as long as the storage: `prefix` is empty, which says that the
-// user chose the leaf of `place`; or the segment's own name has another directory, prefix or
-// policy.
+// belongs to the storage and lasts as long as the storage and its messages in flight: `prefix` is
+// empty, which says that the user chose the leaf of `place`; or the segment's own name has another
+// directory, prefix or policy.
 Result<Filename> serve_name(const Ref<storage::Storage>& storage, memory::Access access,
                             const Filename& place, const std::string& prefix,
                             const SocketPolicy& policy);
-// Counts one message more in flight, or one received, for a name that this process serves. False:
-// this process serves no such name.
+// Counts one message more in flight, or one received, for a name that this process serves. Messages
+// in flight keep the segment alive. False: this process serves no such name.
 bool count_socket_message(const Filename& name, bool received);
 
 // Ends all names that this process serves, as exit() does. A later lend makes a name again.
@@ -51,7 +57,11 @@ struct Handed {
 };
 // kOpenReceived also counts a message as received. kReceived does only that, and gets no fd.
 enum class NameRequest : uint32_t { kOpen = 1, kOpenReceived = 2, kReceived = 3 };
-// The borrower's side: sends one request to the lender behind a name.
+// The borrower's side: sends one request to the lender behind a name. NOT_FOUND or PEER_GONE:
+// nobody listens there or has the memory. PERMISSION: the policy does not admit this process, or
+// the lender is of another user (root too) and `other_user` is false. RESOURCE_EXHAUSTED: too many
+// clients, or no fd here. CORRUPT: no lender of Tenon's. Also the errors of the wait. All have the
+// detail "path". The call takes no lock.
 Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_user,
                         os::Waiter* waiter);
 

@@ -19,6 +19,10 @@ Status check_mode(const FilenameOptions& options);
 mode_t mode_of(const FilenameOptions& options) noexcept;
 
 // Makes a new file with `nbytes` of payload. The segment has a FileTail (held_files.h).
+// INVALID_ARGUMENT: the mode or the name. PERMISSION: something that is not dead has the name.
+// RESOURCE_EXHAUSTED: no room, also after all dead names of the directory were removed.
+// UNSUPPORTED: the file system has no locks. On failure no file stays. The caller holds no lock
+// that has a rank (memory/spare.h).
 Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes);
 
 }  // namespace tenon::names

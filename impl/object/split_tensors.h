@@ -31,7 +31,7 @@ class SplitTensors {
   bool is_known(pickle::NodeId id) const noexcept;
   bool is_composite(pickle::NodeId id) const noexcept;
   // The tensor or composite of a known call. A storage is read as the tensor over all of its
-  // elements.
+  // elements. CORRUPT and UNSUPPORTED, with the detail `offset`, as from object_from_pickle().
   Result<Ref<tensor::Tensor>> read_tensor(pickle::NodeId id);
   Result<Ref<tensor::Composite>> read_composite(pickle::NodeId id);
 

@@ -12,7 +12,8 @@
 namespace tenon::os {
 
 // Closes every fd but stdin, stdout and stderr. Opens /dev/null in place of each of these three
-// that is closed.
+// that is closed. Call it at the start of a program, before the library or another thread has an
+// fd.
 void close_inherited_fds() noexcept;
 // Does the same, but keeps `fds` open too. Sorts `fds`.
 void close_inherited_fds_but(std::span<int> fds) noexcept;
@@ -23,11 +24,12 @@ Result<Fd> open_null();
 void silence_standard_fds(const Fd& null) noexcept;
 // Writes the whole line to stdout, with a newline.
 Status print_line(std::string_view line);
-// Forks. Returns false in the calling process, which is to end. Returns true in its child, which is
-// in a session of its own.
+// Forks (base/fork.h). Returns false in the calling process, which is to end. Returns true in its
+// child, which is in a session of its own.
 Result<bool> fork_to_background();
 // Returns an fd that becomes readable when SIGTERM, SIGINT or SIGHUP comes. From then on these
-// signals do nothing else. SIGPIPE is ignored, and no other signal is blocked.
+// signals do nothing else. SIGPIPE is ignored, and no other signal is blocked. Call it before other
+// threads start, because each thread has a signal mask of its own.
 Result<Fd> ending_signals();
 // Makes a new directory for this user alone. Its name is `prefix` and six random characters.
 Result<std::string> make_private_folder(const std::string& prefix);

@@ -1,7 +1,8 @@
 // Drops clients of a server that runs on the library's thread. The servers of names
 // (name_server.cc) and of deposits call these functions for clients that have connected and have
 // not sent their request yet. `Clients` maps the fd of a client's socket to a struct with a field
-// `since_ns`, the time of the connection on the monotonic clock.
+// `since_ns`, the time of the connection on the monotonic clock. The caller holds the server's
+// lock, which guards the map and ranks before LockRank::kService (base/lock_rank.h).
 #pragma once
 
 #include <cstdint>

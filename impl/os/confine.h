@@ -22,7 +22,9 @@ struct AllowedPlace {
 // other processes of this user. Where the kernel has Landlock, the process can also reach no files
 // but those in `places`, use no TCP, and send no signals to other processes, as far as the kernel's
 // version of Landlock knows these restrictions. Returns true if the kernel has Landlock. Files that
-// were open before stay open.
+// were open before stay open. Call it before other threads start: the kernel restricts only the
+// calling thread and the threads that this one starts later. After an error some rights may be
+// given up already.
 Result<bool> confine(std::span<const AllowedPlace> places);
 
 // Raises the limit of open fds to the hard limit.

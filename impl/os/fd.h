@@ -9,9 +9,12 @@
 namespace tenon::os {
 
 // Closes an fd that another process made. If the close may have to wait, another thread does it
-// (os/foreign.h).
+// (os/foreign.h), and this call waits for that thread for at most 200 ms. Without memory or a
+// thread it closes the fd itself. Takes only the last ranked lock, LockRank::kForeignFds, so the
+// caller may hold any other.
 void close_foreign(int number) noexcept;
 
+// A forked child has fds of its own to the same files, and closes only these.
 class Fd {
  public:
   Fd() noexcept = default;

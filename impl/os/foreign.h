@@ -6,6 +6,9 @@
 // such delays. So files on the file systems of memfds and of /dev/shm are opened at once, and all
 // other files on another thread. Memory (tmpfs, hugetlbfs), pipes, local sockets, anonymous inodes
 // and devices such as /dev/null are closed at once, and all other files on another thread.
+//
+// A forked child has neither these threads nor what they were doing. It closes the fds that were
+// queued at the fork with its own next close that needs a thread.
 #pragma once
 
 #include <string>
@@ -16,7 +19,9 @@
 namespace tenon::os {
 
 // Opens the file to which an O_PATH handle leads. WOULD_BLOCK: another process holds a file lease
-// on the file, or its file system has not answered for two seconds. `what` begins the error
+// on the file, or its file system has not answered for two seconds. An open that is not answered
+// goes on in its thread, with a copy of the handle, until the server answers. PERMISSION and
+// NOT_FOUND as from open(). RESOURCE_EXHAUSTED: no free fd, or no thread. `what` begins the error
 // messages.
 Result<Fd> open_handle(const Fd& handle, bool writable, const std::string& what);
 

@@ -12,8 +12,9 @@ namespace tenon::os {
 // Checks whether `nbytes` more bytes of memory can be had. The headroom is the least of
 // MemAvailable and, for each memory cgroup (v1, v2) up to the root, the limit less the usage, where
 // page cache counts as free. 2 MiB of it are kept for page tables and the like. RESOURCE_EXHAUSTED
-// names the limit that was reached. Two processes that race for the last bytes can both get an OK.
-// So ask for at most kReserveChunk at a time, and take that memory before asking again. A small
+// names the limit that was reached, which is RLIMIT_NOFILE if no fd is left to read the limits.
+// Takes LockRank::kMemoryLimits. Two processes that race for the last bytes can both get an OK. So
+// ask for at most kReserveChunk at a time, and take that memory before asking again. A small
 // request can be granted from an answer that is up to 50 ms old.
 Status ask_headroom(uint64_t nbytes);
 

@@ -46,7 +46,8 @@ class MapCharge {
   MapCharge& operator=(const MapCharge&) = delete;
   ~MapCharge();
 
-  // Call before the mapping is made. RESOURCE_EXHAUSTED names the limit that was reached.
+  // Call before the mapping is made. Threads together cannot exceed a limit. A charge of 0 bytes
+  // counts nothing, not even a mapping. RESOURCE_EXHAUSTED names the limit that was reached.
   static Result<MapCharge> take(uint64_t nbytes, std::shared_ptr<MapBudget> budget);
 
  private:

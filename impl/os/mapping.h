@@ -1,5 +1,6 @@
 // Mapping is a range of a file, or of anonymous memory, in this process's address space. It is
-// unmapped when the object is destroyed.
+// unmapped when the object is destroyed. A forked child has a mapping of its own, and unmaps only
+// that.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,8 @@ class Mapping {
   static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes,
                                 uint64_t alignment = 0);
 
-  // Makes all pages of a kAnonymous mapping exist. Asks for headroom chunk by chunk.
+  // Makes all pages of a kAnonymous mapping exist. Asks for headroom chunk by chunk. After
+  // RESOURCE_EXHAUSTED some of the pages may exist.
   Status populate();
 
   // Faults in every page of [offset, offset + nbytes) for reading, so that no later load waits for

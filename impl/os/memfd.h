@@ -43,6 +43,9 @@ inline constexpr unsigned kSealGrow = 0x4;
 inline constexpr unsigned kSealWrite = 0x8;
 inline constexpr unsigned kSealFutureWrite = 0x10;
 
+// UNSUPPORTED: the kernel has no kSealFutureWrite. IO: for 200 ms a page of the file was in use, or
+// a writable mapping exists (kSealWrite). The call can be repeated. PERMISSION: the file takes no
+// more seals, or the fd is not open for writing.
 Status add_seals(int fd, unsigned seals);
 struct FileInfo {
   uint64_t device = 0;
@@ -77,10 +80,12 @@ Result<Fd> reopen_read_only(int fd);
 Result<Fd> duplicate(int fd);
 
 // Makes the pages of [offset, offset + nbytes) exist, within the file's size. The caller has asked
-// for headroom.
+// for headroom. RESOURCE_EXHAUSTED: the kernel has no memory, or the file system is full.
 Status reserve_pages(int fd, uint64_t offset, uint64_t nbytes);
 
-// write_file() and read_file() return an error where a load or a store would raise SIGBUS.
+// write_file() and read_file() return an error where a load or a store would raise SIGBUS. After an
+// error a part of the bytes may be copied. Beyond RLIMIT_FSIZE write_file() writes nothing:
+// RESOURCE_EXHAUSTED, and no signal.
 Status write_file(int fd, uint64_t offset, const void* data, uint64_t nbytes);
 // CORRUPT if the file ends before `nbytes` bytes are read.
 Status read_file(int fd, uint64_t offset, void* data, uint64_t nbytes);

@@ -1,5 +1,8 @@
 // Files with names in a directory that many processes use, and the kernel's knowledge of the
 // processes that hold them. The code for names (share/) uses these functions.
+//
+// The functions that return a status have the codes of errno_status() (base/status.h), such as
+// NOT_FOUND, PERMISSION and RESOURCE_EXHAUSTED, beside those that their comments name.
 #pragma once
 
 #include <sys/types.h>
@@ -30,15 +33,16 @@ struct NameInfo {
   int64_t changed_ns = 0;  // CLOCK_REALTIME: the younger of mtime and ctime
 };
 
-// Opens a directory for the functions below. A path whose last component is a symbolic link is
-// refused.
+// Opens a directory for the functions below. A path whose last component is a symbolic link, or no
+// directory, is refused with INVALID_ARGUMENT.
 Result<Fd> open_directory(const std::string& path);
 Result<NameInfo> look_at_name(int directory, const std::string& leaf);
 Result<NameInfo> look_at_file(int fd);
 Result<NameInfo> look_at_path(const std::string& path);
 // Opens the file of a name. Never follows a symbolic link, and never blocks on a pipe or on a file
 // lease. Causes no IN_CLOSE_WRITE event in a watch of the directory unless `writable`. WOULD_BLOCK:
-// a process holds a file lease on the file, because it is sweeping the directory.
+// a process holds a file lease on the file, because it is sweeping the directory. CORRUPT: the name
+// is a link, or no file.
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable);
 // Makes a new empty file for this user alone. PERMISSION if the name is taken.
 Result<Fd> create_name(int directory, const std::string& leaf);
@@ -87,7 +91,8 @@ void drop_lock(int fd) noexcept;
 
 // Whether nobody but `fd` has the file open or mapped, in any namespace. take_lease() asks for a
 // write lease, which the kernel grants only then. While the file lease stands, a process that opens
-// the file waits for us.
+// the file waits for us. So drop it soon. A forked child shares the file lease and the liveness
+// lock with its parent, and drop_lease() or drop_lock() in one of them drops them for both.
 enum class Alone {
   kYes,
   kNo,
@@ -97,7 +102,8 @@ Alone take_lease(int fd) noexcept;
 void drop_lease(int fd) noexcept;
 
 // Copy between this process's own mapped memory and a buffer. They return CORRUPT where a load or a
-// store would raise SIGBUS.
+// store would raise SIGBUS, and PERMISSION where a filter forbids the system call. After an error a
+// part may be copied.
 Status copy_from_mapping(const void* from, void* to, uint64_t nbytes);
 Status copy_to_mapping(const void* from, void* to, uint64_t nbytes);
 

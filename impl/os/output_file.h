@@ -26,6 +26,9 @@ enum class Durability {
   kFileAndDirectory,  // the name is on the disk too when commit() returns
 };
 
+// The destructor removes the temporary file if commit() has not put it in its place. In a forked
+// child it would remove the file of the parent, so a child must neither destroy nor commit an
+// inherited OutputFile.
 class OutputFile {
  public:
   // The new file keeps the old file's permission bits, and its owner and group if the kernel
@@ -43,8 +46,9 @@ class OutputFile {
   Status write(std::span<const std::byte> bytes);
   // Appends `head` and then `body`, with one system call if the kernel takes all.
   Status write_both(std::span<const std::byte> head, std::span<const std::byte> body);
-  // Puts the file in its place. Call it once. If it fails, the old file is unchanged, unless only
-  // the directory could not be made durable. The message then says so.
+  // Puts the file in its place. Call it once, and only if every write succeeded. If it fails, the
+  // old file is unchanged, unless only the directory could not be made durable. The message then
+  // says so.
   Status commit(Durability durability);
 
   // For tests: behaves as on a file system without O_TMPFILE.

@@ -18,6 +18,7 @@ struct Peer {
   gid_t gid = 0;
 };
 
+// INVALID_ARGUMENT if the socket is not connected.
 Result<Peer> peer_of(int socket);
 // The peer's supplementary groups (SO_PEERGROUPS) and its gid.
 Result<std::vector<gid_t>> peer_groups(int socket);

@@ -15,6 +15,9 @@
 
 namespace tenon::os {
 
+// Any thread may call these functions. A forked child shares the epoll instance with its parent:
+// remove() in the child would take the fd away from the parent. So the child destroys an inherited
+// Poller and makes its own.
 class Poller {
  public:
   struct Event {
@@ -28,7 +31,8 @@ class Poller {
   Poller() noexcept = default;
   int fd() const noexcept { return epoll_.get(); }  // readable when wait() has events
   // Events are level-triggered. `key` comes back with each event. It can be anything but
-  // UINT64_MAX.
+  // UINT64_MAX. INVALID_ARGUMENT: the fd is closed, or is always ready, such as a regular file.
+  // RESOURCE_EXHAUSTED: too many watches.
   Status add(int fd, uint64_t key, bool readable, bool writable);
   Status change(int fd, uint64_t key, bool readable, bool writable);
   void remove(int fd) noexcept;
@@ -44,12 +48,14 @@ class Poller {
 
 // Watches directories. All of them share one inotify instance, because a user can have few
 // instances, and because closing one waits for the whole machine (tens of milliseconds under load).
+// A forked child shares the instance too: events that it reads are lost for its parent.
 class DirectoryWatch {
  public:
   static Result<DirectoryWatch> create();
   int fd() const noexcept { return fd_.get(); }
   // Watches one more directory and returns its number. One directory has one number, whatever path
-  // leads to it. `removals`: also report names that were moved or removed.
+  // leads to it. `removals`: also report names that were moved or removed. INVALID_ARGUMENT: the
+  // path leads to no directory. RESOURCE_EXHAUSTED: fs.inotify.max_user_watches.
   Result<int> add(const std::string& path, bool removals);
   void remove(int number) noexcept;
   // Calls `each` with the number of a directory and a name in it. Either a process that had the
@@ -57,7 +63,8 @@ class DirectoryWatch {
   // name was moved or removed. A null `leaf` means that events of the directory were lost or that
   // the directory is gone: look at everything in it. With the number kAll this holds for all
   // directories. One call takes a bounded number of events, so that a process that makes events
-  // without end cannot hold the reader. fd() stays readable while there are more.
+  // without end cannot hold the reader. fd() stays readable while there are more. `each` must not
+  // throw.
   void read(const std::function<void(int number, const char* leaf)>& each) noexcept;
   static constexpr int kAll = -1;
 
@@ -69,6 +76,8 @@ class DirectoryWatch {
 enum class Stack : uint8_t { kSmall, kUsual };
 
 // Starts a detached thread with every signal masked. `name` has at most 15 bytes.
+// RESOURCE_EXHAUSTED: too many threads. After an error or std::bad_alloc `body` is not called, and
+// `argument` is still the caller's. A forked child has none of these threads.
 Status start_thread(const char* name, Stack stack, void (*body)(void*) noexcept, void* argument);
 
 }  // namespace tenon::os

@@ -20,8 +20,9 @@ using ServiceHandler = void (*)(int fd, bool readable, bool hung_up) noexcept;
 
 // Serves an fd. An fd that is served already keeps its handler. Starts the thread, unless the
 // process chose to have none. The caller may hold locks of a rank before LockRank::kService
-// (base/lock_rank.h). This lock rule holds for every function here but poll_service().
-// serve_fd(), serve_hang_up() and add_work() can throw std::bad_alloc.
+// (base/lock_rank.h). This lock rule holds for every function here but poll_service(). After an
+// error of serve_fd() or serve_hang_up() the fd is not served, and after one of add_work() the work
+// is not queued. All three can throw std::bad_alloc, with the same effect.
 Status serve_fd(int fd, ServiceHandler handler);
 // Does what serve_fd() does, but `handler` is called only when the peer of `fd` has hung up, and
 // not when there is something to read.
@@ -31,8 +32,8 @@ Status serve_hang_up(int fd, ServiceHandler handler);
 void stop_serving_fd(int fd) noexcept;
 
 // Calls `tick` once, in about `after_ns`. Ticks that are due together are called in the order of
-// their times. If there is no memory or no thread, the tick comes when a later call starts the
-// service, or never.
+// their times. A tick that was asked for twice is called twice, and none can be cancelled. If there
+// is no memory or no thread, the tick comes when a later call starts the service, or never.
 void call_later(void (*tick)() noexcept, int64_t after_ns) noexcept;
 
 // Adds work that is done in slices. `slice` is called again and again, with events and ticks in
@@ -54,7 +55,8 @@ bool has_no_thread() noexcept;
 // to have no thread.
 Result<int> service_fd();
 // Does what is due. Never blocks, and begins no slice of work after 1 ms. Any thread may call it.
-// If several threads call it at once, one works and the others return.
+// If several threads call it at once, one works and the others return. The caller holds no ranked
+// lock, because handlers, ticks and slices may take any.
 Status poll_service();
 
 }  // namespace tenon::os

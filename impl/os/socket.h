@@ -63,7 +63,8 @@ struct Transfer {
 };
 
 // Sends `head` and `body` in one call, with `fds` (at most kMaxFdsPerMessage). Never blocks, never
-// raises SIGPIPE, never returns EINTR.
+// raises SIGPIPE, never returns EINTR. After a partial send the fds have gone with the first bytes,
+// so the rest is sent without them.
 Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body,
                       std::span<const int> fds) noexcept;
 // Receives one message. `fds` must be empty, and the fds that it gets are close-on-exec. With

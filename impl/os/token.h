@@ -3,7 +3,9 @@
 // A token is the write end of a pipe. Its only meaning is that some process still has it. The
 // kernel reports the hang-up at the read end, the watch, when the last copy of the token is gone,
 // in whatever process or socket queue that was. It is a pipe and not a socket, because any holder
-// of a socket can shut it down for all.
+// of a socket can shut it down for all. A forked child inherits tokens and watches. So it is one
+// more holder of a token until it closes it, and its copy of a watch hides from the holders that
+// the lender is gone.
 //
 // A bell is a socket: a byte on it wakes the other side, and the kernel tells who sent it.
 #pragma once

@@ -11,7 +11,8 @@
 namespace tenon::os {
 
 // Cancel ends waits from another thread or a signal handler. It is an eventfd, so that trigger() is
-// async-signal-safe and poll sees it.
+// async-signal-safe and poll sees it. A forked child shares it: trigger() and reset() in one
+// process count in the other.
 class Cancel {
  public:
   static Result<std::unique_ptr<Cancel>> create();

@@ -1,5 +1,8 @@
 // Lends storages by file descriptor and opens them. The C API, descriptors and connections call
 // these functions. Lending by name (by_filename.h) uses them for sockets.
+//
+// The functions that lend or open go through memory::with_spare(), so their caller holds no ranked
+// lock (base/lock_rank.h).
 #pragma once
 
 #include <cstdint>
@@ -29,13 +32,16 @@ struct Lend {
   uint64_t segment_nbytes = 0;
 };
 
-// Gives the access that a lend of this storage has, if the caller asks for `wanted`. Fails if that
-// lend is not allowed.
+// Gives the access that a lend of this storage has, if the caller asks for `wanted`. If that lend
+// is not allowed: PERMISSION with the detail `option`, UNSUPPORTED for private memory and device
+// memory, PEER_GONE for a dropped storage.
 Result<Access> check_lend(const Storage& storage, Access wanted);
 // The same for a storage on a device, as far as the answer is known without the driver.
 Result<Access> check_lend_device(const Storage& storage, Access wanted);
 // Makes the handle of a lend. A lend without a lease retires the block: nobody tells this process
-// when the borrower is done, so the block is never used for another storage.
+// when the borrower is done, so the block is never used for another storage. The errors are those
+// of check_lend() and of Segment::lending_fd(). After std::bad_alloc the block may be retired
+// without a lend.
 Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease);
 
 struct OpenOptions {
@@ -60,18 +66,24 @@ struct Claim {
 };
 
 // Opens a storage. The fd is borrowed if `adopt` is null. Otherwise `*adopt` owns the fd, and is
-// emptied if the call succeeds.
+// emptied if the call succeeds. After an error it still owns the fd. INVALID_ARGUMENT: the claim's
+// numbers contradict each other. PERMISSION: the handle or the fd does not allow the access. Other
+// errors are those of Segment::inspect(), Segment::open() and Segment::check_pages().
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options,
                                 os::Fd* adopt);
 
 // The three functions from here on are the parts of open_by_fd(), for descriptors that hold many
-// storages of one segment. The `options` of open_segment() must not ask for a private opening.
+// storages of one segment. The `options` of open_segment() must not ask for a private opening. The
+// errors, and `adopt`, are as for open_by_fd().
 Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes,
                                   uint64_t needed_nbytes, const OpenOptions& options,
                                   os::Fd* adopt);
 // Opens a storage in a range of a segment. A new storage takes `*lease`, which may be null or
 // empty. A storage that is already open has its own lease, and `*lease` stays with the caller. If
-// another thread opened the range at the same moment, the lease is given back here.
+// another thread opened the range at the same moment, the lease is given back here. After an error
+// or std::bad_alloc `*lease` is still the caller's. In a forked child, a range of its parent's
+// memory that comes with a lease is a new storage, because the inherited one does not keep the
+// block in the parent.
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
                                 memory::Lease* lease);
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options);

@@ -4,6 +4,10 @@
 //
 // The entries are weak. An object removes its own entry when it is disposed of, so the cache is
 // never swept, and a look-up finds no dead entries except those of objects that are just going.
+//
+// All functions take LockRank::kIdentityCache (base/lock_rank.h). The intern functions may release
+// an object that loses, which can end a segment, so their caller holds no ranked lock. A forked
+// child's cache has the objects that it inherited.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,9 @@
 // out until its last reference is released. Storages whose address nobody asked for cost nothing
 // here. Private storages are left out: they cannot be lent, and one can lie over another storage's
 // bytes.
+//
+// Both functions take LockRank::kStorageAddresses (base/lock_rank.h). In a forked child they find
+// the storages that it has inherited.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,8 @@ class DeviceMemory {
   Device device() const noexcept { return device_; }
   const std::string& name() const noexcept { return name_; }  // as PyTorch writes the device
   // Called when the storage ends. Frees the memory when neither a stream nor another process uses
-  // it any more, which may be now or later.
+  // it any more, which may be now or later. It may call the driver, and release functions of this
+  // and other memory, so the caller holds no ranked lock. In a forked child it frees nothing.
   virtual void end(std::unique_ptr<DeviceMemory> self) noexcept = 0;
   // Closes memory of a lender that is gone, as soon as the streams that use it have passed. False:
   // it is this process's own memory, or nothing could be closed.

@@ -46,14 +46,29 @@ struct StorageTotals {
 };
 StorageTotals& storage_totals() noexcept;
 
+// Any thread may call its functions, unless they say otherwise. Access to the bytes is for the
+// callers to order. The functions that allocate go through memory::with_spare(), and the last
+// release may end leases and segments and call an owner's function. So a caller of these holds no
+// ranked lock (base/lock_rank.h).
+//
+// A forked child has its own copy of every storage. It may read and write the bytes, which parent
+// and child share if the storage is shared. The end of the copy frees no block and gives back no
+// lease of the parent's. But it calls the release function of wrap() and the end hooks in the child
+// too, so they must be ready for that.
 class Storage final : public memory::Leased {
  public:
   using ReleaseFunction = void (*)(void* context);
 
+  // Makes a storage. RESOURCE_EXHAUSTED names the limit. UNSUPPORTED for an arena that a forked
+  // child has from its parent. With an arena also the errors of memory::allocate_waiting().
   static Result<Ref<Storage>> create(const StorageOptions& options, uint64_t nbytes);
-  // Makes a storage and copies `data` into it. A FROZEN storage is frozen when this returns.
+  // Makes a storage and copies `data` into it. A FROZEN storage is frozen when this returns. The
+  // errors are those of create(), of copying through the fd and of freeze().
   static Result<Ref<Storage>> create_from(const StorageOptions& options, const void* data,
                                           uint64_t nbytes);
+  // Makes a private storage over memory of the caller. `release` may be null. It is called once,
+  // when the storage ends, by the thread that releases the last reference. Fails only by
+  // std::bad_alloc, and does not call `release` then.
   static Result<Ref<Storage>> wrap(void* data, uint64_t nbytes, ReleaseFunction release,
                                    void* context, const StorageOptions& options);
   // `data` is an address on the device, null if there are no bytes.
@@ -70,7 +85,8 @@ class Storage final : public memory::Leased {
   // storage.
   void swap_lease(memory::Lease* lease) noexcept { lease_.swap(*lease); }
   // Private openings: a copy-on-write mapping, or a copy that is made now. The address space of the
-  // mapping counts against `budget`, as in Segment::open().
+  // mapping counts against `budget`, as in Segment::open(). RESOURCE_EXHAUSTED names the limit.
+  // CORRUPT, from the copy: the file ends before the range does.
   static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes,
                                                const std::shared_ptr<os::MapBudget>& budget);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
@@ -92,6 +108,7 @@ class Storage final : public memory::Leased {
     if (kind_ == Kind::kPrivate) private_->handed_out.store(true, std::memory_order_relaxed);
     return data_;
   }
+  // PERMISSION if the storage is read-only, with the detail `option`. PEER_GONE if it is dropped.
   Result<std::byte*> data_mut();
   uint64_t nbytes() const noexcept { return nbytes_; }
   Device device() const noexcept { return kind_ == Kind::kDevice ? device_->device() : kCpu; }
@@ -117,8 +134,13 @@ class Storage final : public memory::Leased {
   bool same_memory(const Storage& other) const noexcept;
 
   // write() and read() are for bytes of the CPU. UNSUPPORTED for a device's bytes.
+  // INVALID_ARGUMENT: the range leaves the storage. PEER_GONE: the storage is dropped. PERMISSION:
+  // it is read-only or frozen. CORRUPT: its unsealed file was cut short. After an error a part may
+  // be copied.
   Status write(uint64_t offset, const void* data, uint64_t nbytes);
   Status read(uint64_t offset, void* data, uint64_t nbytes) const;
+  // INVALID_ARGUMENT if the mode is not FROZEN. UNSUPPORTED in a forked child of the process that
+  // made the storage. Other errors are those of Segment::freeze().
   Status freeze();
 
   // Notes that some other process may hold these bytes, and that nobody will tell when it is done.
@@ -126,7 +148,8 @@ class Storage final : public memory::Leased {
   void mark_lent() noexcept { marks_.fetch_or(kLent, std::memory_order_relaxed); }
   // The object that a lease of these bytes keeps: the block, which this storage keeps too, or this
   // storage if it came under a lease itself. Null if nothing has to be kept, because the storage
-  // has a segment of its own, which its holders keep, or came without a lease.
+  // has a segment of its own, which its holders keep, or came without a lease. Null, too, for a
+  // block of the parent in a forked child. Takes the arenas' lock, and throws std::bad_alloc.
   memory::Leased* leased();
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
   // The lease under which an opened storage or a device's memory came, if any.
@@ -159,8 +182,8 @@ class Storage final : public memory::Leased {
 
   // End hooks: functions that are called when a storage ends, before it releases its segment. A
   // slot belongs to one user in an upper folder, which gives the same function for all storages.
-  // The hooks are called in the order of the slots. Only a hook of kThird may wait for another
-  // process.
+  // The hooks are called in the order of the slots, without a ranked lock. Only a hook of kThird
+  // may wait for another process.
   enum class EndSlot : uint8_t { kFirst, kSecond, kThird };
   using EndHook = void (*)(Storage*) noexcept;
   void call_at_end(EndSlot slot, EndHook hook) noexcept {

@@ -34,8 +34,8 @@ struct CompositeSpec {
 
 class Composite : public Counted {
  public:
-  // INVALID_ARGUMENT, with the detail `part` if a part is wrong. The contents of the index parts
-  // are not checked here. check_contents() checks them.
+  // INVALID_ARGUMENT, with the detail `part` if a part is wrong. UNSUPPORTED for unknown flags. The
+  // contents of the index parts are not checked here. check_contents() checks them.
   static Result<Ref<Composite>> create(CompositeSpec spec);
 
   TensorLayout layout() const noexcept { return spec_.layout; }
@@ -58,7 +58,8 @@ class Composite : public Counted {
 // sizes. A composite that passes makes no reader reach outside of its parts. CORRUPT, with the
 // detail `part`, if a number is wrong. The result is the composite itself, or one with copies of
 // the checked parts: a part that some other process could still change is copied into private
-// memory before the check. UNSUPPORTED for parts on a device.
+// memory before the check. UNSUPPORTED for parts on a device. PEER_GONE for a dropped part.
+// RESOURCE_EXHAUSTED: no memory for a copy.
 Result<Ref<Composite>> check_contents(Composite* composite);
 
 }  // namespace tenon::tensor

@@ -98,7 +98,8 @@ Status check_composite(const CompositeShape& shape);
 // is -1 if it may differ between components. `shape` must have passed check_composite().
 std::vector<int64_t> sizes_from_parts(const CompositeShape& shape);
 
-// The same rules for callers that keep the parts in another form.
+// The same rules for callers that keep the parts in another form. The errors of these checks are
+// INVALID_ARGUMENT.
 struct SparseShape {
   TensorLayout layout = TensorLayout::kSparseCoo;
   std::span<const int64_t> sizes;

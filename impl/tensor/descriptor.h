@@ -122,7 +122,9 @@ std::vector<std::byte> encode_descriptor(const DescriptorContent& content, size_
 // can still change them could do so after the checks. `n_fds` is the number of fds that came with
 // the bytes, `n_devices` the number of device segments. Everything is validated before the result
 // exists: magic, versions, feature words, checksum, section bounds, every index, every name, every
-// layout against its storage, every storage against its segment.
+// layout against its storage, every storage against its segment. CORRUPT for whatever is wrong, and
+// INCOMPATIBLE for a later format, both with the detail `field`. RESOURCE_EXHAUSTED, with the
+// detail `limit`, beyond `limits`.
 Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds,
                                             const DescriptorLimits& limits, uint64_t n_devices = 0);
 

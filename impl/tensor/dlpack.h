@@ -12,11 +12,17 @@ struct DLManagedTensorVersioned;
 namespace tenon::tensor {
 
 // On success the tensor owns the argument and calls its deleter once, when the storage ends. If the
-// tensor has no elements, the deleter is called at once. On failure the caller keeps the argument.
+// tensor has no elements, the deleter is called at once. The thread that releases the last
+// reference calls it, for host memory in a forked child too. On failure the caller keeps the
+// argument. INCOMPATIBLE: another major version. UNSUPPORTED: a device or an element type that
+// Tenon does not take. INVALID_ARGUMENT: the tensor contradicts itself. For a CUDA tensor also the
+// errors of device::wrap_cuda().
 Result<Ref<Tensor>> from_dlpack(DLManagedTensorVersioned* managed);
 Result<Ref<Tensor>> from_dlpack(DLManagedTensor* managed);
 
-// The result holds a reference to the tensor until its deleter is called.
+// The result holds a reference to the tensor until its deleter is called. UNSUPPORTED: a conjugate
+// or negative bit is set. PEER_GONE: the storage is dropped. PERMISSION, from to_dlpack_legacy()
+// alone: the tensor is read-only, which that form cannot say.
 Result<DLManagedTensorVersioned*> to_dlpack(const Ref<Tensor>& tensor);
 Result<DLManagedTensor*> to_dlpack_legacy(const Ref<Tensor>& tensor);
 

@@ -20,7 +20,7 @@ struct DType {
 };
 
 // Checks that Tenon knows the code, that the code can have this width, and that there is at least
-// one lane.
+// one lane. Otherwise INVALID_ARGUMENT.
 Status check_dtype(DType dtype);
 
 // The name of a type, with its NUL. It needs no allocation, so it can be made in any state of the

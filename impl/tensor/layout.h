@@ -22,15 +22,15 @@ struct Layout {
 
 // Checks that every element of the layout lies inside [0, storage_nbytes). A tensor without
 // elements only needs offset * element size <= storage_nbytes. A tensor whose elements are no whole
-// bytes must be contiguous and begin on a byte.
+// bytes must be contiguous and begin on a byte. Otherwise INVALID_ARGUMENT.
 Status check_layout(const Layout& layout, uint64_t storage_nbytes);
 
 // The bytes that a storage needs to hold the elements packed. INVALID_ARGUMENT for an unknown type,
 // a negative size, and more than INT64_MAX bytes.
 Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes);
 
-// The strides of a packed tensor, whose last dimension varies fastest. Fails if a size is negative
-// or a stride overflows.
+// The strides of a packed tensor, whose last dimension varies fastest. INVALID_ARGUMENT if a size
+// is negative or a stride overflows.
 Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes);
 
 // The product of the sizes. Call this after check_layout(), which proves that the product fits.

@@ -23,6 +23,10 @@ namespace tenon::tensor {
 
 inline constexpr size_t kMaxUserNbytes = 65536;
 
+// One thread at a time may change a message, and none may read it meanwhile. Several threads may
+// read it. The destructor ends storages, so its caller holds no ranked lock (base/lock_rank.h). A
+// forked child may use and destroy its copy. But find() has a lock without a rank, and waits there
+// for ever if a thread of the parent was in find() at the fork.
 class Message {
  public:
   // One tensor of the message. It is small, because there can be millions, and few have a name.
@@ -54,8 +58,11 @@ class Message {
   ~Message();
 
   // Adds all tensors or none. `names` is null or as long as `tensors`. Its entries may be null.
+  // INVALID_ARGUMENT: too many tensors, a null tensor, or a name that is not valid. The errors of
+  // share::check_lend(): a tensor cannot be lent so. After an error or std::bad_alloc the message
+  // is as it was.
   Status add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access);
-  // Adds all composites or none. Their parts become items.
+  // Adds all composites or none, with the same errors. Their parts become items.
   Status add(std::span<Composite* const> composites, const char* const* names,
              memory::Access access);
   void add_received(Ref<Tensor> tensor, memory::Access access,
@@ -63,6 +70,7 @@ class Message {
   void add_received(Ref<Composite> composite, uint32_t first_part,
                     std::optional<std::string_view> name);
   void reserve(size_t count) { items_.reserve(count); }
+  // INVALID_ARGUMENT for more than kMaxUserNbytes bytes.
   Status set_user_bytes(std::span<const std::byte> bytes);
 
   const std::vector<Item>& items() const noexcept { return items_; }

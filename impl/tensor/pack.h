@@ -49,8 +49,10 @@ struct Packed {
 // blocks are retired.
 enum class Leases { kNo, kYes };
 // `let_write`: also lend a device's read-only storages when the receiver would be able to write
-// them. Without leases, storages of a device are refused. After an error `packed` is half filled,
-// and the caller clears it.
+// them. Without leases, storages of a device are refused. After an error or std::bad_alloc `packed`
+// is half filled, and the caller clears it. The errors are those of share::lend() and, for a
+// device, of device::CudaLent::create(). RESOURCE_EXHAUSTED, too, if there is no memory for the
+// tables of a large message. The call lends, so its caller holds no ranked lock (base/lock_rank.h).
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write = false);
 
 // Lends one storage, with a lease and without a tensor. `packed` is as for pack().
@@ -72,7 +74,9 @@ std::vector<uint64_t> needed_nbytes(const DescriptorContent& content);
 // Opened storages are put into `storages`, after an error too. A storage takes its lease out of
 // `leases`. A lease that a storage of the CPU does not take ends. A call that threw for want of
 // memory can be repeated with the same `storages` and `leases` and continues there. It needs
-// `content` anew.
+// `content` anew. The errors are those of share::open_range(), share::open_private() and
+// device::open_leased_cuda(), and CORRUPT for composites whose parts are on wrong devices. The
+// caller holds no ranked lock.
 Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
                                         std::span<const Resolved> resolved,
                                         std::span<memory::Lease> leases,

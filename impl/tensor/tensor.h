@@ -26,7 +26,8 @@ inline constexpr uint32_t kFlagNeg = 8;
 
 class Tensor : public Counted {
  public:
-  // Checks the layout against the storage, and the flags.
+  // Checks the layout against the storage (check_layout()), and the flags. UNSUPPORTED for unknown
+  // flags.
   static Result<Ref<Tensor>> create(Ref<Storage> storage, const Layout& layout, uint32_t flags);
   // Makes a tensor from a layout that decode_descriptor() or check_layout() has accepted.
   static Ref<Tensor> create_checked(Ref<Storage> storage, const Layout& layout, uint32_t flags);

@@ -10,6 +10,8 @@
 
 namespace tenon::capi {
 
+// INVALID_ARGUMENT for a value that is none, and UNSUPPORTED for an unknown flag. `out->storage`
+// borrows the caller's arena.
 Status read_durability(int32_t given, archive::Durability* out);
 Status read_import_options(const tenon_import_options* options, module::ImportOptions* out);
 // `out` is a report whose struct_size was checked, or NULL.

@@ -1,4 +1,5 @@
-// The objects behind the lists of module.h. A list owns all of its content.
+// The objects behind the lists of module.h. A list owns all of its content, and never changes once
+// a C caller has it. The texts and handles that a caller gets from a list are the list's.
 #pragma once
 
 #include <string>

@@ -12,12 +12,15 @@ namespace tenon::archive {
 
 // Holds one fd and one mapping. The size is the file's size when it was opened. If another file is
 // renamed over the path, this object keeps the old file. Bytes that are written into the file
-// itself become visible here.
+// itself become visible here. If the file is cut short, read() fails with CORRUPT, and a load from
+// base() raises SIGBUS. Any thread may call read().
 class FileMapping : public ZipSource {
  public:
-  // NOT_FOUND, PERMISSION. INVALID_ARGUMENT if it is not a regular file.
+  // NOT_FOUND, PERMISSION. INVALID_ARGUMENT if it is not a regular file. RESOURCE_EXHAUSTED if no
+  // fd is left, or no room for the mapping.
   static Result<Ref<ZipSource>> open(const std::string& path);
   // Duplicates the fd. The caller keeps its own, and the file position does not move.
+  // INVALID_ARGUMENT also if the fd is not open for reading.
   static Result<Ref<ZipSource>> open(int fd);
 
   Status read(uint64_t offset, void* to, uint64_t nbytes) const override;

@@ -22,6 +22,7 @@ using NameStorage = std::function<Result<std::string>(const value::StorageValueR
 // Gives the keys "0", "1", … in the order of first use, as PyTorch names the storages of data.pkl.
 class SequentialKeys {
  public:
+  // The object must outlive the function.
   NameStorage namer();
   // The storages, indexed by their keys. Complete once the pickle is written.
   const std::vector<value::StorageValueRef>& storages() const noexcept { return storages_; }
@@ -31,9 +32,9 @@ class SequentialKeys {
 };
 
 struct FromValuesOptions {
-  NameStorage name_storage;  // null: a tensor is refused
+  NameStorage name_storage;  // null: a tensor is refused with UNSUPPORTED
   // UnpickledValue::memoised: values that are put into the memo even if nothing refers to the
-  // entry. May be null.
+  // entry. Borrowed for the call. May be null.
   const std::vector<value::ValueRef>* memoised = nullptr;
   // Writes the device of storages that are on a device. Otherwise "cpu" is written for them.
   bool keep_device = false;
@@ -45,7 +46,7 @@ struct FromValuesOptions {
 // UNSUPPORTED for a tensor that PyTorch's pickle has no form for (CSC, BSR and BSC).
 // INVALID_ARGUMENT for values that contain themselves or are nested deeper than
 // value::kMaxWalkDepth, for a class name that is no qualified name, and for an item that its list's
-// type does not allow.
+// type does not allow. An error of name_storage is returned as it is.
 Result<std::vector<std::byte>> values_to_pickle(const value::ValueRef& root,
                                                 const FromValuesOptions& options);
 

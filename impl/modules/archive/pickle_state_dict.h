@@ -40,8 +40,9 @@ struct StateDictOptions {
 };
 
 // `tree` was read with PickleDialect::kGeneral. Looks into dicts, OrderedDicts, lists and tuples.
-// It fails for a tensor that cannot be read, for two tensors of one name, and for a root that is
-// neither such a container nor a tensor.
+// CORRUPT or UNSUPPORTED for a tensor that cannot be read. UNSUPPORTED for two tensors of one name,
+// for a container that contains itself, and for a root that is neither a container nor a tensor.
+// RESOURCE_EXHAUSTED beyond a limit. The result does not refer to `tree`.
 Result<StateDict> pickle_state_dict(const pickle::PickleTree& tree,
                                     const StateDictOptions& options);
 

@@ -19,6 +19,7 @@ class PickledTensorWriter {
   PickledTensorWriter(pickle::PickleWriter* writer, const FromValuesOptions& options)
       : writer_(*writer), options_(options) {}
 
+  // The errors are those of values_to_pickle(). After a failure the pickle is of no use.
   Status write(const value::TensorValue& tensor);
 
  private:

@@ -29,7 +29,7 @@ class PickledTensors {
     bool general = false;
   };
 
-  // `tree` must outlive this object.
+  // `tree` must outlive this object. One thread at a time may use the object.
   PickledTensors(const pickle::PickleTree& tree, Options options)
       : tree_(tree), options_(std::move(options)) {}
 
@@ -38,7 +38,8 @@ class PickledTensors {
   bool is_tensor(pickle::NodeId id) const noexcept;
   // Whether that call makes a torch.nn.Parameter.
   bool is_parameter(pickle::NodeId id) const noexcept;
-  // Makes a new tensor at each call. A caller that wants one tensor per node keeps it.
+  // Makes a new tensor at each call. A caller that wants one tensor per node keeps it. The errors
+  // are those of pickle_to_values(), and those of find_storage.
   Result<value::TensorValueRef> read(pickle::NodeId id);
 
  private:

@@ -22,7 +22,8 @@
 
 namespace tenon::archive {
 
-// One storage as the pickle describes it.
+// One storage as the pickle describes it. The texts are views into the pickle, which end with the
+// call of FindStorage.
 struct PickledStorage {
   std::string_view key;  // its record is data/<key>
   tensor::ScalarType type = tensor::ScalarType::kByte;
@@ -58,7 +59,8 @@ struct UnpickledValue {
 
 // CORRUPT for content that PyTorch never writes, and for a value that contains itself. UNSUPPORTED,
 // by name, for globals, devices and tensors that are not known here. RESOURCE_EXHAUSTED beyond a
-// limit. All have the details record and offset.
+// limit. All have the details record and offset. INVALID_ARGUMENT of find_storage or check_class
+// becomes CORRUPT, and their other errors keep their codes. The values do not refer to `tree`.
 Result<UnpickledValue> pickle_to_values(const pickle::PickleTree& tree,
                                         const ToValuesOptions& options);
 

@@ -22,6 +22,7 @@ namespace tenon::archive {
 
 class PickledValues {
  public:
+  // `tree` and `options` must outlive this object. Call run() once.
   PickledValues(const pickle::PickleTree& tree, const ToValuesOptions& options);
   Result<UnpickledValue> run();
 

@@ -12,6 +12,7 @@
 
 namespace tenon::archive {
 
+// One thread at a time may use a sink. A failed write may have written a part of the bytes.
 class Sink {
  public:
   Sink() noexcept = default;
@@ -27,7 +28,7 @@ class Sink {
 
 // Writes to an fd that the caller keeps open: a file (from its position on), a pipe or a socket.
 // Waits if a non-blocking fd has no room. PEER_GONE, without SIGPIPE, if nobody reads a pipe or a
-// socket any more.
+// socket any more. RESOURCE_EXHAUSTED, with the name of the limit, if there is no room.
 class FdSink : public Sink {
  public:
   explicit FdSink(int fd) noexcept : fd_(fd) {}
@@ -38,8 +39,9 @@ class FdSink : public Sink {
   int fd_;
 };
 
-// Calls a function of the user's. It must take all bytes and return their number. A negative errno
-// or any other number is a failure. It never gets more than kMostNbytes at once.
+// Calls a function of the user's, on the thread that writes. The function must take all bytes and
+// return their number. A negative errno fails with the code of that errno, and any other number
+// with IO. The function never gets more than kMostNbytes at once.
 class CallbackSink : public Sink {
  public:
   using Function = int64_t (*)(void* context, const void* data, size_t nbytes);
@@ -53,6 +55,7 @@ class CallbackSink : public Sink {
   void* context_;
 };
 
+// Keeps the bytes in memory. Throws std::bad_alloc.
 class MemorySink : public Sink {
  public:
   Status write(std::span<const std::byte> bytes) override;

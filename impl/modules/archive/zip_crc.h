@@ -13,7 +13,7 @@ namespace tenon::archive {
 // The offsets in the file of every copy of the record's checksum. One copy is in the record's entry
 // of the directory. Another is in its local header, in its data descriptor, or in both. `record`
 // belongs to a reader of `source`. The list is empty for a record without a checksum. CORRUPT if
-// the entry no longer has the checksum.
+// the entry no longer has the checksum, or if the file was cut short.
 Result<std::vector<uint64_t>> find_crc_places(const ZipSource& source, const ZipRecord& record);
 
 }  // namespace tenon::archive

@@ -58,6 +58,7 @@ struct ZipOddities {
   std::string first_outside_prefix;
 };
 
+// The prefix and the names are views into `bytes`. So a ZipDirectory is moved and never copied.
 struct ZipDirectory {
   // An index of the records, sorted by the hash of the name and then by the name. So names that
   // were chosen to have equal hashes do not make it slow.
@@ -77,7 +78,8 @@ struct ZipDirectory {
 
 // Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, if a record
 // is to blame, "record". UNSUPPORTED, with the same details, for encryption and for methods other
-// than deflate. INCOMPATIBLE, by name, for another kind of file (file_kind.h).
+// than deflate. INCOMPATIBLE, by name, for another kind of file (file_kind.h). RESOURCE_EXHAUSTED
+// beyond a limit. The result does not refer to `source`.
 Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits,
                                         Prefix prefix = Prefix::kRequired);
 

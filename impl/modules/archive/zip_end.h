@@ -17,7 +17,7 @@ struct ZipEnd {
 };
 
 // The directory in the result lies in the file, before the end records. INCOMPATIBLE for another
-// kind of file (file_kind.h).
+// kind of file (file_kind.h). CORRUPT for end records that are wrong.
 Result<ZipEnd> find_zip_end(const ZipSource& source);
 
 // A CORRUPT error at a place in the file that belongs to no record.

@@ -30,6 +30,7 @@ Status wrong_entry(const ZipSource& source, std::string_view name, uint64_t offs
 
 // Checks that local headers and data descriptors agree with the directory, that all of them and the
 // records' bytes lie before the directory, and that no two records overlap. Fills in data_offset.
+// Otherwise CORRUPT, as wrong_entry() makes it.
 Status check_local_headers(const ZipSource& source, uint64_t directory_offset,
                            std::vector<ZipEntry>* entries);
 

@@ -28,9 +28,13 @@ enum class Check {
   kAll,
 };
 
+// A reader never changes, and any number of threads may use it. Records, names and views are valid
+// as long as it lives. The bytes of a file can change after open(), so a function that reads them
+// may fail with CORRUPT at any time.
 class ZipReader : public Counted {
  public:
-  // The reader keeps a reference to the source.
+  // The reader keeps a reference to the source. The errors are those of read_zip_directory(), and
+  // with Check::kAll those of verify().
   static Result<Ref<ZipReader>> open(Ref<ZipSource> source, Check check = Check::kStructure,
                                      const ZipLimits& limits = {},
                                      Prefix prefix = Prefix::kRequired);
@@ -62,7 +66,8 @@ class ZipReader : public Counted {
   // size is not checked against a limit.
   Status read_into(const ZipRecord& record, void* to) const;
   // Reads the bytes of a record that is not deflated piece by piece, in order. The caller sets *crc
-  // to 0 before the first piece, and passes it to check_crc() after the last.
+  // to 0 before the first piece, and passes it to check_crc() after the last. CORRUPT if a file was
+  // cut short. The bytes may not be trusted before check_crc().
   Status read_piece(const ZipRecord& record, uint64_t offset, std::span<std::byte> to,
                     uint32_t* crc) const;
   Status check_crc(const ZipRecord& record, uint32_t crc) const;
@@ -70,7 +75,7 @@ class ZipReader : public Counted {
   Status verify(const ZipRecord& record) const;
   Status verify_all() const;
   // A view of the record's bytes in the source, unchecked. Empty for a deflated record. Valid as
-  // long as the source.
+  // long as the source. A load from it raises SIGBUS if the file was cut short.
   std::span<const std::byte> view(const ZipRecord& record) const noexcept;
 
   const Ref<ZipSource>& source() const noexcept { return source_; }

@@ -13,6 +13,7 @@
 
 namespace tenon::archive {
 
+// A source never changes. Any number of threads may read it.
 class ZipSource : public Counted {
  public:
   // Copies bytes. The caller has checked that the range is inside. CORRUPT if the bytes are no
@@ -37,7 +38,8 @@ class ZipSource : public Counted {
   uint64_t nbytes_;
 };
 
-// Memory that the caller leaves unchanged as long as the source exists.
+// Memory that the caller leaves unchanged as long as the source exists. read() loads from it, so it
+// must not be a mapping of a file that can be cut short.
 class MemorySource : public ZipSource {
  public:
   static Ref<ZipSource> create(std::span<const std::byte> bytes);

@@ -49,7 +49,8 @@ enum class SourceKind {
 };
 
 // A call out of order is INVALID_ARGUMENT, and later calls are not affected: add(), begin() or
-// finish() inside a record, append() or end() outside one, and any of them after finish().
+// finish() inside a record, append() or end() outside one, and any of them after finish(). One
+// thread at a time may use a writer. After std::bad_alloc it must not be used any more.
 class ZipWriter {
  public:
   // The sink is borrowed until the last call. INVALID_ARGUMENT for a bad option.
@@ -71,7 +72,8 @@ class ZipWriter {
   Status end();
 
   // Writes the directory and all bytes that are still held back. Called once, at the end. The
-  // caller then ends the sink itself (FileOutput::commit()).
+  // caller then ends the sink itself (FileOutput::commit()). If finish() fails, the archive is
+  // broken, and the caller must not commit it.
   Status finish();
 
   bool has(std::string_view name) const;

@@ -34,11 +34,13 @@ class ModuleSlots {
     }
   };
 
-  // `module` is the object whose methods the program has. `classes` may be null.
+  // `module` is the object whose methods the program has. `classes` may be null. Both are used only
+  // during the call. INVALID_ARGUMENT if values are nested too deep.
   static Result<ModuleSlots> create(const Program& program, const value::ValueRef& module,
                                     const value::ClassTable* classes);
 
-  // The class of the object whose method `function` is. Null: it is not known.
+  // The class of the object whose method `function` is. It lives as long as this object. Null: it
+  // is not known.
   const Class* self_of(const Function& function) const;
   // The most attributes that any object has.
   size_t largest() const noexcept { return largest_; }

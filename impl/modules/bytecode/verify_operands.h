@@ -30,12 +30,13 @@ StackEffect stack_effect(const Instruction& instruction) noexcept;
 StackEffect operator_effect(const Function& function, size_t index,
                             const std::optional<OperatorArity>& arity) noexcept;
 
-// Parses the function's table of types. The message of an error names the type.
+// Parses the function's table of types. The message of an error names the type. The codes are those
+// of parse_type_text().
 Result<std::vector<TypeShape>> parse_types(const Function& function);
 
 // Checks that the function has the registers, operators, constants, types and jump targets which
-// the operands name, and that the types fit the opcode. The message begins with the instruction's
-// place.
+// the operands name, and that the types fit the opcode. CORRUPT if not, and UNSUPPORTED for an
+// opcode that the lite interpreter does not run. The message begins with the instruction's place.
 Status check_operands(const Function& function, std::span<const TypeShape> types, size_t index);
 
 // Makes the error "bytecode.pkl: function __torch__.M.forward: " followed by `what`.

@@ -16,6 +16,8 @@
 
 namespace tenon::compile {
 
+// `classes`, `source` and `graph` must outlive a builder. The nodes and values that it makes belong
+// to the graph.
 class Builder {
  public:
   // The deepest nesting of blocks. There is a limit because the passes recurse into blocks.

@@ -44,6 +44,8 @@ struct ClassInfo {
   }
 };
 
+// One thread at a time may use it, because find() fills the cache. The arguments of the constructor
+// must outlive it, and it must outlive each ClassInfo that it gives.
 class Classes {
  public:
   using SlotNames = std::map<std::string, std::vector<std::string>, std::less<>>;
@@ -55,7 +57,7 @@ class Classes {
 
   const script::Declarations& declarations() const noexcept { return declarations_; }
 
-  // Null: the archive has no such class. A class whose body PyTorch refuses is an error.
+  // Null: the archive has no such class. A class whose body PyTorch refuses is CORRUPT.
   Result<const ClassInfo*> find(std::string_view qualified_name) const;
 
   // The declaration of a type's class. Null: the type is no class of the archive.

@@ -45,7 +45,13 @@ struct CompileOptions {
 // Compiles the methods of the class `root`, which is the class of the archive's root. `modules` are
 // the classes of all objects in its tree, with the root's. State methods, and methods that are
 // called through an interface, are looked for in these classes. Errors name file, line and column.
-// `debug_info` may be null. It gets the debug info of all functions, in the program's order.
+// `debug_info` may be null. It gets the debug info of all functions, in the program's order, and
+// refers to the sources in `declarations`. The program refers to no argument.
+//
+// INVALID_ARGUMENT for code that PyTorch refuses, or a version that is not made. NOT_FOUND for a
+// root or a method that does not exist. UNSUPPORTED for code that the target's lite interpreter
+// cannot run. RESOURCE_EXHAUSTED for code that is too large or nested too deep. CORRUPT for a class
+// that cannot be read.
 Result<bytecode::Program> compile_program(const script::Declarations& declarations,
                                           std::span<const value::ValueRef> constants,
                                           std::string_view root,

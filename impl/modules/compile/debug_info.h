@@ -45,6 +45,7 @@ struct DebugInfo {
 // DebugRecorder: records the origins of a function's instructions while the function is emitted.
 class DebugRecorder {
  public:
+  // `info` must outlive the recorder.
   explicit DebugRecorder(DebugInfo* info) : info_(*info) {}
 
   // Begins a function. A node without a place in the source gets the place of the function's name.

@@ -30,7 +30,8 @@ struct EmitOptions {
 EmitOptions emit_options_for(EmitOptions options, const Target& target);
 
 // Emits one function. `graph` is changed: its operators become those of the target, and drop nodes
-// are added. `options` come from emit_options_for(). `debug` may be null.
+// are added. `options` come from emit_options_for(). `debug` may be null. UNSUPPORTED, with file
+// and line, for a node that the target cannot run. The result does not refer to the graph.
 Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph,
                                 const EmitOptions& options, const Target& target,
                                 DebugRecorder* debug);

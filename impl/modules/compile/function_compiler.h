@@ -38,6 +38,8 @@ enum class Flow : uint8_t {
 };
 Flow flow_of(script::StmtList statements);
 
+// The arguments of the constructor must outlive the object. Call run() once. After an error `*out`
+// is of no use.
 class FunctionCompiler {
  public:
   FunctionCompiler(Unit* unit, const Header& header, Compiled* out)

@@ -108,6 +108,8 @@ inline bool is_constant(const GraphValue* value) noexcept {
   return value->node != nullptr && value->node->kind == NodeKind::kConstant;
 }
 
+// A graph owns its nodes, values, blocks and calls, and frees them only when it ends. Nodes that
+// inline_graph() made point to the graph from which they were copied, which must live as long.
 class Graph {
  public:
   Graph() : body_(make_block(nullptr)) {}

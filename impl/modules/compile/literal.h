@@ -12,7 +12,8 @@
 namespace tenon::compile {
 
 // Returns the value of a literal: a number, text, True, False, None, inf, nan, torch.device("cpu"),
-// CONSTANTS.cN, or a list, tuple or dict of these. Errors name the literal's place in `source`.
+// CONSTANTS.cN, or a list, tuple or dict of these. INVALID_ARGUMENT for anything else. The error
+// names the place in `source`.
 // `hint` is the declared type. Null: there is none.
 Result<value::ValueRef> literal_value(const script::Source& source, const script::Expr& expr,
                                       std::span<const value::ValueRef> constants,

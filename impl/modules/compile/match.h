@@ -37,8 +37,8 @@ struct Match {
 };
 
 // Tries the candidates in their order: without conversions first, and then with them. With one
-// candidate, conversions are allowed at once. The error names `what` and says why each candidate
-// does not fit.
+// candidate, conversions are allowed at once. INVALID_ARGUMENT names `what` and says why each
+// candidate does not fit.
 Result<Match> match(Builder* builder, std::string_view what,
                     std::span<const script::Schema* const> candidates, const GivenArguments& given);
 

@@ -12,7 +12,7 @@
 namespace tenon::compile {
 
 // A node is inline if it leaves its value on the stack right where the value's only use takes it.
-// Make the plan after add_drops().
+// Make the plan after add_drops(). It holds as long as the graph is not changed.
 class StackPlan {
  public:
   explicit StackPlan(Block* body);

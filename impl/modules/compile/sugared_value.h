@@ -34,6 +34,7 @@ struct Iterable {
   std::vector<Iterable> parts;     // the operands of enumerate and zip
 };
 
+// The pointers are borrowed: from the graph, the Unit and the function compiler.
 struct SugaredValue {
   // The comment of a kind names the fields that it uses.
   enum class Kind : uint8_t {

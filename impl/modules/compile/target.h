@@ -41,7 +41,8 @@ struct Target {
   bool lowers() const noexcept { return !torch.empty(); }
 };
 
-// INVALID_ARGUMENT: the compiler makes no bytecode of that version.
+// INVALID_ARGUMENT: the compiler makes no bytecode of that version. A target lives as long as the
+// process.
 Result<const Target*> target_of(int64_t version);
 
 }  // namespace tenon::compile

@@ -54,6 +54,8 @@ struct UnitOptions {
   int archive_version = std::numeric_limits<int>::max();
 };
 
+// One thread at a time may use a Unit. The declarations, slots and constants must outlive it. It
+// owns the headers, the compiled functions and their graphs.
 class Unit {
  public:
   // The deepest chain of calls. Each call takes room on the machine's stack for the expressions
@@ -76,7 +78,8 @@ class Unit {
   // The header of a function of the archive, or of a method of a class. NOT_FOUND: there is none.
   Result<const Header*> header(std::string_view qualified_name);
   Result<const Header*> method_header(std::string_view class_name, std::string_view method);
-  // Compiles the function, if that was not done yet.
+  // Compiles the function, if that was not done yet. The errors are those of compile_program(), and
+  // UNSUPPORTED for a function that calls itself.
   Result<const Compiled*> compile(const Header& header);
   // The graph that is copied in place of a call of the function.
   Result<const Graph*> called_graph(const Header& header);

@@ -35,7 +35,7 @@ struct FlatTensorFile {
 
 // CORRUPT for a header, a table, a segment or a layout that is broken. UNSUPPORTED for a newer
 // version, and in a build without FlatBuffers. RESOURCE_EXHAUSTED for a table of more than
-// `max_nbytes`.
+// `max_nbytes`. The result does not refer to `source`.
 Result<FlatTensorFile> read_flat_tensor(const archive::ZipSource& source, uint64_t max_nbytes);
 
 }  // namespace tenon::flatbuffer

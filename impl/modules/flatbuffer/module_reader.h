@@ -42,6 +42,8 @@ using FindStorage =
 // Fails if the module's code does not have the class. The reader calls this for objects and enums.
 using CheckClass = std::function<Status(const std::string& class_name)>;
 
+// One thread at a time may use a reader, for the const functions too: they use up the bound. What
+// they return does not refer to the reader. After a failure the reader is of no use.
 class ModuleReader {
  public:
   // CORRUPT for a file that FlatBuffers' verifier refuses, that is too short or has 2 GiB or more,
@@ -69,7 +71,7 @@ class ModuleReader {
   // refers to a value behind it or to a storage that does not exist, or if a tensor is larger than
   // its storage. The message names the value. INVALID_ARGUMENT of find_storage or check_class
   // becomes CORRUPT. RESOURCE_EXHAUSTED (limit "max_depth") if values are nested too deep, or if
-  // memory is lacking.
+  // memory is lacking. Neither function is called later.
   Status read_values(const FindStorage& find_storage, const CheckClass& check_class);
   // The value that the file names as its module. The caller checks that it is an object of a
   // module.

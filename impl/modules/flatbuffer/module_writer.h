@@ -26,7 +26,7 @@ struct NamedText {
   std::string_view content;
 };
 
-// The contents of a file in this form.
+// The contents of a file in this form, borrowed until the module is written.
 struct ModuleContents {
   const bytecode::Program* program = nullptr;
   value::ValueRef root;  // an object
@@ -42,11 +42,13 @@ using ReadStorage =
     std::function<Status(const value::StorageValue& storage, std::span<std::byte> into)>;
 
 // Makes the whole buffer in memory before it writes to `sink`. `*nbytes` is set to the size of the
-// buffer.
+// buffer. An error before that writes nothing.
 //
 // UNSUPPORTED for contents that the form cannot hold: 2 GiB or more, tensors that are sparse,
 // meta or lazily conjugated, sizes of 2^31 elements or more. UNSUPPORTED too in a build without
-// FlatBuffers.
+// FlatBuffers. INVALID_ARGUMENT for values that contain themselves or are nested too deep, and for
+// two objects of one class that differ in their attributes. Errors of `read_storage` and of the
+// sink are returned as they are.
 Status write_module(const ModuleContents& contents, const ReadStorage& read_storage,
                     archive::Sink* sink, uint64_t* nbytes);
 

@@ -10,7 +10,8 @@
 
 namespace tenon::module {
 
-// Opens a zip file. UNSUPPORTED for a file of another kind.
+// Opens a zip file. UNSUPPORTED for a file of another kind. The other errors are those of
+// ZipReader::open().
 Result<Ref<archive::ZipReader>> open_archive(Ref<archive::ZipSource> source,
                                              const ImportOptions& options);
 

@@ -24,6 +24,8 @@
 
 namespace tenon::module {
 
+// One thread uses an Assembly. After a function has failed, only those for bytecode may still be
+// followed by finish(), because a module may have no bytecode.
 class Assembly {
  public:
   // `options` is borrowed. `label` is what messages call the file.
@@ -52,13 +54,14 @@ class Assembly {
   // CORRUPT if the code has no class of that name. The readers of values call this.
   Status check_class(std::string_view name) const;
   // set_constants() and set_root() check the values against the types that the code declares.
-  // `place` is the part of the file that holds the values, for messages.
+  // `place` is the part of the file that holds the values, for messages. CORRUPT for a value that
+  // does not fit, and RESOURCE_EXHAUSTED if the checks need more steps than allow_steps() gave.
   Status set_constants(std::vector<ValueRef> values, CodeSet::ConstantsOrigin origin,
                        const char* place);
   Status set_root(ValueRef root, const char* place);
 
   // Verifies the record bytecode.pkl and keeps it. `finder` finds the storages in `directory` that
-  // the record names.
+  // the record names. The errors are those of KeptBytecode::create().
   using Finder = std::function<archive::FindStorage(const pickle::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
   // Verifies a program of the flatbuffer form and keeps it. `names` has the storages' keys in

@@ -42,7 +42,8 @@ struct MethodDecl {
 
 struct ClassBody {
   // Makes the body of a parsed class. Submodules are attributes in it, because only the code knows
-  // which classes are modules. CodeSet::edit() changes their kind.
+  // which classes are modules. CodeSet::edit() changes their kind. CORRUPT, with line and caret, if
+  // a field has no type or is declared twice. The body does not refer to `file`.
   static Result<ClassBody> create(const script::File& file, const script::Class& class_def,
                                   int version);
 
@@ -57,6 +58,8 @@ struct ClassBody {
   // Says which kind of member has the name, as "a parameter". Null: no member has it.
   const char* taken_by(std::string_view name) const;
 
+  // These functions keep the lookup by name right, so `fields` and `methods` are not extended or
+  // shortened in any other way. Indices are valid until the next removal.
   void add_field(FieldDecl field);
   void add_method(MethodDecl method);  // replaces a method of the same name
   void remove_field(size_t index);

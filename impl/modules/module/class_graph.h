@@ -42,6 +42,8 @@ struct Mentions {
 };
 Result<Mentions> mentions_of(const CodeSet& code, const Definition& definition);
 
+// A graph borrows the objects of its roots, and keeps their code alive. Neither may change while it
+// exists. It never changes itself, so any thread may read it.
 class ClassGraph {
  public:
   struct Node {
@@ -63,7 +65,7 @@ class ClassGraph {
   // Takes at least one root. A class or constant that several roots have in common is in the graph
   // once. INVALID_ARGUMENT if values are nested too deep, or if a submodule, a constant or a
   // submodule's class that code mentions is missing. NOT_FOUND if the code lacks the class of a
-  // value.
+  // value. CORRUPT if code cannot be parsed.
   static Result<ClassGraph> create(std::span<const Root> roots);
 
   // All code to which the graph refers. The first root's code comes first.

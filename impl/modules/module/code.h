@@ -4,7 +4,11 @@
 //
 // A file is parsed when a caller first looks for something in it. Any number of threads may call
 // the const functions. Only one thread may change the set, and no other thread may read it
-// meanwhile. A change is refused while the code is being exported.
+// meanwhile. A change is refused while the code is being exported. There is no lock (base/once.h),
+// so a forked child may use the set too.
+//
+// A Definition and a CodeFile live as long as their set. A body, and what find() gives, live until
+// edit() is called for that class.
 #pragma once
 
 #include <atomic>
@@ -110,14 +114,17 @@ class CodeSet final : public Counted, public value::ClassTable {
   };
   const ConstantsOrigin& constants_origin() const noexcept { return constants_origin_; }
 
-  // The functions from here on change the set. INVALID_ARGUMENT for a name that is taken.
+  // The functions from here on change the set. INVALID_ARGUMENT for a name that is taken, and
+  // PERMISSION while an Export exists. A function that fails changes nothing. add_file(),
+  // set_constants() and add_constant() do not look for an Export: their caller does.
   Status add_file(std::string qualifier, std::string text);
   void set_constants(std::vector<value::ValueRef> constants, ConstantsOrigin origin);
   size_t add_constant(value::ValueRef constant);
   Result<Definition*> add_class(std::string qualified_name, ClassBody body);
   // Adds the classes and functions of a source text.
   Status add_source(std::string_view qualifier, std::string_view source);
-  // Gives the body for a change. From now on the class's text is printed from the body.
+  // Gives the body for a change. From now on the class's text is printed from the body, when a
+  // caller first asks for it. So make all changes before that, or call edit() again.
   Result<ClassBody*> edit(Definition& definition);
   // Copies a class under a new name, for an object that is to differ from the other objects of its
   // class.
@@ -132,7 +139,8 @@ class CodeSet final : public Counted, public value::ClassTable {
   bool is_changed() const noexcept { return is_changed_; }
 
   // Sets where the archive is mapped from which this code was read. An export reads tensors in this
-  // range by system calls, which fail if the file is cut short. A load would raise SIGBUS.
+  // range by system calls, which fail if the file is cut short. A load would raise SIGBUS. The
+  // range is only compared with addresses, so the mapping may end before the set.
   void set_mapped(const std::byte* base, uint64_t nbytes) noexcept {
     mapped_ = base;
     mapped_nbytes_ = nbytes;
@@ -143,6 +151,8 @@ class CodeSet final : public Counted, public value::ClassTable {
 
   // PERMISSION while an Export of this code exists.
   Status check_may_change() const;
+  // Refuses changes while it lives. A child that is forked meanwhile inherits the count, and no
+  // other thread of the child takes it back, so changes stay refused there.
   class Export {
    public:
     explicit Export(Ref<CodeSet> code) noexcept : code_(std::move(code)) {

@@ -37,7 +37,8 @@ enum class CodeCheck {
 // Checks the code, and reports a refusal with line and caret (script/check.h). Whatever `check`
 // says, an object with attributes is refused if its class reads a state.
 Result<CodeNeeds> check_resolved(const Resolved& resolved, CodeCheck check);
-// Does the same for code that is parsed already.
+// Does the same for code that is parsed already. An error in `*code` is returned. With kNone it is
+// not: then nothing is checked and nothing is known.
 Result<CodeNeeds> check_resolved(const Resolved& resolved, Result<script::Declarations>* code,
                                  CodeCheck check);
 

@@ -53,6 +53,8 @@ class Definition {
   Once<Decl> decl_;
 };
 
+// The thread rules are those of CodeSet. The pointers that the functions give are valid as long as
+// the file, and the list of pieces() until the next add().
 class CodeFile {
  public:
   CodeFile(std::string qualifier, std::string text, int version)

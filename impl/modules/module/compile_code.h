@@ -10,7 +10,8 @@
 namespace tenon::module {
 
 // Gives the program of the root's methods. `code` is the result of declarations_of(resolved).
-// Errors name file, line and column in the code that the export writes. `debug_info` may be null.
+// Errors name file, line and column in the code that the export writes, and are those of
+// compile::compile_program(). `debug_info` may be null. It refers to the sources in `code`.
 Result<bytecode::Program> compile_resolved(const Resolved& resolved,
                                            const script::Declarations& code,
                                            const compile::CompileOptions& options,

@@ -17,6 +17,7 @@ namespace tenon::module {
 // callstack_debug_map.pkl. `info` belongs to `program`, whose functions come from `files`.
 // `carried` has the tables that the archive had beside these files, and a sound one is written
 // unchanged. For any other file with functions in the program, the ranges point to the file itself.
+// The sources to which `info` refers must still exist.
 Result<std::vector<ExtraFile>> make_debug_tables(const bytecode::Program& program,
                                                  const compile::DebugInfo& info,
                                                  std::span<const ResolvedFile> files,

@@ -13,13 +13,14 @@
 
 namespace tenon::module {
 
+// `classes` must outlive the object and not change meanwhile.
 class DeclaredTypes {
  public:
   explicit DeclaredTypes(const value::ClassTable& classes) noexcept : classes_(&classes) {}
 
   // Conforms the attributes of an object, and of all objects below it, to the types that their
   // classes declare. A value that does not fit stays as it is, and value::check_object() refuses it
-  // later.
+  // later. The attributes are replaced one by one, so after a failure some are changed.
   Status conform_object(const value::ValueRef& object);
   // Gives the value in the form that `type` demands: the value itself, or a copy that carries the
   // missing types and names.

@@ -21,7 +21,8 @@ class DeviceMap {
   };
 
   // "cuda:1=cuda:0,mps=cpu": each pair names a device as archives do, and the place of its tensors
-  // here.
+  // here. INVALID_ARGUMENT, with the field "device_map", for any other text. Whether this process
+  // has the devices is not checked (check_devices() in import_storages.h).
   static Result<DeviceMap> parse(std::string_view text);
 
   bool is_empty() const noexcept { return entries_.empty(); }

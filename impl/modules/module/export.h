@@ -1,6 +1,10 @@
 // Writes a module as an archive or as a flatbuffer that torch.jit.load runs. The bytes depend only
 // on the module and the options. Code and pickles that were not changed are written as they were
 // read.
+//
+// The errors are those of tenon_export_module (tenon/archive.h). A child of fork gets UNSUPPORTED
+// for tensors on a device. After a failure the sink may have a part of the bytes, and the report is
+// as it was.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +36,8 @@ enum class Form : uint8_t {
 struct ExportOptions {
   Form form = Form::kArchive;
   std::vector<ExtraFile> extra_files;  // precede the module's own, and both precede the hook's
-  // Called once, before anything is written. If it fails, the export fails with its error.
+  // Called once, before anything is written. If it fails, the export fails with its error. It may
+  // read the module. A change of the module is refused with PERMISSION.
   std::function<Status(const Module& module, std::vector<ExtraFile>* files)> hook;
   // 0: by the rule (version.h). Otherwise the version, if all code means the same in it.
   int file_version = 0;
@@ -79,7 +84,7 @@ struct ExportReport {
 };
 
 // `report` may be null. While this runs, any change of the module, or of a module that shares its
-// code, is refused with PERMISSION.
+// code, is refused with PERMISSION. The caller keeps `sink` until the call returns.
 Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options,
                      ExportReport* report);
 // Writes the file whole or not at all: an old file of that name stays until the new one is

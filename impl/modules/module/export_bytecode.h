@@ -19,7 +19,7 @@ struct MadeBytecode {
 };
 
 // Compiles the methods that the options name. `code` is the result of declarations_of(resolved),
-// and its failure is returned. `report` gets the number of functions, and the reason why debug
+// and its failure is returned. `*report` gets the number of functions, and the reason why debug
 // tables that were asked for are not made.
 Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved,
                                    Result<script::Declarations>& code, const ExportOptions& options,

@@ -21,12 +21,13 @@ namespace tenon::module {
 struct PackageEntry {
   std::string name;
   Ref<Module> module;                // null: the resource is a file of `bytes`
-  std::span<const std::byte> bytes;  // borrowed
+  std::span<const std::byte> bytes;  // borrowed for the call, and read by loads
 };
 
 struct PackageOptions {
   // A package whose resources are written again, except those that an entry replaces. Its modules
-  // are written with the changes that were made to them. May be null.
+  // are written with the changes that were made to them. The call reads those that were not read
+  // yet. UNSUPPORTED if the package is big-endian. May be null.
   Ref<PackageArchive> base;
   std::vector<std::string> externs;  // added to those of the base and those that modules need
   std::string archive_name;          // as in ExportOptions

@@ -15,6 +15,7 @@
 
 namespace tenon::module {
 
+// Views keep the mapping alive. If the file is cut short later, a load from a view raises SIGBUS.
 enum class Tensors {
   kMap,         // read-only views of the file
   kMapPrivate,  // writable views; writes stay in this process
@@ -22,6 +23,7 @@ enum class Tensors {
   kDevice,      // copied into memory of a CUDA device (ImportOptions::device)
 };
 
+// The options are borrowed for the call, and so is the arena in `storage`.
 struct ImportOptions {
   Tensors tensors = Tensors::kMap;
   archive::Check check = archive::Check::kStructure;
@@ -37,11 +39,14 @@ struct ImportOptions {
 };
 
 // UNSUPPORTED for a file that is not a module archive. The message names its kind: torch.save, lite
-// interpreter only, flatbuffer, PyTorch 1.0 to 1.3.
+// interpreter only, flatbuffer, PyTorch 1.0 to 1.3. The other errors are those of
+// tenon_import_module (tenon/archive.h). A child of fork gets UNSUPPORTED for a device. The fd is
+// borrowed for the call. Any thread may import.
 Result<Ref<Module>> import_module(const std::string& path, const ImportOptions& options);
 Result<Ref<Module>> import_module(int fd, const ImportOptions& options);
 // The caller owns the bytes and must not change them while a view of them exists. If the import
-// succeeds, `release` (may be null) is called when the library needs them no more.
+// succeeds, `release` (may be null) is called when the library needs them no more, on any thread.
+// If the import fails, it is never called.
 using ReleaseFunction = void (*)(void* context);
 Result<Ref<Module>> import_module(std::span<const std::byte> bytes, ReleaseFunction release,
                                   void* context, const ImportOptions& options);

@@ -18,6 +18,7 @@ namespace tenon::module {
 // changed.
 void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each);
 
+// One thread at a time may use a filler.
 class DeviceFiller {
  public:
   // `reader` is borrowed. `takes_all`: the caller will ask for every record of the archive, so the
@@ -25,7 +26,9 @@ class DeviceFiller {
   DeviceFiller(const archive::ZipReader& reader, int32_t device, bool takes_all) noexcept
       : reader_(&reader), device_(device), takes_all_(takes_all) {}
 
-  // Gives the storage of a record. Its bytes are complete after finish().
+  // Gives the storage of a record. Its bytes are complete after finish(). CORRUPT for wrong bytes,
+  // and RESOURCE_EXHAUSTED if the device has no memory left. The storage keeps its allocation alive
+  // and may outlive the filler.
   Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes);
   Result<Ref<storage::Storage>> empty() const;
   Status finish() { return copy_ ? copy_.finish() : Status::ok(); }

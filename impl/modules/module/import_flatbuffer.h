@@ -12,7 +12,8 @@
 namespace tenon::module {
 
 // `label` is what messages call the file. UNSUPPORTED for a file without code, which only the lite
-// interpreter can use.
+// interpreter can use, and in a build without FlatBuffers. The other errors are those of
+// import_module().
 Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label,
                                       const ImportOptions& options);
 

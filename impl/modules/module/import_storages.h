@@ -19,19 +19,23 @@
 
 namespace tenon::module {
 
-// Whether this process has the CUDA devices to which the options send tensors.
+// Whether this process has the CUDA devices to which the options send tensors. The errors are those
+// of cuda::find_device(), UNSUPPORTED among them: there is no driver, or this is a child of fork.
 Status check_devices(const ImportOptions& options);
 
+// One thread at a time may use the object. The storages that it gives keep their mapping or memory
+// alive, and may outlive it.
 class ArchiveStorages {
  public:
-  // All arguments are borrowed.
+  // All arguments are borrowed. `report` may be null until count_in() is called.
   ArchiveStorages(const archive::ZipReader& reader, const ImportOptions& options,
                   bool foreign_endian, ImportReport* report) noexcept
       : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report) {}
 
   // Gives a function that finds the storages that a pickle names, in the records of `directory`
   // ("data/" or "constants/"). `tree` is that pickle, for messages. `keep_keys`: keys() gets their
-  // keys.
+  // keys. The function borrows `tree` and this object. CORRUPT if there is no record, or if it is
+  // too small or has wrong bytes.
   archive::FindStorage finder(std::string directory, const pickle::PickleTree& tree,
                               bool keep_keys);
   // Gives the storage in the record with that index: as many elements of the type as the record has
@@ -44,7 +48,8 @@ class ArchiveStorages {
   // The keys of the storages, if their finder was told to keep them.
   using Keys = std::map<value::StorageKey, std::string>;
   const Keys& keys() const noexcept { return keys_; }
-  // Call this after the last storage. Then the bytes of all storages are complete.
+  // Call this after the last storage. Then the bytes of all storages are complete. Until then, do
+  // not read storages on a device.
   Status finish();
   // For an archive of several modules, of which the caller may read any number. Call this before a
   // module is read, with the report in which its storages are to be counted.

@@ -53,8 +53,11 @@ struct BytecodeFacts {
 };
 
 // Holds the record of the archive, or the program of a flatbuffer, and the storages that it names.
+// It never changes, so any thread may use it.
 class KeptBytecode {
  public:
+  // Used only during create() and of_program(). `classes` and what the functions refer to need not
+  // live longer.
   struct Options {
     std::function<archive::FindStorage(const pickle::PickleTree& tree)> finder;
     archive::CheckClass check_class;
@@ -63,7 +66,8 @@ class KeptBytecode {
   };
 
   // Reads and verifies the record. `directory` is where the archive has its storages: "constants/",
-  // or "bytecode/" in old archives. `root` is the archive's module.
+  // or "bytecode/" in old archives. `root` is the archive's module. The errors are those of
+  // archive::pickle_to_values(), bytecode::read_program(), bytecode::verify() and SlotOrder::of().
   static Result<std::shared_ptr<const KeptBytecode>> create(std::string pickle,
                                                             std::string directory,
                                                             const ValueRef& root,
@@ -90,8 +94,8 @@ class KeptBytecode {
     Storages storages;  // the constants' storages, by their keys
   };
   // Gives the record that an export writes. This is the record of the archive, byte for byte, in
-  // most cases. It is made anew for the program of a flatbuffer, and if a device that it names is
-  // to change: a storage was saved on a device, or it is on one now and keep_device is set.
+  // most cases. It is made anew for the program of a flatbuffer, if any storage was saved on a
+  // device other than the CPU, or if keep_device is set and a storage is on a device now.
   Result<Record> record(bool keep_device) const;
   // Gives the program. If the record is kept, this parses the record again, because a program takes
   // much more memory.

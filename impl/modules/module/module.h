@@ -3,7 +3,13 @@
 // the same code. So a change through one is visible through both.
 //
 // Any number of threads may call the const functions. Only one thread may change a module, and no
-// other thread may read it meanwhile.
+// other thread may read it meanwhile. This holds for all modules that have objects or code in
+// common. There is no lock, so a forked child may use a module, unless another thread of the parent
+// was changing or exporting it at the fork.
+//
+// While an export of the code runs, every change is refused with PERMISSION. A change that fails
+// leaves the members and their values as they were. After std::bad_alloc the module may be changed
+// in part.
 #pragma once
 
 #include <cstddef>
@@ -138,7 +144,7 @@ bool is_module_object(const value::Value& value, CodeSet* around);
 class Module final : public Counted {
  public:
   static Result<Ref<Module>> create(std::string_view class_name);
-  // Makes a Module over an object whose code is `code`. `package` may be null.
+  // Makes a Module over an object whose code is `code`. Keeps both alive. `package` may be null.
   static Ref<Module> wrap(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package);
 
   std::string class_name() const;
@@ -147,7 +153,8 @@ class Module final : public Counted {
   const Package& package() const noexcept;
 
   // The functions from here on are in build.cc. INVALID_ARGUMENT names the name that is taken or
-  // the value that does not fit its type.
+  // the value that does not fit its type. UNSUPPORTED if the module has a state and would get an
+  // attribute. CORRUPT if the code of the class cannot be parsed.
   Status add_parameter(std::string_view name, ValueRef tensor_or_none);
   Status add_buffer(std::string_view name, ValueRef tensor_or_none);
   Status add_attribute(std::string_view name, const TypeRef& type, ValueRef value);
@@ -155,7 +162,7 @@ class Module final : public Counted {
   // code.
   Status add_constant(std::string_view name, const TypeRef& type, ValueRef value);
   // `type` is the interface as which the class declares the submodule. Null: the child's own class.
-  // A child may have several owners.
+  // A child may have several owners. INVALID_ARGUMENT if this module is below the child already.
   Status add_submodule(std::string_view name, const Ref<Module>& child,
                        const TypeRef& type = nullptr);
   // Takes one or more `def`s, which are methods. Each replaces an existing method of its name.
@@ -171,9 +178,9 @@ class Module final : public Counted {
   // Sets the example inputs of a method, for traced modules.
   Status set_traced_inputs(std::string_view method, std::vector<ValueRef> inputs);
 
-  // set() and set_submodule() are in set.cc. A path may lead into a state (state_path.h). Every
-  // other place below this module that held the same tensor gets the new one too. If a parameter
-  // required a gradient, its replacement requires one too, here and in load().
+  // set() and set_submodule() are in set_members.cc. A path may lead into a state (state_path.h).
+  // Every other place below this module that held the same tensor gets the new one too. If a
+  // parameter required a gradient, its replacement requires one too, here and in load().
   Status set(std::string_view path, ValueRef value);
   Status set_submodule(std::string_view path, const Ref<Module>& child);
   // In state.cc. Gives the object at `path` (empty: this module's own) a state. The state replaces
@@ -181,12 +188,13 @@ class Module final : public Counted {
   Status set_state(std::string_view path, ValueRef state);
   // Removes a parameter, buffer, attribute, constant, submodule or method.
   Status remove(std::string_view path);
-  // In load.cc. Replaces parameters, buffers and tensors of states, by their paths. All names are
-  // checked before anything is changed. `report` may be null.
+  // In load.cc. Replaces parameters, buffers and tensors of states, by their paths. All names and
+  // values are checked before anything is changed. `report` may be null. It is filled in also if
+  // names are missing or unexpected, which is INVALID_ARGUMENT.
   Status load(std::span<const NamedTensor> tensors, const LoadOptions& options, LoadReport* report);
 
-  // The functions from here on are in look.cc. NOT_FOUND names the part of the path that does not
-  // exist. find() refuses the empty path.
+  // The functions from here on are in find_members.cc. NOT_FOUND names the part of the path that
+  // does not exist. find() refuses the empty path. CORRUPT if the code of a class cannot be parsed.
   Result<Member> find(std::string_view path) const;
   Result<std::vector<Member>> members() const;
   // Gives every parameter and buffer below, and every tensor of a state, with its path, in the

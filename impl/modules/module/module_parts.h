@@ -18,7 +18,8 @@ namespace tenon::module {
 
 class ModuleParts {
  public:
-  // The arguments are borrowed.
+  // The arguments are borrowed. The functions fail with CORRUPT for a record that is missing or
+  // wrong, and with RESOURCE_EXHAUSTED beyond a limit of the options.
   ModuleParts(const archive::ZipReader& reader, const ImportOptions& options, Assembly* assembly,
               ArchiveStorages* storages) noexcept
       : reader_(&reader), options_(&options), assembly_(assembly), storages_(storages) {}

@@ -1,6 +1,10 @@
 // PackageArchive is an opened torch.package archive: any number of script modules, pickles, Python
 // sources and other files, with the storages that they share. docs/format/package.md describes it.
 // Nothing in it is executed.
+//
+// Any thread may use a package. A lock guards the modules that were read, and module() holds it
+// while it reads one. A forked child must not call module(), find_read() or storage_keys() if
+// another thread of the parent may have been in one of them. For the modules see module.h.
 #pragma once
 
 #include <map>
@@ -33,7 +37,7 @@ class PackageArchive final : public Counted {
  public:
   // UNSUPPORTED for a file of another kind, and the message says what is missing. CORRUPT for a bad
   // list of extern modules. `options` applies to all modules. Debug tables and bytecode are not
-  // read.
+  // read. The package keeps a copy of the options and a reference to their arena.
   static Result<Ref<PackageArchive>> open(const std::string& path, const ImportOptions& options);
 
   const std::string& label() const noexcept { return label_; }
@@ -54,13 +58,15 @@ class PackageArchive final : public Counted {
 
   // Gives the module of that resource or id. Every call gives the same one, with the changes that
   // were made to it. A storage that several modules share is one storage. NOT_FOUND lists the
-  // names. A module that cannot be read does not prevent the reading of others.
+  // names. A module that cannot be read does not prevent the reading of others, and the next call
+  // tries again. The other errors are those of import_module().
   Result<Ref<Module>> module(std::string_view name);
 
   // The module of that id if module() has read it; else null.
   Ref<Module> find_read(std::string_view id) const;
 
-  // The bytes of a record. NOT_FOUND if there is none.
+  // The bytes of a record. NOT_FOUND if there is none. The other errors are those of
+  // ZipReader::read().
   Result<std::string> read_text(std::string_view record) const;
 
   // The storages of the modules that were read, each with the name of its record after ".data/".

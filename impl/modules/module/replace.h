@@ -22,13 +22,14 @@ bool is_same_tensor(const value::Value& a, const value::Value& b);
 Result<ValueRef> with_gradient_of(const value::Value& held, ValueRef given);
 
 // Collects the changes of all objects and then makes them at once, so that an error leaves
-// everything as it was.
+// everything as it was. Call collect() once and apply() right after it. The tree must not change in
+// between.
 class Replacement {
  public:
   // Call this once for each tensor `from`, before collect().
   void add(ValueRef from, ValueRef to) { pairs_.push_back({std::move(from), std::move(to)}); }
   // Collects the changes below `root`. PERMISSION if code of an object that changes is being
-  // exported.
+  // exported. INVALID_ARGUMENT if values are nested too deep.
   Status collect(const ValueRef& root, CodeSet* around);
   void apply();
 

@@ -22,7 +22,8 @@ struct Resolved {
   ValueRef root;
   std::vector<ValueRef> more_roots;  // of the modules after the first, if there are several
   std::vector<ValueRef> constants;
-  // The origin of the constants, if they are those of one archive. Null otherwise.
+  // The origin of the constants, if they are those of one archive. It belongs to one of `codes`.
+  // Null otherwise.
   const CodeSet::ConstantsOrigin* constants_origin = nullptr;
   std::vector<ResolvedFile> files;
   int version = 0;
@@ -34,7 +35,9 @@ struct Resolved {
   bool is_mapped(const std::byte* data) const noexcept;
 };
 
-// `file_version` 0: by the rule (version.h).
+// `file_version` 0: by the rule (version.h). The errors are those of ClassGraph::create() and
+// resolve_version(). The result keeps the code alive. It holds as long as the module is not
+// changed, which a CodeSet::Export ensures.
 Result<Resolved> resolve(const Module& module, int file_version);
 // Resolves several modules, at least one, that share the classes and the constants of one archive.
 Result<Resolved> resolve(std::span<const Ref<Module>> modules, int file_version);
@@ -42,7 +45,7 @@ Result<Resolved> resolve(std::span<const Ref<Module>> modules, int file_version)
 // The code of all objects below a module. An export keeps this code from being changed.
 std::vector<Ref<CodeSet>> codes_below(const Module& module);
 
-// Copies values with the class names that they have in the archive.
+// Copies values with the class names that they have in the archive. `graph` must outlive it.
 class Renamer {
  public:
   explicit Renamer(const ClassGraph& graph) noexcept : graph_(&graph) {}

@@ -22,7 +22,7 @@ class SourceTable {
   // The record's name is the code file's name followed by this.
   static constexpr std::string_view kEnd = ".debug_pkl";
 
-  // Reads the table that an archive has beside a code file. Fails unless every range lies in its
+  // Reads the table that an archive has beside a code file. CORRUPT unless every range lies in its
   // source, because PyTorch 1.13 trusts a table and reads foreign memory.
   static Result<SourceTable> read(const std::string& record, std::string_view content);
   // Makes a table in which the ranges of a code file point to the file itself. Its tags begin at

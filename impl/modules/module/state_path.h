@@ -14,6 +14,7 @@
 
 namespace tenon::module {
 
+// The place holds while the tree is not changed. `code` is borrowed.
 struct StatePlace {
   std::string name;         // the path from "state" on
   ValueRef object;          // the owner of the state

@@ -24,7 +24,8 @@ class StorageRecords {
       : writer_(writer), resolved_(&resolved), copies_(stream) {}
 
   // Writes one record. A small storage on a device may be held back, so that it is read together
-  // with the next ones.
+  // with the next ones. Its bytes must exist until finish(). PEER_GONE if the lender of the storage
+  // is gone and the storage was dropped, CORRUPT if a mapped file was cut short.
   Status write(const std::string& name, const value::StorageValue& storage);
   // Writes the records that are held back. Call this before any other record is added.
   Status finish();

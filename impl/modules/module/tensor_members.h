@@ -10,7 +10,7 @@
 namespace tenon::module {
 
 // Gives the members in the order of tensor_places(), with kind and declared type. Parameters and
-// buffers that are None are left out.
+// buffers that are None are left out. The errors are those of tensor_places().
 Result<std::vector<Member>> tensor_members(const Module& module);
 
 }  // namespace tenon::module

@@ -11,7 +11,8 @@
 
 namespace tenon::module {
 
-// A parameter or buffer in a tree of modules, or a tensor in the state of one of its objects.
+// A parameter or buffer in a tree of modules, or a tensor in the state of one of its objects. It
+// holds while the tree is not changed. `code` is borrowed.
 struct TensorPlace {
   std::string path;
   ValueRef object;
@@ -23,6 +24,7 @@ struct TensorPlace {
 };
 // Lists these places in the order of the tree. A tensor that is shared has a place under each of
 // its paths. A parameter or buffer may be None. RESOURCE_EXHAUSTED beyond a million paths.
+// CORRUPT or NOT_FOUND if a class cannot be parsed or is missing.
 Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* around);
 
 // Lists the paths of all states of modules, of objects that are attributes of modules, and of

@@ -20,7 +20,7 @@ struct VersionedOperator {
   int changed = 0;  // the version that gave it its present meaning
 };
 
-// A function of the archive, or one method.
+// A function of the archive, or one method. The texts and pointers are borrowed.
 struct CodePart {
   std::string_view class_name;  // qualified; empty: a function
   std::string name;             // qualified

@@ -31,7 +31,7 @@ struct Formals {
   static Formals parse(std::string_view text);
 };
 
-// The arguments that a call gives.
+// The arguments that a call gives. The keywords are views into the source of the call.
 struct CallShape {
   // The call has a value before the dot, which is the argument for the parameter named `self`.
   bool has_self = false;

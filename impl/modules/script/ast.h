@@ -1,7 +1,8 @@
 // The syntax tree of a parsed code file. The parser (parser.h) makes it.
 //
-// Nodes live in the file's NodeMemory, and never change. They point to other nodes there and to the
-// text of the source. Every node knows the range of bytes that it was parsed from. The tree has the
+// Nodes live in the file's NodeMemory, and never change. So any thread may read them. They point to
+// other nodes there and to the text of the source, so no node and no text outlives its File or
+// ParsedExpr. Every node knows the range of bytes that it was parsed from. The tree has the
 // meaning that PyTorch's importer gives to the text, which can differ from Python's: see
 // docs/format/script.md.
 #pragma once

@@ -68,6 +68,10 @@ std::vector<std::string> partly_refused_lines(const Uses& uses);
 // Adds `more` to `*uses`.
 void add_uses(const Uses& more, Uses* uses);
 
+// All arguments are borrowed for the call, and `*uses` does not refer to them. After an error
+// `*uses` has a part of the uses. Calls that share an environment run on one thread, unless the
+// environment allows more.
+//
 // These functions check a piece of code. What the code uses is added to `*uses`, which may be null.
 // Names of functions and classes are qualified names, as in the environment. Code that PyTorch
 // would refuse is INVALID_ARGUMENT, with the details of Source::error. A class whose body cannot be

@@ -11,6 +11,7 @@
 
 namespace tenon::script {
 
+// All pointers and views are borrowed: from the environment, the checker and the schema tables.
 struct CheckedValue {
   enum class Kind : uint8_t {
     // A value that exists when the code runs. All other kinds exist only for the compiler. The

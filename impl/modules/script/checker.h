@@ -32,7 +32,8 @@ enum class Unrolled : uint8_t {
 };
 
 // Each call of function() needs a Checker of its own, because self_, returns_ and scope_ keep what
-// function() put into them.
+// function() put into them. The arguments of the constructor must outlive the object. `uses` may be
+// null.
 class Checker {
  public:
   Checker(const Environment& environment, const Source& source, const CheckOptions& options,

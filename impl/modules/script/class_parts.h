@@ -47,6 +47,7 @@ struct Method {
   const Stmt* statement = nullptr;
 };
 
+// The pointers lead into the tree of the class, so its File must outlive the parts.
 struct ClassParts {
   ClassKind kind = ClassKind::kPlain;
   std::vector<Field> fields;

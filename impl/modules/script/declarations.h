@@ -68,6 +68,8 @@ struct ClassDeclaration {
   bool is_module() const noexcept { return kind == ClassKind::kModule; }
 };
 
+// An implementation may cache answers. So one thread at a time may ask an Environment, unless its
+// class allows more.
 class Environment {
  public:
   virtual ~Environment() = default;
@@ -82,11 +84,14 @@ class Environment {
 };
 
 // Declare a class or a function from its own text alone. A type that cannot be read becomes an
-// unknown type, because check_class() and check_function() report it.
+// unknown type, because check_class() and check_function() report it. declare_class() has the
+// errors of class_parts(). The declarations do not refer to the source.
 Result<ClassDeclaration> declare_class(const Source& source, std::string qualified_name,
                                        const Class& class_def);
 FunctionDeclaration declare_function(const Source& source, const Function& function);
 
+// Any number of threads may ask while no thread calls add() or set_constants(). The object keeps
+// the files alive.
 class Declarations : public Environment {
  public:
   // The place of an item: its file, and the item there.
@@ -96,7 +101,8 @@ class Declarations : public Environment {
   };
 
   // Adds the items of a file. `qualifier` is "__torch__.a.b" for code/__torch__/a/b.py. If two
-  // items have one name, the later one counts, as with PyTorch.
+  // items have one name, the later one counts, as with PyTorch. CORRUPT for a class whose body
+  // PyTorch's importer does not take. After an error the object is of no use.
   Status add(std::string_view qualifier, const std::shared_ptr<const File>& file);
   void set_constants(size_t count) noexcept { constants_ = count; }
 

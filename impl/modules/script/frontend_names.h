@@ -1,6 +1,7 @@
 // The names that PyTorch's frontend knows besides its operators: globals, the builtin attributes of
 // values, the result names of operators, and the functions that it keeps as TorchScript source. The
-// checker and the compiler look names up here.
+// checker and the compiler look names up here. Any thread may call these functions. The texts that
+// they return live as long as the process.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +55,8 @@ std::optional<size_t> find_result(std::string_view names, std::string_view name)
 // The overloads of an operator that PyTorch keeps as TorchScript source. PyTorch lists no schemas
 // for these overloads, so the schema table lacks them.
 Overloads find_source_operator(std::string_view qualified_name) noexcept;
-// The same overloads with their types. Empty: there is no such operator. Safe from any thread. The
-// schemas live as long as the process.
+// The same overloads with their types. Empty: there is no such operator. The schemas live as long
+// as the process.
 std::span<const Schema* const> source_schemas(std::string_view qualified_name);
 
 // Whether the operator can exist only in a graph. Such an operator reads an attribute of its node,

@@ -17,6 +17,7 @@ namespace tenon::script {
 
 class Lexer {
  public:
+  // `source` must outlive the lexer.
   explicit Lexer(const Source& source);
 
   // Returns the next token. After kEnd or kError it returns the same token again.

@@ -7,6 +7,7 @@
 
 namespace tenon::script {
 
+// The name and the candidates are borrowed, and best() is one of the candidates.
 class Nearest {
  public:
   explicit Nearest(std::string_view name) noexcept : name_(name) {}

@@ -1,5 +1,6 @@
 // NodeMemory: the memory of one parsed tree. It hands out memory in order and frees all of it at
-// once. The parser makes its nodes here. It holds only types without a destructor.
+// once. The parser makes its nodes here. It holds only types without a destructor. Throws
+// std::bad_alloc, and what was handed out before stays then.
 #pragma once
 
 #include <algorithm>

@@ -31,7 +31,7 @@ struct TypeMatch {
   const SchemaType* wanted = nullptr;        // the type of the argument, or of an element of it
 };
 
-// The parameters of a schema without their types, for accepts().
+// The parameters of a schema without their types, for accepts(). The names are views into `schema`.
 Formals formals_of(const Schema& schema, bool is_aten);
 
 // Matches the operands of a call with one overload. `self` is the value before the dot, or null.

@@ -62,7 +62,7 @@ Result<std::shared_ptr<const File>> parse_file(std::string name, std::string tex
                                                const ParseLimits& limits = {},
                                                uint32_t first_line = 1);
 
-// A single parsed expression, such as an annotation.
+// A single parsed expression, such as an annotation. It is shared and never changes.
 class ParsedExpr {
  public:
   const Source& source() const noexcept { return source_; }
@@ -76,6 +76,7 @@ class ParsedExpr {
   NodeMemory nodes_;
   const Expr* expr_ = nullptr;
 };
+// The errors are those of parse_file().
 Result<std::shared_ptr<const ParsedExpr>> parse_expression(std::string name, std::string text,
                                                            const ParseLimits& limits = {});
 

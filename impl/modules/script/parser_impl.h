@@ -1,5 +1,5 @@
 // Parser: the implementation behind parser.h. A function that fails sets status_ and returns null
-// or false. The parser throws nothing, and it reports the first mistake only.
+// or false. The parser throws nothing but std::bad_alloc, and it reports the first mistake only.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SchemaTable: the overloads and arguments of PyTorch's operators in its versions. The checker and
 // the compiler look operators up here. tools/make_schema_table.py makes the table from PyTorch
-// itself. The library contains the deflated text, and inflates it at the first use.
+// itself. The library contains the deflated text, and inflates it at the first use. There is no
+// lock (base/once.h), so a forked child may use it too.
 #pragma once
 
 #include <array>
@@ -53,7 +54,8 @@ class Overloads {
 
 class SchemaTable {
  public:
-  // Safe from any thread.
+  // Safe from any thread, as all functions of the class are. Throws std::bad_alloc. The table lives
+  // as long as the process, and so do all texts and schemas that its functions return.
   static const SchemaTable& get();
 
   // "1.4", ..., the oldest first.

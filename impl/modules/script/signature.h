@@ -17,6 +17,7 @@ namespace tenon::script {
 // long.
 Result<value::TypeRef> annotation_type(const Source& source, const Expr& annotation);
 
+// `default_value` leads into the tree of the function, so its File must outlive the parameter.
 struct Parameter {
   std::string name;
   // Null: the code names no type. PyTorch then takes Tensor, and the class for the first parameter
@@ -32,7 +33,7 @@ struct Signature {
 };
 
 // Reads the header of `function`. If `is_method`, the first parameter is the receiver, which has no
-// type in a type comment.
+// type in a type comment. The errors are those of annotation_type().
 Result<Signature> signature(const Source& source, const Function& function, bool is_method);
 
 }  // namespace tenon::script

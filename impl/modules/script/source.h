@@ -26,6 +26,8 @@ struct Position {
   uint32_t column = 1;
 };
 
+// A Source never changes, and any thread may use it. Moving it keeps the ranges valid, but not the
+// views of its texts.
 class Source {
  public:
   // `name` is what errors call the file: "code/__torch__.py". `first_line` is the number of the

@@ -49,7 +49,8 @@ class ClassTable {
   virtual bool implements(std::string_view class_name, std::string_view declared) const = 0;
 };
 
-// A cache of the last class that was found, because objects of one class often come in a row.
+// A cache of the last class that was found, because objects of one class often come in a row. The
+// table must outlive the cache and not change meanwhile.
 class LastClass {
  public:
   explicit LastClass(const ClassTable* classes) noexcept : classes_(classes) {}
@@ -68,15 +69,16 @@ class LastClass {
 };
 
 struct CheckOptions {
-  // Null: a class fits if the names are equal, and the attributes of objects are not checked.
+  // Borrowed for the check, as `steps_left` is. Null: a class fits if the names are equal, and the
+  // attributes of objects are not checked.
   const ClassTable* classes = nullptr;
   // Whether an object may have attributes that its class does not declare. PyTorch drops them.
   bool extra_attributes = false;
   size_t max_depth = 512;
   // Null: no limit. Otherwise the number of steps that are left for this check and the checks after
-  // it. A check that needs more ends with RESOURCE_EXHAUSTED. One step is a value together with a
-  // type against which it is tried, an attribute that a class declares, or a part of two types that
-  // are compared. The memory used is at most 16 bytes for each step.
+  // it. A check that needs more sets the number to 0 and ends with RESOURCE_EXHAUSTED. One step is
+  // a value together with a type against which it is tried, an attribute that a class declares, or
+  // a part of two types that are compared. The memory used is at most 16 bytes for each step.
   uint64_t* steps_left = nullptr;
 };
 

@@ -14,6 +14,7 @@
 namespace tenon::value {
 
 // A linked list through the frames of the recursion. It becomes a text only when an error needs it.
+// It borrows everything: what it points to must outlive it.
 struct CheckPlace {
   const CheckPlace* above;
   const char* separator;  // "." before a name, else null

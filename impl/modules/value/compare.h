@@ -17,7 +17,8 @@ struct CompareOptions {
 
 // Nothing if the trees are equal. Otherwise one line with the path of the first difference:
 // "root.fc.weight: sizes [2] and [3]". Floats are equal if their bits are, so a NaN equals itself,
-// and 0 differs from -0.
+// and 0 differs from -0. The bytes of storages are loaded, which raises SIGBUS if a mapped file was
+// cut short. The bytes of a device are not compared: two different ranges there always differ.
 std::optional<std::string> difference(Value& a, Value& b, const CompareOptions& options = {});
 
 }  // namespace tenon::value

@@ -14,7 +14,7 @@
 namespace tenon::value {
 
 // Gives the indices of `entries` in the order of their keys. INVALID_ARGUMENT for the reasons that
-// Value::dict() lists.
+// Value::dict() lists. `*order` is of no use then.
 Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* order);
 
 // The index of the entry with that key, or entries.size() if there is none. A key with a NaN is

@@ -18,6 +18,7 @@ using tensor::dims_text;
 // `spec`. Nothing if it overflows, or if the numbers of sizes and strides differ.
 std::optional<uint64_t> needed_numel(tensor::ScalarType type, const StridedSpec& spec) noexcept;
 
+// INVALID_ARGUMENT for the reasons that TensorValue::create() and create_sparse() list.
 Status check_strided(const StridedSpec& spec);
 Status check_sparse(const SparseSpec& spec);
 

@@ -1,6 +1,9 @@
 // Tensors and storages as archives describe them, with PyTorch's element types, layouts, quantizers
 // and devices. A value of kind tensor (value.h) holds a TensorValue. All of these objects are
-// checked when they are made, and never change afterwards.
+// checked when they are made, and never change afterwards. So any thread may use them.
+//
+// They keep their storages alive. The elements are not protected: another process may change them,
+// and a load from bytes whose is_sealed() is false raises SIGBUS if their file was cut short.
 #pragma once
 
 #include <compare>
@@ -55,7 +58,7 @@ class StorageValue : public Counted {
   static Result<StorageValueRef> create(tensor::ScalarType type, uint64_t numel,
                                         Ref<storage::Storage> bytes, uint64_t byte_offset = 0,
                                         std::optional<std::string_view> device = std::nullopt);
-  // A storage of all whole elements of `bytes`.
+  // A storage of all whole elements of `bytes`. The errors are those of create().
   static Result<StorageValueRef> whole(tensor::ScalarType type, Ref<storage::Storage> bytes);
 
   tensor::ScalarType type() const noexcept { return type_; }

@@ -1,6 +1,6 @@
 // A Type is an annotation of TorchScript, such as "Dict[str, Optional[Tensor]]". It is immutable
-// and shared. It is parsed from, and printed as, the text that PyTorch writes into code and into
-// the type tags of pickled lists and dicts.
+// and shared, so any thread may use it. It is parsed from, and printed as, the text that PyTorch
+// writes into code and into the type tags of pickled lists and dicts.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,11 @@
 // Modules are objects, and the caller that builds or edits one must synchronise those calls. A
 // caller that sets an attribute must not make a cycle, because a cycle would never be freed.
 // reaches() in walk.h tells whether it would. There are no weak references to values.
+//
+// Any number of threads may read a value and hold references to it. There is no lock, so a forked
+// child may do the same, unless another thread of the parent was changing an object at the fork.
+// No function of impl/modules catches std::bad_alloc, so every one that is not noexcept may throw
+// it. The boundary of the C API turns it into RESOURCE_EXHAUSTED.
 #pragma once
 
 #include <complex>
@@ -65,7 +70,8 @@ struct Attribute {
   ValueRef value;
 };
 
-// Named values in their order. No name occurs twice.
+// Named values in their order. No name occurs twice. The spans and pointers that the functions give
+// are valid until the next change. A function that fails changes nothing.
 class Attributes {
  public:
   std::span<const Attribute> all() const noexcept { return entries_; }
@@ -105,7 +111,8 @@ class Attributes {
 
 class Value : public Counted {
  public:
-  // These functions cannot fail, except for lack of memory.
+  // These functions cannot fail, except for lack of memory. A ValueRef or TensorValueRef that is
+  // given to them must not be null, and nothing checks that.
   static ValueRef none();
   static ValueRef of_bool(bool value);
   static ValueRef of_int(int64_t value);
@@ -137,7 +144,9 @@ class Value : public Counted {
   ValueKind kind() const noexcept { return kind_; }
   bool is(ValueKind kind) const noexcept { return kind_ == kind; }
 
-  // Each of the following functions is valid only for the kinds that it names.
+  // Each of the following functions is valid only for the kinds that it names, and nothing checks
+  // that. References, spans and pointers are valid as long as the value. Those into the
+  // attributes or the state of an object are valid until these are changed.
   bool as_bool() const noexcept { return *std::get_if<bool>(&held_); }
   int64_t as_int() const noexcept { return *std::get_if<int64_t>(&held_); }
   double as_float() const noexcept { return *std::get_if<double>(&held_); }

@@ -18,8 +18,8 @@ inline constexpr size_t kMaxWalkDepth = 4096;
 Status for_each(Value& root, const std::function<Status(Value& value, size_t depth)>& visit,
                 size_t max_depth = kMaxWalkDepth);
 
-// Whether `target` is `root` or somewhere below it. If so, `root` must not become an attribute of
-// `target`, because that would be a cycle.
+// Whether `target` is `root` or somewhere below it, at any depth. If so, `root` must not become an
+// attribute of `target`, because that would be a cycle.
 bool reaches(Value& root, const Value& target);
 
 }  // namespace tenon::value

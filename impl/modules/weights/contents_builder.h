@@ -23,7 +23,8 @@ namespace tenon::weights {
 // The records of one part, and the storages over these records.
 class PartStorages {
  public:
-  // `contents` and `options` are borrowed. The part is the last one in contents->parts.
+  // `contents` and `options` are borrowed. The part is the last one in contents->parts. The errors
+  // of the functions are those of ArchiveStorages (import_storages.h).
   PartStorages(Contents* contents, const module::ImportOptions& options, bool foreign_endian);
 
   const archive::ZipRecord& record(size_t index) const noexcept {
@@ -37,7 +38,7 @@ class PartStorages {
   size_t slot_of(size_t record);
   // The slot of a storage that bytes_of() gave. Weight::kNoSlot for any other storage.
   size_t slot_of(const storage::Storage* bytes) const noexcept;
-  // Call once all storages were asked for.
+  // Call once all storages were asked for. Until then, do not read storages on a device.
   Status finish() { return storages_.finish(); }
 
  private:
@@ -53,6 +54,8 @@ class PartStorages {
 size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& record) noexcept;
 
 // Each of these reads one form into `contents`, which already has the file. `options` is borrowed.
+// A weight of a kind that is not supported is no error (Weight::refusal). After an error `contents`
+// is of no use.
 Status read_payloads(const module::ImportOptions& options, Contents* contents);
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents);
 // Reads a record that is an archive of torch.save with tensors. `prefix` is put before their names.

@@ -20,7 +20,8 @@ bool fills(const value::TensorValue& tensor, uint64_t nbytes) noexcept;
 bool have_same_order(const value::TensorValue& one, const value::TensorValue& other) noexcept;
 
 // Writes the elements of `from` where `to` has them in a storage whose bytes begin at `data`. Both
-// are in host memory and have one type and shape.
+// are in host memory and have one type and shape. RESOURCE_EXHAUSTED if memory is lacking. The
+// other errors are those of read_storage(). After an error nothing was written.
 Status copy_elements(const value::TensorValue& from, const value::TensorValue& to, std::byte* data);
 
 }  // namespace tenon::weights

@@ -15,10 +15,13 @@
 
 namespace tenon::weights {
 
-// Copies bytes of a storage in host memory. The copy fails where a load from a mapped file that was
-// cut short would raise SIGBUS. The caller has checked that the range is inside.
+// Copies bytes of a storage in host memory. The copy fails with CORRUPT where a load from a mapped
+// file that was cut short would raise SIGBUS. PEER_GONE if the storage was dropped. The caller has
+// checked that the range is inside.
 Status read_storage(const storage::Storage& storage, uint64_t offset, std::span<std::byte> to);
 
+// `source` must outlive it. The storages that replace ranges must not change between crc32() and
+// write(), or the checksums are wrong.
 class PatchedFile {
  public:
   explicit PatchedFile(const archive::ZipSource& source) noexcept : source_(source) {}
@@ -31,7 +34,7 @@ class PatchedFile {
 
   // The checksum of a range, with the replacements so far.
   Result<uint32_t> crc32(uint64_t offset, uint64_t nbytes) const;
-  // Writes the whole file.
+  // Writes the whole file. CORRUPT if the source was cut short.
   Status write(archive::Sink* sink) const;
 
  private:

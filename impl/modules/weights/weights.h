@@ -58,23 +58,31 @@ struct Contents {
   std::vector<Weight> weights;
 };
 
+// Any number of threads may call the const functions. While replace() runs, no other thread may use
+// the object. Tensors that tensor() gave stay valid when the object ends.
 class Weights final : public Counted {
  public:
-  // UNSUPPORTED, by name, for another kind of file. Everything but the elements is checked.
+  // UNSUPPORTED, by name, for another kind of file. Everything but the elements is checked. The
+  // other errors are those of tenon_open_weights (tenon/weights.h).
   static Result<Ref<Weights>> open(const std::string& path, const module::ImportOptions& options);
 
   const std::vector<Weight>& list() const noexcept { return contents_.weights; }
 
   // The tensor, with its replacement if there is one. Names that share a storage give tensors over
-  // one storage.
+  // one storage. NOT_FOUND if there is no such weight. The code of Weight::refusal if it cannot be
+  // read.
   Result<value::TensorValueRef> tensor(std::string_view name) const;
 
   // Replaces the elements of a weight by those of `tensor`, which must have the same element type
   // and shape. The memory of `tensor` is used in place if it has the layout of the file, is aligned
-  // to 8 bytes, and the weight fills its record. Otherwise the elements are copied now.
+  // to 8 bytes, and the weight fills its record. Otherwise the elements are copied now. So the
+  // caller does not change them before the last rewrite(). Weights of the same slot change too.
+  // After an error nothing has changed. For the errors see tenon_weights_replace (tenon/weights.h).
   Status replace(std::string_view name, const value::TensorValue& tensor);
 
-  // Writes the file with the replaced weights. UNSUPPORTED for a .ptd file.
+  // Writes the file with the replaced weights. UNSUPPORTED for a .ptd file. CORRUPT if the opened
+  // file was changed or cut short. `path` may be the opened file: an old file stays until the new
+  // one is complete, and this object keeps the old one.
   Status rewrite(const std::string& path, archive::Durability durability) const;
 
  private:

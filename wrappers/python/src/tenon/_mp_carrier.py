@@ -1,11 +1,15 @@
 """Wraps the sending of a multiprocessing connection, so that a message with tensors is taken back
 when nobody will read it.
 
-Over a socket, such as a Pipe's, the message has a marker with it: the write end of a pipe. The
-kernel closes it when the message is read, and when the socket goes with the message unread. A queue
-is a pipe of one direction and carries no fds. A duplicate of its write end tells when no process
-has its read end any more. A message that is still not fetched some time after either event is taken
-back (tenon.deposit.watch).
+Over a stream socket of AF_UNIX, such as a Pipe's, the message has a marker with it: the write end
+of a pipe. The kernel closes it when the message is read, and when the socket goes with the message
+unread. A queue is a pipe of one direction and carries no fds. A duplicate of its write end tells
+when no process has its read end any more. A message that is still not fetched some time after
+either event is taken back (tenon.deposit.watch).
+
+Over other sockets, such as those of a Client over TCP, and for messages over 2 GiB, nothing is
+watched. Then only the depot's limits (tenon.deposit) take a message back. The same holds if the
+kernel has no room for a marker or no fd is left.
 
 A Pipe of one direction tells nothing. A duplicate of its write end would keep its reader from the
 end of file, for which readers of a Pipe wait. Readers of a queue do not wait for it, because they
@@ -44,17 +48,20 @@ def _carries_fds(connection: Any) -> bool:
 
 
 def _watch(ticket: bytes, end: int, seconds: float) -> None:
+    # Owns `end` from now on.
     try:
         watch(ticket, end, seconds=seconds)
     except TenonError:
-        # For example, too many messages wait. This one has left, so that only the limits apply.
+        # For example, too many messages wait. The message has left, so only the depot's limits
+        # (tenon.deposit) take it back.
         os.close(end)
 
 
 def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, seconds: float) -> bool:
     """Send a message as Connection._send_bytes does, with a marker.
 
-    Returns False if the kernel has no room for a marker. Nothing was sent then.
+    Returns False if the kernel has no room for a marker. Nothing was sent then. Raises the OSError
+    of a send that fails, after which a part may have left.
     """
     header = struct.pack("!i", len(message))
     begun = send_with_marker(connection._handle, header, message)
@@ -76,8 +83,11 @@ def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, secon
 def sending(
     plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]
 ) -> Callable[[Any, memoryview], None]:
-    """Wrap a connection's _send_bytes. The wrapper gives a message with tensors its marker, and
-    takes the tensors back if the message does not leave.
+    """Wrap Connection._send_bytes. The wrapper gives a message with tensors its marker, and takes
+    the tensors back if an OSError keeps the message from leaving.
+
+    Only the thread that pickled a message knows its ticket (_mp_hook.pickling). If another thread
+    sends the bytes, nothing is watched. `seconds` is asked for each message.
     """
 
     def _send_bytes(self: Any, buf: memoryview) -> None:

@@ -5,6 +5,9 @@ Each member has a shared lock on one file, whose name is made from the key. A fo
 its parent's lock, and the kernel drops the lock with its last holder, however that holder died. So
 a keeper that asks for the lock sees whether a process is left that could fetch, in other namespaces
 too. The file lies in a directory of this user alone.
+
+join and make_folder raise OSError: no fd is left, /dev/shm cannot be written, or (PermissionError)
+the directory is not this user's alone. leave and remove raise nothing.
 """
 
 from __future__ import annotations

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 def take(server: Server, key: bytes, pid: int) -> Parcel:
-    """Take a message that this process itself has sent."""
+    """Take a message that this process itself has sent.
+
+    Raises NotFound if it was fetched before.
+    """
     with server.lock:
         parcel = server.parcels.pop(key, None)
     if parcel is None:
@@ -42,6 +45,11 @@ def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
     """Fetch a message from the process that serves the path, or from the keeper that it left.
 
     `pid` is the sender's, for errors. The call waits `seconds` for a sender that does not answer.
+
+    Raises NotFound if the message was fetched before, PeerGone if nobody listens at the path,
+    Timeout, PermissionDenied for another user's sender, ResourceExhausted if this process or the
+    sender has no room for the fds, and Corrupt or Io for an answer that is wrong. After Timeout and
+    ResourceExhausted the message can be fetched again. The parcel owns its fds.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -59,6 +59,9 @@ pickling = _Pickling()
 class Pickled:
     """The message that this thread has pickled last, if another thread will send it. The other
     thread's ForkingPickler.dumps returns the message as it is.
+
+    Make it right after dumps, on the same thread. If nobody sends it, its tensors stay lent until
+    the depot's limits take them back.
     """
 
     def __init__(self, message: Any) -> None:
@@ -192,6 +195,6 @@ def _know_queues(queues: Any) -> None:
 
 
 def install() -> None:
-    """Install the hooks. Called once, when tenon is imported."""
+    """Install the hooks. Called once, when tenon is imported. A forked child inherits them."""
     when_imported("multiprocessing.queues", "SimpleQueue", _know_queues)
     when_imported("multiprocessing.reduction", "register", _register)

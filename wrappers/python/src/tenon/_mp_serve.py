@@ -84,7 +84,8 @@ def listen(folder: str) -> tuple[socket.socket, str]:
     """Make a listener in a directory of this user alone. Returns the listener and its path.
 
     The listener has a path and no abstract name, because each network namespace has abstract names
-    of its own.
+    of its own. The caller owns both, and calls remove_listener in the end. Raises OSError, and
+    leaves nothing then.
     """
     remove_dead_listeners(folder)
     name = os.urandom(8).hex()
@@ -106,7 +107,7 @@ def listen(folder: str) -> tuple[socket.socket, str]:
 
 def remove_listener(path: str) -> None:
     """Remove the path of a listener that is closed or about to be closed, and then its directory if
-    that is empty.
+    that is empty. Raises nothing.
     """
     with contextlib.suppress(OSError):
         os.unlink(path)
@@ -115,7 +116,10 @@ def remove_listener(path: str) -> None:
 
 
 def remove_dead_listeners(folder: str) -> None:
-    """Remove the paths of listeners whose process was killed."""
+    """Remove the paths of listeners whose process was killed.
+
+    Raises OSError if the directory cannot be read.
+    """
     for entry in os.scandir(folder):
         if entry.name.startswith(_LISTENER):
             is_dead = not _is_listening(entry.path)
@@ -186,9 +190,10 @@ class _Client:
 
 
 class Server:
-    """Serves one listener on one thread.
+    """Serves one listener on one thread, which alone calls run and step. Owns the listener.
 
     `lock` guards the parcels and the clients against other threads. A thread that forks holds it.
+    A forked child calls close and nothing else.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -368,7 +373,7 @@ class Server:
 
 def keep(plan: dict[str, Any]) -> None:
     """The body of the keeper: serves the remaining messages until all are fetched, the family is
-    gone, or the time is over.
+    gone, or the time is over. Owns all fds of the plan. The process ends afterwards.
     """
     try:
         _serve_what_is_left(plan)

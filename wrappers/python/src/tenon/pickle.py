@@ -187,7 +187,8 @@ def _walk(thing: Any, name: str) -> Any:
 class Kept:
     """A cache of the most recently used values by key, with a limit, until clear().
 
-    A value keeps the objects alive from which its key was made.
+    A value keeps the objects alive from which its key was made. Any thread may use it. A forked
+    child keeps the values.
     """
 
     _all: ClassVar[list[Kept]] = []
@@ -341,6 +342,9 @@ def dumps(obj: Any, *, importer: Any = None, protocol: int = pickle.HIGHEST_PROT
     object with `__reduce_tenon__(importer) -> (function, args)` is made by function(*args), and one
     with `__reduce_deploy__` by function(importer, *args). Such an object is made once, and loading
     it again gives the same object, until clear() is called.
+
+    Any thread may call this. Raises what pickle.dumps raises, and Unsupported for a torch tensor
+    that cannot be taken, such as one that requires grad and is no leaf.
     """
     data, pickler = _split(obj, importer, protocol)
     return Pickled(data, pickler.storages, pickler.dtypes)
@@ -349,6 +353,9 @@ def dumps(obj: Any, *, importer: Any = None, protocol: int = pickle.HIGHEST_PROT
 def message_of(obj: Any, importer: Any) -> tuple[list[Tensor], bytes]:
     """The storages of an object as tensors, and the user bytes of the message that carries the
     object.
+
+    Private memory of torch tensors moves to Tenon's shared memory. Raises what dumps raises,
+    Unsupported for a torch storage on a device, and ResourceExhausted.
     """
     data, pickler = _split(obj, importer, pickle.HIGHEST_PROTOCOL)
     tensors = []
@@ -501,7 +508,11 @@ class _Unpickler(pickle.Unpickler):
 
 
 def object_of(message: Message, names: frozenset[tuple[str, str]] | None, importer: Any) -> Any:
-    """The object that a message carries. Raises Corrupt if it carries none."""
+    """The object that a message carries.
+
+    Raises Corrupt if it carries none, and Incompatible if a newer Tenon wrote it. The other errors
+    are those of loads. The tensors of the object keep the message's storages alive.
+    """
     data = message.user_bytes
     magic, version, count = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0)
     if magic != _MAGIC:
@@ -551,6 +562,10 @@ def loads(
     text, bytes and tensors. An allowed class is called with the sender's arguments, and so are its
     `__setstate__` and `__init__`. dtypes is the list from dumps. It is not needed, because data
     contains the element types.
+
+    Any thread may call this. The tensors keep the storages alive. Without allow, exceptions of
+    pickle.loads and of the called functions are passed on. With it, they become Corrupt, except
+    MemoryError and RecursionError.
     """
     names = names_of(allow)
     return _load(bytes(data), _Parts(storages, _Importers(importer), names))

@@ -46,7 +46,9 @@ _FACTORIES = frozenset(
 
 
 class BornShared(TorchFunctionMode):  # type: ignore[misc]
-    """Moves the results of torch's factories into Tenon's shared memory."""
+    """Moves the results of torch's factories into Tenon's shared memory, for the thread that enters
+    it. Raises ResourceExhausted if there is no room.
+    """
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: Any = (), options: Any = None

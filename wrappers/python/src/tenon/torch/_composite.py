@@ -79,7 +79,8 @@ def _untyped(tensor: Any) -> Any:
 def take_apart(tensor: Any) -> TakenApart:
     """The parts of a torch tensor that is not strided, over the same memory.
 
-    Raises Unsupported if this PyTorch gives no access to the parts.
+    Raises Unsupported if this PyTorch gives no access to the parts, for an element type that Tenon
+    does not have, and for a tensor that _torch_rules.check refuses.
     """
     import torch
 
@@ -237,7 +238,9 @@ def to_torch(
 def assemble(apart: TakenApart, torch_dtype: Callable[[str], Any]) -> Any:
     """Make the torch tensor over these parts.
 
-    The numbers in the parts are not read, because they were checked or are trusted.
+    The numbers in the parts are not read, because they were checked or are trusted. A wrong index
+    lets PyTorch read and write memory outside the tensor. Raises Unsupported if this PyTorch has no
+    such layout or dtype.
     """
     import torch
 

@@ -95,7 +95,10 @@ def _over_memory(tensor: Tensor) -> Any:
 
 
 def copy_on_write(storage: Storage) -> Storage:
-    """The same bytes in memory whose writes stay in this process."""
+    """The same bytes in memory whose writes stay in this process.
+
+    Raises ResourceExhausted if there is no room for the mapping or the copy.
+    """
     private = None
     if storage.nbytes and storage.is_shared:
         try:
@@ -204,6 +207,9 @@ def _is_by_filename() -> bool:
 def open_shared(untyped: Any, share: bool) -> Storage:
     """Open the storage over PyTorch's shared memory, in the way in which it is shared already. With
     `share` private memory is shared first.
+
+    Raises Unsupported for a mapped file, and for private memory without `share`. The storage keeps
+    the memory alive. PyTorch's fd is only borrowed.
     """
     if untyped.is_shared():
         fd = _shared_fd(untyped)
@@ -417,6 +423,9 @@ def share_with_torch(tensor: Tensor) -> TorchHandle:
     PyTorch maps a segment from its start, and always for writing. So the tensor must be of mode
     "shared", and the peer can reach all other memory before it in its segment, unless the tensor
     was made isolated.
+
+    Raises PermissionDenied for another mode, Unsupported for a tensor that PyTorch cannot express,
+    and InvalidArgument if the storage begins at no multiple of the element's size.
     """
     _check_for_torch(tensor)
     handle = tensor.storage.share_fd("writable")

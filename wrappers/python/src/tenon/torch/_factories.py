@@ -1,6 +1,6 @@
 """Torch tensors that are born in Tenon's shared memory, so that lending them moves nothing.
 
-Imports torch when used.
+Imports torch when used. The functions raise ResourceExhausted if there is no room.
 """
 
 from __future__ import annotations

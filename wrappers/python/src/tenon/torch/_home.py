@@ -3,6 +3,9 @@ arena. _storage uses it. An arena keeps the memory of a loop of large batches wa
 
 The default home gives each block of more than 8 MiB a segment of its own, and the kernel makes new
 pages for it each time.
+
+Any thread may call these functions. A forked child begins with no arena, because its parent's
+belong to the parent. new_storage and new_storage_from raise ResourceExhausted if there is no room.
 """
 
 from __future__ import annotations
@@ -86,7 +89,9 @@ def reserve(nbytes: int) -> None:
     Such memory can be pinned, here and in the processes to which it is lent (tenon.torch.pin). An
     arena that grows cannot be pinned. Call this in a DataLoader's worker_init_fn, with room for all
     batches that wait or are held. Tensors that no longer fit lie outside the arena. A forked child
-    does not inherit the arena.
+    does not inherit the arena. A further call replaces the arena for new memory.
+
+    Raises ResourceExhausted if there is no room. Then the former arena stays.
     """
     arena = Arena(nbytes)
     arena.reserve(nbytes)

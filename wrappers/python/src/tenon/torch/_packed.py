@@ -308,7 +308,10 @@ def _fill(kind: Kind, items: Iterator[Any], first: list[Any]) -> _Writer:
 
 
 def pack(items: Iterable[Any]) -> Packed:
-    """Pack the items of an iterable, which is read once and needs no length."""
+    """Pack the items of an iterable, which is read once and needs no length.
+
+    Exceptions of the iterable, of pickle and of a write (OSError) are passed on.
+    """
     iterator = iter(items)
     first = list(islice(iterator, _FIRST_COUNT))
     return _fill(_kind_of_all(None, first), iterator, first).freeze()
@@ -432,7 +435,12 @@ _READERS: dict[str, Callable[[Kind, Memory, memoryview], Get]] = {
 
 
 class Packed:
-    """Items in frozen memory. get(index) reads one of them; the index is from 0 up to count."""
+    """Items in frozen memory. get(index) reads one of them; the index is from 0 up to count.
+
+    Any thread may read, and so may a forked child. The object keeps the storages alive. Raises
+    Corrupt if the storages or an item were not written by pack. An item that was pickled is loaded
+    by pickle, so the storages must come from a sender that may run code here.
+    """
 
     __slots__ = ("count", "data", "get", "kind", "offsets")
 

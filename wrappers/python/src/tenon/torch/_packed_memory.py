@@ -40,7 +40,11 @@ def corrupt(what: str) -> NoReturn:
 
 
 class Growing:
-    """An anonymous file that grows at its end until it is frozen. Its bytes exist once."""
+    """An anonymous file that grows at its end until it is frozen. Its bytes exist once.
+
+    One thread uses it. It owns an fd, so freeze or close it in any case. After an OSError only
+    close is of use, because a part of the bytes may have been appended.
+    """
 
     __slots__ = ("_fd", "nbytes")
 

@@ -40,8 +40,8 @@ def pin(batch: Batch) -> Batch:
     so later batches in it cost microseconds. An arena must have all of its memory, which
     tenon.torch.reserve gives it.
 
-    Raises Unsupported if a tensor lies elsewhere, or if there is no CUDA. The tensors before it
-    stay pinned.
+    Raises Unsupported if a tensor lies elsewhere, or if there is no CUDA, and ResourceExhausted if
+    an arena does not have all of its memory. The tensors before it stay pinned.
     """
     from tenon.torch import _storage
 

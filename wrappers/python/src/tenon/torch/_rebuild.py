@@ -3,6 +3,10 @@ writes them. Imports torch.
 
 torch is imported first, because its import may install the sharing strategy. That needs this
 module's name and none of its functions.
+
+pick_storage and pick_tensor work only while this thread loads a message. The senders belong to this
+process's multiprocessing family and are trusted, so the numbers in a message are not checked. A
+tensor or storage keeps its memory, and with it the lease, alive.
 """
 
 from __future__ import annotations

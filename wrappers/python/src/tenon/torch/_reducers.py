@@ -5,6 +5,10 @@ A strided tensor of the CPU travels as a tensor over a Tenon storage, under the 
 (tenon.multiprocessing). A quantised tensor is taken apart, and its parts are strided tensors. A
 sparse tensor is taken apart too if PyTorch cannot send it. All other tensors go by PyTorch's own
 reducers, and so does private memory unless the sharing strategy is "tenon". Imports torch.
+
+The reducers raise Unsupported for a quantised tensor on a device, and ResourceExhausted if private
+memory has no room in Tenon's. PyTorch's own reducers raise RuntimeError for a tensor that they
+refuse.
 """
 
 from __future__ import annotations

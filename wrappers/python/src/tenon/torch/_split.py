@@ -50,7 +50,8 @@ def _is_jagged(obj: Any) -> bool:
 def reduce(obj: Any, pickler: Any) -> Any:
     """The reducer of PyTorch's tensors and storages in tenon.pickle's pickler.
 
-    NotImplemented means that the object is neither, or a tensor of another class.
+    NotImplemented means that the object is neither, or a tensor of another class. Raises
+    Unsupported for a tensor that _torch_rules.check refuses, or whose parts PyTorch does not give.
     """
     if type(obj) in _PLAIN or _is_jagged(obj):
         if not _torch_rules.is_strided(obj):
@@ -127,7 +128,11 @@ def _check_bounds(untyped: Any, itemsize: int, shape: Any, strides: Any, offset:
 
 
 def tensor_of(found: Any, dtype: Any, shape: Any, strides: Any, offset: Any, flags: Any) -> Any:
-    """Make a torch tensor over a storage that came with an object."""
+    """Make a torch tensor over a storage that came with an object.
+
+    Raises Corrupt if the tensor does not fit into the storage, and Unsupported if this PyTorch has
+    no such dtype.
+    """
     untyped = _untyped(found)
     empty = torch.empty(0, dtype=torch_dtype(dtype), device=untyped.device)
     _check_bounds(untyped, empty.element_size(), shape, strides, offset)
@@ -143,6 +148,8 @@ class Settled:
     """Parts of tensors from an untrusted sender, in memory that no other process can write.
 
     PyTorch follows the indices in the parts, so they must stay as they were when they were checked.
+    Each object that is loaded has a Settled of its own. It keeps the parts alive, because it knows
+    them by id.
     """
 
     def __init__(self) -> None:
@@ -182,6 +189,8 @@ def composite_of(settled: Settled | None, *state: Any) -> Any:
     A check would not protect from a trusted sender, which may run code here anyway. A check reads
     all indices, and needs a copy of those that the sender can still change. The tensor would then
     not share its indices with the sender or with other tensors of the object.
+
+    Raises Corrupt for parts or numbers that are wrong.
     """
     apart = _composite.TakenApart(*state)
     if not all(_is_part(part) for part in apart.parts.values()):
@@ -209,7 +218,8 @@ def composite_of(settled: Settled | None, *state: Any) -> Any:
 def lendable(storage: Any, tensor: Any) -> Tensor:
     """The bytes of a torch storage as a tensor that can be sent.
 
-    Private memory moves to Tenon's, as in torch.multiprocessing.
+    Private memory moves to Tenon's, as in torch.multiprocessing. Raises Unsupported for a storage
+    on a device, and ResourceExhausted if there is no room.
     """
     if storage.device.type != "cpu":
         raise make(

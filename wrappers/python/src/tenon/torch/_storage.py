@@ -1,7 +1,9 @@
 """Torch storages over Tenon's memory: finds them, makes them, and moves private ones there.
 _reducers, _rebuild and _split use it.
 
-Imports torch.
+Imports torch. Any thread may call these functions, and a forked child gets new locks. The functions
+that make or move storages raise ResourceExhausted if there is no room. A torch storage over Tenon's
+memory keeps that memory alive.
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ class _Known:
     """Weak references to torch storages over Tenon's memory. By them each part of a Tenon storage
     has one torch storage at a time.
 
-    native/torch.c reads and adds references too, under the lock.
+    native/torch.c reads and adds references too, under the lock. The caller of find and
+    forget_expired holds the lock. Each reference is freed once, with _free_weak_ref.
     """
 
     def __init__(self) -> None:
@@ -224,6 +227,9 @@ os.register_at_fork(after_in_child=_after_in_child)
 def place(untyped: Any) -> Place:
     """The place of a torch storage of the CPU in Tenon's shared memory. The storage is moved there
     if necessary.
+
+    If the storage has more than SMALL_NBYTES, writes of other threads during the move may be lost.
+    Raises Unsupported for a storage that lies in a mapped file.
     """
     return find(untyped) or _move(untyped, None)
 

@@ -4,6 +4,9 @@ it again. tenon.torch exports install and uninstall.
 There are two degrees. A process that recognises Tenon's memory lends on the tensors that lie there,
 and moves no others. A process in which the strategy is installed also moves private memory to
 Tenon's when it is lent, as PyTorch's own strategies move it to their files.
+
+recognise is safe from any thread. install and uninstall take no lock: call them while no other
+thread calls them or sends torch tensors. A forked child inherits the state of its parent.
 """
 
 from __future__ import annotations
@@ -70,6 +73,8 @@ def install() -> None:
 
     torch.multiprocessing.set_sharing_strategy chooses between the strategies. PyTorch's own two
     remain available.
+
+    Raises ModuleNotFoundError if there is no PyTorch.
     """
     global _former_strategy
     require_torch()
