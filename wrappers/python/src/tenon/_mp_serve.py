@@ -121,14 +121,16 @@ def remove_dead_listeners(folder: str) -> None:
     Raises OSError if the directory cannot be read.
     """
     for entry in os.scandir(folder):
-        if entry.name.startswith(_LISTENER):
-            is_dead = not _is_listening(entry.path)
-        elif entry.name.startswith(_UNFINISHED):
-            is_dead = time.time() - entry.stat(follow_symlinks=False).st_mtime > _UNFINISHED_SECONDS
-        else:
-            continue
-        if is_dead:
-            with contextlib.suppress(OSError):
+        # Another lender may rename or remove the path at any moment.
+        with contextlib.suppress(OSError):
+            if entry.name.startswith(_LISTENER):
+                is_dead = not _is_listening(entry.path)
+            elif entry.name.startswith(_UNFINISHED):
+                made = entry.stat(follow_symlinks=False).st_mtime
+                is_dead = time.time() - made > _UNFINISHED_SECONDS
+            else:
+                continue
+            if is_dead:
                 os.unlink(entry.path)
 
 
