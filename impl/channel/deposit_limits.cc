@@ -31,7 +31,7 @@ void age_tick() noexcept {
     depot = all.depot;
     const int64_t now = os::monotonic_ns();
     try {
-      places = all.waiting.take_expired(*depot, all.limits, now);
+      all.waiting.take_expired(*depot, all.limits, now, &places);
     } catch (...) {
       // No memory: the next deposit checks again.
     }
@@ -78,10 +78,9 @@ void Waiting::forget_fetched(const Depot& depot) {
   look_at_ = std::max<size_t>(1024, all_.size() * 2);
 }
 
-std::vector<Depot::MessageSlot> Waiting::take_expired(const Depot& depot,
-                                                      const DepositLimits& limits, int64_t now_ns) {
-  std::vector<Depot::MessageSlot> expired;
-  if (all_.empty()) return expired;
+void Waiting::take_expired(const Depot& depot, const DepositLimits& limits, int64_t now_ns,
+                           std::vector<Depot::MessageSlot>* expired) {
+  if (all_.empty()) return;
   const bool is_too_much = limits.nbytes > 0 && nbytes_ > limits.nbytes;
   const bool is_too_old = limits.age_ns > 0 && now_ns - all_.front().since_ns >= limits.age_ns;
   if (is_too_much || is_too_old || all_.size() > look_at_) forget_fetched(depot);
@@ -91,11 +90,10 @@ std::vector<Depot::MessageSlot> Waiting::take_expired(const Depot& depot,
         limits.nbytes > 0 && nbytes_ > limits.nbytes && !is_same(oldest.place, all_.back().place);
     const bool old = limits.age_ns > 0 && now_ns - oldest.since_ns >= limits.age_ns;
     if (!over && !old) break;
-    expired.push_back(oldest.place);
+    expired->push_back(oldest.place);
     nbytes_ -= oldest.nbytes;
     all_.pop_front();
   }
-  return expired;
 }
 
 void count_deposit(const Ref<Depot>& depot, Depot::MessageSlot place, uint64_t nbytes) noexcept {
@@ -108,7 +106,7 @@ void count_deposit(const Ref<Depot>& depot, Depot::MessageSlot place, uint64_t n
     const int64_t now = os::monotonic_ns();
     try {
       all.waiting.add(place, nbytes, now);
-      expired = all.waiting.take_expired(*depot, all.limits, now);
+      all.waiting.take_expired(*depot, all.limits, now, &expired);
     } catch (...) {
       // No memory: the message is not counted, or the messages over the limit are withdrawn at the
       // next check.

@@ -40,10 +40,11 @@ class Waiting {
  public:
   // Adds a message. For a message that is deposited in pieces, each piece is added.
   void add(memory::Depot::MessageSlot place, uint64_t nbytes, int64_t now_ns);
-  // Removes and returns the messages that are over a limit. The limit of bytes never takes the
-  // newest message, however large that is.
-  std::vector<memory::Depot::MessageSlot> take_expired(const memory::Depot& depot,
-                                                       const DepositLimits& limits, int64_t now_ns);
+  // Moves the messages that are over a limit to the end of `expired`. The limit of bytes never
+  // takes the newest message, however large that is. If std::bad_alloc is thrown, `expired` has the
+  // messages that were moved before, and the others stay.
+  void take_expired(const memory::Depot& depot, const DepositLimits& limits, int64_t now_ns,
+                    std::vector<memory::Depot::MessageSlot>* expired);
   // When the oldest message was deposited, on CLOCK_MONOTONIC. 0: the list is empty.
   int64_t oldest_ns() const noexcept { return all_.empty() ? 0 : all_.front().since_ns; }
   void clear() noexcept;

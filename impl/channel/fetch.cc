@@ -569,15 +569,15 @@ Result<Ref<storage::Storage>> Fetched::open(std::span<const std::byte> bytes,
 // lease stands.
 void Fetched::look_at_slots() {
   if (has_looked_) return;
-  has_looked_ = true;
   std::byte* const base = page_->base();
   const uint32_t slots = holding_->slots();
   uint32_t slot = ticket_.envelope;
   for (uint32_t steps = 0; steps < slots; ++steps) {
     slot = claims::next_slot(base, n_messages_, n_things_, slot).load(std::memory_order_acquire);
-    if (slot >= slots) return;
+    if (slot >= slots) break;
     left_.insert(slot);
   }
+  has_looked_ = true;  // last: after std::bad_alloc the next call begins anew
 }
 
 Fetched::~Fetched() {

@@ -97,11 +97,11 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
   TENON_ASSIGN(result.fd, memory::with_spare([&] { return segment->lending_fd(); }));
   result.offset = storage->offset();
   result.segment_nbytes = segment->nbytes();
-  if (!under_lease) storage->mark_lent();
   // The segment and the storage join the identity cache, so that opening the handle in this process
   // gives this storage.
   if (!is_cached(*segment)) (void)intern_segment(segment);
   if (!is_cached(*storage)) (void)intern_storage(Ref<Storage>(storage));
+  if (!under_lease) storage->mark_lent();  // last, because a failed lend must not retire the block
   return result;
 }
 
@@ -232,8 +232,9 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
   if (claim.nbytes == 0) {
     TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
     (void)file;
+    Ref<Storage> empty = Storage::open_empty(Mode::kShared, access == Access::kReadOnly);
     if (adopt != nullptr) adopt->reset();
-    return Storage::open_empty(Mode::kShared, access == Access::kReadOnly);
+    return empty;
   }
   // open_segment() works on a copy of the fd, so a later failure leaves the caller's fd as it was.
   TENON_ASSIGN(Ref<Segment> segment,
