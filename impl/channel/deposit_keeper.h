@@ -1,8 +1,9 @@
 // The keeper is a process that stays behind when a lender ends with messages that nobody has
-// fetched. It has the lender's socket, the claims page and the fds of the numbered segments and
-// tokens, and maps none of the lender's memory. It ends when all messages are fetched, when no
-// process is left that could fetch them, or after a time. A lender calls hand_over_deposits(). The
-// program tenon-manager is the keeper, and calls the other functions.
+// fetched. It has the lender's socket, the page in which receivers claim messages
+// (memory/claims_page.h), and the fds of the segments and tokens that receivers can ask for. It
+// maps none of the lender's memory. It ends when all messages are fetched, when no process is left
+// that could fetch them, or after a time. A lender calls hand_over_deposits(). The program
+// tenon-manager is the keeper, and calls the other functions.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,9 @@ struct KeepOptions {
 // message that is deposited afterwards goes into a new depot, and ends with the process. Returns
 // how many messages the keeper has. 0: there was no message, and there is no keeper. On failure
 // this process keeps the messages and goes on serving them. NOT_FOUND: there is no program.
-// PEER_GONE: the program keeps nothing. TIMEOUT: it did not answer within 10 s. Until the program
-// has answered, the call holds the lock of the DepositState, so deposits and forks of other threads
-// wait. A forked child has no messages of its parent's.
+// PEER_GONE: the program ended or refused. TIMEOUT: it did not answer within 10 s. Until the
+// program has answered, the call holds the lock of the DepositState, so deposits and forks of other
+// threads wait. A forked child has no messages of its parent's.
 Result<size_t> hand_over_deposits(const KeepOptions& options);
 
 // The line that the keeper prints when it has taken over.

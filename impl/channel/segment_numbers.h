@@ -126,7 +126,8 @@ class ReceivedNumbers {
   share::OpenOptions open_;
   uint64_t max_segments_;
   std::unordered_map<uint64_t, Entry, KeyedHash> entries_;
-  // How many segments came in messages that were not refused. A retry counts them again.
+  // How many segments came in messages that were not refused. A message cannot forget more than
+  // these. If a receive ran out of memory and is tried again, its segments count twice.
   uint64_t crossed_ = 0;
   Status lost_;
 };

@@ -35,7 +35,9 @@ struct Ticket {
   int32_t pid = 0;         // of the lender, for error messages
   uint32_t message = 0;
   uint32_t generation = 0;
-  uint32_t envelope = 0;        // given back by the receiver once it has opened everything
+  // The slot of a lease of 0 bytes, the envelope, which keeps the message's storages. The receiver
+  // gives it back once it has opened everything.
+  uint32_t envelope = 0;
   std::vector<uint32_t> slots;  // one for each storage of the descriptor; kNoLease: it has none
   // First one for each segment of the descriptor, in the same order, then the tokens.
   std::vector<Thing> things;

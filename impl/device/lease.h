@@ -79,8 +79,9 @@ struct ReachableCuda {
   int32_t device = 0;
   cuda::Stream stream = nullptr;
 };
-// Reaches the memory behind a handle. `fds` are borrowed. CORRUPT: the handle is malformed, or is a
-// segment of PyTorch's. The other errors are those of complete_route() and map_cuda().
+// Reaches the memory behind a handle. `fds` are borrowed. CORRUPT: the handle is malformed, or
+// names an expandable segment of PyTorch's, which a connection does not carry. The other errors are
+// those of complete_route() and map_cuda().
 Result<ReachableCuda> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds,
                                  int32_t device, bool read_only);
 // Opens a storage in the range, for use in the stream of `reach`. A new storage takes `*lease`. A

@@ -163,8 +163,8 @@ inline tenon_storage* open_name(const tenon_filename_handle& handle,
   return storage;
 }
 
-// Also trims, because an arena keeps a segment warm after its last storage, and the segment's own
-// name with it.
+// Also trims. An arena keeps a segment for reuse after its last storage, and a segment that was
+// lent under a name keeps that name.
 inline void let_go(tenon_storage* storage) {
   tenon_storage_release(storage);
   (void)tenon_storage_trim();
