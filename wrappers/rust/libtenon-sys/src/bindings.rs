@@ -4134,7 +4134,8 @@ extern "C" {
                          until the last release of every storage that was received meanwhile. NULL
                          means the default stream, which is also used without this call.
  @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (the
+         connection of a parent of this process).
  @since 0.1. Any thread may call this function. A message that another thread sends or receives
          at the same time uses either the old or the new stream.*/
     pub fn tenon_connection_set_stream(
@@ -4608,10 +4609,10 @@ extern "C" {
                       the record. It is untouched on failure.
  @param[out] nbytes   how many bytes of `out` were written. It is untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the message was withdrawn or fetched, or the parent of
-         this process made it), TENON_UNSUPPORTED (private memory, memory of a device, or memory
-         that was lent on under more than 29 tokens), TENON_PERMISSION, TENON_PEER_GONE (the
-         storage was dropped), TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the message was withdrawn, fetched or handed over to a
+         keeper, or the parent of this process made it), TENON_UNSUPPORTED (private memory, memory
+         of a device, or memory that was lent on under more than 29 tokens), TENON_PERMISSION,
+         TENON_PEER_GONE (the storage was dropped), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_deposit_add(
         deposit: *mut tenon_deposit,
@@ -4664,7 +4665,9 @@ extern "C" {
                       failure.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_CORRUPT (the bytes are not a record, or the lease in the record belongs
-         to another message or was opened before), and the other codes of tenon_message_fetch.
+         to another message or was opened before), TENON_UNSUPPORTED (a child of fork opens a
+         message that its parent deposited and fetched itself), and the other codes of
+         tenon_message_fetch.
  @since 0.1. One thread at a time may use `fetched`.*/
     pub fn tenon_fetched_storage(
         fetched: *mut tenon_fetched,
