@@ -16,7 +16,7 @@ bool same_view(const TensorValue& a, const TensorValue& b) {
   if (!a.storage() || !b.storage() || a.storage()->is_meta() ||
       a.storage()->key() != b.storage()->key())
     return false;
-  return a.offset() == b.offset() &&
+  return a.offset() == b.offset() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg() &&
          std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end()) &&
          std::equal(a.strides().begin(), a.strides().end(), b.strides().begin(), b.strides().end());
 }
