@@ -172,7 +172,12 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
   struct Resuming {
     DepositState* all;
     ~Resuming() {
-      if (all->listener.is_open()) (void)serve_depot(all);
+      if (!all->listener.is_open()) return;
+      try {
+        (void)serve_depot(all);
+      } catch (...) {
+        // No memory: only receivers that have met this lender before can fetch.
+      }
     }
   } const resuming{&all};
   const std::vector<Depot::MessageSlot> messages = all.depot->pending();

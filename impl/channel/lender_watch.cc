@@ -83,10 +83,16 @@ Result<std::shared_ptr<LenderWatch>> LenderWatch::create(int socket, Forget forg
           .with("fd", socket);
     }
   }
-  Status status = os::serve_hang_up(socket, &LenderWatch::hung_up);
-  if (status.is_ok()) return watch;
-  watch->end();
-  return status;
+  // The watch must not stay registered if it is not served, for want of memory for example.
+  struct Undo {
+    LenderWatch* watch;
+    ~Undo() {
+      if (watch != nullptr) watch->end();
+    }
+  } undo{watch.get()};
+  TENON_TRY(os::serve_hang_up(socket, &LenderWatch::hung_up));
+  undo.watch = nullptr;
+  return watch;
 }
 
 void LenderWatch::end() noexcept {
