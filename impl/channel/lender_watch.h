@@ -3,7 +3,11 @@
 //
 // The lender is gone when nobody holds its end of the socket any more: its process ended, or
 // everybody who had that end closed it. The kernel reports this as a hang-up, and the library's
-// thread hears it.
+// thread hears it. First is_gone() turns true, then the storages are dropped, then `forget` runs,
+// and then fd() becomes readable.
+//
+// create(), add() and end() take LockRank::kLenderWatch. create() and end() also take
+// LockRank::kService.
 //
 // A forked child hears no hang-up: is_gone() keeps the value that it had at the fork, and end()
 // returns at once.
@@ -33,7 +37,8 @@ class LenderWatch : public std::enable_shared_from_this<LenderWatch> {
 
   // Watches `socket`, which the caller keeps open until end(). `forget` may be null.
   // INVALID_ARGUMENT (detail "fd") if another watch has this socket. Otherwise the errors of making
-  // an eventfd and of os::serve_hang_up().
+  // an eventfd and of os::serve_hang_up(). end() must be called once for each watch: until then the
+  // registry keeps the watch, and refuses another one with the same socket number.
   static Result<std::shared_ptr<LenderWatch>> create(int socket, Forget forget, void* context);
   // Afterwards `forget` is not called, and no call is under way. Received storages stay as they
   // are. The call waits for a `forget` that is under way, so the caller holds no lock for which

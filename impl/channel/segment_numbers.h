@@ -45,11 +45,15 @@ class SentNumbers {
 
   bool contains(uint64_t number) const { return indices_.contains(number); }
   // Returns the numbers that a message must name as not used again. `added` are the segments that
-  // cross with this message, and `used` are all its segments, which are never named. The numbers
-  // are kept until commit(), because the peer holds a segment for ever if it is not told.
+  // cross with this message, and `used` are all its segments. This call chooses none of them. The
+  // numbers are kept until commit(), because the peer holds a segment for ever if it is not told.
+  // So a number that an earlier, failed message named may be named together with its new fd. That
+  // is harmless, because the receiver forgets before it adds.
   const std::vector<uint64_t>& collect_forgotten(const Added& added,
                                                  std::span<const tensor::SegmentRecord> used);
-  // Allocates all memory that commit() needs.
+  // Allocates all memory that commit() needs, and computes places in the list. So call it after
+  // collect_forgotten(), and call nothing that changes the list between prepare() and commit().
+  // Without commit() `added` may be dropped.
   void prepare(Added* added);
   // The message is in the queue. From now on its numbers count as known to the peer.
   void commit(Added* added) noexcept;
@@ -117,7 +121,9 @@ class ReceivedNumbers {
 
   // A segment that the peer has numbered.
   struct Entry {
-    os::Fd fd;  // open until the segment is mapped; it stays open for private openings
+    // Open until the segment is mapped. The segment then takes the fd over, or the fd is closed if
+    // this process had the segment already. For private openings the fd stays here.
+    os::Fd fd;
     Numbered segment;
     memory::Access access = memory::Access::kAuto;
     uint64_t nbytes = 0;

@@ -32,7 +32,7 @@ struct Thing {
 struct Ticket {
   DepotId depot{};
   std::string rendezvous;  // the path of the lender's socket
-  int32_t pid = 0;         // of the lender, for error messages
+  int32_t pid = 0;         // of the lender, for error messages alone: it is not checked
   uint32_t message = 0;
   uint32_t generation = 0;
   // The slot of a lease of 0 bytes, the envelope, which keeps the message's storages. The receiver
@@ -58,17 +58,19 @@ struct StorageTicket {
 
 inline constexpr size_t kMostRendezvousNbytes = 255;
 
-// Returns the bytes of the ticket, with the descriptor behind them.
+// Returns the bytes of the ticket, with the descriptor behind them. Like encode_storage_ticket() it
+// checks no limit (kMostRendezvousNbytes, kMostRecordThings).
 std::vector<std::byte> encode_ticket(const Ticket& ticket, std::span<const std::byte> descriptor);
 // Decodes the ticket at the start of `bytes`, which must be private to this process. `used` gets
-// the length of the ticket. The descriptor follows there. CORRUPT or INCOMPATIBLE, with detail
-// "field" = "ticket".
+// the length of the ticket. The descriptor follows there. The caller checks that the slots and
+// things fit the descriptor. CORRUPT or INCOMPATIBLE (another version, or an unknown kind of
+// thing), with detail "field" = "ticket".
 Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used);
 
 // The most things, segment and tokens together, in a record of TENON_DEPOSIT_RECORD_NBYTES.
 inline constexpr size_t kMostRecordThings = 30;
 std::vector<std::byte> encode_storage_ticket(const StorageTicket& ticket);
-// CORRUPT, with detail "field" = "ticket".
+// `bytes` are exactly one ticket, without padding. CORRUPT, with detail "field" = "ticket".
 Result<StorageTicket> decode_storage_ticket(std::span<const std::byte> bytes);
 
 }  // namespace tenon::channel

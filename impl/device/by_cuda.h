@@ -67,14 +67,18 @@ struct CudaShareOptions {
 // Makes a handle. The receiver's stream waits for the work that was queued in `stream` before this
 // call. Each handle is for one receiver, which opens it once. PERMISSION for a read-only storage
 // without `let_write`. UNSUPPORTED: the memory cannot travel (export_cuda()). PEER_GONE: the
-// storage's lender is gone. Also the errors of CudaCounter::create() and of the driver.
+// storage's lender is gone. INVALID_ARGUMENT: the storage is on no CUDA device. Also the errors of
+// CudaCounter::create() and of the driver. For an empty storage the handle has no `memory` and no
+// counter, and can be opened any number of times.
 Result<CudaHandle> share_cuda(const Ref<storage::Storage>& storage, cuda::Stream stream,
                               const CudaShareOptions& options);
 
 struct CudaOpenOptions {
-  int32_t device = -1;  // as this process counts devices; -1: the device that the handle names
-  // Maps the memory so that no work of this process can write it. UNSUPPORTED for an IPC handle and
-  // for memory of a pool.
+  // As this process counts devices. -1: the device that the handle names, by its UUID if it has
+  // one, and otherwise by its ordinal.
+  int32_t device = -1;
+  // Maps the memory so that no work of this process can write it. UNSUPPORTED for an IPC handle,
+  // for memory of a pool, and for this process's own memory if that is writable.
   bool read_only = false;
   // Keeps the memory open after its last storage has gone, for the next handle of the same memory
   // (keep_cuda_warm()).
@@ -84,14 +88,17 @@ struct CudaOpenOptions {
 };
 // Opens a handle. Work that is queued in `stream` after this call waits for the sender's event. The
 // memory counts as used in that stream until the storage goes. INVALID_ARGUMENT: the handle was
-// opened before (if this process sent it), or does not fit the memory. The other errors are those
-// of decode_cuda_handle(), complete_route() and map_cuda(). After a failure or std::bad_alloc the
-// message is as valid as before, and the handle can be opened again.
+// opened before (if this process sent it), or does not fit the memory. NOT_FOUND or
+// INVALID_ARGUMENT: this process does not see the device, by its UUID or by its ordinal. The other
+// errors are those of decode_cuda_handle(), complete_route(), map_cuda() and the wait for the
+// sender's event. After a failure or std::bad_alloc the message is as valid as before, and the
+// handle can be opened again.
 Result<Ref<storage::Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream,
                                         const CudaOpenOptions& options);
 
 // Makes work that is queued in `stream` after this call wait for the work that is queued now in the
-// streams in which the storage is used.
+// streams in which the storage is used. As for record_stream(), INVALID_ARGUMENT: the storage is on
+// no CUDA device. PEER_GONE: its lender is gone.
 Status order_stream(const storage::Storage& storage, cuda::Stream stream);
 
 // Says that `stream` uses the memory. The memory is not given back until the work has passed that

@@ -28,9 +28,11 @@ namespace tenon::device {
 class CudaLent final : public memory::Leased {
  public:
   // The storage has at least one byte. `wanted` is kReadOnly if the receiver's device must refuse
-  // writes. A read-only storage is lent read-only wherever the transport can do that. PERMISSION:
-  // the storage is read-only, the transport cannot enforce it, and `let_write` is false.
-  // UNSUPPORTED: no transport can lend the memory, or none can lend it read-only.
+  // writes. PERMISSION: the storage is read-only, and `let_write` is false. UNSUPPORTED: no
+  // transport can lend the memory, or `let_write` is false and the transport cannot lend it
+  // read-only. With `let_write` the memory is lent read-only if the transport can do that, and
+  // otherwise writable (see is_read_only()). The transport is the first by which the memory can
+  // travel. PEER_GONE: the storage's lender is gone.
   static Result<Ref<CudaLent>> create(const Ref<storage::Storage>& storage, memory::Access wanted,
                                       bool let_write);
 
@@ -79,9 +81,10 @@ struct ReachableCuda {
   int32_t device = 0;
   cuda::Stream stream = nullptr;
 };
-// Reaches the memory behind a handle. `fds` are borrowed. CORRUPT: the handle is malformed, or
-// names an expandable segment of PyTorch's, which a connection does not carry. The other errors are
-// those of complete_route() and map_cuda().
+// Reaches the memory behind a handle. `fds` are borrowed. `stream` of the result is null: the
+// caller sets it before open_leased_cuda(). CORRUPT: the handle is malformed, or names an
+// expandable segment of PyTorch's, which a connection does not carry. The other errors are those of
+// complete_route() and map_cuda().
 Result<ReachableCuda> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds,
                                  int32_t device, bool read_only);
 // Opens a storage in the range, for use in the stream of `reach`. A new storage takes `*lease`. A

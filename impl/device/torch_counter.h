@@ -68,7 +68,9 @@ void end_cuda_counter_file() noexcept;
 // PyTorch make. It is Tenon's, by its magic and the prefix "tenon-cuda-", or PyTorch's, by a name
 // of the form torch_PID_... and a head that is zero behind its count. No other file is written, so
 // that a stranger's name does not lead to somebody's tensor by mistake. The call can block for
-// about 1 s (kLookTries) while another process checks whether the file is dead.
+// about 1 s (kLookTries) while another process checks whether the file is dead, and then returns
+// WOULD_BLOCK. PERMISSION: this process may not write the file, which another
+// user may own.
 Status release_cuda_counter(std::string_view name, uint64_t slot);
 
 struct CudaCounterFile;
@@ -85,7 +87,8 @@ struct CudaCounterFile;
 // file is missing, or is no counter file, when the message is opened, the counter is never
 // decremented.
 //
-// The constructor throws std::bad_alloc alone. Other failures are noted for the destructor.
+// The constructor throws std::bad_alloc alone. Other failures are noted for the destructor, which
+// blocks as long as the constructor if it has to open the file.
 class CudaCounterHold {
  public:
   CudaCounterHold(std::string_view name, uint64_t slot);

@@ -1,5 +1,5 @@
 // The record of one segment of an arena, and the state that all arenas of this process share. Only
-// the .cc files of memory/ use this header.
+// the .cc files of memory/ and their unit tests use this header.
 //
 // "The arenas' lock", or "the lock" here, is ArenaState::mutex.
 #pragma once
@@ -79,7 +79,8 @@ struct ArenaState : ProcessState<LockRank::kArenas> {
   uint64_t retired_nbytes = 0;
   std::atomic<uint64_t> inherited_blocks{0};  // the parent's, and still in storages here
   // look_for_ended_leases() skips `skip_looks` calls after one that found nothing, and more of them
-  // each time it finds nothing. `skipped_looks` counts those skipped since the last search.
+  // each time it finds nothing (kMostSkipped at most). `skipped_looks` counts those skipped since
+  // the last search.
   uint32_t skip_looks = 0;
   uint32_t skipped_looks = 0;
 
@@ -108,10 +109,11 @@ struct Freed {
 Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
                   bool* found);
 // Whether a block would fit at the front on pages that exist already. FreeSpace::consolidate()
-// (space.h) moves the front back, which can leave such pages. The caller holds the lock.
+// (free_space.h) moves the front back, which can leave such pages. The caller holds the lock.
 bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignment) noexcept;
-// Frees or retires a block, and moves the objects that end with it into `freed`. The caller holds
-// the lock, as for move_block().
+// Frees a block, or retires it if it was lent without a lease, because borrowers may have it. Moves
+// the objects that end with it into `freed`. Without memory to note a free block, the block stays
+// unused until its segment is empty. The caller holds the lock, as for move_block().
 void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent,
                Freed* freed) noexcept;
 void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from,
@@ -120,14 +122,16 @@ void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from,
 void forget_inherited_block() noexcept;
 // Notes that pages exist up to `end`. The caller holds the lock.
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
-// Call this without the lock, before a block of `nbytes` is taken. If the block has at least
-// 1 MiB (kLookFirstNbytes), this frees the blocks whose leases have ended, so that the block which
-// came back last is taken. Its bytes are the likeliest to be in the processor's caches. For a small
-// block that is not worth the search.
+// Call this before a block of `nbytes` is taken. The caller holds no ranked lock, because storages
+// and segments may end with their leases. If the block has at least 1 MiB (kLookFirstNbytes), this
+// frees the blocks whose leases have ended, so that the block which came back last is taken. Its
+// bytes are the likeliest to be in the processor's caches. For a small block that is not worth the
+// search.
 void look_first(uint64_t nbytes) noexcept;
-// Call this without the lock, before fresh room is taken. Ends the leases that borrowers have given
-// back, unless the call is skipped (see `skip_looks`). True: some leases have ended, so the caller
-// should look for a free block again.
+// Call this before fresh room is taken. The caller holds no ranked lock, because storages and
+// segments may end with their leases. Ends the leases that borrowers have given back, unless the
+// call is skipped (see `skip_looks`). True: some leases have ended, so the caller should look for a
+// free block again.
 bool look_for_ended_leases() noexcept;
 
 }  // namespace tenon::memory

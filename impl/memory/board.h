@@ -166,8 +166,9 @@ class Board {
 };
 
 // The presence of one arena or ledger on the board: its row, if it has one. The board exists as
-// long as any arena or ledger has joined. All functions and the destructor take the arenas' lock.
-// In a forked child the row is the parent's, and hide(), leave() and the destructor do nothing.
+// long as any arena or ledger has joined. If it could not be made, the next join tries again,
+// unless a ledger has joined by then. All functions and the destructor take the arenas' lock. In a
+// forked child the row is the parent's, and hide(), leave() and the destructor do nothing.
 class OnBoard {
  public:
   OnBoard() noexcept = default;

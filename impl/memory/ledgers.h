@@ -1,10 +1,11 @@
 // The registry of all ledgers of this process. It watches their tokens, and knows whether a thread
-// waits for leases to end. Only the .cc files of memory/ use this header. The functions for the
-// other folders are in ledger.h.
+// waits for leases to end. Only the .cc files of memory/ and their unit tests use this header. The
+// functions for the other folders are in ledger.h.
 //
 // All functions but count_leases() and tokens_forgotten() take locks: end_hung_up_soon() takes
-// LockRank::kService, the others LockRank::kLedgers (base/lock_rank.h). A forked child begins with
-// an empty registry: its parent's leases never end there.
+// LockRank::kService, register_ledger() that and LockRank::kLedgers, and the others
+// LockRank::kLedgers (base/lock_rank.h). A forked child begins with an empty registry: its parent's
+// leases never end there.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 namespace tenon::memory {
 
 // Watches the ledger's token, and keeps the ledger until the token is gone and its leases have
-// ended. After an error or std::bad_alloc the ledger is not registered.
+// ended. The errors are those of os::serve_fd(). After an error or std::bad_alloc the ledger is not
+// registered.
 Status register_ledger(const Ref<Ledger>& ledger);
 // Adds `more`, which may be negative, to the number of leases behind has_leases().
 void count_leases(int64_t more) noexcept;
@@ -26,7 +28,8 @@ void end_hung_up_soon() noexcept;
 // How often tell_forgotten() was called.
 uint64_t tokens_forgotten() noexcept;
 // Borrowers ring after each release as long as a thread is between begin_waiting() and
-// stop_waiting().
+// stop_waiting(). A release before begin_waiting() does not ring. So after begin_waiting() the
+// caller first looks for ended leases, and only then waits.
 void begin_waiting() noexcept;
 void stop_waiting() noexcept;
 

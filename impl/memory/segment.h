@@ -107,7 +107,7 @@ class Segment : public Counted {
   static Result<Inspected> inspect(int fd, const OpenRequest& request);
   // Takes the fd over on success. After an error or std::bad_alloc it is still the caller's. The
   // mapping counts against `budget`, which may be null, and against this process's budget for other
-  // processes' memory.
+  // processes' memory. RESOURCE_EXHAUSTED: over a budget, or no address space.
   static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected,
                                    const std::shared_ptr<os::MapBudget>& budget);
 
@@ -145,6 +145,7 @@ class Segment : public Counted {
   // Copies bytes in through the fd, which makes the pages and fills them in one pass. `fresh`: the
   // pages do not exist yet, so headroom is asked for. For SHARED, and for FROZEN before freeze().
   // In a segment without an fd and in huge pages the bytes are copied through the mapping.
+  // PERMISSION: after freeze(), and for LENDER_WRITES, whose seal refuses writes through an fd.
   Status write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh);
   Status read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const;
   // Checks that the pages of a range exist, so that reading the range cannot make the segment grow.
@@ -176,7 +177,8 @@ class Segment : public Counted {
   }
   void attach_tail(std::unique_ptr<SegmentTail> tail) noexcept;
 
-  // Undoes open() for the fd, which is the caller's again.
+  // Undoes open() for the fd, which is the caller's again. Call it only while no other thread has
+  // the segment, which has no fd to lend afterwards.
   os::Fd take_back_fd() noexcept;
   // How many of the references do not use the segment. Their holders count themselves here, so that
   // each of them can tell whether anybody uses it.

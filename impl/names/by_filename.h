@@ -64,10 +64,14 @@ struct NameOpenOptions {
   bool received = false;
 };
 
-// Makes a storage in a new named file.
+// Makes a storage in a new named file. It does not use `torch`, `in_flight` and `access` of the
+// options.
 Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes);
 // Lends a storage by name. A movable private storage moves into a new file. On failure it has not
-// moved.
+// moved. The name of a file lasts while a process holds the file or a message is in flight. The
+// name of a socket lasts while this process holds the storage or, if the name is the segment's
+// (serve_name()), the segment, or while a message is in flight. An empty storage that neither has a
+// file nor moves into one gets no name. `waiter` is not null.
 Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options,
                                    os::Waiter* waiter);
 // Opens a storage by its handle. TIMEOUT: the wait for a lender or manager ended, or another
@@ -78,8 +82,8 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
                                       os::Waiter* waiter);
 
 // Counts a message with this handle as in flight, or as received. NOT_FOUND: this process does not
-// hold the name. For count_message_received() a name that is gone is no error. The call may wait
-// one second for the lender, or for a process that checks the file.
+// hold the name. For count_message_received() a name that is gone is no error. It may wait one
+// second for the lender, or for a process that checks the file. count_message() does not wait.
 Status count_message(const NameClaim& claim);
 Status count_message_received(const NameClaim& claim);
 
@@ -87,14 +91,15 @@ Status count_message_received(const NameClaim& claim);
 // socket, or the kernel forbids it.
 Status unlink_filename(std::string_view name);
 
-// How many names a sweep found in each state. A dead name that is not to be removed or cannot be
-// removed counts as unsure.
+// How many names a sweep found in each state.
 struct SweepTotals {
   uint64_t live = 0;
   uint64_t in_flight = 0;
+  // The removed names. Without LookOptions::remove, the names that a sweep would remove.
   uint64_t dead = 0;
+  // Also PyTorch's dead files without LookOptions::torch, and dead names whose removal failed.
   uint64_t unsure = 0;
-  uint64_t removed_nbytes = 0;
+  uint64_t removed_nbytes = 0;  // of the names that `dead` counts
 };
 Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options);
 

@@ -25,8 +25,11 @@ inline constexpr size_t kManagerPathNbytes = 108;
 // Tells the manager that this process holds `name` ("/leaf" in /dev/shm), and waits for its answer.
 // Takes an idle connection or makes one, and tries once more over a new connection if the manager
 // closed the first. Errors carry the detail path with the manager's socket: NOT_FOUND, PEER_GONE,
-// TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (the manager belongs to another user). After
-// TIMEOUT and CORRUPT the registration is taken back.
+// TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (the manager belongs to another user), and
+// WOULD_BLOCK, CANCELLED and INTERRUPTED of the wait. If the wait was cancelled before the call,
+// the error has no path. INVALID_ARGUMENT: `name` does not fit a request, and the detail path is
+// `name`. After a failed wait for the answer, and after CORRUPT, the registration is taken back.
+// `waiter` is not null.
 Status register_with_manager(const std::string& manager, const std::string& name,
                              os::Waiter* waiter);
 // Tells the manager that this process has let go of `name`. The call never waits and never fails. A
@@ -40,8 +43,8 @@ void remove_dead_manager(const std::string& manager) noexcept;
 void remove_dead_managers() noexcept;
 // The path at which start_manager() looks first.
 std::string manager_socket();
-// Gives the path of the manager's program: `program` if that is not empty, and otherwise the
-// program that start_manager() finds. NOT_FOUND if there is none.
+// Gives the path of the manager's program: `program`, unchecked, if that is not empty, and
+// otherwise the program that start_manager() finds. NOT_FOUND if there is none.
 Result<std::string> find_manager_program(const std::string& program);
 // Gives the socket of this user's manager, and starts the manager if there is none. This process is
 // a client of the manager from then on.

@@ -32,12 +32,14 @@ class Poller {
   int fd() const noexcept { return epoll_.get(); }  // readable when wait() has events
   // Events are level-triggered. `key` comes back with each event. It can be anything but
   // UINT64_MAX. INVALID_ARGUMENT: the fd is closed, or is always ready, such as a regular file.
-  // RESOURCE_EXHAUSTED: too many watches.
+  // RESOURCE_EXHAUSTED: too many watches. IO (errno EEXIST): the fd is watched already. change()
+  // returns NOT_FOUND for an fd that is not watched.
   Status add(int fd, uint64_t key, bool readable, bool writable);
   Status change(int fd, uint64_t key, bool readable, bool writable);
   void remove(int fd) noexcept;
-  // Returns up to `room` events, and 0 when the time-out (< 0: none) is over. wake() ends the wait
-  // at once, with the events that there are.
+  // Returns up to `room` events, 64 at most, and 0 when the time-out (< 0: none) is over. The
+  // time-out is rounded up to 1 ms, and signals do not end the wait. wake() ends the wait at once,
+  // or the next wait if there is none now, with the events that there are, which may be 0.
   size_t wait(int64_t timeout_ns, std::span<Event> room) noexcept;
   void wake() noexcept;  // for any thread, and async-signal-safe
 
@@ -54,17 +56,21 @@ class DirectoryWatch {
   static Result<DirectoryWatch> create();
   int fd() const noexcept { return fd_.get(); }
   // Watches one more directory and returns its number. One directory has one number, whatever path
-  // leads to it. `removals`: also report names that were moved or removed. INVALID_ARGUMENT: the
-  // path leads to no directory. RESOURCE_EXHAUSTED: fs.inotify.max_user_watches.
+  // leads to it. `removals`: also report names that were moved or removed. A second add() of a
+  // directory returns the same number, and its `removals` replaces the first. NOT_FOUND: nothing is
+  // at the path. INVALID_ARGUMENT: the path leads to no directory. PERMISSION: this process may not
+  // read the directory. RESOURCE_EXHAUSTED: fs.inotify.max_user_watches.
   Result<int> add(const std::string& path, bool removals);
+  // Ends the watch, however often the directory was added. read() then reports the number once
+  // more, with a null `leaf`.
   void remove(int number) noexcept;
   // Calls `each` with the number of a directory and a name in it. Either a process that had the
   // file open for writing let go of it (its last fd is closed and its last mapping is gone), or the
-  // name was moved or removed. A null `leaf` means that events of the directory were lost or that
-  // the directory is gone: look at everything in it. With the number kAll this holds for all
-  // directories. One call takes a bounded number of events, so that a process that makes events
-  // without end cannot hold the reader. fd() stays readable while there are more. `each` must not
-  // throw.
+  // name was moved or removed. A null `leaf` means that events of the directory were lost, that the
+  // directory is gone or that remove() ended its watch: look at everything in it. With the number
+  // kAll this holds for all directories. One call takes a bounded number of events, so that a
+  // process that makes events without end cannot hold the reader. fd() stays readable while there
+  // are more. `each` must not throw.
   void read(const std::function<void(int number, const char* leaf)>& each) noexcept;
   static constexpr int kAll = -1;
 

@@ -24,13 +24,14 @@ struct TokenPair {
   Fd token;
 };
 Result<TokenPair> create_token();
-// The id of a token, from either end: both ends have the same id, and no other token has it.
+// The id of a token, from either end: both ends have the same id, and no other token has it as long
+// as this one exists.
 Result<uint64_t> token_id(int fd);
 // Whether an fd that came from a peer is the write end of a pipe. Nothing else can be checked.
 bool is_token(int fd) noexcept;
 // Whether every copy of the token is gone now. False for -1 and for a closed fd.
 bool has_hung_up(int watch) noexcept;
-// Whether no process has the watch of this token any more.
+// Whether no process has the watch of this token any more. False for -1 and for a closed fd.
 bool is_unwatched(int token) noexcept;
 
 struct BellPair {
@@ -38,6 +39,7 @@ struct BellPair {
   Fd bell;
 };
 Result<BellPair> create_bell();
+// Whether an fd that came from a peer is a connected stream socket of AF_UNIX.
 bool is_bell(int fd) noexcept;
 // Sends one byte. Never blocks, and never raises a signal. A full socket needs no more bytes to
 // wake its reader.

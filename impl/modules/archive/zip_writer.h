@@ -1,6 +1,6 @@
 // Writes the zip file of an archive as PyTorch does, with every record's bytes at a multiple of 64
-// in the file (docs/format/archive.md). Exports call it. The result depends only on the prefix, the
-// alignment, the records in their order, and the version of libdeflate.
+// in the file by default (docs/format/archive.md). Exports call it. The result depends only on the
+// prefix, the alignment, the records in their order, and the version of libdeflate.
 //
 // Memory beside the added bytes: about 100 bytes and the name for each record, half a MiB, and for
 // a compressed record its uncompressed size less 1 byte and libdeflate's tables. A compressed
@@ -44,7 +44,7 @@ inline constexpr uint64_t kStoredUpTo = 200;
 enum class SourceKind {
   kMemory,
   // A mapping of a file that other processes can cut short. It is read by calls that fail where a
-  // load would raise SIGBUS.
+  // load would raise SIGBUS. CORRUPT: the file was cut short.
   kMappedFile,
 };
 
@@ -56,9 +56,10 @@ class ZipWriter {
   // The sink is borrowed until the last call. INVALID_ARGUMENT for a bad option.
   static Result<ZipWriter> create(Sink* sink, ZipWriterOptions options = {});
 
-  // Adds a record. The bytes must not change during the call. INVALID_ARGUMENT if the archive has a
-  // record of that name, or if the name is not allowed (zip_names.h). After such a refusal more
-  // records can be added. After any other failure every later call fails with the same error.
+  // Adds a record. `name` is without the prefix. The bytes must not change during the call.
+  // INVALID_ARGUMENT if the archive has a record of that name, or if the name is not allowed
+  // (zip_names.h). After such a refusal more records can be added. After any other failure every
+  // later call fails with the same error.
   Status add(std::string_view name, std::span<const std::byte> bytes,
              Compression compression = Compression::kStored,
              SourceKind reach = SourceKind::kMemory);

@@ -26,10 +26,13 @@ Result<ValueRef> with_gradient_of(const value::Value& held, ValueRef given);
 // between.
 class Replacement {
  public:
-  // Call this once for each tensor `from`, before collect().
+  // Call this once for each tensor `from`, before collect(). `from` is a tensor.
   void add(ValueRef from, ValueRef to) { pairs_.push_back({std::move(from), std::move(to)}); }
-  // Collects the changes below `root`. PERMISSION if code of an object that changes is being
-  // exported. INVALID_ARGUMENT if values are nested too deep.
+  // Collects the changes below `root`. `around` is the code of the Module that has `root`, and is
+  // not null: a class that an object's scope does not name is found there (class_of()). Objects
+  // change in place. Lists, tuples and dicts are copied, so another holder of such a container
+  // keeps the old tensors. Keys of dicts are not replaced. PERMISSION if code of an object that
+  // changes is being exported. INVALID_ARGUMENT if values are nested too deep.
   Status collect(const ValueRef& root, CodeSet* around);
   void apply();
 

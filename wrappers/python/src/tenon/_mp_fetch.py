@@ -47,9 +47,10 @@ def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
     `pid` is the sender's, for errors. The call waits `seconds` for a sender that does not answer.
 
     Raises NotFound if the message was fetched before, PeerGone if nobody listens at the path,
-    Timeout, PermissionDenied for another user's sender, ResourceExhausted if this process or the
-    sender has no room for the fds, and Corrupt or Io for an answer that is wrong. After Timeout and
-    ResourceExhausted the message can be fetched again. The parcel owns its fds.
+    Timeout, PermissionError for another user's sender (PermissionDenied if this process is root's),
+    ResourceExhausted if this process or the sender has no room for the fds, and Corrupt or Io for
+    an answer that is wrong. Other failures of the socket, such as no fd for it, are OSError. After
+    Timeout and ResourceExhausted the message can be fetched again. The parcel owns its fds.
     """
     deadline = time.monotonic() + seconds
     while True:
