@@ -1047,7 +1047,8 @@ static void lend_and_hand_over(int sock) {
   tenon_storage *piece = check_storage(TENON_MODE_SHARED, 0, kSmall, 7),
                 *more = check_storage(TENON_MODE_SHARED, 0, kSmall, 9);
   tenon_deposit *late = new_deposit();
-  size_t kept = 0;
+  tenon_fetched *fetched = NULL;
+  size_t kept = 0, n = 0;
   family.data[family.n] = '\0';
   options.family = family.data[0] == '-' ? NULL : (const char *)family.data;
   ticket = deposit_filled(kSmall, 6);
@@ -1062,6 +1063,10 @@ static void lend_and_hand_over(int sock) {
   after = deposit_filled(kSmall, 8);             /* this message goes to a new depot */
   tenon_message_release(fetch(&after));
   ADD_FAILS(TENON_INVALID_ARGUMENT, late, more);
+  /* The keeper ends when all messages are fetched. */
+  OK(tenon_fetched_new(tenon_deposit_head(late, NULL), (tenon_deposit_head(late, &n), n), NULL,
+                       NULL, &fetched, ERR));
+  tenon_fetched_release(fetched);
   tenon_deposit_release(late);
   tenon_storage_release(more);
 }
