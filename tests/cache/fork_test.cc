@@ -27,6 +27,8 @@ void fork_beside(const std::vector<std::function<void()>>& work,
     });
   }
   for (int i = 0; i < forks; ++i) {
+    // A sanitizer's allocator may be locked by the service thread, too.
+    if (kSanitized) library_thread_settle();
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {

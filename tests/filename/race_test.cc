@@ -162,7 +162,8 @@ TEST(Race, OneChosenName) {
         const tenon_filename_options options = naming.options();
         int won = 0;
         const int64_t end = now_ns() + 1'500'000'000;
-        while (now_ns() < end) {
+        // A maker that a busy machine has starved goes on until it wins once.
+        while (now_ns() < end || won == 0) {
           tenon_storage* storage = nullptr;
           const Outcome made = CALL(tenon_storage_new_filename(&options, 100 + id, &storage, err));
           if (!made.ok()) {
@@ -177,7 +178,6 @@ TEST(Race, OneChosenName) {
           tenon_storage_release(opened);
           tenon_storage_release(storage);
         }
-        CHECK(won > 0);
       }));
     }
     for (const pid_t maker : makers) {
