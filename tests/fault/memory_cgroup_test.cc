@@ -280,6 +280,9 @@ void touch(const std::vector<tenon_storage*>& storages) {
 }
 
 TEST(MemoryCgroup, ALoopEndsWithARefusalAndFreedMemoryCanBeHadAgain) {
+  // The loop fills the cgroup up. When the storages are released afterwards, the sanitizer keeps
+  // each freed block in its quarantine, and the kernel kills the process.
+  SKIP_UNDER_SANITIZERS("its own memory is charged to the cgroup too, and grows after a refusal");
   for (const uint32_t flags :
        {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE}}) {
     for (const tenon_mode mode : kModes) {
