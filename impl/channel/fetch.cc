@@ -118,11 +118,13 @@ void forget_gone_lenders(FetchState* all, std::vector<std::shared_ptr<Link>>* go
     {
       const std::unique_lock<std::mutex> lock(link.mutex, std::try_to_lock);
       if (!lock.owns_lock()) return false;
-      // Another thread may be about to meet this lender.
-      const bool unused = entry.second.use_count() == 1;
-      if (link.holding ? are_many ? !link.holding->lender_is_gone() : is_worth_keeping(link)
-                       : !unused)
-        return false;
+      bool is_kept = false;
+      if (!link.holding) {
+        is_kept = entry.second.use_count() > 1;  // another thread may be about to meet this lender
+      } else {
+        is_kept = are_many ? !link.holding->lender_is_gone() : is_worth_keeping(link);
+      }
+      if (is_kept) return false;
     }
     gone->push_back(std::move(entry.second));
     return true;

@@ -41,9 +41,10 @@ std::string_view reader_of(int version) noexcept {
     int version;
     std::string_view release;
   };
-  constexpr FirstReader kSteps[] = {{10, "1.12"}, {7, "1.11"}, {6, "1.9"}, {5, "1.7"}, {3, "1.6"}};
-  for (const FirstReader& step : kSteps) {
-    if (version >= step.version) return step.release;
+  constexpr FirstReader kReaders[] = {
+      {10, "1.12"}, {7, "1.11"}, {6, "1.9"}, {5, "1.7"}, {3, "1.6"}};
+  for (const FirstReader& reader : kReaders) {
+    if (version >= reader.version) return reader.release;
   }
   return {};
 }
