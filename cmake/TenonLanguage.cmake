@@ -1,5 +1,5 @@
-# Functions that write a JSON file of commands for each language. tests/vectors, tests/matrix and
-# tests/module/builders read there which programs a language has.
+# Functions that write a JSON file of commands for each language. tests/languages/vectors,
+# tests/languages/matrix and tests/peers/module/builders read there which programs a language has.
 #
 #   tenon_write_language(<file> <key> "<word>;..." [<key> "<word>;..."]... ENVIRONMENT
 #       "<NAME=value>;...")

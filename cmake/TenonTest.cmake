@@ -1,4 +1,4 @@
-# The functions with which tests/*/CMakeLists.txt register their tests. Every test has one label,
+# The functions with which tests/**/CMakeLists.txt register their tests. Every test has one label,
 # its kind. A test named example.* has the label examples too, and example.*.cuda_* the label cuda.
 # A test whose name says composite or sparse has the label layouts too, and one of impl/object the
 # label splitpickle. One of impl/modules/bytecode or impl/modules/compile has the label bytecode or

@@ -20,21 +20,21 @@ from pathlib import Path
 
 FOLDERS = ("impl/*", "impl/modules/*", "capi/src", "capi/src/modules", "manager", "cli")
 TEST_FOLDERS = (
-    "tests/arena",
-    "tests/cache",
-    "tests/cpp",
-    "tests/cuda",
-    "tests/cuda/storm",
-    "tests/fake_cuda",
-    "tests/fault",
-    "tests/fault/storm",
-    "tests/filename",
-    "tests/lease",
-    "tests/manager",
-    "tests/namespaces",
-    "tests/storm",
+    "tests/api/arena",
+    "tests/api/cache",
+    "tests/languages/cpp",
+    "tests/process/cuda",
+    "tests/process/cuda/storm",
+    "tests/support/fake_cuda",
+    "tests/process/fault",
+    "tests/process/fault/storm",
+    "tests/process/filename",
+    "tests/process/lease",
+    "tests/process/manager",
+    "tests/process/namespaces",
+    "tests/process/storm",
     "tests/unit/*",
-    "tests/vectors/cpp",
+    "tests/languages/vectors/cpp",
 )
 # clang-format does not indent the contents of a namespace.
 OPENS = re.compile(r"^namespace \{")

@@ -22,8 +22,8 @@ CHECKED = re.compile(
     r" | (^|/)(LAYERS|\.clang-tidy)$"
 )
 EXEMPT = re.compile(
-    r"(?x)^tests/golden/.*\.txt$ | ^tests/fuzz/corpus/ | _generated\.h$ | /bindings\.rs$"
-    r" | ^cli/completions/ | \.lock$"
+    r"(?x)^tests/peers/golden/.*\.txt$ | ^tests/peers/fuzz/corpus/ | _generated\.h$"
+    r" | /bindings\.rs$ | ^cli/completions/ | \.lock$"
 )
 PRAGMA = re.compile(r"\s*(# (type: ignore|noqa|fmt: )|// ?(NOLINT|nolint)).*$")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy
 import tenon
 
-program = Path(__file__).resolve().parents[2] / "tests" / "golden" / "weights" / "torch-2.15.0.pt2"
+program = Path(__file__).resolve().parents[2] / "tests/peers/golden/weights/torch-2.15.0.pt2"
 
 with tempfile.TemporaryDirectory() as folder:
     new = Path(folder, "new.pt2")

@@ -1,4 +1,4 @@
-"""Code of the models of tests/compile to names, bytecode and flatbuffers, against PyTorch.
+"""Code of the models of tests/peers/compile to names, bytecode and flatbuffers, against PyTorch.
 
 PyTorch's side is torch.jit.load, export_opnames and saves for the lite interpreter. Each sample is
 one model: the median of its rounds, which alternate with PyTorch's. The archives are those that
@@ -28,7 +28,7 @@ ROUNDS = 1 if SMOKE else 15
 NAMES = ["mlp", "cnn", "strings"] if SMOKE else []
 SMALL: dict[str, Any] = {"of": "ours", "at_most": 1000}
 EXPORTED = [("mlp", SMALL)] if SMOKE else [("mlp", SMALL), ("transformer_encoder_layer", None)]
-WRITER = Path(__file__).resolve().parent.parent / "compile" / "write_models.py"
+WRITER = Path(__file__).resolve().parents[1] / "peers/compile/write_models.py"
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def main() -> int:
         "TENON_SOURCE_DIR": str(HERE.parents[1]),
         "LD_LIBRARY_PATH": str(build),
     }
-    command = [str(HERE.parent / "go" / "build.sh"), str(HERE / "go"), str(program)]
+    command = [str(HERE.parent / "languages/go/build.sh"), str(HERE / "go"), str(program)]
     built = subprocess.run(
         command,
         env=environment,

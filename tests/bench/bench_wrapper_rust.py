@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main() -> int:
     environment = {**os.environ, "TENON_SOURCE_DIR": str(ROOT)}
-    command = [str(ROOT / "tests" / "rust" / "run.sh"), "bench", *sys.argv[1:]]
+    command = [str(ROOT / "tests/languages/rust/run.sh"), "bench", *sys.argv[1:]]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode == 77:
         print(json.dumps({"left_out": done.stdout.strip()}))

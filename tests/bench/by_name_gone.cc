@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "bench/names.h"
-#include "fault/own_shm.h"
+#include "process/fault/own_shm.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // Device memory on the fake driver: share, open and release, against bare calls; 20,000 tensors.
 //
-// The fake (tests/fake_cuda) plays no hardware, so only the difference of the two sides means
-// something: the work of Tenon beside its calls of the driver. Each bare side makes exactly the
-// calls that ours makes, and the fake's ledger confirms it.
+// The fake (tests/support/fake_cuda) plays no hardware, so only the difference of the two sides
+// means something: the work of Tenon beside its calls of the driver. Each bare side makes exactly
+// the calls that ours makes, and the fake's ledger confirms it.
 #include "bench/bench.h"
 
 #if __has_include(<cuda.h>)
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "fake_cuda/ledger.h"
+#include "support/fake_cuda/ledger.h"
 #include "support/temporary_directory.h"
 
 namespace {
@@ -445,8 +445,8 @@ class World {
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
   const char* const build = std::getenv("TENON_BUILD_DIR");
-  const std::string path =
-      std::string(build != nullptr ? build : ".") + "/tests/fake_cuda/driver-13/libcuda.so.1";
+  const std::string path = std::string(build != nullptr ? build : ".") +
+                           "/tests/support/fake_cuda/driver-13/libcuda.so.1";
   if (access(path.c_str(), R_OK) != 0) {
     std::printf("{\"left_out\": \"no fake driver: %s\"}\n", path.c_str());
     return 0;

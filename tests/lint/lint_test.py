@@ -110,7 +110,7 @@ class Width(Planted):
     def test_clean(self) -> None:
         for path, text in [
             ("page.md", self.WIDE),
-            ("tests/golden/rows.txt", self.WIDE),
+            ("tests/peers/golden/rows.txt", self.WIDE),
             ("one.cc", "// " + "x" * 95 + "é\n"),
             ("one.cc", "x" * 200 + "\n"),
             ("one.py", "x" * 70 + "  # type: ignore[attr-defined]\n"),
@@ -162,7 +162,7 @@ class LocalNames(Planted):
             "namespace tenon {\nnamespace {\n\n%s\n\nTEST(Fd, IsOne) { EXPECT_TRUE(true); }\n\n} "
             " // namespace\n}\n"
         )
-        for folder in ["lease", "unit/os", "cuda/storm"]:
+        for folder in ["process/lease", "unit/os", "process/cuda/storm"]:
             with self.subTest(folder):
                 one, two, kit = (
                     f"tests/{folder}/{name}" for name in ("one_test.cc", "two_test.cc", "kit.h")
@@ -279,7 +279,7 @@ class Layers(Planted):
             ("cli/doctor_cuda.cc", include, True),
             ("wrappers/go/by_cuda.go", "// " + include, True),
             ("wrappers/python/tests/test_by_cuda.py", include, False),
-            ("tests/cuda/driver_test.cc", include, False),
+            ("tests/process/cuda/driver_test.cc", include, False),
             ("capi/src/by_cuda.cc", "#include <tenon/by_cuda.h>", False),
         ]:
             with self.subTest(path, line=line):

@@ -26,7 +26,7 @@ grep -q 'CMAKE_CXX_COMPILER_VERSION "16\.' "$build"/CMakeFiles/*/CMakeCXXCompile
   fail "clang++-16 is another version"
 
 example() {
-  bash "$TENON_SOURCE_DIR/tests/capi/check_example.sh" "$build/examples/$language/$1" "${@:2}"
+  bash "$TENON_SOURCE_DIR/tests/api/capi/check_example.sh" "$build/examples/$language/$1" "${@:2}"
 }
 for language in c cpp; do
   example lend_and_modify "the last element is now 42"

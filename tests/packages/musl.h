@@ -1,4 +1,4 @@
-/* Declares what tests/capi uses of glibc and musl lacks. Included before everything else. */
+/* Declares what tests/api/capi uses of glibc and musl lacks. Included before everything else. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <stddef.h>

@@ -72,7 +72,7 @@ is_static "$kept/build/tenon-manager"
 example() {
   compile "$kept/example/$1" "$TENON_SOURCE_DIR/examples/c/$1.c"
   is_static "$kept/example/$1"
-  bash "$TENON_SOURCE_DIR/tests/capi/check_example.sh" "$kept/example/$1" "${@:2}"
+  bash "$TENON_SOURCE_DIR/tests/api/capi/check_example.sh" "$kept/example/$1" "${@:2}"
 }
 example lend_and_modify "the last element is now 42"
 example read_only_lend "the third weight is 2.5" "cannot write" "lent once"
@@ -87,12 +87,12 @@ example arena_and_leases "one worker was killed, and there is room" "a worker st
 wrapped="$kept/capi/sources" topics=()
 rm -rf "$wrapped"
 mkdir -p "$wrapped"
-for source in "$TENON_SOURCE_DIR"/tests/capi/*.c; do
+for source in "$TENON_SOURCE_DIR"/tests/api/capi/*.c; do
   topic="$(basename "$source" .c)"
   topics+=("$topic")
   printf '#define main main_%s\n#include "%s"\n' "$topic" "$source" >"$wrapped/$topic.c"
 done
-((${#topics[@]} >= 28)) || fail "only ${#topics[@]} topics in tests/capi"
+((${#topics[@]} >= 28)) || fail "only ${#topics[@]} topics in tests/api/capi"
 {
   printf '#include <stdlib.h>\n#include <string.h>\n'
   printf 'int main_%s(void);\n' "${topics[@]}"
@@ -112,18 +112,18 @@ for topic in "${topics[@]}"; do
   echo "capi.$topic"
 done
 
-# This text comes only from a library without CUDA (tests/capi/by_cuda.c).
+# This text comes only from a library without CUDA (tests/api/capi/by_cuda.c).
 grep -qaF "this build of Tenon has no CUDA" "$kept/build/libtenon_internal.a" ||
   fail "the library was built with CUDA"
 
 # matrix.py takes the programs and tenon-manager from a build folder.
 peer="$kept/matrix/peer"
-compile "$peer" "$TENON_SOURCE_DIR"/tests/matrix/c/*.c
+compile "$peer" "$TENON_SOURCE_DIR"/tests/languages/matrix/c/*.c
 is_static "$peer"
 mkdir -p "$kept/build/matrix"
 printf '{"produce": ["%s", "produce"], "consume": ["%s", "consume"], %s}\n' "$peer" "$peer" \
   '"build": [], "environment": {}' >"$kept/build/matrix/musl.json"
 cp "$TENON_BUILD_DIR"/matrix/{c,torch-1.13}.json "$kept/build/matrix/"
-TENON_BUILD_DIR="$kept/build" "$TENON_PYTHON" -B "$TENON_SOURCE_DIR/tests/matrix/matrix.py" \
-  musl c torch-1.13
+TENON_BUILD_DIR="$kept/build" "$TENON_PYTHON" -B \
+  "$TENON_SOURCE_DIR/tests/languages/matrix/matrix.py" musl c torch-1.13
 echo "ok"

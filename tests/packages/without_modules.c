@@ -1,6 +1,6 @@
 /* Checks how the functions for modules fail in a library without modules (TENON_MODULES=OFF). The
    test packages.without_modules gives this program that library in place of its own. */
-#include "capi/check.h"
+#include "api/capi/check.h"
 
 #define REFUSED(call)                                                                              \
   do {                                                                                             \

@@ -45,13 +45,13 @@ export LD_LIBRARY_PATH="$build" TENON_MANAGER="$build/tenon-manager"
 logged "$TENON_BUILD_DIR/tests/packages/without_modules"
 expect_output "the last element is now 42" "$TENON_BUILD_DIR/examples/c/lend_and_modify"
 tested=0
-for source in "$TENON_SOURCE_DIR"/tests/capi/*.c; do
+for source in "$TENON_SOURCE_DIR"/tests/api/capi/*.c; do
   topic="$(basename "$source" .c)"
   if [[ "$topic" =~ ^(archive|module|package|value|weights) ]]; then continue; fi
-  logged "$TENON_BUILD_DIR/tests/capi/capi_$topic"
+  logged "$TENON_BUILD_DIR/tests/api/capi/capi_$topic"
   tested=$((tested + 1))
 done
-((tested >= 24)) || fail "only $tested topics of tests/capi were tested"
+((tested >= 24)) || fail "only $tested topics of tests/api/capi were tested"
 
 cd "$work"
 logged "$TENON_PYTHON" - <<'PROGRAM'
@@ -86,4 +86,4 @@ if [[ -x "$build/cli/tenon" ]]; then
   refuses verify model.pt
   refuses export model.pt new.pt
 fi
-echo "ok: $tested topics of tests/capi"
+echo "ok: $tested topics of tests/api/capi"

@@ -157,9 +157,9 @@ func TestImportOfBytes(t *testing.T) {
 
 func TestArchivesOfPyTorch(t *testing.T) {
 	nothingLeft(t)
-	golden := must(filepath.Glob("../../tests/golden/module/*/net.pt"))
+	golden := must(filepath.Glob("../../tests/peers/golden/module/*/net.pt"))
 	if len(golden) == 0 {
-		t.Skip("the archives of tests/golden are not here")
+		t.Skip("the archives of tests/peers/golden are not here")
 	}
 	for _, path := range golden {
 		if filepath.Base(filepath.Dir(path)) == "1.2.0" {
@@ -342,9 +342,9 @@ func TestEmission(t *testing.T) {
 
 func TestDebugTables(t *testing.T) {
 	nothingLeft(t)
-	const path = "../../tests/golden/lite/mlp-2.15.ptl"
+	const path = "../../tests/peers/golden/lite/mlp-2.15.ptl"
 	if _, err := os.Stat(path); err != nil {
-		t.Skip("the archives of tests/golden are not here")
+		t.Skip("the archives of tests/peers/golden are not here")
 	}
 	for _, c := range []struct {
 		read, write bool

@@ -27,7 +27,7 @@ func TestCUDAAvailable(t *testing.T) {
 	}
 }
 
-// tests/cuda/go has the tests with device memory.
+// tests/process/cuda/go has the tests with device memory.
 func TestCUDAWithoutDeviceMemory(t *testing.T) {
 	storage := must(tenon.NewStorage(64, nil))
 	defer storage.Close()

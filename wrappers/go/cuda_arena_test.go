@@ -10,7 +10,7 @@ import (
 	"libtenon/tenon"
 )
 
-// tests/cuda/go has the tests with a device.
+// tests/process/cuda/go has the tests with a device.
 func TestCUDAArenaWithoutADevice(t *testing.T) {
 	if _, err := tenon.NewCUDAArena(
 		&tenon.CUDAArenaOptions{Device: -1, Capacity: 1 << 20},

@@ -10,7 +10,7 @@ import (
 	"libtenon/tenon"
 )
 
-// tests/cuda/go has the tests with a device.
+// tests/process/cuda/go has the tests with a device.
 func TestCUDAEventWithoutADevice(t *testing.T) {
 	if _, err := tenon.NewCUDAEvent(&tenon.CUDAEventOptions{Device: -1}); !errors.Is(
 		err,

@@ -9,7 +9,7 @@ import (
 	"libtenon/tenon"
 )
 
-// tests/cuda/go has the tests with a device.
+// tests/process/cuda/go has the tests with a device.
 func TestCUDAPinnedWithoutADevice(t *testing.T) {
 	private := must(tenon.NewStorage(64, &tenon.StorageOptions{Private: true}))
 	defer private.Close()

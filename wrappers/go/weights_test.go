@@ -12,7 +12,7 @@ import (
 )
 
 func goldenWeights(file string) string {
-	return filepath.Join("..", "..", "tests", "golden", "weights", file)
+	return filepath.Join("..", "..", "tests", "peers", "golden", "weights", file)
 }
 
 func weightElements(t testing.TB, weights *tenon.Weights, name string) []float32 {

@@ -1,5 +1,5 @@
 // These tests read complete archives that Python's zipfile and PyTorch wrote
-// (tests/golden/zip_golden.py).
+// (tests/peers/golden/zip_golden.py).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,7 +14,7 @@ using namespace test;
 
 std::string golden(const std::string& name) {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/tests/golden/zip/" + name;
+  return std::string(source != nullptr ? source : ".") + "/tests/peers/golden/zip/" + name;
 }
 
 Result<Ref<ZipReader>> open_golden(const std::string& name) {

@@ -1,5 +1,5 @@
-// These tests read records that PyTorch wrote (tests/golden/bytecode_golden.py). Each record is
-// verified, and written again with the same bytes.
+// These tests read records that PyTorch wrote (tests/peers/golden/bytecode_golden.py). Each record
+// is verified, and written again with the same bytes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace {
 
 std::filesystem::path golden_folder() {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source : ".") / "tests/golden/bytecode";
+  return std::filesystem::path(source != nullptr ? source : ".") / "tests/peers/golden/bytecode";
 }
 
 std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {

@@ -1,5 +1,5 @@
-// These tests compare the committed bytes of tests/golden/deposit: tickets, requests, answers and
-// the header of a claims page.
+// These tests compare the committed bytes of tests/peers/golden/deposit: tickets, requests, answers
+// and the header of a claims page.
 //
 // TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
 // cannot be left on. A file that was in a release is never written again. A change of the format
@@ -166,7 +166,7 @@ std::vector<Golden> golden_files() {
 
 std::filesystem::path folder() {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source : ".") / "tests" / "golden" / "deposit";
+  return std::filesystem::path(source != nullptr ? source : ".") / "tests/peers/golden/deposit";
 }
 
 Bytes read(const char* file) {

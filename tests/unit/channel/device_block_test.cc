@@ -1,5 +1,5 @@
 // These tests check the device block. A block that was written is read back unchanged, every wrong
-// field is refused, and the committed bytes of tests/golden/devices stay the same.
+// field is refused, and the committed bytes of tests/peers/golden/devices stay the same.
 //
 // TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
 // cannot be left on.
@@ -271,7 +271,7 @@ TEST(DeviceBlock, UuidsEventsAndHandlesAreNotLookedAt) {
 TEST(DeviceBlock, GoldenFiles) {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "skipped: TENON_SOURCE_DIR is not set";
-  const std::filesystem::path folder = std::filesystem::path(source) / "tests/golden/devices";
+  const std::filesystem::path folder = std::filesystem::path(source) / "tests/peers/golden/devices";
   const bool regenerate = std::getenv("TENON_REGENERATE_GOLDEN") != nullptr;
   std::set<std::string> known;
   for (const GoldenDeviceBlock& each : golden_device_blocks()) {

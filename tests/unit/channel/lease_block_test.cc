@@ -1,5 +1,5 @@
 // These tests check the lease block. A block that was written is read back unchanged, every wrong
-// field is refused, and the committed bytes of tests/golden/lease stay the same.
+// field is refused, and the committed bytes of tests/peers/golden/lease stay the same.
 //
 // TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
 // cannot be left on.
@@ -128,7 +128,7 @@ TEST(LeaseBlock, OneAccountBegins) {
 TEST(LeaseBlock, GoldenFiles) {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "skipped: TENON_SOURCE_DIR is not set";
-  const std::filesystem::path folder = std::filesystem::path(source) / "tests/golden/lease";
+  const std::filesystem::path folder = std::filesystem::path(source) / "tests/peers/golden/lease";
   const bool regenerate = std::getenv("TENON_REGENERATE_GOLDEN") != nullptr;
   std::set<std::string> known;
   for (const GoldenLeaseBlock& each : golden_lease_blocks()) {

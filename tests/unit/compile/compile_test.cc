@@ -1,5 +1,6 @@
 // These tests compare the code of small methods, instruction by instruction. PyTorch 1.13 makes the
-// same code of the methods that it prints itself, which tests/compile checks for complete models.
+// same code of the methods that it prints itself, which tests/peers/compile checks for complete
+// models.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "small_stack.h"
+#include "support/small_stack.h"
 #include "unit/compile/compile_kit.h"
 #include "unit/cpu_time.h"
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "seed.h"
+#include "support/seed.h"
 
 namespace tenon::memory {
 namespace {

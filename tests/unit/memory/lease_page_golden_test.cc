@@ -1,5 +1,5 @@
 // These tests compare the bytes of a lease page that the library makes with
-// tests/golden/lease_page, and check what a lender reads from the golden bytes.
+// tests/peers/golden/lease_page, and check what a lender reads from the golden bytes.
 //
 // A golden file has a line for each 8 bytes that are not 0: their offset, and the bytes in
 // hexadecimal. TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the
@@ -91,7 +91,8 @@ std::vector<GoldenPage> make_pages() {
 TEST(LeasePageGolden, Files) {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "skipped: TENON_SOURCE_DIR is not set";
-  const std::filesystem::path folder = std::filesystem::path(source) / "tests/golden/lease_page";
+  const std::filesystem::path folder =
+      std::filesystem::path(source) / "tests/peers/golden/lease_page";
   const bool regenerate = std::getenv("TENON_REGENERATE_GOLDEN") != nullptr;
   for (const GoldenPage& each : make_pages()) {
     const std::string text = words_of(each.bytes);

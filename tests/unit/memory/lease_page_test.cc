@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "fault/kit.h"
+#include "process/fault/kit.h"
 
 namespace tenon::memory::lease_page {
 namespace {

@@ -1,5 +1,5 @@
 // These tests check the debug tables that an export makes for new bytecode. PyTorch wrote the
-// archives (tests/golden/lite).
+// archives (tests/peers/golden/lite).
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,8 +16,8 @@ constexpr const char* kTable = "code/__torch__/torch/nn/modules/linear.py.debug_
 
 std::map<std::string, std::string> golden_records() {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
-  const auto path =
-      std::filesystem::path(source == nullptr ? "." : source) / "tests/golden/lite/mlp-2.15.ptl";
+  const auto path = std::filesystem::path(source == nullptr ? "." : source) /
+                    "tests/peers/golden/lite/mlp-2.15.ptl";
   std::ifstream in(path, std::ios::binary);
   EXPECT_TRUE(in) << path << " (TENON_SOURCE_DIR says where the sources are)";
   const std::string text{std::istreambuf_iterator<char>(in), {}};

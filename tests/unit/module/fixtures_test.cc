@@ -1,5 +1,6 @@
-// These tests import archives that old versions of PyTorch wrote (tests/golden/module/README.md).
-// They compare the contents with what PyTorch printed, and export them again.
+// These tests import archives that old versions of PyTorch wrote
+// (tests/peers/golden/module/README.md). They compare the contents with what PyTorch printed, and
+// export them again.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace {
 
 std::filesystem::path golden() {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
-  return std::filesystem::path(source == nullptr ? "." : source) / "tests/golden/module";
+  return std::filesystem::path(source == nullptr ? "." : source) / "tests/peers/golden/module";
 }
 
 double half_of(uint16_t bits) {

@@ -1,5 +1,5 @@
-// These tests export the bytecode of imported archives again (tests/golden/lite, by PyTorch). The
-// bytes stay the same as long as the bytecode fits the module.
+// These tests export the bytecode of imported archives again (tests/peers/golden/lite, by PyTorch).
+// The bytes stay the same as long as the bytecode fits the module.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 std::vector<std::byte> lite_archive(const std::string& name) {
   const char* const source = std::getenv("TENON_SOURCE_DIR");
   const auto path =
-      std::filesystem::path(source == nullptr ? "." : source) / "tests/golden/lite" / name;
+      std::filesystem::path(source == nullptr ? "." : source) / "tests/peers/golden/lite" / name;
   std::ifstream in(path, std::ios::binary);
   EXPECT_TRUE(in) << path << " (TENON_SOURCE_DIR says where the sources are)";
   const std::string text{std::istreambuf_iterator<char>(in), {}};

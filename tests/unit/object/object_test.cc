@@ -15,7 +15,7 @@
 
 #include "object/object_from_pickle.h"
 #include "object/object_message.h"
-#include "seed.h"
+#include "support/seed.h"
 #include "unit/object/object_kit.h"
 
 namespace tenon::object {

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "threads.h"
+#include "support/threads.h"
 #include "unit/os/guards.h"
 #include "unit/os/surroundings.h"
 

@@ -1,6 +1,6 @@
 // These tests parse hostile texts: deep nesting, long chains and large trees. Each is refused with
 // a typed error, and without much memory or stack.
-#include "small_stack.h"
+#include "support/small_stack.h"
 #include "unit/script/script_support.h"
 
 namespace tenon::script {

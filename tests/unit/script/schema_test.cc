@@ -26,7 +26,7 @@ std::vector<std::string> overloads_of(const char* name, Torch torch) {
   return found;
 }
 
-// Prints a schema as the other program of tests/script/schema_test.py does.
+// Prints a schema as the other program of tests/peers/script/schema_test.py does.
 std::string text_of(const char* name, const char* overload, Torch torch = Torch::kNewest) {
   for (const Schema* schema : SchemaTable::get().schemas(name, torch)) {
     if (schema->overload == overload) return show(*schema);

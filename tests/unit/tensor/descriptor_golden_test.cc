@@ -1,5 +1,5 @@
-// These tests compare the committed bytes of tests/golden/descriptor with what this version writes
-// and reads.
+// These tests compare the committed bytes of tests/peers/golden/descriptor with what this version
+// writes and reads.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -67,8 +67,7 @@ std::vector<Golden> golden_files() {
 
 std::filesystem::path folder() {
   const char* source = std::getenv("TENON_SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source : ".") / "tests" / "golden" /
-         "descriptor";
+  return std::filesystem::path(source != nullptr ? source : ".") / "tests/peers/golden/descriptor";
 }
 
 Bytes read_file(const std::filesystem::path& path) {

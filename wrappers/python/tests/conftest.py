@@ -182,8 +182,8 @@ def unwatched() -> Iterator[str]:
 
 @pytest.fixture
 def driver() -> Path:
-    """The folder of the fake driver (tests/fake_cuda)."""
-    folder = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
+    """The folder of the fake driver (tests/support/fake_cuda)."""
+    folder = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests/support/fake_cuda/driver-13"
     if not (folder / "libcuda.so.1").exists():
-        pytest.skip("tests/fake_cuda was not built")
+        pytest.skip("tests/support/fake_cuda was not built")
     return folder

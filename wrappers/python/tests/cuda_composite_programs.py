@@ -1,7 +1,7 @@
 """Sparse tensors in device memory, sent to another process.
 
-test_cuda_composite.py runs these programs on the fake driver, and tests/gpu runs them on a real
-one. Each program is a process: python cuda_composite_programs.py PROGRAM.
+test_cuda_composite.py runs these programs on the fake driver, and tests/process/gpu runs them on a
+real one. Each program is a process: python cuda_composite_programs.py PROGRAM.
 """
 
 from __future__ import annotations

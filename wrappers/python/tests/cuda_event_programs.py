@@ -1,4 +1,4 @@
-"""Programs that test_cuda_event.py runs on the fake driver, and tests/gpu on a real one.
+"""Programs that test_cuda_event.py runs on the fake driver, and tests/process/gpu on a real one.
 
 Each program is a process: python cuda_event_programs.py PROGRAM.
 """

@@ -1,4 +1,5 @@
-"""Shared by the programs of cuda_*programs.py and tests/gpu: device memory, and a second process.
+"""Shared by the programs of cuda_*programs.py and tests/process/gpu: device memory, and a second
+process.
 
 The driver is the fake driver, or a real one, which does not count its live objects.
 """

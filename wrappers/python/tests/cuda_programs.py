@@ -1,5 +1,5 @@
-"""Programs that test_by_cuda.py runs on the fake driver, and tests/gpu on a real one: python
-cuda_programs.py PROGRAM.
+"""Programs that test_by_cuda.py runs on the fake driver, and tests/process/gpu on a real one:
+python cuda_programs.py PROGRAM.
 
 A program that needs a receiver starts another; the two talk in pickles.
 """

@@ -1,4 +1,5 @@
-"""Programs that test_cuda_transport.py runs on the fake driver, and tests/gpu on a real one.
+"""Programs that test_cuda_transport.py runs on the fake driver, and tests/process/gpu on a real
+one.
 
 Each program is a process: python cuda_transport_programs.py PROGRAM. The memory belongs to a pool,
 so its handle has an fd. Handle and fd go over a socket.

@@ -11,7 +11,7 @@ import pytest
 import tenon
 from modules import mlp
 
-GOLDEN = sorted((Path(__file__).parents[3] / "tests/golden/lite").glob("*.ptl"))
+GOLDEN = sorted((Path(__file__).parents[3] / "tests/peers/golden/lite").glob("*.ptl"))
 OPERATORS = ["aten::linear", "aten::relu"]
 
 

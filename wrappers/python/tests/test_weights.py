@@ -1,5 +1,5 @@
-"""Weights of torch.export's programs and of ExecuTorch's files. tests/weights runs the programs
-with new weights in PyTorch.
+"""Weights of torch.export's programs and of ExecuTorch's files. tests/peers/weights runs the
+programs with new weights in PyTorch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tenon
 
-GOLDEN = Path(__file__).resolve().parents[3] / "tests" / "golden" / "weights"
+GOLDEN = Path(__file__).resolve().parents[3] / "tests/peers/golden/weights"
 
 
 @pytest.mark.parametrize("file", ["torch-2.15.0.pt2", "torch-2.6.0.pt2"])

@@ -1,8 +1,8 @@
 """Pins a DataLoader's batches where they lie, on the fake driver. rows.py runs this program as a
 row.
 
-PyTorch itself uses no CUDA here, so this program does not test PyTorch's is_pinned(). tests/gpu
-does (pinned).
+PyTorch itself uses no CUDA here, so this program does not test PyTorch's is_pinned().
+tests/process/gpu does (pinned).
 """
 
 from __future__ import annotations

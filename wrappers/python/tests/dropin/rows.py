@@ -1611,7 +1611,7 @@ def pinned_batches() -> None:
 
     if torch.backends.cuda.is_built():
         raise Lacking("PyTorch with CUDA cannot run on the fake driver")
-    driver = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
+    driver = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests/support/fake_cuda/driver-13"
     if not driver.is_dir():
         raise Lacking("no fake driver in TENON_BUILD_DIR")
     with tempfile.TemporaryDirectory() as world:

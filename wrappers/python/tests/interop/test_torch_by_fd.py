@@ -163,7 +163,8 @@ def test_a_c_program_reads_and_writes_what_torch_made(peer: Peer) -> None:
     program = os.environ.get("TENON_TORCH_FD_PROGRAM")
     if not program:
         pytest.skip(
-            "TENON_TORCH_FD_PROGRAM is not set: CTest sets it to the C program of tests/python"
+            "TENON_TORCH_FD_PROGRAM is not set: CTest sets it to the C program of"
+            " tests/languages/python"
         )
     spec, fds = peer.run_with_fds(f"{UNTYPED}\nt = torch.arange(24.).reshape(4, 6)[2:]\n{MADE}")
     try:

@@ -396,7 +396,7 @@ fn what_the_bytecode_looks_like() {
 fn debug_tables_of_pytorch() {
     let path = std::path::Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../../tests/golden/lite/mlp-2.15.ptl"
+        "/../../../tests/peers/golden/lite/mlp-2.15.ptl"
     ));
     if !path.exists() {
         return; // the archive is in the repository, and not in a packaged crate

@@ -1,6 +1,6 @@
 //! Tests whether CUDA can be used: there is one answer, with a reason if it is no. Device memory
 //! that is lent and opened in one process is the same memory, and no slice shows it. That is tested
-//! where there is a driver (tests/cuda says where).
+//! where there is a driver (tests/process/cuda says where).
 
 mod common;
 #[macro_use]

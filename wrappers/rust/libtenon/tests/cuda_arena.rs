@@ -1,5 +1,5 @@
 //! Tests of arenas on a device: their storages go over a connection, in the named streams, and come
-//! back. They run where there is a driver (tests/cuda says where).
+//! back. They run where there is a driver (tests/process/cuda says where).
 
 mod common;
 #[macro_use]
@@ -34,11 +34,11 @@ fn tensor_of(storage: &Storage) -> Tensor {
 }
 
 /// Checks how often this process has memory of another process open. Only the driver of
-/// tests/fake_cuda counts that.
+/// tests/support/fake_cuda counts that.
 fn expect_opened(expected: u64) {
     const IPC_OPEN: u32 = 3;
     let Some(live) = cuda::look_for(c"fake_cuda_live") else { return };
-    // SAFETY: the driver of tests/fake_cuda declares the function like this.
+    // SAFETY: the driver of tests/support/fake_cuda declares the function like this.
     let opened = unsafe {
         std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32, c_int) -> u64>(live)(
             IPC_OPEN,

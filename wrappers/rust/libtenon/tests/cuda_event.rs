@@ -1,5 +1,5 @@
 //! Tests of CUDA events: they are recorded, queried, waited for, and opened in another process.
-//! They run where there is a driver (tests/cuda says where).
+//! They run where there is a driver (tests/process/cuda says where).
 
 mod common;
 #[path = "common/cuda.rs"]

@@ -1,5 +1,5 @@
-//! Tests of host memory that a device reaches. They run where there is a driver (tests/cuda says
-//! where).
+//! Tests of host memory that a device reaches. They run where there is a driver (tests/process/cuda
+//! says where).
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;

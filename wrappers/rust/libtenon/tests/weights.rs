@@ -9,7 +9,8 @@ use common::Folder;
 use tenon::{Durability, ErrorKind, ImportOptions, Tensor, TensorMut, Weights};
 
 fn golden(file: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/golden/weights")).join(file)
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/peers/golden/weights"))
+        .join(file)
 }
 
 fn elements(weights: &Weights, name: &str) -> Vec<f32> {

@@ -1,5 +1,5 @@
-//! CUDA's driver for tests, where there is one (tests/cuda says where), and work in a stream that
-//! ends when the test tells it to.
+//! CUDA's driver for tests, where there is one (tests/process/cuda says where), and work in a
+//! stream that ends when the test tells it to.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
 use std::ffi::{c_char, c_int, c_void, CStr};

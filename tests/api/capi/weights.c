@@ -1,0 +1,182 @@
+/* Tests tenon/weights.h: programs of torch.export whose weights are read, replaced and written
+   again, a file of ExecuTorch, and what the calls refuse. */
+#include "archive_folder.h"
+
+static const char *golden(const char *file) {
+  static char name[512];
+  const char *source = getenv("TENON_SOURCE_DIR");
+  CHECK(source != NULL); /* CTest sets it */
+  snprintf(name, sizeof(name), "%s/tests/peers/golden/weights/%s", source, file);
+  return name;
+}
+
+static tenon_weights *open_weights(const char *file) {
+  tenon_weights *weights = NULL;
+  OK(tenon_open_weights(file, NULL, &weights, ERR));
+  return weights;
+}
+
+/* A build without JSON or FlatBuffers reads fewer forms. */
+static int is_known(const char *file) {
+  tenon_weights *weights = NULL;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_open_weights(golden(file), NULL, &weights, &error);
+  const int known = status != TENON_UNSUPPORTED ||
+                    strstr(tenon_error_message(error), "this build of Tenon") == NULL;
+  if (!known) printf("%s\n", tenon_error_message(error));
+  tenon_error_release(error);
+  tenon_weights_release(weights);
+  return known;
+}
+
+/* A contiguous float32 tensor, the caller's to release. */
+static tenon_tensor *tensor_of(const tenon_weights *weights, const char *name) {
+  tenon_value *value = NULL;
+  tenon_tensor *tensor = NULL;
+  OK(tenon_weights_tensor(weights, name, &value, ERR));
+  OK(tenon_value_get_tensor(value, &tensor, ERR));
+  tenon_value_release(value);
+  return tensor;
+}
+
+static float element(const tenon_weights *weights, const char *name, size_t index) {
+  tenon_tensor *tensor = tensor_of(weights, name);
+  float found = ((const float *)tenon_tensor_data(tensor))[index];
+  tenon_tensor_release(tensor);
+  return found;
+}
+
+static void names_of_weights_are(const tenon_weights *weights, const char *const *names, size_t n) {
+  tenon_name_list *list = NULL;
+  OK(tenon_weights_names(weights, &list, ERR));
+  names_are(list, names, n);
+  tenon_name_list_release(list);
+}
+
+static void replace_floats(tenon_weights *weights, const char *name, int32_t ndim,
+                           const int64_t *sizes, float first) {
+  tenon_value *value = new_floats(ndim, sizes, first);
+  OK(tenon_weights_replace(weights, name, value, ERR));
+  tenon_value_release(value);
+}
+
+/* Both forms hold the same weights. */
+static void replaced_and_written(const char *file) {
+  static const char *const names[] = {"weight", "tied", "columns", "shift"};
+  static const int64_t matrix[] = {2, 3}, square[] = {2, 2};
+  tenon_weights *weights = open_weights(golden(file)), *again;
+  tenon_tensor *weight = tensor_of(weights, "weight"), *tied = tensor_of(weights, "tied");
+  tenon_weights_rewrite_options options;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.durability = TENON_DURABILITY_FILE;
+
+  names_of_weights_are(weights, names, COUNT_OF(names));
+  CHECK(tenon_tensor_data(weight) == tenon_tensor_data(tied));
+  CHECK(element(weights, "weight", 5) == 5.0F && element(weights, "shift", 1) == 0.25F);
+  replace_floats(weights, "tied", 2, matrix, 10);
+  replace_floats(weights, "columns", 2, square, 100);
+  /* A tensor that was taken out before keeps its elements. */
+  CHECK(((const float *)tenon_tensor_data(weight))[5] == 5.0F);
+  tenon_tensor_release(weight);
+  tenon_tensor_release(tied);
+  CHECK(element(weights, "weight", 5) == 15.0F);
+
+  OK(tenon_weights_rewrite(weights, path, &options, ERR));
+  CHECK(tenon_weights_retain(weights) == weights);
+  tenon_weights_release(weights);
+  again = open_weights(path);
+  CHECK(element(again, "weight", 5) == 15.0F && element(again, "shift", 1) == 0.25F);
+  /* The file stores the columns one after the other. The given tensor was stored by rows. */
+  CHECK(element(again, "columns", 1) == 102.0F && element(again, "columns", 2) == 101.0F);
+  replace_floats(again, "weight", 2, matrix, 20);
+  OK(tenon_weights_rewrite(again, path, NULL, ERR));
+  CHECK(element(again, "tied", 0) == 20.0F);
+  tenon_weights_release(again);
+  tenon_weights_release(weights);
+  weights = open_weights(path);
+  CHECK(element(weights, "tied", 0) == 20.0F);
+  tenon_weights_release(weights);
+  unlink(path);
+}
+
+static void newest_form(void) {
+  if (is_known("torch-2.15.0.pt2")) replaced_and_written("torch-2.15.0.pt2");
+}
+static void second_form(void) { replaced_and_written("torch-2.8.0.pt2"); }
+static void first_form(void) { replaced_and_written("torch-2.6.0.pt2"); }
+
+static void into_an_arena(void) {
+  tenon_import_options options;
+  tenon_weights *weights = NULL;
+  tenon_arena *arena = NULL;
+  OK(tenon_arena_new(NULL, &arena, ERR));
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.tensors = TENON_IMPORT_FILL;
+  options.check = TENON_IMPORT_CHECK_ALL;
+  options.arena = arena;
+  OK(tenon_open_weights(golden("torch-2.6.0.pt2"), &options, &weights, ERR));
+  tenon_arena_release(arena);
+  CHECK(element(weights, "weight", 4) == 4.0F);
+  tenon_weights_release(weights);
+}
+
+static void of_executorch(void) {
+  static const char *const names[] = {"linear.weight", "tied.weight",  "transposed",
+                                      "table",         "backend_blob", "half"};
+  static const int64_t sizes[] = {2, 3};
+  tenon_weights *weights;
+  tenon_value *value;
+  if (!is_known("executorch-1.5.1.ptd")) return;
+  weights = open_weights(golden("executorch-1.5.1.ptd"));
+  value = new_floats(2, sizes, 0);
+  names_of_weights_are(weights, names, COUNT_OF(names));
+  CHECK(element(weights, "tied.weight", 3) == 3.0F);
+  FAILS(TENON_UNSUPPORTED, tenon_weights_replace(weights, "tied.weight", value, ERR));
+  FAILS(TENON_UNSUPPORTED, tenon_weights_rewrite(weights, path, NULL, ERR));
+  tenon_value_release(value);
+  tenon_weights_release(weights);
+}
+
+static void refused(void) {
+  tenon_weights *weights = open_weights(golden("torch-2.6.0.pt2")), *none = PATTERN;
+  tenon_value *vector = new_vector(6, 0), *number = new_int(1), *found = PATTERN;
+  tenon_weights_rewrite_options options;
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, none, tenon_open_weights(NULL, NULL, &none, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, none, tenon_open_weights("/nowhere/net.pt2", NULL, &none, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, none,
+                tenon_open_weights(golden("../module/2.2.0/net.pt"), NULL, &none, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_open_weights(golden("torch-2.6.0.pt2"), NULL, NULL, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, found, tenon_weights_tensor(weights, "wait", &found, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, found, tenon_weights_tensor(weights, NULL, &found, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, found, tenon_weights_tensor(NULL, "weight", &found, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_weights_replace(weights, "weight", vector, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_weights_replace(weights, "weight", number, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_weights_replace(weights, "weight", NULL, ERR));
+  FAILS(TENON_NOT_FOUND, tenon_weights_replace(weights, "wait", vector, ERR));
+  FAILS(TENON_NOT_FOUND, tenon_weights_rewrite(weights, "/nowhere/net.pt2", NULL, ERR));
+  memset(&options, 0, sizeof(options));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_weights_rewrite(weights, path, &options, ERR));
+  options.struct_size = sizeof(options);
+  options.flags = 1;
+  FAILS(TENON_UNSUPPORTED, tenon_weights_rewrite(weights, path, &options, ERR));
+  tenon_weights_release(NULL);
+  CHECK(tenon_weights_retain(NULL) == NULL);
+  tenon_value_release(vector);
+  tenon_value_release(number);
+  tenon_weights_release(weights);
+}
+
+int main(void) {
+  check_begin(60);
+  make_folder("net.pt2");
+  RUN(newest_form);
+  RUN(second_form);
+  RUN(first_form);
+  RUN(into_an_arena);
+  RUN(of_executorch);
+  RUN(refused);
+  remove_folder();
+  return 0;
+}

@@ -1,0 +1,87 @@
+// libFuzzer target: it opens any bytes as a file of weights. This must end in a typed error, or in
+// weights that can be read to the last byte. If a weight can be replaced by itself, the new file
+// has the same weights.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "modules/weights/weights.h"
+#include "peers/fuzz/module_kit.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::fuzz;
+using weights::Weight;
+using weights::Weights;
+
+Result<Ref<Weights>> open(const std::string& path, module::Tensors tensors) {
+  module::ImportOptions options;
+  options.tensors = tensors;
+  options.pickle_limits.max_nbytes = uint64_t{1} << 20;
+  options.zip_limits.max_inflated_nbytes = uint64_t{1} << 22;
+  options.zip_limits.max_read_nbytes = uint64_t{1} << 22;
+  return Weights::open(path, options);
+}
+
+uint64_t sum_of(const value::TensorValue& tensor) {
+  return tensor.storage() ? sum_of_bytes(*tensor.storage()) : 0;
+}
+
+uint64_t sum_of(const Weights& weights) {
+  uint64_t sum = 0;
+  for (const Weight& weight : weights.list()) {
+    auto tensor = weights.tensor(weight.name);
+    if (tensor.is_ok()) {
+      sum += sum_of(*tensor.value());
+    } else {
+      demand_refusal(tensor.status(), true);
+    }
+  }
+  return sum;
+}
+
+// Returns whether at least one weight was replaced by itself.
+bool replace_all(Weights* weights) {
+  bool is_any = false;
+  for (const Weight& weight : weights->list()) {
+    auto tensor = weights->tensor(weight.name);
+    if (!tensor.is_ok()) continue;
+    const Status replaced = weights->replace(weight.name, *tensor.value());
+    if (!replaced.is_ok()) demand_refusal(replaced, true);
+    is_any = is_any || replaced.is_ok();
+  }
+  return is_any;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryFile file(data, size);
+  auto weights = open(file.path(), module::Tensors::kMap);
+  if (!weights.is_ok()) {
+    demand_refusal(weights.status(), true);
+    return 0;
+  }
+  const uint64_t sum = sum_of(*weights.value());
+  auto filled = open(file.path(), module::Tensors::kFill);
+  if (filled.is_ok()) {
+    demand(sum_of(*filled.value()) == sum, "the copied weights have other bytes");
+  } else {
+    demand_refusal(filled.status(), true);
+  }
+  if (!replace_all(weights.value().get())) return 0;
+  demand(sum_of(*weights.value()) == sum, "the replaced weights have other bytes");
+  const std::string path = "/tmp/tenon-weights-fuzz-" + std::to_string(getpid());
+  const Status written = weights.value()->rewrite(path, archive::Durability::kNone);
+  if (!written.is_ok()) {
+    demand_refusal(written, true);
+    return 0;
+  }
+  auto again = open(path, module::Tensors::kMap);
+  unlink(path.c_str());
+  demand(again.is_ok(), "what was written is refused", again.status().message());
+  demand(sum_of(*again.value()) == sum, "the written weights have other bytes");
+  return 0;
+}

@@ -1,0 +1,7 @@
+module libtenon/builders
+
+go 1.24
+
+require libtenon/tenon v0.0.0
+
+replace libtenon/tenon => ../../../../../wrappers/go

@@ -1,0 +1,131 @@
+// Files that are cut short under an unsealed storage. The library's own copies give an error, and
+// never SIGBUS.
+#include <atomic>
+#include <thread>
+
+#include "process/fault/kit.h"
+
+namespace fault {
+namespace {
+
+constexpr uint64_t kShrunkNbytes = 1 << 20;
+
+// Makes an unlinked file in TMPDIR or /tmp, which should lie on a disk.
+int disk_file(uint64_t nbytes) {
+  const char* folder = std::getenv("TMPDIR");
+  std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/tenon-fault-XXXXXX";
+  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  REQUIRE(fd >= 0);
+  unlink(path.c_str());
+  REQUIRE(ftruncate(fd, static_cast<off_t>(nbytes)) == 0);
+  const std::vector<unsigned char> bytes = pattern(nbytes, 1);
+  REQUIRE(pwrite(fd, bytes.data(), nbytes, 0) == static_cast<ssize_t>(nbytes));
+  return fd;
+}
+
+int unsealed_memfd(uint64_t nbytes) {
+  const int fd = foreign_memfd(nbytes, 0);
+  const std::vector<unsigned char> bytes = pattern(nbytes, 1);
+  REQUIRE(pwrite(fd, bytes.data(), nbytes, 0) == static_cast<ssize_t>(nbytes));
+  return fd;
+}
+
+void cut_while_open(int fd) {
+  const Held before = hold();
+  const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
+  tenon_storage* storage = nullptr;
+  CHECK_STATUS(TENON_PERMISSION, tenon_open_fd(&handle, nullptr, &storage, err));
+  const tenon_open_options options = open_options(TENON_OPEN_ALLOW_UNSEALED);
+  REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
+  CHECK_EQ(tenon_storage_is_sealed(storage), 0);
+  std::vector<unsigned char> bytes(kShrunkNbytes);
+  CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
+  CHECK(has_pattern(bytes.data(), kShrunkNbytes, 1));
+  REQUIRE(ftruncate(fd, 10000) == 0);
+  CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), 10000, err));
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), 10001, err));
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 500000, bytes.data(), 1, err));
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
+  // The same holds for a copy that is made by handle.
+  tenon_storage* again = nullptr;
+  for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COPY},
+                               uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
+    const tenon_open_options how = open_options(flags);
+    CHECK_STATUS(TENON_CORRUPT, tenon_open_fd(&handle, &how, &again, err));
+  }
+  CHECK_STATUS(TENON_CORRUPT, tenon_open_fd(&handle, &options, &again, err));
+  CHECK(again == nullptr);
+  REQUIRE(ftruncate(fd, 0) == 0);
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), 1, err));
+  // A write makes the file grow again where a store would be a SIGBUS.
+  const Outcome outcome = CALL(tenon_storage_write(storage, 4096, "abc", 3, err));
+  CHECK_SAYING(outcome.ok() || outcome.status == TENON_CORRUPT, outcome.text());
+  // The storage can still be lent on, sent and received, because none of these touches a byte.
+  {
+    const Pair pair(SOCK_STREAM);
+    tenon_message* message = new_message({tenon_storage_retain(storage)});
+    const tenon_wait now = wait_ns(0);
+    CHECK_OK(tenon_send(pair.left, message, &now, err));
+    tenon_message_release(message);
+    message = nullptr;
+    const Outcome received = CALL(tenon_recv(pair.right, &now, &message, err));
+    CHECK_SAYING(!received.ok(), "an unsealed file that was cut short came through");
+    tenon_message_release(message);
+  }
+  tenon_storage_release(storage);
+  CHECK_HELD(before);
+}
+
+TEST(Shrink, AMemfdWhileOpen) {
+  IN_CHILD([] { cut_while_open(unsealed_memfd(kShrunkNbytes)); });
+}
+TEST(Shrink, AFileOnADiskWhileOpen) {
+  IN_CHILD([] { cut_while_open(disk_file(kShrunkNbytes)); });
+}
+
+// A thread cuts the file and grows it again while this one opens and copies. Each call succeeds or
+// returns CORRUPT.
+void cut_all_the_time(int fd) {
+  std::atomic<bool> stop{false};
+  const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
+  const tenon_open_options shared = open_options(TENON_OPEN_ALLOW_UNSEALED);
+  tenon_storage* held = nullptr;
+  REQUIRE_OK(tenon_open_fd(&handle, &shared, &held, err));
+  std::thread cutter([&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      (void)!ftruncate(fd, 4096);
+      (void)!ftruncate(fd, static_cast<off_t>(kShrunkNbytes));
+    }
+  });
+  std::vector<unsigned char> bytes(kShrunkNbytes);
+  const auto right_or_an_error = [](const Outcome& outcome) {
+    CHECK_SAYING(outcome.ok() || outcome.status == TENON_CORRUPT, outcome.text());
+    return outcome.ok();
+  };
+  for (int i = 0; i < 300; ++i) {
+    tenon_storage* storage = nullptr;
+    const tenon_open_options copy = open_options(TENON_OPEN_PRIVATE_COPY);
+    right_or_an_error(CALL(tenon_open_fd(&handle, &copy, &storage, err)));
+    tenon_storage_release(storage);
+    storage = nullptr;
+    if (right_or_an_error(CALL(tenon_open_fd(&handle, &shared, &storage, err)))) {
+      right_or_an_error(CALL(tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err)));
+      right_or_an_error(CALL(tenon_storage_write(storage, 8192, "abc", 3, err)));
+    }
+    tenon_storage_release(storage);
+    right_or_an_error(CALL(tenon_storage_read(held, 100000, bytes.data(), 200000, err)));
+  }
+  stop = true;
+  cutter.join();
+  tenon_storage_release(held);
+}
+
+TEST(Shrink, AMemfdAllTheTime) {
+  IN_CHILD([] { cut_all_the_time(unsealed_memfd(kShrunkNbytes)); });
+}
+TEST(Shrink, AFileOnADiskAllTheTime) {
+  IN_CHILD([] { cut_all_the_time(disk_file(kShrunkNbytes)); });
+}
+
+}  // namespace
+}  // namespace fault

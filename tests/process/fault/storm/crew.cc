@@ -1,0 +1,232 @@
+#include "process/fault/storm/crew.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "process/fault/storm/starved.h"
+#include "process/fault/storm/wire.h"
+#include "support/die_with_parent.h"
+
+namespace storm {
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+Crew::Crew(std::span<Slot> slots, Findings* findings, const char* (*name_of_op)(uint32_t))
+    : slots_(slots),
+      findings_(findings),
+      name_of_op_(name_of_op),
+      killer_(name_of_op),
+      members_(slots.size()) {}
+
+void Crew::spawn(uint32_t index, const std::function<void(int control)>& body) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Failure("no socket for a peer");
+  std::fflush(nullptr);
+  const pid_t driver = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) throw Failure("no process for a peer");
+  if (pid == 0) {
+    tenon::test::die_with_parent(driver);
+    for (const Member& each : members_) close(each.control);
+    close(ends[0]);
+    std::signal(SIGALRM, SIG_DFL);
+    alarm(fault::kWatchdogSeconds);
+    body(ends[1]);
+    _exit(kFailed);
+  }
+  close(ends[1]);
+  members_[index] = {pid, ends[0], false, {}};
+  slots_[index].doom = 0;
+  slots_[index].op = 0;
+  slots_[index].pid = pid;
+}
+
+long Crew::count_living() const {
+  return std::count_if(members_.begin(), members_.end(),
+                       [](const Member& each) { return each.pid > 0; });
+}
+
+bool Crew::tell(uint32_t index, const void* order, size_t nbytes, const std::vector<int>& fds) {
+  return put(members_[index].control, order, nbytes, fds.data(), fds.size());
+}
+
+void Crew::tell_all(const void* order, size_t nbytes) {
+  for (const Member& each : members_) {
+    if (each.pid > 0) (void)put(each.control, order, nbytes, nullptr, 0);
+  }
+}
+
+void Crew::ended(uint32_t index, int status) {
+  Member& member = members_[index];
+  close(std::exchange(member.control, -1));
+  const pid_t pid = std::exchange(member.pid, -1);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return;
+  look_for_wrong_bytes();
+  throw Failure("peer " + std::to_string(index) + ", pid " + std::to_string(pid) + ", ended with " +
+                fault::describe_status(status) + ", in " + name_of_op_(slots_[index].op));
+}
+
+void Crew::await_all(char what, int64_t limit_ns, const char* meaning) {
+  const Deadline deadline(slots_, limit_ns);
+  while (true) {
+    std::vector<pollfd> waiting;
+    std::vector<uint32_t> who;
+    for (uint32_t i = 0; i < members_.size(); ++i) {
+      if (members_[i].pid <= 0 || members_[i].said.find(what) != std::string::npos) continue;
+      waiting.push_back({members_[i].control, POLLIN, 0});
+      who.push_back(i);
+    }
+    if (waiting.empty()) break;
+    (void)poll(waiting.data(), waiting.size(), 20);
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i].revents == 0) continue;
+      char said = 0;
+      if (recv(waiting[i].fd, &said, 1, MSG_DONTWAIT) == 1) {
+        members_[who[i]].said += said;
+        continue;
+      }
+      int status = 0;
+      if (errno != EAGAIN && waitpid(members_[who[i]].pid, &status, 0) > 0) ended(who[i], status);
+    }
+    look_for_wrong_bytes();
+    if (deadline.is_over()) {
+      throw Failure(std::string("after ") + std::to_string(limit_ns / 1'000'000) +
+                    " ms not everybody " + meaning);
+    }
+  }
+  for (Member& each : members_) std::erase(each.said, what);
+}
+
+void Crew::strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan>& stops) {
+  for (size_t i = 0; i < kills.size(); ++i) {
+    const KillPlan& kill = kills[i];
+    for (Member& each : members_) {
+      if (each.stopped) ::kill(each.pid, SIGCONT);
+      each.stopped = false;
+    }
+    usleep(kill.delay_us);
+    if (i < stops.size() && stops[i].who != kill.victim && members_[stops[i].who].pid > 0) {
+      Member& stopped = members_[stops[i].who];
+      ::kill(stopped.pid, SIGSTOP);
+      stopped.stopped = true;
+      usleep(stops[i].delay_us);
+    }
+    Member& victim = members_[kill.victim];
+    const int status = killer_.kill(victim.pid, &slots_[kill.victim], kill);
+    ended(kill.victim, status);
+    look_for_wrong_bytes();
+  }
+  for (Member& each : members_) {
+    if (each.stopped) ::kill(each.pid, SIGCONT);
+    each.stopped = false;
+  }
+}
+
+std::vector<pid_t> Crew::children() const {
+  const std::string self = std::to_string(getpid());
+  std::ifstream file("/proc/" + self + "/task/" + self + "/children");
+  std::vector<pid_t> found;
+  for (pid_t pid = 0; file >> pid;) found.push_back(pid);
+  return found;
+}
+
+void Crew::reap_orphans(int64_t limit_ns) {
+  const int64_t deadline = now_ns() + limit_ns;
+  while (true) {
+    bool left = false;
+    for (const pid_t pid : children()) {
+      const bool is_member = std::any_of(members_.begin(), members_.end(),
+                                         [pid](const Member& each) { return each.pid == pid; });
+      if (is_member) continue;
+      int status = 0;
+      if (waitpid(pid, &status, WNOHANG) != pid) {
+        left = true;
+        continue;
+      }
+      ++orphans_;
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+        killer_.count_other();
+      } else if (TENON_TEST_ASAN && WIFEXITED(status) &&
+                 (WEXITSTATUS(status) == 3 || WEXITSTATUS(status) == 4)) {
+        // This is the process with which LeakSanitizer stops the threads of an ending peer. It
+        // exits with 3 or 4 if the peer was killed meanwhile.
+      } else if (status != 0) {
+        look_for_wrong_bytes();
+        throw Failure("a child that outlived its parent ended with " +
+                      fault::describe_status(status));
+      }
+    }
+    if (!left) return;
+    if (now_ns() > deadline) {
+      throw Failure("children whose parent is dead do not end");
+    }
+    usleep(200);
+  }
+}
+
+void Crew::dismiss(const KillPlan* last) {
+  if (last != nullptr && lives(last->victim)) {
+    usleep(last->delay_us);
+    const int status = killer_.kill(members_[last->victim].pid, &slots_[last->victim], *last);
+    // The victim may have ended in order before the kill.
+    if (status != 0) ended(last->victim, status);
+    if (status == 0) {
+      close(std::exchange(members_[last->victim].control, -1));
+      members_[last->victim].pid = -1;
+    }
+  }
+  for (uint32_t i = 0; i < members_.size(); ++i) {
+    int status = 0;
+    if (members_[i].pid <= 0 || waitpid(members_[i].pid, &status, 0) != members_[i].pid) continue;
+    if (status != 0) ended(i, status);
+    close(std::exchange(members_[i].control, -1));
+    members_[i].pid = -1;
+  }
+}
+
+void Crew::kill_all() {
+  for (const pid_t pid : children()) ::kill(pid, SIGKILL);
+}
+
+void Crew::print_processes() const {
+  for (const pid_t pid : children()) {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    std::printf("pid %d", pid);
+    for (uint32_t i = 0; i < members_.size(); ++i) {
+      if (members_[i].pid != pid) continue;
+      const Slot& slot = slots_[i];
+      std::printf(", peer %u, in %s for %.1f ms, said \"%s\"", i, name_of_op_(slot.op),
+                  static_cast<double>(now_ns() - slot.since_ns) / 1e6, members_[i].said.c_str());
+    }
+    std::printf("\n");
+    std::error_code gone;
+    for (const auto& fd : std::filesystem::directory_iterator(folder + "/fd", gone))
+      std::printf("  fd %s: %s\n", fd.path().filename().c_str(),
+                  std::filesystem::read_symlink(fd.path(), gone).c_str());
+    for (const auto& thread : std::filesystem::directory_iterator(folder + "/task", gone)) {
+      const std::string path = thread.path().string();
+      std::printf("  %s: %s, waits in %s, system call %s\n", thread.path().filename().c_str(),
+                  first_line(path + "/comm").c_str(), first_line(path + "/wchan").c_str(),
+                  first_line(path + "/syscall").c_str());
+    }
+  }
+}
+
+}  // namespace storm

@@ -1,0 +1,75 @@
+// The processes of a storm. The driver uses this class to start, order, kill and await them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "process/fault/storm/doom.h"
+#include "process/fault/storm/killer.h"
+
+namespace storm {
+
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Crew {
+ public:
+  // There is one process for each slot. The slots and findings lie in memory that all processes
+  // share.
+  Crew(std::span<Slot> slots, Findings* findings, const char* (*name_of_op)(uint32_t));
+
+  // The body gets its end of a socket to the driver, and never returns.
+  void spawn(uint32_t index, const std::function<void(int control)>& body);
+  bool lives(uint32_t index) const { return members_[index].pid > 0; }
+  long count_living() const;
+  // Returns false if the process does not read its socket any more.
+  bool tell(uint32_t index, const void* order, size_t nbytes, const std::vector<int>& fds);
+  void tell_all(const void* order, size_t nbytes);
+  // Waits until every living process has said `what`.
+  void await_all(char what, int64_t limit_ns, const char* meaning);
+  void strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan>& stops);
+  // Waits for the living processes, which were told to end, to exit in order. The victim of `last`
+  // is killed meanwhile.
+  void dismiss(const KillPlan* last);
+  // Reaps children whose parent was killed. They are the driver's children now, and soon end by
+  // themselves.
+  void reap_orphans(int64_t limit_ns);
+  std::vector<pid_t> children() const;
+  void kill_all();
+
+  void look_for_wrong_bytes() const {
+    if (findings_->text_state == 2) throw Failure(findings_->text.data());
+  }
+  // Counts the processes that ended by SIGKILL, as waitpid reports it.
+  uint64_t kills() const { return killer_.total(); }
+  uint64_t orphans() const { return orphans_; }
+  void print_kills() const { killer_.print(); }
+  // Prints each living process, its position and its open fds.
+  void print_processes() const;
+
+ private:
+  struct Member {
+    pid_t pid = -1;
+    int control = -1;
+    bool stopped = false;
+    std::string said;
+  };
+  // Records the end of a process that was not meant to end.
+  void ended(uint32_t index, int status);
+
+  std::span<Slot> slots_;
+  Findings* findings_;
+  const char* (*name_of_op_)(uint32_t);
+  Killer killer_;
+  std::vector<Member> members_;
+  uint64_t orphans_ = 0;
+};
+
+}  // namespace storm

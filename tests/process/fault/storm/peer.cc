@@ -1,0 +1,244 @@
+#include "process/fault/storm/peer.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "process/fault/storm/starved.h"
+
+namespace storm {
+
+Peer::Peer(Board* board, Slot* slot, int control, uint64_t seed)
+    : board_(board),
+      slot_(slot),
+      control_(control),
+      seed_(seed),
+      random_(seed),
+      gives_back_early_(std::getenv("TENON_STORM_GIVES_BACK_EARLY") != nullptr) {
+  // A power of two, so that one block can fill the arena.
+  for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
+    capacities_.push_back(uint64_t{1} << (18 + random_.below(5)));
+    tenon_arena_options options{};
+    options.struct_size = sizeof options;
+    options.mode = mode;
+    options.capacity_nbytes = capacities_.back();
+    tenon_arena* arena = nullptr;
+    REQUIRE_OK(tenon_arena_new(&options, &arena, err));
+    arenas_.push_back(arena);
+    // The first lend makes the fd that the borrowers get.
+    const fault::Pair pair(SOCK_STREAM);
+    tenon_storage_options born{};
+    born.struct_size = sizeof born;
+    born.arena = arena;
+    tenon_storage* storage = nullptr;
+    REQUIRE_OK(tenon_storage_new(&born, 1, &storage, err));
+    tenon_message* message = fault::new_message({storage});
+    REQUIRE_OK(tenon_send(pair.left, message, nullptr, err));
+    tenon_message_release(message);
+    REQUIRE_OK(tenon_recv(pair.right, nullptr, &message, err));
+    tenon_message_release(message);
+  }
+  (void)fault::hold();
+  // The service thread may still be ending one of these ledgers. The lease page goes last.
+  for (const int64_t deadline = now_ns() + kSoonNs; !lease_pages().empty() && now_ns() < deadline;)
+    usleep(500);
+  REQUIRE(lease_pages().empty());
+  before_ = fault::hold();
+}
+
+void Peer::run() {
+  Order order;
+  std::vector<int> fds;
+  while (take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order)) {
+    alarm(fault::kWatchdogSeconds * 2);
+    if (order.what == 'Q') break;
+    REQUIRE(order.what == 'R');
+    begin_round(order, fds);
+    fds.clear();
+    say('B');
+    while (!has_order()) step();
+    settle();
+    end_round();
+    say('D');
+  }
+  for (tenon_arena* arena : arenas_) tenon_arena_release(arena);
+  std::fflush(nullptr);
+  close(control_);
+  exit(fault::g_failures == 0 ? 0 : kFailed);
+}
+
+// ---- calls
+
+void Peer::die(int status) {
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+void Peer::expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed,
+                  const char* what) {
+  if (std::find(allowed.begin(), allowed.end(), outcome.status) != allowed.end()) return;
+  board_->complain("%s%s: %s", what, is_child_ ? ", in a child" : "", outcome.text().c_str());
+  die(kFailed);
+}
+
+// ---- orders
+
+void Peer::say(char what) {
+  if (!put(control_, &what, sizeof what, nullptr, 0)) die(kFailed);
+}
+
+bool Peer::has_order() const {
+  pollfd waiting{control_, POLLIN, 0};
+  return poll(&waiting, 1, 0) > 0;
+}
+
+void Peer::begin_round(const Order& order, const std::vector<int>& fds) {
+  random_ = Random(mix(order.seed ^ seed_));
+  hostile_ = order.hostile;
+  // AddressSanitizer's allocator has locks that fork does not handle, and in a storm the service
+  // thread may be inside it at any moment.
+  forks_left_ = TENON_TEST_ASAN || hostile_ ? 0 : 3;
+  REQUIRE(fds.size() == order.n_links);
+  links_.assign(order.n_links, {});
+  for (size_t i = 0; i < links_.size(); ++i) {
+    links_[i].carrier = order.carriers[i];
+    links_[i].out = order.out[i];
+    if (order.carriers[i] == Carrier::kDescriptor) {
+      links_[i].raw = fds[i];
+      continue;
+    }
+    tenon_connection_options options{};
+    options.struct_size = sizeof options;
+    options.flags = TENON_CONNECTION_ADOPT_SOCKET;
+    expect(call(Op::kConnect,
+                [&](tenon_error** err) {
+                  return tenon_connection_new(fds[i], &options, &links_[i].connection, err);
+                }),
+           {TENON_OK}, "tenon_connection_new");
+  }
+}
+
+bool Peer::nothing_is_lent() {
+  for (const tenon_arena* arena : arenas_) {
+    tenon_arena_stats stats{};
+    stats.struct_size = sizeof stats;
+    REQUIRE_OK(tenon_arena_stats_get(arena, &stats, err));
+    if (stats.bytes_lent > 0 || stats.blocks_lent > 0) return false;
+  }
+  size_t total = 0;
+  REQUIRE_OK(tenon_lease_holders(nullptr, 0, &total, err));
+  return total == 0;
+}
+
+// Releases everything, and every message that still comes, while the connections stay open. So
+// every lender gets its memory back.
+void Peer::settle() {
+  Order order;
+  std::vector<int> fds;
+  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) &&
+          order.what == 'S');
+  enter(Op::kSettle);
+  reap(true);
+  while (!own_.empty()) release_own(own_.size() - 1);
+  let_go_of_all();
+  say('L');
+  const Deadline deadline(board_->slots, 4 * kSoonNs / 5);  // the driver waits a little longer
+  for (bool said = false; !has_order();) {
+    for (size_t i = 0; i < links_.size(); ++i) {
+      if (links_[i].out) {
+        send(i, nullptr, {});
+      } else {
+        while (receive(i, false)) let_go_of_all();
+      }
+    }
+    enter(Op::kSettle);
+    if (!said && nothing_is_lent()) {
+      say('Z');
+      said = true;
+    } else if (!said && deadline.is_over()) {
+      board_->complain("nobody holds anything, and it does not get back what it lent:%s",
+                       holders().c_str());
+      usleep(500'000);  // so that the driver can look at every process
+      die(kFailed);
+    }
+    usleep(200);
+  }
+}
+
+void Peer::end_round() {
+  Order order;
+  std::vector<int> fds;
+  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) &&
+          order.what == 'T');
+  enter(Op::kSettle);
+  for (size_t i = 0; i < links_.size(); ++i) drop(i);
+  links_.clear();
+  const Deadline deadline(board_->slots, kSoonNs);
+  std::string left = what_is_left();
+  while (!left.empty() && !deadline.is_over()) {
+    usleep(500);
+    left = what_is_left();
+  }
+  if (!left.empty()) {
+    board_->complain("a second after the round it has%s", left.c_str());
+    die(kFailed);
+  }
+  leave();
+}
+
+std::string Peer::holders() {
+  std::array<tenon_lease_holder, 16> all{};
+  all[0].struct_size = sizeof all[0];
+  size_t total = 0;
+  REQUIRE_OK(tenon_lease_holders(all.data(), all.size(), &total, err));
+  std::string text;
+  for (size_t i = 0; i < std::min(total, all.size()); ++i) {
+    text += " pid " + std::to_string(all[i].pid) + " has " + std::to_string(all[i].leases) +
+            " of " + std::to_string(all[i].granted) + " leases that it got,";
+  }
+  return text;
+}
+
+std::string Peer::what_is_left() {
+  std::string left;
+  const auto compare = [&](const char* what, uint64_t wanted, uint64_t got) {
+    if (wanted != got)
+      left += std::string(" ") + std::to_string(got) + " " + what + " (" + std::to_string(wanted) +
+              " before),";
+  };
+  size_t total = 0;
+  REQUIRE_OK(tenon_lease_holders(nullptr, 0, &total, err));
+  compare("holders of leases", 0, total);
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    tenon_storage_options options{};
+    options.struct_size = sizeof options;
+    options.arena = arenas_[i];
+    tenon_storage* all = nullptr;
+    const fault::Outcome outcome = CALL(tenon_storage_new(&options, capacities_[i], &all, err));
+    if (!outcome.ok()) left += " no room for all of its arena: " + outcome.text() + ",";
+    tenon_storage_release(all);
+    tenon_arena_stats stats{};
+    stats.struct_size = sizeof stats;
+    REQUIRE_OK(tenon_arena_stats_get(arenas_[i], &stats, err));
+    compare("bytes lent in an arena", 0, stats.bytes_lent);
+    compare("blocks lent in an arena", 0, stats.blocks_lent);
+    compare("bytes live in an arena", 0, stats.bytes_live);
+    compare("bytes retired in an arena", 0, stats.bytes_retired);
+  }
+  const fault::Held now = fault::hold();
+  compare("fds", static_cast<uint64_t>(before_.fds), static_cast<uint64_t>(now.fds));
+  compare("mappings of memfds", static_cast<uint64_t>(before_.mappings),
+          static_cast<uint64_t>(now.mappings));
+  compare("lease pages", 0, lease_pages().size());
+  compare("storages", before_.figures.storages, now.figures.storages);
+  // Segments of the library's own arenas were trimmed. One that still had a leased block would
+  // remain.
+  compare("segments", before_.figures.segments, now.figures.segments);
+  compare("fds of segments", before_.figures.segment_fds, now.figures.segment_fds);
+  compare("bytes live", before_.figures.bytes_live, now.figures.bytes_live);
+  compare("bytes opened", before_.figures.bytes_opened, now.figures.bytes_opened);
+  compare("bytes retired", before_.figures.bytes_retired, now.figures.bytes_retired);
+  return left;
+}
+
+}  // namespace storm

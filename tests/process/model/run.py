@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""usage: run.py VARIANT|names
+
+Has SPIN check every run of the lease protocol's model in one variant, which says what processes
+take part. Then SPIN must find the bugs of the variant's mutants, which are the model with one
+planted bug each. `names` compares the states that the model names with the code's enums. Exit
+status 77: this machine has no SPIN or no C compiler.
+"""
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parents[2]
+LIMIT_MIB = 2000
+LIMIT_CPU_S = (
+    120  # the longest search takes 10 s; processor time, which a busy machine leaves as it is
+)
+
+# Options of the C compiler. A search of all states makes a million steps a second with -O1. -O2
+# takes another second to compile and gains nothing. The search for a planted bug ends at the bug.
+# It takes the transitions in the opposite order, which finds every mutant within thousands of
+# states instead of a million, so compiling is all that it costs.
+WHOLE_SEARCH = ["-O1"]
+BUG_SEARCH = ["-O0", "-DREVERSE", "-DT_REVERSE"]
+
+# variant -> (its definitions, its mutants). MORTAL: the processes that are killed, as bits.
+ONE = "ONE WEAK ROUNDS=2 KILLS=1 MORTAL=3"
+FORK = "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=1"
+VARIANTS = {
+    # A lender and a borrower, on a machine where stores are seen late. Either is killed.
+    "one": (
+        ONE,
+        [
+            "NO_FENCE_BORROWER",
+            "NO_FENCE_LENDER",
+            "SUMMARY_FIRST",
+            "CLEARS_BY_STORE",
+            "CLEARS_LATE",
+            "BELL_AFTER_DRAIN",
+            "BIT_BEFORE_LAST_READ",
+        ],
+    ),
+    # Two borrowers of the same blocks.
+    "two": ("SHORT BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=2", ["ENDS_TWICE"]),
+    # A borrower forks while another of its threads takes in and releases.
+    "fork": (
+        "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=0",
+        [
+            "RELEASES_FAMILY",
+            "CHILD_RELEASES",
+            "LOOKS_FIRST",
+            "MARKS_AFTER_FORK",
+            "HELD_IN_FORK",
+            "CLOSES_EARLY",
+            "RENEWS_WITH_NEXT_LEASE",
+        ],
+    ),
+    # The same, and the parent or the child is killed.
+    "fork_parent": (FORK + " MORTAL=2", ["PID_NOT_TOKEN"]),
+    "fork_child": (FORK + " MORTAL=4", []),
+    # The same where stores are seen late: the lender waits, and the borrower asks for a new token.
+    "renew": ("FORK WEAK SHORT BLOCKS=1 ROUNDS=1 KILLS=0", ["NO_FENCE_RENEW"]),
+    # A lender, a forwarder and a borrower.
+    "forward": (
+        "FORWARD BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=6",
+        ["PASSES_NO_TOKEN", "DROPS_BEFORE_BORROWER", "LAZY_FORWARDER"],
+    ),
+    # The borrower lends the memory back to its lender, which lends it to the borrower again.
+    "cycle": (
+        "FORWARD CYCLE SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=2",
+        ["LEASES_ITSELF", "KEEPS_OWN_TOKEN", "ENDS_UNREAD", "HOME_UNKEPT"],
+    ),
+    # A lender, a forwarder, a borrower that has sent the lender's token on, and a fourth process
+    # that has the token from it.
+    "forget": (
+        "FORWARD FORGET SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=6",
+        ["FORGETS_WITH_NEXT_LEASE"],
+    ),
+    # An honest borrower beside a hostile one.
+    "hostile": ("HOSTILE SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TRUSTS_BITS"]),
+    # An honest forwarder with a hostile borrower.
+    "hostile_forward": ("HOSTILE FORWARD SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TOKEN_IS_SOCKET"]),
+    # One thread of the lender waits while another one lends to a new borrower.
+    "threads": ("ONE WEAK THREADS BLOCKS=1 SLOTS=1 ROUNDS=0 KILLS=1", ["NEW_PAGE_SLEEPS"]),
+}
+
+# Variants that together have all steps of the lender, the borrower and the forwarder.
+ENDS = {"renew", "forward", "threads"}
+
+# enum in the model -> the same enum of the code, in a header of impl/memory
+NAMES = {
+    "lease": r"enum class LeaseState\b[^{]*\{([^}]*)\}",
+    "block": r"enum class BlockState\b[^{]*\{([^}]*)\}",
+}
+
+
+# The error that SPIN found (None: none in all states), and the number of states.
+Found = tuple[str | None, int]
+
+
+class Failed(Exception):
+    pass
+
+
+def build(folder: Path, defines: list[str], cycles: bool, options: list[str]) -> Path:
+    generate = ["spin", *(f"-D{each}" for each in defines), "-a", str(HERE / "lease.pml")]
+    done = subprocess.run(generate, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or "error" in done.stdout.lower():
+        raise Failed(f"spin: {done.stdout}{done.stderr}")
+    kind = ["-DNP", "-DNOFAIR"] if cycles else ["-DSAFETY"]
+    compiler = [os.environ.get("CC", "gcc"), *options, "-w", *kind]
+    limits = ["-DCOLLAPSE", f"-DMEMLIM={LIMIT_MIB}"]
+    subprocess.run([*compiler, *limits, "-o", "pan", "pan.c"], cwd=folder, check=True)
+    return folder / "pan"
+
+
+def verify(defines: list[str], cycles: bool = False, options: list[str] = WHOLE_SEARCH) -> Found:
+    with tempfile.TemporaryDirectory(prefix="tenon-model-") as name:
+        folder = Path(name)
+        pan = build(folder, defines, cycles, options)
+        arguments = [str(pan), "-m400000", *(["-l"] if cycles else [])]
+        done = subprocess.run(
+            arguments,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU_S, LIMIT_CPU_S)),
+        )
+    found = re.search(r"^pan:1: (.*?)(?: \(at depth \d+\))?$", done.stdout, re.MULTILINE)
+    errors = re.search(r"errors: (\d+)", done.stdout)
+    states = re.search(r"(\d\S*) states, stored", done.stdout)
+    if not errors or not states:
+        raise Failed(f"pan ended with {done.returncode} and said: {done.stdout}{done.stderr}")
+    if errors[1] != "0":
+        return (found[1][:70] if found else "an error"), int(float(states[1]))
+    for problem in ("max search depth too small", "out of memory", "Search not completed"):
+        if problem in done.stdout:
+            raise Failed(f"not everything was looked at: {problem}")
+    return None, int(float(states[1]))
+
+
+def check_variant(variant: str) -> None:
+    defines, mutants = VARIANTS[variant]
+    found, states = verify(defines.split())
+    if found:
+        raise Failed(f"{variant}: {found}")
+    print(f"{variant}: {states} states, nothing found", flush=True)
+    # Also check that no run goes on for ever, where that is cheap. (A hostile process can go on for
+    # ever.)
+    if variant in ENDS:
+        found, states = verify(defines.split(), cycles=True)
+        if found:
+            raise Failed(f"{variant}: a run without an end: {found}")
+        print(f"{variant}: every run ends, {states} states", flush=True)
+    for mutant in mutants:
+        found, states = verify([*defines.split(), f"MUTANT_{mutant}"], options=BUG_SEARCH)
+        if not found:
+            raise Failed(
+                f"{variant}: the bug {mutant} was planted, and not found in {states} states"
+            )
+        print(f"{variant} with {mutant}: {found}, in {states} states", flush=True)
+
+
+def check_names() -> None:
+    text = (HERE / "lease.pml").read_text()
+    headers = "\n".join(path.read_text() for path in sorted((SOURCE / "impl/memory").glob("*.h")))
+    for kind, pattern in NAMES.items():
+        model = re.search(rf"mtype:{kind} = \{{([^}}]*)\}}", text)
+        code = re.search(pattern, headers)
+        if not model:
+            raise Failed(f"the model has no states of a {kind}")
+        if not code:
+            raise Failed(f"impl/memory has no enum with the states of a {kind}")
+        ours = {each.strip() for each in model[1].split(",")}
+        theirs = {
+            re.sub(r"^k", "", each.split("=")[0].strip()).upper()
+            for each in code[1].split(",")
+            if each.strip()
+        }
+        if ours != theirs:
+            raise Failed(
+                f"the states of a {kind} are {sorted(ours)} in the model and {sorted(theirs)} in"
+                " the code"
+            )
+        print(f"{kind}: {', '.join(sorted(ours))}")
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1] not in {*VARIANTS, "names"}:
+        print(__doc__ + "\nVariants: " + " ".join(VARIANTS), file=sys.stderr)
+        return 2
+    if sys.argv[1] != "names":
+        for tool in ("spin", os.environ.get("CC", "gcc").split()[0]):
+            if not shutil.which(tool):
+                print(f"skipped: there is no {tool} here")
+                return 77
+    try:
+        check_names() if sys.argv[1] == "names" else check_variant(sys.argv[1])
+    except (Failed, subprocess.SubprocessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
