@@ -30,6 +30,7 @@ enum class LockRank : int {
   kIdentityCache,     // share/cache.cc: the segments and storages that this process knows
   kStorageAddresses,  // share/storage_at.cc: the storages by address
   kLenderWatch,       // channel/lender_watch.cc: the lenders that are watched
+  kInheritedTokens,   // memory/holding.cc: the tokens of lenders further up that holdings keep
   kService,           // os/service.cc: the library's thread
   kMemoryLimits,      // os/limits.cc: the memory that the machine and the cgroups still allow
   kFileComparison,    // os/open_file.cc: one comparison of two open files at a time

@@ -4,8 +4,10 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
+#include "base/process_state.h"
 #include "memory/lease_page.h"
 #include "memory/ledger.h"
 #include "os/memfd.h"
@@ -17,6 +19,10 @@ namespace {
 std::atomic<uint64_t> g_next_token_id{1};
 
 thread_local GivingBack* t_giving_back = nullptr;
+
+// One lock for all holdings, because fork takes it, so a forked child can use the holdings of its
+// parent. Each use copies or changes a short list.
+struct InheritedTokens : ProcessState<LockRank::kInheritedTokens> {};
 
 Status refuse(const char* why) {
   return Status(Code::kCorrupt, why).with("field", std::string("tokens"));
@@ -158,18 +164,18 @@ void Holding::renew() noexcept {
 }
 
 void Holding::inherit(std::shared_ptr<LeaseToken> token) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(process_state<InheritedTokens>().mutex);
   if (std::find(inherited_.begin(), inherited_.end(), token) == inherited_.end())
     inherited_.push_back(std::move(token));
 }
 
 void Holding::disinherit(const LeaseToken* token) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(process_state<InheritedTokens>().mutex);
   std::erase_if(inherited_, [token](const auto& each) { return each.get() == token; });
 }
 
 std::vector<std::shared_ptr<LeaseToken>> Holding::tokens() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(process_state<InheritedTokens>().mutex);
   std::vector<std::shared_ptr<LeaseToken>> result{token_};
   result.insert(result.end(), inherited_.begin(), inherited_.end());
   return result;

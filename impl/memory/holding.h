@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/counted.h"
@@ -46,9 +45,8 @@ class GivingBack;
 
 // Any thread may call its functions. The last release closes fds of another process
 // (os::close_foreign()). In a forked child all leases of an inherited Holding are FAMILY, and
-// give_back(), end_lease() and renew() tell the lender nothing. The lock of inherit(), disinherit()
-// and tokens() has no rank: in the child they wait for ever if a thread of the parent was in one of
-// them at the fork.
+// give_back(), end_lease() and renew() tell the lender nothing. inherit(), disinherit() and
+// tokens() take LockRank::kInheritedTokens.
 class Holding : public Counted {
  public:
   // Makes a holding from the fds that came with a message. It checks them, because none is trusted.
@@ -103,8 +101,7 @@ class Holding : public Counted {
   uint64_t generation_;
   uint32_t mark_;
   std::atomic<bool> asked_{false};
-  mutable std::mutex mutex_;  // guards `inherited_`
-  std::vector<std::shared_ptr<LeaseToken>> inherited_;
+  std::vector<std::shared_ptr<LeaseToken>> inherited_;  // LockRank::kInheritedTokens guards it
 };
 
 // Collects the leases that this thread ends by end_lease() while the object lives, and gives them

@@ -167,7 +167,17 @@ Status Message::set_user_bytes(std::span<const std::byte> bytes) {
 }
 
 const Message::Item* Message::find(std::string_view name) const {
-  const std::lock_guard<std::mutex> lock(index_mutex_);
+  std::unique_lock<std::mutex> lock(index_mutex_, std::defer_lock);
+  if (generation_ == fork_generation()) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    // A thread of the parent was in find() at the fork, so the index is not whole in this child.
+    const auto item = std::ranges::find_if(items_, [&](const Item& each) {
+      const std::string* const own = name_of(each);
+      return own != nullptr && *own == name;
+    });
+    return item == items_.end() ? nullptr : &*item;
+  }
   for (; indexed_ < items_.size(); ++indexed_) {
     if (const std::string* const own = name_of(items_[indexed_]); own != nullptr)
       index_.try_emplace(*own, indexed_);

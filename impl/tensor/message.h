@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/fork.h"
 #include "base/keyed_hash.h"
 #include "base/status.h"
 #include "memory/mode.h"
@@ -25,8 +26,7 @@ inline constexpr size_t kMaxUserNbytes = 65536;
 
 // One thread at a time may change a message, and none may read it meanwhile. Several threads may
 // read it. The destructor ends storages, so its caller holds no ranked lock (base/lock_rank.h). A
-// forked child may use and destroy its copy. But find() has a lock without a rank, and waits there
-// for ever if a thread of the parent was in find() at the fork.
+// forked child may use and destroy its copy.
 class Message {
  public:
   // One tensor of the message. It is small, because there can be millions, and few have a name.
@@ -103,6 +103,7 @@ class Message {
   std::vector<std::string> names_;
   std::vector<std::byte> user_;
   uint64_t id_;
+  uint64_t generation_ = fork_generation();
   mutable std::mutex index_mutex_;
   // Filled by find(). It covers items_[0, indexed_).
   mutable std::unordered_map<std::string_view, size_t, KeyedHash> index_;

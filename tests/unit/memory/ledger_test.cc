@@ -332,5 +332,17 @@ TEST(Holding, InheritedTokensKeepTheLenderWaiting) {
   EXPECT_TRUE(wait_until([&] { return object->leases == 0; }));
 }
 
+TEST(Holding, AForkedChildUsesTheTokensWhileThreadsOfItsParentDo) {
+  Both both;
+  const Ref<Holding> holding = both.open();
+  const std::jthread thread([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_EQ(holding->tokens().size(), 1U);
+  });
+  for (int i = 0; i < 50; ++i) {
+    test::ForkChild child([&](int) { ::_exit(static_cast<int>(holding->tokens().size())); });
+    ASSERT_EQ(child.reap(), 1) << "fork " << i;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::memory
