@@ -483,21 +483,28 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
     served->storage = storage.get();
     // Names that last as long as a storage own the third end hook.
     storage->call_at_end(Storage::EndSlot::kThird, &end_of_storage);
-    all.storage_names.emplace(storage.get(), listener);
-  } else {
-    all.own_names.emplace(segment, listener);
   }
-  bell.keep();
-  // If a name was served under this path before, somebody has removed its socket, so the new name
-  // takes the path.
-  all.paths.insert_or_assign(place.path(), listener);
+  // `served` has the entry first, because the other maps refer to it.
   all.served.emplace(listener, std::move(served));
-  Status status = serve_fd(listener, &on_listener);
-  if (!status.is_ok()) {
+  bell.keep();
+  Status status;
+  try {
+    if (of_storage) {
+      all.storage_names.emplace(storage.get(), listener);
+    } else {
+      all.own_names.emplace(segment, listener);
+    }
+    // If a name was served under this path before, somebody has removed its socket, so the new name
+    // takes the path.
+    all.paths.insert_or_assign(place.path(), listener);
+    status = serve_fd(listener, &on_listener);
+  } catch (...) {
     (void)take_out(&all, listener);
-    return status;
+    throw;
   }
-  return place;
+  if (status.is_ok()) return place;
+  (void)take_out(&all, listener);
+  return status;
 }
 
 void leave_served_names() noexcept {
