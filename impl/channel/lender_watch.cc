@@ -116,6 +116,9 @@ void LenderWatch::add(std::span<const Ref<Storage>> storages) {
   LenderWatchState& all = lender_watch_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   if (is_gone()) {
+    // The caller holds its connection's locks, and an owner's release function may use the
+    // connection.
+    const device::CudaCollectLater later;
     for (const Ref<Storage>& each : storages) {
       const auto found = all.lent.find(each.get());
       const bool has_lender = found != all.lent.end() && found->second.lenders > 0;
