@@ -30,6 +30,8 @@ set(TENON_QUICK_value check storage_value tensor_value value walk)
 set(TENON_QUICK_pickle machine machine_scalars nodes opcodes)
 set(TENON_QUICK_archive pickle_storages pickle_tensors pickle_to_values
   zip_directory zip_local zip_names zip_reader)
+set(TENON_QUICK_bytecode slots type_text verify verify_names verify_operands)
+set(TENON_QUICK_flatbuffer module_reader storage_ranges)
 set(TENON_QUICK_module declared_types import_storages)
 set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
 # The headers that a build with TENON_PRECOMPILE compiles once for many sources.

@@ -45,6 +45,8 @@ constexpr uint64_t kNbytesPerByte = 64;
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 // The average memory of a value is at most this many bytes.
 constexpr uint64_t kValueNbytes = 160;
+// The storages of a file up to this size are copied with the rest, because finding them takes longer.
+constexpr uint64_t kSmallNbytes = uint64_t{1} << 20;
 // The most storages. A list of storages can refer to one table many times, and each entry takes
 // time. Few modules have thousands of storages.
 constexpr uint32_t kMostStorages = uint32_t{1} << 20;
@@ -75,7 +77,9 @@ class ModuleReader::Copy {
     copy->limits_ = limits;
     copy->nbytes_ = nbytes;
     // The list of storages itself is copied, so a list beyond the limit is refused below.
-    const std::vector<StorageRange> left_out = likely_storages(source, limits.max_nbytes);
+    std::vector<StorageRange> left_out;
+    if (nbytes > std::min(kSmallNbytes, limits.max_nbytes))
+      left_out = likely_storages(source, limits.max_nbytes);
     uint64_t copied = nbytes;
     for (const StorageRange& range : left_out) copied -= range.nbytes;
     if (copied > limits.max_nbytes) {
