@@ -79,8 +79,7 @@ const std::byte* ArchiveStorages::mapped_base() const noexcept {
 
 // A pickle names storages in the order in which their records are written, so the next record is
 // nearly always the right one.
-const ZipRecord* ArchiveStorages::find_record(std::string_view directory,
-                                              std::string_view key) noexcept {
+const ZipRecord* ArchiveStorages::find_record(std::string_view directory, std::string_view key) {
   const std::span<const ZipRecord> records = reader_->records();
   const auto is_it = [&](std::string_view name) {
     return name.size() == directory.size() + key.size() && name.ends_with(key) &&

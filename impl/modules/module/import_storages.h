@@ -64,7 +64,7 @@ class ArchiveStorages {
   const std::string& first_device() const noexcept { return first_device_; }
 
  private:
-  const archive::ZipRecord* find_record(std::string_view directory, std::string_view key) noexcept;
+  const archive::ZipRecord* find_record(std::string_view directory, std::string_view key);
   Result<value::StorageValueRef> find(std::string_view directory,
                                       const archive::PickledStorage& wanted,
                                       const pickle::PickleTree& tree);

@@ -28,7 +28,7 @@ uint64_t extent_of(const TensorValue& tensor) noexcept {
 
 }  // namespace
 
-bool elements_overlap(const TensorValue& tensor) noexcept {
+bool elements_overlap(const TensorValue& tensor) {
   std::vector<size_t> dims;
   for (size_t i = 0; i < tensor.sizes().size(); ++i) {
     if (tensor.sizes()[i] > 1) dims.push_back(i);

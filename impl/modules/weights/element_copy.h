@@ -11,7 +11,7 @@
 namespace tenon::weights {
 
 // Whether two indices of a strided tensor may lead to one element of its storage.
-bool elements_overlap(const value::TensorValue& tensor) noexcept;
+bool elements_overlap(const value::TensorValue& tensor);
 
 // Whether the tensor's elements are all `nbytes` bytes of its storage, without a gap.
 bool fills(const value::TensorValue& tensor, uint64_t nbytes) noexcept;
