@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tenon import PeerGone, _mp_fetch, _mp_serve
+from tenon import (
+    NotFound,
+    PeerGone,
+    PermissionDenied,
+    ResourceExhausted,
+    _mp_fetch,
+    _mp_serve,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,3 +160,48 @@ def test_a_lender_whose_path_is_not_there_may_live(tmp_path: Path) -> None:
     ) as error:
         _mp_fetch.fetch(path, b"k" * _mp_serve.KEY_NBYTES, 5, 1)
     assert error.value.details == {"pid": "5", "path": path}
+
+
+def test_a_message_that_was_fetched_before_is_not_found(folder: Path) -> None:
+    listener, path = _mp_serve.listen(str(folder))
+    server = _mp_serve.Server(listener)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with pytest.raises(NotFound, match="were fetched before") as error:
+            _mp_fetch.fetch(path, b"k" * _mp_serve.KEY_NBYTES, os.getpid(), 10)
+    finally:
+        server.stop()
+        thread.join()
+        server.close()
+    assert error.value.details == {"pid": str(os.getpid())}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_socket_of_another_user_is_refused(folder: Path) -> None:
+    listener, path = _mp_serve.listen(str(folder))
+    folder.chmod(0o755)
+
+    def fetch() -> int:
+        os.setuid(65534)
+        with pytest.raises(PermissionDenied, match="belongs to another user"):
+            _mp_fetch.fetch(path, b"k" * _mp_serve.KEY_NBYTES, 5, 1)
+        return 0
+
+    assert run_in_child(fetch) == 0
+    listener.close()
+
+
+def test_a_fetch_without_an_fd_says_what_is_full(tmp_path: Path) -> None:
+    import resource
+
+    def fetch() -> int:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+        try:
+            _mp_fetch.fetch(str(tmp_path / "lender"), b"k" * _mp_serve.KEY_NBYTES, 5, 1)
+        except ResourceExhausted as error:
+            assert error.details == {"limit": "RLIMIT_NOFILE", "limit_value": "0"}
+            return 0
+        return 1
+
+    assert run_in_child(fetch) == 0

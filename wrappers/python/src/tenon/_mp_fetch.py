@@ -18,6 +18,7 @@ from tenon.error import (
     PeerGone,
     PermissionDenied,
     ResourceExhausted,
+    TenonError,
     Timeout,
     make,
 )
@@ -47,16 +48,27 @@ def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
     `pid` is the sender's, for errors. The call waits `seconds` for a sender that does not answer.
 
     Raises NotFound if the message was fetched before, PeerGone if nobody listens at the path,
-    Timeout, PermissionError for another user's sender (PermissionDenied if this process is root's),
-    ResourceExhausted if this process or the sender has no room for the fds, and Corrupt or Io for
-    an answer that is wrong. Other failures of the socket, such as no fd for it, are OSError. After
-    Timeout and ResourceExhausted the message can be fetched again. The parcel owns its fds.
+    Timeout, PermissionDenied for another user's sender, ResourceExhausted if this process or the
+    sender has no room for the fds, and Corrupt or Io for an answer that is wrong. After Timeout and
+    ResourceExhausted the message can be fetched again. The parcel owns its fds.
     """
     deadline = time.monotonic() + seconds
     while True:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        try:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            raise _full("a socket to the sender of the message") from error
+        with connection:
             try:
                 return _ask(connection, path, key, pid, deadline)
+            except TenonError:
+                # Some of Tenon's errors are of the kinds below too. The sender itself has answered.
+                raise
+            except PermissionError as error:
+                # Only the user of a sender may connect to its socket.
+                raise _foreign(pid) from error
             except ConnectionRefusedError as error:
                 raise _gone(pid) from error
             except FileNotFoundError as error:
@@ -97,13 +109,7 @@ def _ask(connection: socket.socket, path: str, key: bytes, pid: int, deadline: f
                 numbers = memoryview(data[: len(data) // 4 * 4]).cast("i")
                 parcel.segments.extend(Segment(fd) for fd in numbers)
         if flags & socket.MSG_CTRUNC:
-            raise make(
-                ResourceExhausted,
-                "no room for the fds of the message's segments: raise the limit of open files"
-                " (ulimit -n), or keep fewer open",
-                limit="RLIMIT_NOFILE",
-                limit_value=str(_soft_nofile()),
-            )
+            raise _full("the fds of the message's segments")
         if len(packet) != ANSWER.size:
             raise make(
                 Corrupt,
@@ -130,10 +136,23 @@ def _ask(connection: socket.socket, path: str, key: bytes, pid: int, deadline: f
     return parcel
 
 
-def _soft_nofile() -> int:
+def _full(what: str) -> TenonError:
     import resource
 
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return make(
+        ResourceExhausted,
+        f"no room for {what}: raise the limit of open files (ulimit -n), or keep fewer open",
+        limit="RLIMIT_NOFILE",
+        limit_value=str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+    )
+
+
+def _foreign(pid: int) -> TenonError:
+    return make(
+        PermissionDenied,
+        f"process {pid} belongs to another user: tensors are lent within one user's processes",
+        pid=str(pid),
+    )
 
 
 def _refuse(status: int, number: int, pid: int) -> NoReturn:
@@ -145,11 +164,7 @@ def _refuse(status: int, number: int, pid: int) -> NoReturn:
             pid=str(pid),
         )
     if status == _mp_serve.FOREIGN:
-        raise make(
-            PermissionDenied,
-            f"process {pid} belongs to another user: tensors are lent within one user's processes",
-            pid=str(pid),
-        )
+        raise _foreign(pid)
     if status == _mp_serve.LIMIT:
         limit = "RLIMIT_NOFILE" if number in (errno.EMFILE, errno.ETOOMANYREFS) else "fds in flight"
         raise make(
