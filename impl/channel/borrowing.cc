@@ -28,6 +28,12 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
   // Every step leaves a state in which the same block can be taken again if memory runs out
   // halfway: an fd that moved out of `fds` is in its place by then.
   out->resize(block.slots.size());
+  // The first error that ends the message and not the connection. The sender does not send an
+  // inherited token again, so those behind the error are taken first.
+  Status failed;
+  const auto fail = [&failed](Status status) {
+    if (failed.is_ok()) failed = std::move(status);
+  };
   size_t next = 0;
   for (const TokenRecord& record : block.tokens) {
     std::array<os::Fd*, 3> own{};
@@ -44,15 +50,20 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
           std::erase_if(holdings_, [](const auto& each) { return each.expired(); });
           if (holdings_.size() >= kMostAccounts) {
             lost_ = true;
-            return Status(
-                       Code::kResourceExhausted,
-                       format("the peer lends under more than %zu tokens at once", kMostAccounts))
-                .with("limit", std::string("accounts"))
-                .with("limit_value", uint64_t{kMostAccounts});
+            fail(Status(Code::kResourceExhausted,
+                        format("the peer lends under more than %zu tokens at once", kMostAccounts))
+                     .with("limit", std::string("accounts"))
+                     .with("limit_value", uint64_t{kMostAccounts}));
+            break;
           }
           Result<Ref<memory::Holding>> opened = memory::Holding::open(own[0], own[1], own[2]);
-          lost_ = !opened.is_ok() && opened.status().code() != Code::kCorrupt;
-          TENON_ASSIGN(account_, std::move(opened));
+          if (opened.status().code() == Code::kCorrupt) return std::move(opened).status();
+          lost_ = !opened.is_ok();
+          if (lost_) {
+            fail(std::move(opened).status());
+            break;
+          }
+          account_ = std::move(opened).value();
         }
         // This also runs when the block is taken a second time, after memory ran out.
         if (std::none_of(holdings_.begin(), holdings_.end(),
@@ -74,11 +85,14 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
           if (inherited_.contains(record.id))
             return corrupt_lease("an inherited token that came before");
           if (inherited_.size() >= kMostInherited) {
-            return Status(
-                       Code::kResourceExhausted,
-                       format("the peer hands on tokens of more than %zu lenders", kMostInherited))
-                .with("limit", std::string("inherited_tokens"))
-                .with("limit_value", uint64_t{kMostInherited});
+            missed_ = true;
+            fail(Status(Code::kResourceExhausted,
+                        format("the peer hands on tokens of more than %zu lenders: let some of the "
+                               "tensors go that came over it, and make a new connection",
+                               kMostInherited))
+                     .with("limit", std::string("inherited_tokens"))
+                     .with("limit_value", uint64_t{kMostInherited}));
+            break;
           }
           const std::shared_ptr<memory::LeaseToken> token = memory::make_token({});
           inherited_.emplace(record.id, token);
@@ -106,11 +120,11 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
       }
     }
   }
+  if (!failed.is_ok()) return failed;
   if (missed_) {
     return Status(Code::kResourceExhausted,
-                  "a token that came here before found no free fd, and leases may count on it: "
-                  "raise RLIMIT_NOFILE (ulimit -n) or close "
-                  "fds, and make a new connection")
+                  "a token that came here before could not be kept, and leases may count on it: "
+                  "raise RLIMIT_NOFILE (ulimit -n) or close fds, and make a new connection")
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
   if (block.account != account_id_)
