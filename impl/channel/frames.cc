@@ -360,9 +360,14 @@ Status FrameSocket::fill(os::Waiter& waiter) {
     end_ -= begin_;
     begin_ = 0;
   }
+  size_t room = kBufferSize - end_;
+  // The fds of this packet came with the first bytes of its header, and wait for the rest of it.
+  // One read of a stream could bring the next packet and its fds too.
+  if (type_ == SocketType::kStream && batch_.held && !header_known_)
+    room = kHeaderSize - buffered();
   for (;;) {
     os::ReceivedFds fds;
-    const os::Transfer got = os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_},
+    const os::Transfer got = os::receive_message(fd_, {buffer_.get() + end_, room},
                                                  waiter.unbounded() && !tells_waits_, &fds);
     switch (got.error) {
       case 0:

@@ -97,6 +97,30 @@ TEST_F(FramesResumed, StreamByteByByte) {
   expect_frame(std::move(got[3]), 4, 0);
 }
 
+// The receiver reads ahead into a buffer, whose end may lie in the header of a packet with fds.
+// Then the rest of that packet must not be read together with the next packet and its fds.
+TEST_F(FramesResumed, HeaderWithFdsThatTheBufferCuts) {
+  constexpr size_t kBuffer = 128 * 1024;  // kBufferSize of frames.cc
+  const Files files(3);
+  for (const size_t cut : {0U, 1U, 16U, 31U, 32U, 33U, 40U}) {
+    SCOPED_TRACE(cut);
+    Link link(SocketType::kStream);
+    link.set_send_buffer(1 << 20);
+    const size_t last = kBuffer - cut - 2 * (60'000 + kHeader) - kHeader;
+    for (const size_t size : {size_t{60'000}, size_t{60'000}, last})
+      link.left->enqueue(make_frame(1, size));
+    for (const int fd : files.fds) link.left->enqueue(make_frame(2, 5, {fd}));
+    ASSERT_TRUE(flush_all(*link.left).is_ok());
+    for (const size_t size : {size_t{60'000}, size_t{60'000}, last})
+      expect_frame(recv_now(*link.right), 1, size);
+    for (const int fd : files.fds) {
+      Result<InFrame> frame = recv_now(*link.right);
+      ASSERT_TRUE(frame.is_ok()) << frame.status().message();
+      expect_same_files(frame.value().fds, {fd}, 1);
+    }
+  }
+}
+
 // The packets are sent as one stream of bytes, cut at any place. No piece crosses the start of a
 // packet with fds, because those fds need their own send.
 TEST_F(FramesResumed, StreamInPiecesOfAnySize) {
