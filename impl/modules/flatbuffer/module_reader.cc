@@ -45,7 +45,8 @@ constexpr uint64_t kNbytesPerByte = 64;
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 // The average memory of a value is at most this many bytes.
 constexpr uint64_t kValueNbytes = 160;
-// The storages of a file up to this size are copied with the rest, because finding them takes longer.
+// The storages of a file up to this size are copied with the rest, because finding them takes
+// longer.
 constexpr uint64_t kSmallNbytes = uint64_t{1} << 20;
 // The most storages. A list of storages can refer to one table many times, and each entry takes
 // time. Few modules have thousands of storages.
