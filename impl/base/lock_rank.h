@@ -11,6 +11,7 @@ namespace tenon {
 // such as a connection's, have no rank: fork does not take them. In a forked child such a lock
 // stays locked for ever if a thread of the parent held it at the fork.
 enum class LockRank : int {
+  kTrees,             // modules/value/tree_lock.cc: which threads read or change modules
   kCudaMemory,        // device/memory.cc: device memory that waits for its borrowers
   kCudaCounter,       // device/torch_counter.cc: the file of counters that this process hands out
   kNameServer,        // names/name_server.cc: the names that this process serves, and their clients
@@ -36,6 +37,7 @@ enum class LockRank : int {
   kFileComparison,    // os/open_file.cc: one comparison of two open files at a time
   kManagerLines,      // names/manager_line.cc: the connections to PyTorch's managers
   kForeignFds,        // os/foreign.cc: the fds of foreign files that wait for their close
+  kLentNames,         // modules/value/lent_names.cc: the names that callers of the C API borrow
 };
 
 }  // namespace tenon

@@ -22,6 +22,10 @@ template <LockRank kRank>
 struct ProcessState {
   static constexpr LockRank kLockRank = kRank;
   std::mutex mutex;
+  // Called before fork, when `mutex` and all locks of lower ranks are held. A state that is not
+  // always consistent under `mutex` hides this function, and waits until it is. The function may
+  // give `mutex` back while it waits.
+  void before_fork() noexcept {}
   // Called in a forked child, which has one thread, when `mutex` is free. Locks of a lower rank may
   // still be held. A state that has fds, threads or records of the parent hides this function with
   // its own.
@@ -44,7 +48,10 @@ class ForkedState {
  private:
   static inline const bool registered_ = [] {
     register_fork_hooks(State::kLockRank,
-                        {[]() noexcept { immortal<State>().mutex.lock(); },
+                        {[]() noexcept {
+                           immortal<State>().mutex.lock();
+                           immortal<State>().before_fork();
+                         },
                          []() noexcept { immortal<State>().mutex.unlock(); },
                          []() noexcept {
                            immortal<State>().mutex.unlock();

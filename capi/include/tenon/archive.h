@@ -347,7 +347,7 @@ typedef struct tenon_import_report {
  * - TENON_PEER_GONE: the storage of a tensor was dropped (tenon_storage_check_lender).
  * - TENON_IO.
  * - Other codes for errors of CUDA's driver.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_export_module(const tenon_module *module, const char *path,
                                            const tenon_export_options *options,
@@ -365,7 +365,7 @@ TENON_API tenon_status tenon_export_module(const tenon_module *module, const cha
  * @param[out]    err      optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_export_module. TENON_PEER_GONE also means that no process reads
  *         the pipe or the socket any more.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_export_module_fd(const tenon_module *module, int fd,
                                               const tenon_export_options *options,
@@ -384,7 +384,7 @@ TENON_API tenon_status tenon_export_module_fd(const tenon_module *module, int fd
  * @param[out]    err      optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_export_module, and the codes for the results of `write`
  *         (tenon_write_function).
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_export_module_to(const tenon_module *module,
                                               tenon_write_function write, void *context,
@@ -404,7 +404,7 @@ TENON_API tenon_status tenon_export_module_to(const tenon_module *module,
  *                      "excerpt" name the place in the code.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (a method), TENON_UNSUPPORTED (the lite
  *         interpreter cannot run some code), TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_export_opnames(const tenon_module *module, const char *methods,
                                             tenon_name_list **out,
@@ -495,7 +495,7 @@ TENON_API tenon_status tenon_module_import_report(const tenon_module *module,
  *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_warnings(const tenon_module *module, tenon_name_list **out,
                                              tenon_error **err) TENON_NOEXCEPT;

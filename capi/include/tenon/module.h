@@ -34,10 +34,14 @@ TENON_BEGIN_DECLS
  * state: "conv.state[0]", or "conv.state['scale']" for the key of a dict. A class with only one of
  * the two methods has attributes.
  *
- * Threads: functions that take a pointer to a const module may run concurrently. While a function
- * changes a module, no other call may use any part of the same tree. While an export of the tree
+ * Threads: any thread may call any function of this header at any time, also while other threads
+ * use the same tree. Functions that take a pointer to a const module run at the same time. A
+ * function that changes a module waits until no call reads or changes any module, and other calls
+ * wait for it. What a change removes, such as the memory of a tensor, is released when the change
+ * is complete, so a function that Tenon calls then may use modules. While an export of the tree
  * runs, every change returns TENON_PERMISSION, also a change by a callback of that export. A change
- * that fails leaves the tree as it was.
+ * that fails leaves the tree as it was. Two calls are not one step: another thread may change the
+ * module between them.
  *
  * A library that was built without modules (CMake's option TENON_MODULES=OFF) has all functions of
  * this header, of tenon/value.h, of tenon/archive.h and of tenon/package.h. Those that can fail
@@ -152,7 +156,7 @@ TENON_API void tenon_module_release(tenon_module *module) TENON_NOEXCEPT;
  *                       Untouched on failure.
  * @param[out] err       optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_class_name(const tenon_module *module, char *out,
                                                size_t capacity, size_t *nbytes,
@@ -183,7 +187,7 @@ TENON_API tenon_status tenon_module_object(const tenon_module *module, tenon_val
  *         TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (the module has a state instead of
  *         attributes, see tenon_value_is_opaque), TENON_CORRUPT (the module comes from an archive,
  *         and the code of its class cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_add_parameter(tenon_module *module, const char *name,
                                                   tenon_value *tensor,
@@ -196,7 +200,7 @@ TENON_API tenon_status tenon_module_add_parameter(tenon_module *module, const ch
  * @param[in]  tensor  borrowed, as in tenon_module_add_parameter.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_module_add_parameter.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_add_buffer(tenon_module *module, const char *name,
                                                tenon_value *tensor,
@@ -213,7 +217,7 @@ TENON_API tenon_status tenon_module_add_buffer(tenon_module *module, const char 
  * @param[out] err     optional, see rule 2 in tenon.h. If the value does not fit the type, the
  *                     details "where", "wanted" and "found" say what does not fit.
  * @return the same codes as tenon_module_add_parameter.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_add_attribute(tenon_module *module, const char *name,
                                                   const char *type, tenon_value *value,
@@ -230,7 +234,7 @@ TENON_API tenon_status tenon_module_add_attribute(tenon_module *module, const ch
  * @param[out] err     optional, see rule 2 in tenon.h, with details as in
  *                     tenon_module_add_attribute.
  * @return the same codes as tenon_module_add_parameter.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_add_constant(tenon_module *module, const char *name,
                                                  const char *type, tenon_value *value,
@@ -248,7 +252,7 @@ TENON_API tenon_status tenon_module_add_constant(tenon_module *module, const cha
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (no such interface is
  *         defined).
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_add_submodule(tenon_module *module, const char *name,
                                                   tenon_module *child, const char *type,
@@ -265,7 +269,7 @@ TENON_API tenon_status tenon_module_add_submodule(tenon_module *module, const ch
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
  *         (the source is Python that TorchScript lacks), TENON_PERMISSION (an export runs),
  *         TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_define(tenon_module *module, const char *source,
                                            tenon_error **err) TENON_NOEXCEPT;
@@ -281,7 +285,7 @@ TENON_API tenon_status tenon_module_define(tenon_module *module, const char *sou
  *                        "excerpt" name the place in the source.
  * @return the same codes as tenon_module_define. A name that is defined already is
  *         TENON_INVALID_ARGUMENT.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_define_types(tenon_module *module, const char *qualifier,
                                                  const char *source,
@@ -297,7 +301,7 @@ TENON_API tenon_status tenon_module_define_types(tenon_module *module, const cha
  * @param[out] err             optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
  *         method).
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_set_hooks(tenon_module *module, int before_forward,
                                               const char *const *names, size_t n,
@@ -316,7 +320,7 @@ TENON_API tenon_status tenon_module_set_hooks(tenon_module *module, int before_f
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such method),
  *         TENON_PERMISSION (an export runs), TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_set_traced_inputs(tenon_module *module, const char *method,
                                                       tenon_value *const *inputs, size_t n,
@@ -333,7 +337,7 @@ TENON_API tenon_status tenon_module_set_traced_inputs(tenon_module *module, cons
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (an export runs),
  *         TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_set_extra_file(tenon_module *module, const char *name,
                                                    const void *data, size_t nbytes,
@@ -346,7 +350,7 @@ TENON_API tenon_status tenon_module_set_extra_file(tenon_module *module, const c
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such file),
  *         TENON_PERMISSION (an export runs).
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, const char *name,
                                                       tenon_error **err) TENON_NOEXCEPT;
@@ -369,7 +373,7 @@ TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, cons
  *         leads to a submodule, a constant or a method), TENON_NOT_FOUND (there is no such member),
  *         TENON_PERMISSION (an export runs), TENON_CORRUPT (the code of an archive cannot be
  *         parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_set(tenon_module *module, const char *path, tenon_value *value,
                                         tenon_error **err) TENON_NOEXCEPT;
@@ -391,7 +395,7 @@ TENON_API tenon_status tenon_module_set(tenon_module *module, const char *path, 
  *         TENON_NOT_FOUND (there is no such member), TENON_UNSUPPORTED (the module has submodules,
  *         which no __setstate__ can make), TENON_PERMISSION (an export runs), TENON_CORRUPT (the
  *         code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_set_state(tenon_module *module, const char *path,
                                               tenon_value *state, tenon_error **err) TENON_NOEXCEPT;
@@ -405,7 +409,7 @@ TENON_API tenon_status tenon_module_set_state(tenon_module *module, const char *
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_module_set, or TENON_UNSUPPORTED (the submodule is declared
  *         neither by a class nor by an interface, for example as Optional).
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_set_submodule(tenon_module *module, const char *path,
                                                   tenon_module *child,
@@ -418,7 +422,7 @@ TENON_API tenon_status tenon_module_set_submodule(tenon_module *module, const ch
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
  *         member).
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *path,
                                            tenon_error **err) TENON_NOEXCEPT;
@@ -448,7 +452,7 @@ TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *pat
  *         TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (unknown flags), TENON_CORRUPT (the
  *         code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with too
  *         many paths, see tenon_module_tensors).
- * @since 0.1. One thread at a time, see tenon_module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_load(tenon_module *module, const char *const *paths,
                                          tenon_value *const *tensors, size_t n, uint32_t flags,
@@ -469,7 +473,7 @@ TENON_API tenon_status tenon_module_load(tenon_module *module, const char *const
  *         its class has __getstate__ and __setstate__, or a state although its class lacks one of
  *         them; detail "class"), TENON_CORRUPT (the code of an archive cannot
  *         be parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_check(const tenon_module *module,
                                           tenon_error **err) TENON_NOEXCEPT;
@@ -483,7 +487,7 @@ TENON_API tenon_status tenon_module_check(const tenon_module *module,
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
  *         parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_members(const tenon_module *module, tenon_member_list **out,
                                             tenon_error **err) TENON_NOEXCEPT;
@@ -498,7 +502,7 @@ TENON_API tenon_status tenon_module_members(const tenon_module *module, tenon_me
  *                     does not exist.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT (the code of an archive
  *         cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_find(const tenon_module *module, const char *path,
                                          tenon_member_list **out, tenon_error **err) TENON_NOEXCEPT;
@@ -514,7 +518,7 @@ TENON_API tenon_status tenon_module_find(const tenon_module *module, const char 
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
  *         parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with more than 1,000,000 paths, limit
  *         "paths", or with more than 128 MiB of paths, limit "paths_nbytes").
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_tensors(const tenon_module *module, tenon_member_list **out,
                                             tenon_error **err) TENON_NOEXCEPT;
@@ -527,7 +531,7 @@ TENON_API tenon_status tenon_module_tensors(const tenon_module *module, tenon_me
  *                     tenon_name_list_release. Untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return the same codes as tenon_module_tensors.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_states(const tenon_module *module, tenon_name_list **out,
                                            tenon_error **err) TENON_NOEXCEPT;
@@ -568,7 +572,7 @@ TENON_API void tenon_member_list_release(tenon_member_list *list) TENON_NOEXCEPT
  *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_extra_files(const tenon_module *module, tenon_file_list **out,
                                                 tenon_error **err) TENON_NOEXCEPT;
@@ -582,7 +586,7 @@ TENON_API tenon_status tenon_module_extra_files(const tenon_module *module, teno
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
  *         parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_code_files(const tenon_module *module, tenon_file_list **out,
                                                tenon_error **err) TENON_NOEXCEPT;
@@ -595,7 +599,7 @@ TENON_API tenon_status tenon_module_code_files(const tenon_module *module, tenon
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
  *         parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call changes the module.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_constants(const tenon_module *module, tenon_value **out,
                                               tenon_error **err) TENON_NOEXCEPT;

@@ -178,7 +178,7 @@ TENON_API tenon_status tenon_package_read(const tenon_package *package, const ch
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also if a name is not valid or is given twice),
  *         TENON_UNSUPPORTED (also a base that is big-endian), and the other codes of
  *         tenon_export_module.
- * @since 0.1. Any thread may call this function while no call changes one of the modules.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_export_package(const tenon_package_entry *entries, size_t n,
                                             const char *path, const tenon_package_options *options,

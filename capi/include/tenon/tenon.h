@@ -35,8 +35,8 @@
  * 7.  Text is UTF-8 and ends with NUL.
  * 8.  Threads. A function that takes an object by pointer to const may be called concurrently on
  *     that object. Retain, release and all functions on storages, tensors, composites, objects,
- *     values, weak references and CUDA events may be called concurrently too. A message must be
- *     used by one thread at a time while it is built. No thread may be cancelled
+ *     values, modules, packages, weak references and CUDA events may be called concurrently too. A
+ *     message must be used by one thread at a time while it is built. No thread may be cancelled
  *     (pthread_cancel) inside a call. Tenon does not synchronise access to tensor data: the
  *     program must order its loads and stores between threads and between processes.
  * 9.  Fork. A process may call fork at any moment, whatever other threads are doing in the library.

@@ -403,8 +403,7 @@ TENON_API int tenon_value_is_opaque(const tenon_value *value) TENON_NOEXCEPT;
  * @param[in] value  borrowed. NULL is allowed.
  * @return the number of items; 0 for a value that is neither a tuple, a list, a dict, an enum
  *         member nor an object, and for NULL.
- * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
- *         module at the same time.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API size_t tenon_value_count(const tenon_value *value) TENON_NOEXCEPT;
 
@@ -416,8 +415,7 @@ TENON_API size_t tenon_value_count(const tenon_value *value) TENON_NOEXCEPT;
  * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last item).
- * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
- *         module at the same time.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_value_item(const tenon_value *value, size_t index, tenon_value **out,
                                         tenon_error **err) TENON_NOEXCEPT;
@@ -438,11 +436,10 @@ TENON_API tenon_status tenon_value_key(const tenon_value *value, size_t index, t
  * Returns the name of one attribute of an object.
  * @param[in] value  borrowed. NULL is allowed.
  * @param[in] index  counts from 0.
- * @return a string, borrowed from the object. It is valid until the object's last release or until
- *         the attribute is removed. NULL if `index` is past the last attribute, if the value is not
- *         an object with attributes, and for NULL.
- * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
- *         module at the same time.
+ * @return a string, borrowed from the object and valid until the object's last release, even if the
+ *         attribute is removed. NULL if `index` is past the last attribute, if the value is not an
+ *         object with attributes, for NULL, and if there is no memory for a copy of the name.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_value_attribute_name(const tenon_value *value,
                                                  size_t index) TENON_NOEXCEPT;
@@ -456,8 +453,7 @@ TENON_API const char *tenon_value_attribute_name(const tenon_value *value,
  * @param[out] err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind, or is an object with a
  *         state), TENON_NOT_FOUND.
- * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
- *         module at the same time.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_value_find(const tenon_value *value, const char *name,
                                         tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
@@ -585,8 +581,7 @@ TENON_API tenon_status tenon_value_tensor_part(const tenon_value *value, int32_t
  *                    "found".
  * @return TENON_OK, TENON_INVALID_ARGUMENT (the value does not fit, or `type` is not a type),
  *         TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
- *         module at the same time.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_value_check(tenon_value *value, const char *type,
                                          tenon_error **err) TENON_NOEXCEPT;

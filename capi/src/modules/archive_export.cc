@@ -20,6 +20,7 @@
 #include "modules/module/export.h"
 #include "modules/module/method_names.h"
 #include "text.h"
+#include "tree_boundary.h"
 
 using namespace tenon::capi;
 using tenon::Code;
@@ -232,7 +233,7 @@ tenon_status tenon_export_module_to(const tenon_module* module, tenon_write_func
 
 tenon_status tenon_export_opnames(const tenon_module* module, const char* methods,
                                   tenon_name_list** out, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     std::vector<std::string> names;

@@ -15,6 +15,7 @@
 #include "modules/archive/zip_reader.h"
 #include "modules/module/import.h"
 #include "modules/module/warnings.h"
+#include "tree_boundary.h"
 
 using namespace tenon::capi;
 using tenon::Ref;
@@ -136,7 +137,7 @@ tenon_status tenon_import_module_memory(const void* data, size_t nbytes,
 
 tenon_status tenon_module_import_report(const tenon_module* module, tenon_import_report* out,
                                         tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_output(out, "tenon_import_report"));
     const tenon::module::ImportReport& found = object(module)->package().report;
@@ -159,7 +160,7 @@ tenon_status tenon_module_import_report(const tenon_module* module, tenon_import
 
 tenon_status tenon_module_warnings(const tenon_module* module, tenon_name_list** out,
                                    tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     auto list = std::make_unique<NameList>();

@@ -10,6 +10,7 @@
 #include "handles.h"
 #include "module_arguments.h"
 #include "text.h"
+#include "tree_boundary.h"
 
 using namespace tenon::capi;
 using tenon::Code;
@@ -54,7 +55,7 @@ void tenon_module_release(tenon_module* module) noexcept {
 
 tenon_status tenon_module_add_parameter(tenon_module* module, const char* name, tenon_value* tensor,
                                         tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
     return object(module)->add_parameter(text, value_or_none(tensor));
@@ -63,7 +64,7 @@ tenon_status tenon_module_add_parameter(tenon_module* module, const char* name, 
 
 tenon_status tenon_module_add_buffer(tenon_module* module, const char* name, tenon_value* tensor,
                                      tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
     return object(module)->add_buffer(text, value_or_none(tensor));
@@ -72,7 +73,7 @@ tenon_status tenon_module_add_buffer(tenon_module* module, const char* name, ten
 
 tenon_status tenon_module_add_attribute(tenon_module* module, const char* name, const char* type,
                                         tenon_value* value, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
@@ -83,7 +84,7 @@ tenon_status tenon_module_add_attribute(tenon_module* module, const char* name, 
 
 tenon_status tenon_module_add_constant(tenon_module* module, const char* name, const char* type,
                                        tenon_value* value, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
@@ -94,7 +95,7 @@ tenon_status tenon_module_add_constant(tenon_module* module, const char* name, c
 
 tenon_status tenon_module_add_submodule(tenon_module* module, const char* name, tenon_module* child,
                                         const char* type, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(child != nullptr, "child is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
@@ -105,7 +106,7 @@ tenon_status tenon_module_add_submodule(tenon_module* module, const char* name, 
 
 tenon_status tenon_module_define(tenon_module* module, const char* source,
                                  tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(source, "source"));
     return of_given_source(object(module)->define(text));
@@ -114,7 +115,7 @@ tenon_status tenon_module_define(tenon_module* module, const char* source,
 
 tenon_status tenon_module_define_types(tenon_module* module, const char* qualifier,
                                        const char* source, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view below, read_text(qualifier, "qualifier"));
     TENON_ASSIGN(const std::string_view text, read_text(source, "source"));
@@ -125,7 +126,7 @@ tenon_status tenon_module_define_types(tenon_module* module, const char* qualifi
 tenon_status tenon_module_set_hooks(tenon_module* module, int before_forward,
                                     const char* const* names, size_t n,
                                     tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(names != nullptr || n == 0, "names is NULL"));
     std::vector<std::string> methods;
@@ -140,7 +141,7 @@ tenon_status tenon_module_set_hooks(tenon_module* module, int before_forward,
 tenon_status tenon_module_set_traced_inputs(tenon_module* module, const char* method,
                                             tenon_value* const* inputs, size_t n,
                                             tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     if (inputs == nullptr && n > 0) return {Code::kInvalidArgument, "inputs is NULL"};
     TENON_ASSIGN(const std::string_view name, read_text(method, "method"));
@@ -155,7 +156,7 @@ tenon_status tenon_module_set_traced_inputs(tenon_module* module, const char* me
 
 tenon_status tenon_module_set_extra_file(tenon_module* module, const char* name, const void* data,
                                          size_t nbytes, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
@@ -166,7 +167,7 @@ tenon_status tenon_module_set_extra_file(tenon_module* module, const char* name,
 
 tenon_status tenon_module_remove_extra_file(tenon_module* module, const char* name,
                                             tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
     return object(module)->remove_extra_file(text);

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "boundary.h"
 #include "handles.h"
 #include "module_arguments.h"
 #include "text.h"
+#include "tree_boundary.h"
 
 using namespace tenon::capi;
 using tenon::Code;
@@ -49,7 +49,7 @@ extern "C" {
 
 tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_value* value,
                               tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
     return object(module)->set(text, value_or_none(value));
@@ -58,7 +58,7 @@ tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_valu
 
 tenon_status tenon_module_set_state(tenon_module* module, const char* path, tenon_value* state,
                                     tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
     return object(module)->set_state(text, value_or_none(state));
@@ -67,7 +67,7 @@ tenon_status tenon_module_set_state(tenon_module* module, const char* path, teno
 
 tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, tenon_module* child,
                                         tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(child != nullptr, "child is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
@@ -77,7 +77,7 @@ tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, 
 
 tenon_status tenon_module_remove(tenon_module* module, const char* path,
                                  tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
     return object(module)->remove(text);
@@ -88,7 +88,7 @@ tenon_status tenon_module_load(tenon_module* module, const char* const* paths,
                                tenon_value* const* tensors, size_t n, uint32_t flags,
                                tenon_name_list** missing, tenon_name_list** unexpected,
                                tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return changing_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_flags(
         flags, TENON_LOAD_ALLOW_MISSING | TENON_LOAD_ALLOW_UNEXPECTED | TENON_LOAD_CHECK_ONLY,

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "boundary.h"
 #include "handles.h"
 #include "modules/module/resolve.h"
 #include "modules/module/tensor_members.h"
 #include "text.h"
+#include "tree_boundary.h"
 
 using namespace tenon::capi;
 using tenon::Result;
@@ -38,7 +38,7 @@ tenon_member_list* new_list(std::vector<Member> members) {
 template <typename Look>
 tenon_status look_at_members(const tenon_module* module, tenon_member_list** out, tenon_error** err,
                              Look look) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(std::vector<Member> members, look());
@@ -53,7 +53,7 @@ extern "C" {
 
 tenon_status tenon_module_class_name(const tenon_module* module, char* out, size_t capacity,
                                      size_t* nbytes, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     return publish_text(object(module)->class_name(), out, capacity, nbytes);
   });
@@ -71,7 +71,7 @@ tenon_status tenon_module_object(const tenon_module* module, tenon_value** out,
 }
 
 tenon_status tenon_module_check(const tenon_module* module, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     return object(module)->check();
   });
@@ -101,7 +101,7 @@ tenon_status tenon_module_tensors(const tenon_module* module, tenon_member_list*
 
 tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** out,
                                  tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     auto list = std::make_unique<NameList>();
@@ -113,7 +113,7 @@ tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** o
 
 tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_list** out,
                                       tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     auto list = std::make_unique<FileList>();
@@ -125,7 +125,7 @@ tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_lis
 
 tenon_status tenon_module_code_files(const tenon_module* module, tenon_file_list** out,
                                      tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(Resolved resolved, tenon::module::resolve(*object(module), 0));
@@ -142,7 +142,7 @@ tenon_status tenon_module_code_files(const tenon_module* module, tenon_file_list
 
 tenon_status tenon_module_constants(const tenon_module* module, tenon_value** out,
                                     tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(Resolved resolved, tenon::module::resolve(*object(module), 0));

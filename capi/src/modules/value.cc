@@ -10,6 +10,7 @@
 #include "modules/value/check.h"
 #include "tensor/name.h"
 #include "text.h"
+#include "tree_boundary.h"
 
 using namespace tenon::capi;
 using tenon::Code;
@@ -17,6 +18,7 @@ using tenon::Result;
 using tenon::Status;
 using tenon::value::Attribute;
 using tenon::value::DictEntry;
+using tenon::value::ReadTrees;
 using tenon::value::Type;
 using tenon::value::TypeKind;
 using tenon::value::TypeRef;
@@ -139,7 +141,9 @@ tenon_status tenon_value_new_list(const char* type, tenon_value* const* items, s
     TENON_ASSIGN(TypeRef declared, type_of_kind(type, TypeKind::kList, "list"));
     TENON_ASSIGN(std::vector<ValueRef> shared, share_values(items, n, "items"));
     ValueRef list = Value::list(declared, std::move(shared));
-    if (declared) TENON_TRY(tenon::value::check_value(*list, *declared, "list"));
+    if (!declared) return list;
+    const ReadTrees reading;
+    TENON_TRY(tenon::value::check_value(*list, *declared, "list"));
     return list;
   });
 }
@@ -155,7 +159,9 @@ tenon_status tenon_value_new_dict(const char* type, tenon_value* const* keys,
     for (size_t i = 0; i < n; ++i)
       entries[i] = {std::move(shared_keys[i]), std::move(shared_values[i])};
     TENON_ASSIGN(ValueRef dict, Value::dict(declared, std::move(entries)));
-    if (declared) TENON_TRY(tenon::value::check_value(*dict, *declared, "dict"));
+    if (!declared) return dict;
+    const ReadTrees reading;
+    TENON_TRY(tenon::value::check_value(*dict, *declared, "dict"));
     return dict;
   });
 }
@@ -209,7 +215,7 @@ void tenon_value_release(tenon_value* value) noexcept {
 
 tenon_status tenon_value_type(const tenon_value* value, char* out, size_t capacity, size_t* nbytes,
                               tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     Result<TypeRef> type = tenon::value::type_of(*object(value));
     if (type.is_ok()) return publish_text(type.value()->print(), out, capacity, nbytes);
@@ -221,7 +227,7 @@ tenon_status tenon_value_type(const tenon_value* value, char* out, size_t capaci
 }
 
 tenon_status tenon_value_check(tenon_value* value, const char* type, tenon_error** err) noexcept {
-  return boundary(err, [&]() -> Status {
+  return reading_boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_TRY(check_argument(type != nullptr, "type is NULL"));
     TENON_ASSIGN(const TypeRef declared, Type::parse(type));

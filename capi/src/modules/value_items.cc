@@ -1,14 +1,17 @@
 // tenon/value.h: the functions that look into a value.
 #include <tenon/value.h>
 
+#include <optional>
 #include <string>
 
 #include "boundary.h"
 #include "handles.h"
+#include "modules/value/tree_lock.h"
 
 using namespace tenon::capi;
 using tenon::Code;
 using tenon::Status;
+using tenon::value::ReadTrees;
 using tenon::value::Value;
 using tenon::value::ValueKind;
 using tenon::value::ValueRef;
@@ -29,6 +32,22 @@ Status check_item_index(size_t index, size_t count) {
   if (index < count) return Status::ok();
   return {Code::kInvalidArgument,
           tenon::format("there is no item %zu: the value has %zu", index, count)};
+}
+
+// Holds the lock of trees if the value is an object, because other values never change.
+class ReadValue {
+ public:
+  explicit ReadValue(const tenon_value* value) noexcept {
+    if (value != nullptr && object(value)->is(ValueKind::kObject)) reading_.emplace();
+  }
+
+ private:
+  std::optional<ReadTrees> reading_;
+};
+
+// Call the next two under a ReadValue.
+size_t item_count(const Value& value) noexcept {
+  return value.is(ValueKind::kDict) ? value.entries().size() : value.child_count();
 }
 
 bool has_attributes(const tenon_value* value) noexcept {
@@ -58,15 +77,15 @@ const char* tenon_value_class_name(const tenon_value* value) noexcept {
 }
 
 int tenon_value_is_opaque(const tenon_value* value) noexcept {
+  const ReadValue reading(value);
   return value != nullptr && object(value)->is(ValueKind::kObject) && object(value)->is_opaque()
              ? 1
              : 0;
 }
 
 size_t tenon_value_count(const tenon_value* value) noexcept {
-  if (value == nullptr) return 0;
-  return object(value)->is(ValueKind::kDict) ? object(value)->entries().size()
-                                             : object(value)->child_count();
+  const ReadValue reading(value);
+  return value == nullptr ? 0 : item_count(*object(value));
 }
 
 tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_value** out,
@@ -74,8 +93,9 @@ tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_valu
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_TRY(check_item_index(index, tenon_value_count(value)));
+    const ReadValue reading(value);
     const Value& from = *object(value);
+    TENON_TRY(check_item_index(index, item_count(from)));
     *out = new_reference(from.child(from.is(ValueKind::kDict) ? 2 * index + 1 : index));
     return Status::ok();
   });
@@ -92,8 +112,14 @@ tenon_status tenon_value_key(const tenon_value* value, size_t index, tenon_value
 }
 
 const char* tenon_value_attribute_name(const tenon_value* value, size_t index) noexcept {
-  if (!has_attributes(value) || index >= object(value)->attributes().size()) return nullptr;
-  return object(value)->attributes().all()[index].name.c_str();
+  const char* name = nullptr;
+  (void)boundary(nullptr, [&]() -> Status {
+    const ReadValue reading(value);
+    if (has_attributes(value) && index < object(value)->attributes().size())
+      name = object(value)->lend_name(index);
+    return Status::ok();
+  });
+  return name;
 }
 
 tenon_status tenon_value_find(const tenon_value* value, const char* name, tenon_value** out,
@@ -102,6 +128,7 @@ tenon_status tenon_value_find(const tenon_value* value, const char* name, tenon_
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_TRY(check_argument(name != nullptr, "name is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    const ReadValue reading(value);
     const bool is_dict = object(value)->is(ValueKind::kDict);
     TENON_TRY(check_argument(is_dict || has_attributes(value),
                              "the value is no dict, and no object with attributes"));

@@ -2,10 +2,10 @@
 // they use. Its content is what an archive has under code/, or what was built by calls. The text of
 // a class stays the same, byte for byte, until the class is changed.
 //
-// A file is parsed when a caller first looks for something in it. Any number of threads may call
-// the const functions. Only one thread may change the set, and no other thread may read it
-// meanwhile. A change is refused while the code is being exported. There is no lock (base/once.h),
-// so a forked child may use the set too.
+// A file is parsed when a caller first looks for something in it, which several threads may do at a
+// time (base/once.h). The lock of modules/value/tree_lock.h guards the set: the caller of a const
+// function holds ReadTrees, and the caller of any other ChangeTrees. A change is refused while the
+// code is being exported.
 //
 // A Definition and a CodeFile live as long as their set. A body, and what find() gives, live until
 // edit() is called for that class.

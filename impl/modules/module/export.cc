@@ -15,9 +15,11 @@
 #include "modules/module/export_bytecode.h"
 #include "modules/module/export_flatbuffer.h"
 #include "modules/module/kept_bytecode.h"
+#include "modules/module/pausing_sink.h"
 #include "modules/module/resolve.h"
 #include "modules/module/source_table.h"
 #include "modules/module/storage_records.h"
+#include "modules/value/tree_lock.h"
 
 namespace tenon::module {
 
@@ -218,7 +220,10 @@ Result<std::vector<ExtraFile>> all_extra_files(const Module& module, const Expor
   }
   if (!options.hook) return files;
   std::vector<ExtraFile> of_hook;
-  TENON_TRY(options.hook(module, &of_hook));
+  {
+    const value::PauseReading pause;
+    TENON_TRY(options.hook(module, &of_hook));
+  }
   for (ExtraFile& file : of_hook) {
     if (has(files, file.name))
       report->skipped_files.push_back(file.name);
@@ -302,6 +307,8 @@ CodeCheck check_of(const Resolved& resolved, const ExportOptions& options) {
 
 Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options,
                      ExportReport* report) {
+  const value::ReadTrees reading;
+  PausingSink pausing(sink);
   ExportReport found;
   std::vector<CodeSet::Export> locks;
   for (const Ref<CodeSet>& code : codes_below(module)) locks.emplace_back(code);
@@ -313,7 +320,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
 
   if (options.form == Form::kFlatbuffer) {
     found.version = resolved.version;
-    TENON_TRY(write_flatbuffer(module, sink, resolved, code, extra_files, options, &found));
+    TENON_TRY(write_flatbuffer(module, &pausing, resolved, code, extra_files, options, &found));
     if (report != nullptr) *report = std::move(found);
     return Status::ok();
   }
@@ -333,7 +340,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   found.debug_tables = extras.debug_tables.size();
   archive::ZipWriterOptions writer_options;
   if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
-  TENON_ASSIGN(ZipWriter writer, ZipWriter::create(sink, writer_options));
+  TENON_ASSIGN(ZipWriter writer, ZipWriter::create(&pausing, writer_options));
   Exporter exporter(&writer, resolved, options, *target);
   TENON_TRY(exporter.write_extra_files(extra_files));
   TENON_TRY(exporter.write_data());

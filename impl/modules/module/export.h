@@ -84,7 +84,9 @@ struct ExportReport {
 };
 
 // `report` may be null. While this runs, any change of the module, or of a module that shares its
-// code, is refused with PERMISSION. The caller keeps `sink` until the call returns.
+// code, is refused with PERMISSION. The caller keeps `sink` until the call returns. The function
+// holds the lock of trees (modules/value/tree_lock.h), and gives it back while the hook or the sink
+// runs.
 Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options,
                      ExportReport* report);
 // Writes the file whole or not at all: an old file of that name stays until the new one is

@@ -12,8 +12,10 @@
 #include "modules/archive/zip_names.h"
 #include "modules/archive/zip_writer.h"
 #include "modules/module/code_check.h"
+#include "modules/module/pausing_sink.h"
 #include "modules/module/resolve.h"
 #include "modules/module/storage_records.h"
+#include "modules/value/tree_lock.h"
 #include "pickle/writer.h"
 
 namespace tenon::module {
@@ -353,6 +355,8 @@ Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink
           format("the extern module \"%.300s\" is no name of a Python module", name.c_str()));
   }
   TENON_ASSIGN(const Plan plan, make_plan(entries, options));
+  const value::ReadTrees reading;
+  PausingSink pausing(sink);
   ExportReport found;
   std::vector<CodeSet::Export> locks;
   std::vector<Ref<Module>> modules;
@@ -373,7 +377,7 @@ Status export_package(std::span<const PackageEntry> entries, archive::Sink* sink
   }
   archive::ZipWriterOptions writer_options;
   if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
-  TENON_ASSIGN(ZipWriter zip, ZipWriter::create(sink, writer_options));
+  TENON_ASSIGN(ZipWriter zip, ZipWriter::create(&pausing, writer_options));
   PackageWriter writer(&zip, plan, resolved, options);
   TENON_TRY(writer.write_modules());
   TENON_TRY(writer.write_entries(entries));

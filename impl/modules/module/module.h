@@ -2,12 +2,11 @@
 // tenon_module is a Module. Looking up a submodule makes another Module over the same objects and
 // the same code. So a change through one is visible through both.
 //
-// Any number of threads may call the const functions. Only one thread may change a module, and no
-// other thread may read it meanwhile. This holds for all modules that have objects or code in
-// common. There is no lock, so a forked child may use a module, unless another thread of the parent
-// was changing or exporting it at the fork.
+// The lock of modules/value/tree_lock.h guards all modules. The caller of a const function holds
+// ReadTrees, and the caller of any other holds ChangeTrees. A forked child may use every module.
 //
-// While an export of the code runs, every change is refused with PERMISSION. A change that fails
+// While an export of the code runs, every change is refused with PERMISSION. In a child that was
+// forked meanwhile, they stay refused for ever. A change that fails
 // leaves the members and their values as they were. After std::bad_alloc the module may be changed
 // in part.
 #pragma once

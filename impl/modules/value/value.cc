@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "modules/value/dict_key.h"
+#include "modules/value/tree_lock.h"
 
 namespace tenon::value {
 
@@ -144,31 +145,41 @@ Value& Value::child(size_t index) const noexcept {
 // Values may be nested as deep as memory allows, so they are not freed by recursion. A value whose
 // last reference is gone is put on a list, linked through next_dead_, which needs no memory. Its
 // children are then released one by one.
-void Value::dispose() noexcept {
-  Value* dead = nullptr;
-  const auto let_go = [&dead](ValueRef& child) {
+void Value::release_children(Value** dead) noexcept {
+  auto* const held = std::get_if<std::unique_ptr<Children>>(&held_);
+  if (held == nullptr) return;
+  const auto let_go = [dead](ValueRef& child) {
     Value* const value = child.detach();
     if (value == nullptr || !value->release_strong()) return;
-    value->next_dead_ = dead;
-    dead = value;
+    value->next_dead_ = *dead;
+    *dead = value;
   };
-  const auto let_children_go = [&let_go](Value& value) {
-    auto* const held = std::get_if<std::unique_ptr<Children>>(&value.held_);
-    if (held == nullptr) return;
-    for (ValueRef& item : (*held)->items) let_go(item);
-    for (DictEntry& entry : (*held)->entries) {
-      let_go(entry.key);
-      let_go(entry.value);
-    }
-    let_go((*held)->inner);
-    for (Attribute& attribute : (*held)->attributes.entries_) let_go(attribute.value);
-  };
-  let_children_go(*this);
+  for (ValueRef& item : (*held)->items) let_go(item);
+  for (DictEntry& entry : (*held)->entries) {
+    let_go(entry.key);
+    let_go(entry.value);
+  }
+  let_go((*held)->inner);
+  for (Attribute& attribute : (*held)->attributes.entries_) let_go(attribute.value);
+}
+
+void Value::free_dead(Value* dead) noexcept {
   while (dead != nullptr) {
     Value* const value = std::exchange(dead, dead->next_dead_);
-    let_children_go(*value);
+    value->release_children(&dead);
     value->weak_release();
   }
+}
+
+void Value::dispose() noexcept {
+  if (Value** const later = values_to_free_later()) {
+    weak_retain();  // for the list, in which free_dead() finds this value
+    next_dead_ = std::exchange(*later, this);
+    return;
+  }
+  Value* dead = nullptr;
+  release_children(&dead);
+  free_dead(dead);
 }
 
 }  // namespace tenon::value

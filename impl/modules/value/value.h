@@ -6,12 +6,13 @@
 // kinds with has_identity(). Numbers, strings and devices are written again in each place.
 //
 // A value never changes, except for the attributes, the state and the attachment of an object.
-// Modules are objects, and the caller that builds or edits one must synchronise those calls. A
-// caller that sets an attribute must not make a cycle, because a cycle would never be freed.
-// reaches() in walk.h tells whether it would. There are no weak references to values.
+// The lock of tree_lock.h guards these three. A thread that reads them holds ReadTrees, and a
+// thread that changes them holds ChangeTrees. A caller that sets an attribute must not make a
+// cycle, because a cycle would never be freed. reaches() in walk.h tells whether it would. There
+// are no weak references to values.
 //
-// Any number of threads may read a value and hold references to it. There is no lock, so a forked
-// child may do the same, unless another thread of the parent was changing an object at the fork.
+// Any number of threads may read a value and hold references to it, and a forked child may do the
+// same.
 // No function of impl/modules catches std::bad_alloc, so every one that is not noexcept may throw
 // it. The boundary of the C API turns it into RESOURCE_EXHAUSTED.
 #pragma once
@@ -28,6 +29,7 @@
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "modules/value/lent_names.h"
 #include "modules/value/tensor_value.h"
 #include "modules/value/type.h"
 
@@ -172,17 +174,20 @@ class Value : public Counted {
   // For object: whether it has a state instead of attributes.
   bool is_opaque() const noexcept { return static_cast<bool>(children().inner); }
   const ValueRef& state() const noexcept { return children().inner; }
-  // For object: sets the state and removes the attributes. The caller synchronises this as for
-  // attributes.
+  // For object: sets the state and removes the attributes.
   void set_state(ValueRef state) {
     children().attributes = Attributes();
     children().inner = std::move(state);
   }
+  // For object: the name of an attribute, in memory that stays as long as the value, whatever
+  // happens to the attribute. `index` must be valid.
+  const char* lend_name(size_t index) const {
+    return children().lent_names.lend(attributes().all()[index].name);
+  }
   const Attributes& attributes() const noexcept { return children().attributes; }
   Attributes& attributes() noexcept { return children().attributes; }
   // For object: a slot for one upper folder, which keeps there what belongs to the object. Null at
-  // first. The caller synchronises set_attachment() as for attributes. The attachment must not lead
-  // back to the object.
+  // first. The attachment must not lead back to the object.
   const Ref<const Counted>& attachment() const noexcept { return children().attachment; }
   void set_attachment(Ref<const Counted> attachment) noexcept {
     children().attachment = std::move(attachment);
@@ -192,6 +197,9 @@ class Value : public Counted {
   // of an enum; the attributes; the state.
   size_t child_count() const noexcept;
   Value& child(size_t index) const noexcept;
+
+  // Frees a list of dead values, which values_to_free_later() of tree_lock.h gave. May be null.
+  static void free_dead(Value* dead) noexcept;
 
  private:
   struct Children {
@@ -204,6 +212,7 @@ class Value : public Counted {
     ValueRef inner;
     Attributes attributes;
     Ref<const Counted> attachment;
+    LentNames lent_names;
   };
   using Held = std::variant<std::monostate, bool, int64_t, double, std::complex<double>,
                             std::string, TensorValueRef, std::unique_ptr<Children>>;
@@ -211,6 +220,8 @@ class Value : public Counted {
   Value(ValueKind kind, Held held) noexcept : kind_(kind), held_(std::move(held)) {}
   ~Value() override = default;
   void dispose() noexcept override;
+  // Puts the children whose last reference this value had on the list `dead`.
+  void release_children(Value** dead) noexcept;
   static ValueRef make(ValueKind kind, Held held);
   Children& children() const noexcept { return **std::get_if<std::unique_ptr<Children>>(&held_); }
 
