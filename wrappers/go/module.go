@@ -92,9 +92,9 @@ type File struct {
 // A path names a member, seen from a module, with dots: "encoder.0.weight". A submodule that a call
 // gave is a Module of its own over the same objects. A change through one of them shows in all.
 //
-// Any number of goroutines may read a module. Only one may change it, while no other call uses the
-// same tree. During an export, also from its callbacks, a change is ErrPermission. After a failed
-// change everything is as it was.
+// Any number of goroutines may read and change modules, also those of one tree: the library makes a
+// change wait for other calls. During an export, also from its callbacks, a change is
+// ErrPermission. After a failed change everything is as it was.
 type Module struct{ handle }
 
 func newModule(pointer *C.tenon_module) *Module {

@@ -4,6 +4,7 @@ package tenon_test
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -390,5 +391,49 @@ func TestForgottenModules(t *testing.T) {
 			last.Name != "weight" {
 			t.Fatal(members)
 		}
+	}
+}
+
+func TestGoroutinesReadAndChangeOneTree(t *testing.T) {
+	module := newModule(t, "Net")
+	part := scale(t)
+	check(t, module.AddSubmodule("part", part, ""))
+	object, err := part.Object()
+	object = kept(t, object, err)
+	number, err := tenon.NewInt(1)
+	number = kept(t, number, err)
+	done := make(chan error)
+	go func() {
+		for i := range 300 {
+			name := fmt.Sprintf("attribute_%d", i)
+			if err := part.AddAttribute(name, "int", number); err != nil {
+				done <- err
+				return
+			}
+			if err := part.Remove(name); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for {
+		select {
+		case err := <-done:
+			check(t, err)
+			return
+		default:
+		}
+		attributes, err := object.Attributes()
+		check(t, err)
+		if len(attributes) < 3 || len(attributes) > 4 {
+			t.Fatalf("%d attributes", len(attributes))
+		}
+		for _, attribute := range attributes {
+			attribute.Value.Close()
+		}
+		found, err := module.Find("part.weight")
+		check(t, err)
+		found.Close()
 	}
 }

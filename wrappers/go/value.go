@@ -59,9 +59,8 @@ func (k ValueKind) String() string {
 // Value is what an attribute of a module, an argument or a constant can be. A value never changes,
 // with one exception: editing a module changes the attributes of its objects. So values can be
 // shared freely. A tensor or a container in two places is one object in an archive, and stays one
-// through export and import (Same). Any goroutine may use a Value, but no goroutine may use an
-// object of a module while another one changes that module. After Close, the methods that return no
-// error return zero values.
+// through export and import (Same). Any goroutine may use a Value. After Close, the methods that
+// return no error return zero values.
 //
 // Types are written as in TorchScript: "Tensor", "Optional[Tensor]", "Dict[str, List[int]]",
 // "__torch__.my.Class".

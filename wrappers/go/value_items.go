@@ -5,6 +5,8 @@ package tenon
 // #include "tenon_go.h"
 import "C"
 
+import "errors"
+
 // TypeText returns the type that the value shows by itself. A list shows its own type, such as
 // "List[int]", or "List[Any]" if it has none. A tuple shows the types of its items, such as
 // "Tuple[int, str]". An object shows the name of its class.
@@ -128,7 +130,8 @@ func CloseValues(values []*Value) {
 	}
 }
 
-// Attributes gives the attributes of an object in their order. The caller closes each value.
+// Attributes gives the attributes of an object in their order. The caller closes each value. An
+// attribute that another goroutine removes meanwhile may be left out.
 func (v *Value) Attributes() ([]Attribute, error) {
 	pointer, err := v.begin()
 	if err != nil {
@@ -136,19 +139,23 @@ func (v *Value) Attributes() ([]Attribute, error) {
 	}
 	defer v.end()
 	var attributes []Attribute
-	for i := 0; ; i++ {
-		name := C.tenon_value_attribute_name(pointer, C.size_t(i))
-		if name == nil {
+	for {
+		text := C.tenon_value_attribute_name(pointer, C.size_t(len(attributes)))
+		if text == nil {
 			return attributes, nil
 		}
-		value, err := v.Item(i)
+		name := C.GoString(text)
+		value, err := v.Find(name)
+		if errors.Is(err, ErrNotFound) {
+			continue // it was removed since, and another attribute has its index
+		}
 		if err != nil {
 			for _, attribute := range attributes {
 				attribute.Value.Close()
 			}
 			return nil, err
 		}
-		attributes = append(attributes, Attribute{C.GoString(name), value})
+		attributes = append(attributes, Attribute{name, value})
 	}
 }
 

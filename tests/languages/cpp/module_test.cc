@@ -1,5 +1,7 @@
 // Tests of modules that are built, changed and read.
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <unordered_set>
 
 #include "kit.h"
@@ -247,6 +249,26 @@ TEST_F(Modules, TypesHooksInputsAndFiles) {
   kit::thrown_by<tenon::InvalidArgument>(
       [&] { parent.set_submodule("layer", Module::make("WithoutForward")); });
   kit::thrown_by<tenon::NotFound>([&] { parent.add_submodule("other", module, "__torch__.No"); });
+}
+
+TEST_F(Modules, ThreadsReadAndChangeOneTree) {
+  Module module = Module::make("Net");
+  Module part = scale({1});
+  module.add_submodule("part", part);
+  auto changes = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 300; ++i) {
+      const std::string name = "attribute_" + std::to_string(i);
+      part.add_attribute(name, std::nullopt, i);
+      part.remove(name);
+    }
+  });
+  const Value object = part.object();
+  while (changes.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    const auto attributes = object.attributes();
+    EXPECT_TRUE(attributes.size() == 2 || attributes.size() == 3) << attributes.size();
+    EXPECT_GE(module.submodule("part").members().size(), 3U);
+  }
+  changes.get();
 }
 
 TEST_F(Modules, EmptyOnes) {

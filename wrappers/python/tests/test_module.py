@@ -4,6 +4,7 @@ import gc
 import io
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -540,3 +541,25 @@ def test_parts_of_a_state() -> None:
         root.state["other"] = 1
     with pytest.raises(KeyError):
         root["kept.state[2]"]
+
+
+def test_threads_read_and_change_one_tree() -> None:
+    module = tenon.Module("Net")
+    module.add_submodule("part", linear(2, 2))
+    part, value = module["part"], module["part"].handle
+    fixed = {"training", "weight", "bias"}
+
+    def change() -> None:
+        for number in range(300):
+            part.add_attribute(f"attribute_{number}", None, number)
+            del part[f"attribute_{number}"]
+
+    with ThreadPoolExecutor(1) as pool:
+        changes = pool.submit(change)
+        while not changes.done():
+            assert fixed <= {member.name for member in module["part"].members()}
+            names = set(value.names)
+            assert all(name in fixed or name.startswith("attribute_") for name in names)
+            assert fixed <= set(value.get().attributes)
+        changes.result()
+    assert fixed == set(value.names)

@@ -47,9 +47,9 @@ class Reader:
         self._known[address] = own, result
         return result
 
-    def _item(self, own: Any, index: int, function: Any = lib.tenon_value_item) -> Any:
+    def _item(self, own: Any, which: Any, function: Any = lib.tenon_value_item) -> Any:
         out = ffi.new("tenon_value **")
-        call(function, own, index, out)
+        call(function, own, which, out)
         return self.read(ffi.gc(out[0], lib.tenon_value_release))
 
     def _items(self, own: Any) -> list[Any]:
@@ -138,10 +138,14 @@ class Reader:
         if lib.tenon_value_is_opaque(own):
             found._make_opaque(self._item(own, 0))
         else:
-            for index in range(lib.tenon_value_count(own)):
-                found._add(
-                    decoded(lib.tenon_value_attribute_name(own, index)), self._item(own, index)
-                )
+            index = 0
+            while (text := lib.tenon_value_attribute_name(own, index)) != ffi.NULL:
+                try:
+                    item = self._item(own, text, lib.tenon_value_find)
+                except NotFound:
+                    continue  # another thread removed it, and another attribute has its index
+                found._add(decoded(text), item)
+                index += 1
         return found
 
 

@@ -205,8 +205,8 @@ class Module(Managed):
     gives plain ones.
 
     Two Modules over the same object are equal, and a change through one shows in both. Any number
-    of threads may read a module at once. A thread that changes one must be the only thread that
-    uses the tree. After a failed change everything is as it was.
+    of threads may read and change modules, also those of one tree: a change waits for other calls.
+    After a failed change everything is as it was.
     """
 
     __slots__ = ("_key",)

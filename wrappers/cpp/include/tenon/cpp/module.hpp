@@ -75,9 +75,9 @@ inline std::optional<std::string> joined(std::span<const std::string> names) {
 /// declared type when it is stored. If the value does not fit, the error has the details "where",
 /// "wanted" and "found". A change that fails leaves the module as it was.
 ///
-/// Any number of threads may look at a tree at the same time. While one thread changes the tree, no
-/// other call may use it. During an export, also in the callables of the export, a change gives
-/// kPermission. The module takes references of its own to the values that it is given.
+/// Any number of threads may read and change modules, also those of one tree: a change waits for
+/// other calls. During an export, also in the callables of the export, a change gives kPermission.
+/// The module takes references of its own to the values that it is given.
 class Module
     : public detail::Counted<Module, tenon_module, tenon_module_retain, tenon_module_release> {
  public:

@@ -294,12 +294,13 @@ inline Result<Value> Value::try_opaque(const std::string& class_name, const Valu
 
 inline Result<std::vector<NamedValue>> Value::try_attributes() const {
   std::vector<NamedValue> found;
-  if (kind() != ValueKind::kObject || is_opaque()) return found;
-  Result<std::vector<Value>> items = try_items();
-  if (!items) return items.error();
-  for (Value& item : *items) {
-    found.push_back({std::string(detail::view_of(tenon_value_attribute_name(get(), found.size()))),
-                     std::move(item)});
+  while (const char* const text = tenon_value_attribute_name(get(), found.size())) {
+    std::string name(text);
+    Result<Value> value = try_find(name);
+    // Another thread can have removed the attribute since. Then another one has its index.
+    if (!value && value.error().code() == Code::kNotFound) continue;
+    if (!value) return value.error();
+    found.push_back({std::move(name), std::move(*value)});
   }
   return found;
 }
