@@ -5225,8 +5225,7 @@ extern "C" {
  @param[in] value  borrowed. NULL is allowed.
  @return the number of items; 0 for a value that is neither a tuple, a list, a dict, an enum
          member nor an object, and for NULL.
- @since 0.1. Any thread may call this function. For an object of a module, no call may change the
-         module at the same time.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_count(value: *const tenon_value) -> usize;
     /**Gives one of the items that tenon_value_count counts. For a dict it is the value of an entry, for
  an object the value of an attribute.
@@ -5235,8 +5234,7 @@ extern "C" {
  @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last item).
- @since 0.1. Any thread may call this function. For an object of a module, no call may change the
-         module at the same time.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_item(
         value: *const tenon_value,
         index: usize,
@@ -5259,11 +5257,10 @@ extern "C" {
     /**Returns the name of one attribute of an object.
  @param[in] value  borrowed. NULL is allowed.
  @param[in] index  counts from 0.
- @return a string, borrowed from the object. It is valid until the object's last release or until
-         the attribute is removed. NULL if `index` is past the last attribute, if the value is not
-         an object with attributes, and for NULL.
- @since 0.1. Any thread may call this function. For an object of a module, no call may change the
-         module at the same time.*/
+ @return a string, borrowed from the object and valid until the object's last release, even if the
+         attribute is removed. NULL if `index` is past the last attribute, if the value is not an
+         object with attributes, for NULL, and if there is no memory for a copy of the name.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_attribute_name(
         value: *const tenon_value,
         index: usize,
@@ -5276,8 +5273,7 @@ extern "C" {
  @param[out] err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind, or is an object with a
          state), TENON_NOT_FOUND.
- @since 0.1. Any thread may call this function. For an object of a module, no call may change the
-         module at the same time.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_find(
         value: *const tenon_value,
         name: *const ::core::ffi::c_char,
@@ -5408,8 +5404,7 @@ extern "C" {
                     "found".
  @return TENON_OK, TENON_INVALID_ARGUMENT (the value does not fit, or `type` is not a type),
          TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function. For an object of a module, no call may change the
-         module at the same time.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_check(
         value: *mut tenon_value,
         type_: *const ::core::ffi::c_char,
@@ -5465,7 +5460,7 @@ extern "C" {
                        Untouched on failure.
  @param[out] err       optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_class_name(
         module: *const tenon_module,
         out: *mut ::core::ffi::c_char,
@@ -5497,7 +5492,7 @@ extern "C" {
          TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (the module has a state instead of
          attributes, see tenon_value_is_opaque), TENON_CORRUPT (the module comes from an archive,
          and the code of its class cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_add_parameter(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -5510,7 +5505,7 @@ extern "C" {
  @param[in]  tensor  borrowed, as in tenon_module_add_parameter.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return the same codes as tenon_module_add_parameter.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_add_buffer(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -5527,7 +5522,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h. If the value does not fit the type, the
                      details "where", "wanted" and "found" say what does not fit.
  @return the same codes as tenon_module_add_parameter.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_add_attribute(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -5545,7 +5540,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h, with details as in
                      tenon_module_add_attribute.
  @return the same codes as tenon_module_add_parameter.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_add_constant(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -5564,7 +5559,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (no such interface is
          defined).
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_add_submodule(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -5582,7 +5577,7 @@ extern "C" {
  @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
          (the source is Python that TorchScript lacks), TENON_PERMISSION (an export runs),
          TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_define(
         module: *mut tenon_module,
         source: *const ::core::ffi::c_char,
@@ -5598,7 +5593,7 @@ extern "C" {
                         "excerpt" name the place in the source.
  @return the same codes as tenon_module_define. A name that is defined already is
          TENON_INVALID_ARGUMENT.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_define_types(
         module: *mut tenon_module,
         qualifier: *const ::core::ffi::c_char,
@@ -5614,7 +5609,7 @@ extern "C" {
  @param[out] err             optional, see rule 2 in tenon.h.
  @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
          method).
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_set_hooks(
         module: *mut tenon_module,
         before_forward: ::core::ffi::c_int,
@@ -5634,7 +5629,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such method),
          TENON_PERMISSION (an export runs), TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_set_traced_inputs(
         module: *mut tenon_module,
         method: *const ::core::ffi::c_char,
@@ -5652,7 +5647,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (an export runs),
          TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_set_extra_file(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -5666,7 +5661,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such file),
          TENON_PERMISSION (an export runs).
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_remove_extra_file(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -5689,7 +5684,7 @@ extern "C" {
          leads to a submodule, a constant or a method), TENON_NOT_FOUND (there is no such member),
          TENON_PERMISSION (an export runs), TENON_CORRUPT (the code of an archive cannot be
          parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_set(
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
@@ -5712,7 +5707,7 @@ extern "C" {
          TENON_NOT_FOUND (there is no such member), TENON_UNSUPPORTED (the module has submodules,
          which no __setstate__ can make), TENON_PERMISSION (an export runs), TENON_CORRUPT (the
          code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_set_state(
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
@@ -5727,7 +5722,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return the same codes as tenon_module_set, or TENON_UNSUPPORTED (the submodule is declared
          neither by a class nor by an interface, for example as Optional).
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_set_submodule(
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
@@ -5740,7 +5735,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
          member).
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_remove(
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
@@ -5770,7 +5765,7 @@ extern "C" {
          TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (unknown flags), TENON_CORRUPT (the
          code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with too
          many paths, see tenon_module_tensors).
- @since 0.1. One thread at a time, see tenon_module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_load(
         module: *mut tenon_module,
         paths: *const *const ::core::ffi::c_char,
@@ -5794,7 +5789,7 @@ extern "C" {
          its class has __getstate__ and __setstate__, or a state although its class lacks one of
          them; detail "class"), TENON_CORRUPT (the code of an archive cannot
          be parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_check(
         module: *const tenon_module,
         err: *mut *mut tenon_error,
@@ -5807,7 +5802,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
          parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_members(
         module: *const tenon_module,
         out: *mut *mut tenon_member_list,
@@ -5822,7 +5817,7 @@ extern "C" {
                      does not exist.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT (the code of an archive
          cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_find(
         module: *const tenon_module,
         path: *const ::core::ffi::c_char,
@@ -5839,7 +5834,7 @@ extern "C" {
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
          parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with more than 1,000,000 paths, limit
          "paths", or with more than 128 MiB of paths, limit "paths_nbytes").
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_tensors(
         module: *const tenon_module,
         out: *mut *mut tenon_member_list,
@@ -5852,7 +5847,7 @@ extern "C" {
                      tenon_name_list_release. Untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return the same codes as tenon_module_tensors.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_states(
         module: *const tenon_module,
         out: *mut *mut tenon_name_list,
@@ -5888,7 +5883,7 @@ extern "C" {
                      on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_extra_files(
         module: *const tenon_module,
         out: *mut *mut tenon_file_list,
@@ -5902,7 +5897,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
          parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_code_files(
         module: *const tenon_module,
         out: *mut *mut tenon_file_list,
@@ -5915,7 +5910,7 @@ extern "C" {
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
          parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_constants(
         module: *const tenon_module,
         out: *mut *mut tenon_value,
@@ -5993,7 +5988,7 @@ extern "C" {
  - TENON_PEER_GONE: the storage of a tensor was dropped (tenon_storage_check_lender).
  - TENON_IO.
  - Other codes for errors of CUDA's driver.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_export_module(
         module: *const tenon_module,
         path: *const ::core::ffi::c_char,
@@ -6011,7 +6006,7 @@ extern "C" {
  @param[out]    err      optional, see rule 2 in tenon.h.
  @return the same codes as tenon_export_module. TENON_PEER_GONE also means that no process reads
          the pipe or the socket any more.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_export_module_fd(
         module: *const tenon_module,
         fd: ::core::ffi::c_int,
@@ -6030,7 +6025,7 @@ extern "C" {
  @param[out]    err      optional, see rule 2 in tenon.h.
  @return the same codes as tenon_export_module, and the codes for the results of `write`
          (tenon_write_function).
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_export_module_to(
         module: *const tenon_module,
         write: tenon_write_function,
@@ -6050,7 +6045,7 @@ extern "C" {
                       "excerpt" name the place in the code.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (a method), TENON_UNSUPPORTED (the lite
          interpreter cannot run some code), TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_export_opnames(
         module: *const tenon_module,
         methods: *const ::core::ffi::c_char,
@@ -6145,7 +6140,7 @@ extern "C" {
                      on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call changes the module.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_warnings(
         module: *const tenon_module,
         out: *mut *mut tenon_name_list,
@@ -6251,7 +6246,7 @@ extern "C" {
  @return TENON_OK, TENON_INVALID_ARGUMENT (also if a name is not valid or is given twice),
          TENON_UNSUPPORTED (also a base that is big-endian), and the other codes of
          tenon_export_module.
- @since 0.1. Any thread may call this function while no call changes one of the modules.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_export_package(
         entries: *const tenon_package_entry,
         n: usize,

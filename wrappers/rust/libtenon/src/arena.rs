@@ -155,32 +155,12 @@ pub struct Arena {
     raw: NonNull<sys::tenon_arena>,
 }
 
-// SAFETY: any thread may call the functions on arenas, also concurrently (arena.h).
-unsafe impl Send for Arena {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Arena {}
+handle!(pub Arena, tenon_arena, tenon_arena_release, retain tenon_arena_retain);
 
 impl Arena {
     /// Tells what the arena holds now, and which memory it got.
     pub fn stats(&self) -> Result<ArenaStats> {
-        let mut raw = sys::tenon_arena_stats {
-            struct_size: size_of::<sys::tenon_arena_stats>(),
-            bytes_capacity: 0,
-            bytes_reserved: 0,
-            bytes_live: 0,
-            bytes_lent: 0,
-            bytes_free: 0,
-            bytes_largest_free: 0,
-            bytes_retired: 0,
-            bytes_peak: 0,
-            blocks_live: 0,
-            blocks_lent: 0,
-            fragmentation: 0,
-            pages: sys::TENON_PAGES_AUTO,
-            page_nbytes: 0,
-            numa_node: 0,
-            locked: 0,
-        };
+        let mut raw = blank!(tenon_arena_stats);
         // SAFETY: self keeps the arena, and raw has its own struct_size.
         check(|err| unsafe { sys::tenon_arena_stats_get(self.as_raw(), &mut raw, err) })?;
         Ok(ArenaStats {
@@ -207,26 +187,6 @@ impl Arena {
     pub fn reserve(&self, nbytes: u64) -> Result<()> {
         // SAFETY: self keeps the arena, and any thread may call this (arena.h).
         check(|err| unsafe { sys::tenon_arena_reserve(self.as_raw(), nbytes, err) })
-    }
-
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_arena {
-        self.raw.as_ptr()
-    }
-}
-
-impl Clone for Arena {
-    fn clone(&self) -> Arena {
-        // SAFETY: self keeps the arena. The call adds a reference to it, which the copy releases.
-        unsafe { sys::tenon_arena_retain(self.as_raw()) };
-        Arena { raw: self.raw }
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        unsafe { sys::tenon_arena_release(self.as_raw()) };
     }
 }
 

@@ -9,7 +9,6 @@
 use std::ffi::{c_void, OsStr};
 use std::mem::size_of;
 use std::os::fd::RawFd;
-use std::ptr;
 
 use crate::error::{check, make, Error, ErrorKind, Result};
 use crate::storage::Storage;
@@ -208,7 +207,7 @@ pub struct CudaHandle {
 
 impl Default for CudaHandle {
     fn default() -> CudaHandle {
-        CudaHandle::from_raw(&blank_handle())
+        CudaHandle::from_raw(&blank!(tenon_cuda_handle))
     }
 }
 
@@ -242,7 +241,7 @@ impl CudaHandle {
     /// Makes C's form of the handle. It borrows the fds, and a memory handle that is longer than
     /// C's array for it.
     fn raw(&self) -> Result<sys::tenon_cuda_handle> {
-        let mut raw = blank_handle();
+        let mut raw = blank!(tenon_cuda_handle);
         raw.transport = self.transport.raw();
         raw.device = self.device;
         raw.uuid = self.uuid.unwrap_or_default();
@@ -312,7 +311,7 @@ impl Storage {
         options: CudaOptions,
     ) -> Result<CudaHandle> {
         let options = options.raw();
-        let mut raw = blank_handle();
+        let mut raw = blank!(tenon_cuda_handle);
         // SAFETY: all arguments are borrowed for the call, and raw has its own struct_size. The
         // caller promises the rest.
         check(|err| unsafe {
@@ -363,25 +362,4 @@ pub fn release_cuda_counter(counter: &str, slot: u64) -> Result<()> {
 pub fn cuda_collect() -> u64 {
     // SAFETY: any thread may call this (by_cuda.h).
     unsafe { sys::tenon_cuda_collect() }
-}
-
-fn blank_handle() -> sys::tenon_cuda_handle {
-    sys::tenon_cuda_handle {
-        struct_size: size_of::<sys::tenon_cuda_handle>(),
-        transport: sys::TENON_CUDA_NO_MEMORY,
-        device: 0,
-        uuid: [0; 16],
-        nbytes: 0,
-        offset: 0,
-        slot: 0,
-        event_required: 0,
-        memory_nbytes: 0,
-        long_memory: ptr::null(),
-        memory: [0; 128],
-        event: [0; 64],
-        counter: [0; 256],
-        fds: ptr::null(),
-        n_fds: 0,
-        reserved: 0,
-    }
 }

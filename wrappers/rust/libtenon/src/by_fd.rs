@@ -40,11 +40,7 @@ impl Access {
     }
 
     pub(crate) fn share_options(self) -> sys::tenon_share_options {
-        sys::tenon_share_options {
-            struct_size: size_of::<sys::tenon_share_options>(),
-            access: self.raw(),
-            flags: 0,
-        }
+        blank!(tenon_share_options { access: self.raw() })
     }
 }
 
@@ -224,14 +220,7 @@ impl StorageMut {
 
 fn share(storage: &Storage, access: Access) -> Result<FdHandle> {
     let options = access.share_options();
-    let mut raw = sys::tenon_fd_handle {
-        struct_size: size_of::<sys::tenon_fd_handle>(),
-        fd: -1,
-        access: sys::TENON_ACCESS_AUTO,
-        offset: 0,
-        nbytes: 0,
-        segment_nbytes: 0,
-    };
+    let mut raw = blank!(tenon_fd_handle { fd: -1 });
     // SAFETY: storage and options are borrowed for the call, and raw has its own struct_size.
     check(|err| unsafe { sys::tenon_share_fd(storage.as_raw(), &options, &mut raw, err) })?;
     // SAFETY: the fd in a handle belongs to the caller (rule 11 in tenon.h).

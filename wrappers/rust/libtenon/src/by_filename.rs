@@ -193,7 +193,7 @@ impl FilenameHandle {
     }
 
     fn raw(&self) -> Result<sys::tenon_filename_handle> {
-        let mut raw = blank_handle();
+        let mut raw = blank!(tenon_filename_handle);
         put(&mut raw.name, &self.name, "the name")?;
         put(&mut raw.manager, self.manager.as_deref().unwrap_or(""), "the manager's path")?;
         raw.access = self.access.raw();
@@ -247,7 +247,7 @@ impl Storage {
         wait: impl Into<Option<Wait<'w>>>,
     ) -> Result<FilenameHandle> {
         let wait = wait.into().map(|wait| wait.raw());
-        let mut raw = blank_handle();
+        let mut raw = blank!(tenon_filename_handle);
         options.with_raw(|options| {
             // SAFETY: all arguments are borrowed for the call, and raw has its own struct_size. The
             // caller promises the rest.
@@ -341,21 +341,12 @@ pub struct SweepResult {
 /// holder in any container, whether it uses Tenon or not.
 pub fn sweep(options: &SweepOptions) -> Result<SweepResult> {
     let directory = optional(options.directory.as_deref().map(Path::as_os_str), "the directory")?;
-    let given = sys::tenon_sweep_options {
-        struct_size: size_of::<sys::tenon_sweep_options>(),
+    let given = blank!(tenon_sweep_options {
         flags: options.flags,
-        reserved: 0,
         directory: pointer(&directory),
         min_age_ns: i64::try_from(options.min_age.as_nanos()).unwrap_or(i64::MAX),
-    };
-    let mut raw = sys::tenon_sweep_result {
-        struct_size: size_of::<sys::tenon_sweep_result>(),
-        live: 0,
-        in_flight: 0,
-        dead: 0,
-        unsure: 0,
-        removed_nbytes: 0,
-    };
+    });
+    let mut raw = blank!(tenon_sweep_result);
     // SAFETY: given is borrowed for the call, and raw has its own struct_size.
     check(|err| unsafe { sys::tenon_filename_sweep(&given, &mut raw, err) })?;
     Ok(SweepResult {
@@ -382,18 +373,6 @@ pub fn start_manager<'w>(
         sys::tenon_manager_start(pointer(&program), or_null(&wait), path.as_mut_ptr(), err)
     })?;
     Ok(PathBuf::from(taken(&path)))
-}
-
-fn blank_handle() -> sys::tenon_filename_handle {
-    sys::tenon_filename_handle {
-        struct_size: size_of::<sys::tenon_filename_handle>(),
-        access: sys::TENON_ACCESS_AUTO,
-        reserved: 0,
-        offset: 0,
-        nbytes: 0,
-        manager: [0; 108],
-        name: [0; 256],
-    }
 }
 
 fn or_null<T>(value: &Option<T>) -> *const T {

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::mem::{size_of, ManuallyDrop};
+use std::mem::size_of;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
@@ -11,7 +11,6 @@ use crate::by_fd::Access;
 use crate::dtype::DType;
 use crate::error::{check, make, Error, ErrorKind, Result};
 use crate::message::{c_pointers, named, retained, Message};
-use crate::panic;
 use crate::spec::Flags;
 use crate::sys;
 use crate::tensor::Tensor;
@@ -167,34 +166,6 @@ pub struct CompositeSpec {
     pub coalesced: Option<bool>,
 }
 
-fn blank() -> sys::tenon_composite_spec {
-    sys::tenon_composite_spec {
-        struct_size: size_of::<sys::tenon_composite_spec>(),
-        layout: 0,
-        ndim: 0,
-        sizes: ptr::null(),
-        strides: ptr::null(),
-        offset: 0,
-        dtype: sys::tenon_dtype { code: 0, bits: 0, lanes: 0 },
-        flags: 0,
-        values: ptr::null_mut(),
-        indices: ptr::null_mut(),
-        plain_indices: ptr::null_mut(),
-        offsets: ptr::null_mut(),
-        lengths: ptr::null_mut(),
-        component_sizes: ptr::null_mut(),
-        component_strides: ptr::null_mut(),
-        scales: ptr::null_mut(),
-        zero_points: ptr::null_mut(),
-        scale: 0.0,
-        zero_point: 0,
-        axis: 0,
-        ragged_dim: 0,
-        quantizer: 0,
-        coalesced: 0,
-    }
-}
-
 /// A tensor of several parts, or a tensor on meta. A composite never changes. A clone is one more
 /// reference to the same composite, which keeps its parts.
 ///
@@ -224,10 +195,10 @@ pub struct Composite {
     raw: NonNull<sys::tenon_composite>,
 }
 
-// SAFETY: rule 8 in tenon.h: all functions on composites may be called concurrently.
-unsafe impl Send for Composite {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Composite {}
+handle!(
+    pub Composite, tenon_composite, tenon_composite_release, retain tenon_composite_retain,
+    fn into_raw
+);
 
 impl Composite {
     /// Makes a composite. The shapes, the element types and the devices of the parts must fit each
@@ -247,12 +218,13 @@ impl Composite {
         let part =
             |tensor: &Option<Tensor>| tensor.as_ref().map_or(ptr::null_mut(), Tensor::as_raw);
         let raw = sys::tenon_composite_spec {
+            struct_size: size_of::<sys::tenon_composite_spec>(),
             layout: to_raw(&LAYOUTS, spec.layout),
             ndim: spec.sizes.len().try_into().unwrap_or(i32::MAX),
             sizes: spec.sizes.as_ptr(),
             strides: spec.strides.as_ref().map_or(ptr::null(), |strides| strides.as_ptr()),
             offset: spec.offset,
-            dtype: spec.dtype.map_or(blank().dtype, DType::raw),
+            dtype: spec.dtype.map_or(sys::tenon_dtype { code: 0, bits: 0, lanes: 0 }, DType::raw),
             flags: spec.flags.bits(),
             values: part(&spec.values),
             indices: part(&spec.indices),
@@ -269,7 +241,6 @@ impl Composite {
             ragged_dim: spec.ragged_dim,
             quantizer: to_raw(&QUANTIZERS, spec.quantizer),
             coalesced: to_raw(&COALESCED, spec.coalesced),
-            ..blank()
         };
         // SAFETY: raw and everything to which it points are borrowed for the call. Sizes and
         // strides have ndim numbers.
@@ -277,7 +248,7 @@ impl Composite {
     }
 
     fn raw_spec(&self) -> sys::tenon_composite_spec {
-        let mut raw = blank();
+        let mut raw = blank!(tenon_composite_spec);
         // SAFETY: self keeps the composite alive, and raw has its own struct_size.
         let spec =
             check(|err| unsafe { sys::tenon_composite_get_spec(self.as_raw(), &mut raw, err) });
@@ -351,16 +322,6 @@ impl Composite {
         Ok(Composite { raw })
     }
 
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_composite {
-        self.raw.as_ptr()
-    }
-
-    /// Returns the C library's pointer, together with the reference that self had.
-    pub fn into_raw(self) -> *mut sys::tenon_composite {
-        ManuallyDrop::new(self).as_raw()
-    }
-
     /// Takes over a reference from C.
     ///
     /// # Safety
@@ -375,21 +336,6 @@ impl Composite {
     pub(crate) unsafe fn retained(raw: *mut sys::tenon_composite) -> Option<Composite> {
         // SAFETY: as above; the new reference is Composite's.
         NonNull::new(unsafe { sys::tenon_composite_retain(raw) }).map(|raw| Composite { raw })
-    }
-}
-
-impl Clone for Composite {
-    fn clone(&self) -> Composite {
-        // SAFETY: self keeps the composite alive; any thread (composite.h).
-        unsafe { sys::tenon_composite_retain(self.as_raw()) };
-        Composite { raw: self.raw }
-    }
-}
-
-impl Drop for Composite {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_composite_release(self.as_raw()) });
     }
 }
 

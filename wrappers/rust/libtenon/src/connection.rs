@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::{self, NonNull};
@@ -10,7 +9,6 @@ use std::ptr::{self, NonNull};
 use crate::by_fd::{Access, OpenOptions};
 use crate::error::{check, make, Error, Result};
 use crate::message::Message;
-use crate::panic;
 use crate::sys;
 use crate::wait::Wait;
 
@@ -128,8 +126,7 @@ impl ConnectionOptions {
     /// Makes a connection on a socket, as [`Connection::new`] does.
     pub fn connect(&self, socket: impl Into<OwnedFd>) -> Result<Connection> {
         let socket = socket.into();
-        let options = sys::tenon_connection_options {
-            struct_size: size_of::<sys::tenon_connection_options>(),
+        let options = blank!(tenon_connection_options {
             flags: self.flags | sys::TENON_CONNECTION_ADOPT_SOCKET,
             open_access: self.access.raw(),
             open_flags: self.open.flags(),
@@ -142,8 +139,7 @@ impl ConnectionOptions {
                 LenderGone::Keep => sys::TENON_LENDER_GONE_KEEP,
                 LenderGone::Drop => sys::TENON_LENDER_GONE_DROP,
             },
-            reserved: 0,
-        };
+        });
         // SAFETY: options is borrowed for the call. The call takes the socket on success, and
         // otherwise it is closed here.
         let raw = make(|out, err| unsafe {
@@ -182,12 +178,7 @@ pub struct Connection {
     raw: NonNull<sys::tenon_connection>,
 }
 
-// SAFETY: any thread may send and receive, and the calls wait for each other (rule 8 in tenon.h,
-// connection.h).
-unsafe impl Send for Connection {}
-// SAFETY: as above. The release, during which no other call may run, needs exclusive access to the
-// connection here.
-unsafe impl Sync for Connection {}
+handle!(pub Connection, tenon_connection, tenon_connection_release);
 
 impl Connection {
     /// Makes a connection on a connected socket, with the default options. The connection owns the
@@ -206,22 +197,16 @@ impl Connection {
     pub fn gone_fd(&self) -> Result<BorrowedFd<'_>> {
         let mut fd = -1;
         // SAFETY: self keeps the connection.
-        check(|err| unsafe { sys::tenon_connection_gone_fd(self.raw.as_ptr(), &mut fd, err) })?;
+        check(|err| unsafe { sys::tenon_connection_gone_fd(self.as_raw(), &mut fd, err) })?;
         // SAFETY: the fd belongs to the connection, and is open as long as the connection lives.
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
     /// Says who is at the other end.
     pub fn peer(&self) -> Result<Peer> {
-        let mut out = sys::tenon_peer {
-            struct_size: size_of::<sys::tenon_peer>(),
-            pid: 0,
-            uid: 0,
-            gid: 0,
-            reserved: 0,
-        };
+        let mut out = blank!(tenon_peer);
         // SAFETY: out belongs to this function, and has the size that it says.
-        check(|err| unsafe { sys::tenon_connection_peer(self.raw.as_ptr(), &mut out, err) })?;
+        check(|err| unsafe { sys::tenon_connection_peer(self.as_raw(), &mut out, err) })?;
         Ok(Peer { pid: out.pid, uid: out.uid, gid: out.gid })
     }
 
@@ -237,9 +222,7 @@ impl Connection {
     /// all storages that were received meanwhile, are dropped.
     pub unsafe fn set_stream(&self, device: i32, stream: *mut c_void) -> Result<()> {
         // SAFETY: self keeps the connection, and the caller promises the rest.
-        check(|err| unsafe {
-            sys::tenon_connection_set_stream(self.raw.as_ptr(), device, stream, err)
-        })
+        check(|err| unsafe { sys::tenon_connection_set_stream(self.as_raw(), device, stream, err) })
     }
 
     /// Sends a message. A message arrives whole or not at all, and messages arrive in the order in
@@ -251,14 +234,14 @@ impl Connection {
     pub fn send<'w>(&self, message: &Message, wait: impl Into<Wait<'w>>) -> Result<()> {
         let wait = wait.into().raw();
         // SAFETY: all arguments are borrowed for the call.
-        check(|err| unsafe { sys::tenon_send(self.raw.as_ptr(), message.as_raw(), &wait, err) })
+        check(|err| unsafe { sys::tenon_send(self.as_raw(), message.as_raw(), &wait, err) })
     }
 
     /// Finishes a message that an earlier [`send`](Self::send) left unfinished.
     pub fn flush<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<()> {
         let wait = wait.into().raw();
         // SAFETY: as above, and a NULL message means to finish only.
-        check(|err| unsafe { sys::tenon_send(self.raw.as_ptr(), ptr::null(), &wait, err) })
+        check(|err| unsafe { sys::tenon_send(self.as_raw(), ptr::null(), &wait, err) })
     }
 
     /// Receives the next message. If the wait ends first, nothing is lost, and the next call
@@ -267,15 +250,8 @@ impl Connection {
         let wait = wait.into().raw();
         // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
         unsafe {
-            Ok(Message::adopt(make(|out, err| {
-                sys::tenon_recv(self.raw.as_ptr(), &wait, out, err)
-            })?))
+            Ok(Message::adopt(make(|out, err| sys::tenon_recv(self.as_raw(), &wait, out, err))?))
         }
-    }
-
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_connection {
-        self.raw.as_ptr()
     }
 }
 
@@ -293,7 +269,7 @@ impl AsFd for Connection {
 impl AsRawFd for Connection {
     fn as_raw_fd(&self) -> RawFd {
         // SAFETY: self keeps the connection, and any thread may call this (connection.h).
-        unsafe { sys::tenon_connection_fd(self.raw.as_ptr()) }
+        unsafe { sys::tenon_connection_fd(self.as_raw()) }
     }
 }
 
@@ -310,14 +286,6 @@ impl TryFrom<OwnedFd> for Connection {
 
     fn try_from(socket: OwnedFd) -> Result<Connection> {
         Connection::new(socket)
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self. No other call can be using the connection, because
-        // self is borrowed exclusively.
-        panic::release(|| unsafe { sys::tenon_connection_release(self.raw.as_ptr()) });
     }
 }
 

@@ -70,10 +70,7 @@ pub struct CudaArena {
     raw: NonNull<sys::tenon_cuda_arena>,
 }
 
-// SAFETY: any thread may call the functions on arenas, also concurrently (cuda_arena.h).
-unsafe impl Send for CudaArena {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for CudaArena {}
+handle!(pub CudaArena, tenon_cuda_arena, tenon_cuda_arena_release, retain tenon_cuda_arena_retain);
 
 impl CudaArena {
     /// Makes a storage in the arena. The content of its bytes is unspecified. A block is free when
@@ -94,17 +91,7 @@ impl CudaArena {
 
     /// Tells what the arena holds now. It checks for memory that was given back first.
     pub fn stats(&self) -> Result<CudaArenaStats> {
-        let mut raw = sys::tenon_cuda_arena_stats {
-            struct_size: size_of::<sys::tenon_cuda_arena_stats>(),
-            device: 0,
-            transport: sys::TENON_CUDA_NO_MEMORY,
-            bytes_capacity: 0,
-            bytes_used: 0,
-            bytes_free: 0,
-            bytes_largest_free: 0,
-            bytes_peak: 0,
-            blocks_used: 0,
-        };
+        let mut raw = blank!(tenon_cuda_arena_stats);
         // SAFETY: self keeps the arena, and raw has its own struct_size.
         check(|err| unsafe { sys::tenon_cuda_arena_stats_get(self.as_raw(), &mut raw, err) })?;
         Ok(CudaArenaStats {
@@ -117,26 +104,6 @@ impl CudaArena {
             bytes_peak: raw.bytes_peak,
             blocks_used: raw.blocks_used,
         })
-    }
-
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_cuda_arena {
-        self.raw.as_ptr()
-    }
-}
-
-impl Clone for CudaArena {
-    fn clone(&self) -> CudaArena {
-        // SAFETY: self keeps the arena. The call adds a reference to it, which the copy releases.
-        unsafe { sys::tenon_cuda_arena_retain(self.as_raw()) };
-        CudaArena { raw: self.raw }
-    }
-}
-
-impl Drop for CudaArena {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        unsafe { sys::tenon_cuda_arena_release(self.as_raw()) };
     }
 }
 

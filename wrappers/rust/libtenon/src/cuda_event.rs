@@ -53,10 +53,7 @@ pub struct CudaEvent {
     raw: NonNull<sys::tenon_cuda_event>,
 }
 
-// SAFETY: rule 8 in tenon.h: all functions on CUDA events may be called concurrently.
-unsafe impl Send for CudaEvent {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for CudaEvent {}
+handle!(CudaEvent, tenon_cuda_event, tenon_cuda_event_release, retain tenon_cuda_event_retain);
 
 impl CudaEvent {
     /// Makes an event. The event is complete until it is recorded.
@@ -93,7 +90,7 @@ impl CudaEvent {
     /// default stream, or 0x2 for that of the calling thread.
     pub unsafe fn record(&self, stream: *mut c_void) -> Result<()> {
         // SAFETY: self keeps the event, and the caller promises the rest.
-        check(|err| unsafe { sys::tenon_cuda_event_record(self.raw.as_ptr(), stream, err) })
+        check(|err| unsafe { sys::tenon_cuda_event_record(self.as_raw(), stream, err) })
     }
 
     /// Lets the work that is given to the stream after the call wait for the mark that was recorded
@@ -103,14 +100,14 @@ impl CudaEvent {
     /// The conditions are those of [`record`](Self::record).
     pub unsafe fn wait(&self, stream: *mut c_void) -> Result<()> {
         // SAFETY: self keeps the event, and the caller promises the rest.
-        check(|err| unsafe { sys::tenon_cuda_event_wait(self.raw.as_ptr(), stream, err) })
+        check(|err| unsafe { sys::tenon_cuda_event_wait(self.as_raw(), stream, err) })
     }
 
     /// Says whether the event is complete. An event that nobody has recorded is complete.
     pub fn query(&self) -> Result<bool> {
         let mut out = 0;
         // SAFETY: self keeps the event, and out belongs to this function.
-        check(|err| unsafe { sys::tenon_cuda_event_query(self.raw.as_ptr(), &mut out, err) })?;
+        check(|err| unsafe { sys::tenon_cuda_event_query(self.as_raw(), &mut out, err) })?;
         Ok(out != 0)
     }
 
@@ -118,7 +115,7 @@ impl CudaEvent {
     pub fn synchronize<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<()> {
         let wait = wait.into().raw();
         // SAFETY: self keeps the event, and the wait is borrowed for the call.
-        check(|err| unsafe { sys::tenon_cuda_event_synchronize(self.raw.as_ptr(), &wait, err) })
+        check(|err| unsafe { sys::tenon_cuda_event_synchronize(self.as_raw(), &wait, err) })
     }
 
     /// Returns the handle with which other processes open the event. It is the same in each call.
@@ -126,24 +123,9 @@ impl CudaEvent {
         let mut out = [0; 64];
         // SAFETY: self keeps the event, and out has the 64 bytes.
         check(|err| unsafe {
-            sys::tenon_cuda_event_ipc_handle(self.raw.as_ptr(), out.as_mut_ptr(), err)
+            sys::tenon_cuda_event_ipc_handle(self.as_raw(), out.as_mut_ptr(), err)
         })?;
         Ok(out)
-    }
-}
-
-impl Clone for CudaEvent {
-    fn clone(&self) -> CudaEvent {
-        // SAFETY: self keeps the event. The call adds a reference to it, which the copy releases.
-        unsafe { sys::tenon_cuda_event_retain(self.raw.as_ptr()) };
-        CudaEvent { raw: self.raw }
-    }
-}
-
-impl Drop for CudaEvent {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        unsafe { sys::tenon_cuda_event_release(self.raw.as_ptr()) };
     }
 }
 

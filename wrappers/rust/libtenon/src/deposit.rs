@@ -13,7 +13,6 @@ use std::time::Duration;
 use crate::by_fd::{Access, OpenOptions};
 use crate::error::{check, make, Result};
 use crate::message::Message;
-use crate::panic;
 use crate::storage::{Storage, StorageMut};
 use crate::sys;
 use crate::text::c_path;
@@ -24,11 +23,7 @@ pub struct Ticket {
     raw: NonNull<sys::tenon_ticket>,
 }
 
-// SAFETY: a ticket never changes, and functions that take a pointer to const may be called
-// concurrently (rule 8 in tenon.h).
-unsafe impl Send for Ticket {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Ticket {}
+handle!(pub Ticket, tenon_ticket, tenon_ticket_release);
 
 impl Ticket {
     /// Returns the bytes to carry.
@@ -37,22 +32,10 @@ impl Ticket {
         // SAFETY: the bytes are borrowed from the ticket, and never NULL for a ticket.
         unsafe {
             std::slice::from_raw_parts(
-                sys::tenon_ticket_bytes(self.raw.as_ptr(), &mut nbytes).cast(),
+                sys::tenon_ticket_bytes(self.as_raw(), &mut nbytes).cast(),
                 nbytes,
             )
         }
-    }
-
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_ticket {
-        self.raw.as_ptr()
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        unsafe { sys::tenon_ticket_release(self.raw.as_ptr()) };
     }
 }
 
@@ -158,10 +141,7 @@ pub struct Deposit {
     raw: NonNull<sys::tenon_deposit>,
 }
 
-// SAFETY: any thread may use a deposit (deposit.h).
-unsafe impl Send for Deposit {}
-// SAFETY: any thread may add and withdraw, also at the same time (deposit.h).
-unsafe impl Sync for Deposit {}
+handle!(pub Deposit, tenon_deposit, tenon_deposit_release);
 
 impl Deposit {
     /// Begins a message without storages.
@@ -177,7 +157,7 @@ impl Deposit {
         // SAFETY: the bytes are borrowed from the deposit, and never NULL for a deposit.
         unsafe {
             std::slice::from_raw_parts(
-                sys::tenon_deposit_head(self.raw.as_ptr(), &mut nbytes).cast(),
+                sys::tenon_deposit_head(self.as_raw(), &mut nbytes).cast(),
                 nbytes,
             )
         }
@@ -206,7 +186,7 @@ impl Deposit {
         // SAFETY: both are borrowed for the call, and record has the room that the call needs.
         check(|err| unsafe {
             sys::tenon_deposit_add(
-                self.raw.as_ptr(),
+                self.as_raw(),
                 storage.as_raw(),
                 access.raw(),
                 record.as_mut_ptr().cast(),
@@ -221,19 +201,7 @@ impl Deposit {
     /// Takes the message back. The result is false if it was fetched or withdrawn before.
     pub fn withdraw(&self) -> bool {
         // SAFETY: self keeps the deposit.
-        unsafe { sys::tenon_deposit_withdraw(self.raw.as_ptr()) != 0 }
-    }
-
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_deposit {
-        self.raw.as_ptr()
-    }
-}
-
-impl Drop for Deposit {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_deposit_release(self.raw.as_ptr()) });
+        unsafe { sys::tenon_deposit_withdraw(self.as_raw()) != 0 }
     }
 }
 
@@ -249,10 +217,7 @@ pub struct Fetched {
     raw: NonNull<sys::tenon_fetched>,
 }
 
-// SAFETY: one thread at a time may use it (deposit.h), and &mut self enforces that.
-unsafe impl Send for Fetched {}
-// SAFETY: only as_raw takes &self, and it only copies the pointer.
-unsafe impl Sync for Fetched {}
+handle!(pub Fetched, tenon_fetched, tenon_fetched_release);
 
 impl Fetched {
     /// Begins to fetch a message by the [`head`](Deposit::head) of its deposit. From then on no
@@ -279,7 +244,7 @@ impl Fetched {
         // one thread uses it.
         let raw = make(|out, err| unsafe {
             sys::tenon_fetched_storage(
-                self.raw.as_ptr(),
+                self.as_raw(),
                 record.as_ptr().cast(),
                 record.len(),
                 &wait,
@@ -289,18 +254,6 @@ impl Fetched {
         })?;
         // SAFETY: the reference is new. The seals say whether the storage is FROZEN.
         Ok(unsafe { Storage::adopt(raw) })
-    }
-
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_fetched {
-        self.raw.as_ptr()
-    }
-}
-
-impl Drop for Fetched {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_fetched_release(self.raw.as_ptr()) });
     }
 }
 
@@ -370,12 +323,7 @@ pub struct DepositStats {
 
 /// Returns the figures of this process's deposits.
 pub fn deposit_stats() -> Result<DepositStats> {
-    let mut raw = sys::tenon_deposit_stats {
-        struct_size: size_of::<sys::tenon_deposit_stats>(),
-        messages: 0,
-        segments: 0,
-        expired: 0,
-    };
+    let mut raw = blank!(tenon_deposit_stats);
     // SAFETY: raw has its own struct_size.
     check(|err| unsafe { sys::tenon_deposit_stats_get(&mut raw, err) })?;
     Ok(DepositStats { messages: raw.messages, segments: raw.segments, expired: raw.expired })

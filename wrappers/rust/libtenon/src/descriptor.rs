@@ -2,14 +2,12 @@
 //! descriptor has versioned bytes, and the fds to which the bytes refer.
 
 use std::fmt;
-use std::mem::size_of;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use crate::by_fd::{Access, OpenOptions};
 use crate::error::{make, Result};
 use crate::message::Message;
-use crate::panic;
 use crate::sys;
 
 /// The portable form of a message. It keeps the tensors and the fds until it is dropped.
@@ -31,11 +29,7 @@ pub struct Descriptor {
     raw: NonNull<sys::tenon_descriptor>,
 }
 
-// SAFETY: a descriptor never changes, and functions that take a pointer to const may be called
-// concurrently (rule 8 in tenon.h).
-unsafe impl Send for Descriptor {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Descriptor {}
+handle!(pub Descriptor, tenon_descriptor, tenon_descriptor_release);
 
 impl Descriptor {
     /// Encodes a message.
@@ -51,11 +45,7 @@ impl Descriptor {
     }
 
     fn make(message: &Message, flags: u32) -> Result<Descriptor> {
-        let options = sys::tenon_descriptor_options {
-            struct_size: size_of::<sys::tenon_descriptor_options>(),
-            flags,
-            reserved: 0,
-        };
+        let options = blank!(tenon_descriptor_options { flags: flags });
         Ok(Descriptor {
             // SAFETY: both are borrowed for the call.
             raw: make(|out, err| unsafe {
@@ -70,7 +60,7 @@ impl Descriptor {
         // SAFETY: the bytes are borrowed from the descriptor, and never NULL for a descriptor.
         unsafe {
             std::slice::from_raw_parts(
-                sys::tenon_descriptor_bytes(self.raw.as_ptr(), &mut nbytes).cast(),
+                sys::tenon_descriptor_bytes(self.as_raw(), &mut nbytes).cast(),
                 nbytes,
             )
         }
@@ -82,7 +72,7 @@ impl Descriptor {
         // SAFETY: these are open fds, borrowed from the descriptor, and a BorrowedFd is transparent
         // over such a number. The pointer is NULL if there are none.
         unsafe {
-            let fds = sys::tenon_descriptor_fds(self.raw.as_ptr(), &mut count);
+            let fds = sys::tenon_descriptor_fds(self.as_raw(), &mut count);
             if fds.is_null() {
                 return &[];
             }
@@ -118,11 +108,6 @@ impl Descriptor {
         }
         Ok(message)
     }
-
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_descriptor {
-        self.raw.as_ptr()
-    }
 }
 
 fn open(
@@ -148,13 +133,6 @@ fn open(
             )
         })?;
         Ok(Message::adopt(raw))
-    }
-}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_descriptor_release(self.raw.as_ptr()) });
     }
 }
 

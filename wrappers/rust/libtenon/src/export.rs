@@ -16,7 +16,6 @@ use crate::member::names;
 use crate::module::Module;
 use crate::sys;
 use crate::text::{c_path, c_text, owned};
-use crate::tree::{self, ExportGuard};
 
 /// Says how certain it is that the file is on the disk when an export to a path returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -251,20 +250,6 @@ pub struct ExportReport {
 }
 
 impl ExportReport {
-    /// Makes an empty report, which an export fills in.
-    pub(crate) fn blank() -> sys::tenon_export_report {
-        sys::tenon_export_report {
-            struct_size: size_of::<sys::tenon_export_report>(),
-            nbytes: 0,
-            records: 0,
-            version: 0,
-            skipped_files: 0,
-            oldest_pytorch: [0; 16],
-            bytecode_functions: 0,
-            debug_tables: 0,
-        }
-    }
-
     /// Converts a report that an export has filled in.
     pub(crate) fn from_raw(raw: &sys::tenon_export_report) -> ExportReport {
         ExportReport {
@@ -336,13 +321,11 @@ impl Module {
     pub fn opnames(&self, methods: &[&str]) -> Result<Vec<String>> {
         let methods = joined(methods)?;
         let raw_methods = methods.as_ref().map_or(ptr::null(), |methods| methods.as_ptr());
-        tree::look(|| {
-            // SAFETY: self keeps the module, the lock prevents changes, and the methods are
-            // borrowed for the call. The list belongs to this function.
-            Ok(names(make(|out, err| unsafe {
-                sys::tenon_export_opnames(self.as_raw(), raw_methods, out, err)
-            })?))
-        })
+        // SAFETY: self keeps the module, and the methods are borrowed for the call. The list
+        // belongs to this function.
+        names(make(|out, err| unsafe {
+            sys::tenon_export_opnames(self.as_raw(), raw_methods, out, err)
+        })?)
     }
 }
 
@@ -356,7 +339,6 @@ fn joined(methods: &[&str]) -> Result<Option<CString>> {
 struct Calls<'w, 'h> {
     writer: Option<&'w mut (dyn Write + 'w)>,
     hook: Option<&'h Hook<'h>>,
-    guard: ExportGuard,
     /// Shared memory is never given out as a slice, so the bytes go to the writer through this
     /// buffer.
     buffer: Vec<u8>,
@@ -368,7 +350,7 @@ struct Calls<'w, 'h> {
 }
 
 impl<'w> Calls<'w, '_> {
-    /// Runs the user's code without the lock. An error or a panic of that code is kept in self.
+    /// Runs the user's code. An error or a panic of that code is kept in self.
     fn guarded<R>(
         &mut self,
         body: impl FnOnce(
@@ -377,7 +359,7 @@ impl<'w> Calls<'w, '_> {
         ) -> std::result::Result<R, Box<dyn StdError + Send + Sync>>,
     ) -> Option<R> {
         let (writer, buffer) = (&mut self.writer, &self.buffer);
-        match self.guard.without(|| catch_unwind(AssertUnwindSafe(|| body(writer, buffer)))) {
+        match catch_unwind(AssertUnwindSafe(|| body(writer, buffer))) {
             Ok(Ok(result)) => return Some(result),
             Ok(Err(error)) => self.error = Some(error),
             Err(payload) => self.panic = Some(payload),
@@ -416,7 +398,6 @@ fn run<'w>(
     let mut calls = Calls {
         writer,
         hook: options.hook,
-        guard: ExportGuard::new()?,
         buffer: Vec::new(),
         files: Vec::new(),
         raw_files: Vec::new(),
@@ -444,10 +425,9 @@ fn run<'w>(
         bytecode_version: options.bytecode_version,
         emit_flags: options.emit_flags,
     };
-    let mut report = ExportReport::blank();
+    let mut report = blank!(tenon_export_report);
     let result = check(|err| call(context, &raw, &mut report, err));
-    let Calls { guard, error, panic, .. } = calls;
-    drop(guard);
+    let Calls { error, panic, .. } = calls;
     if let Some(payload) = panic {
         resume_unwind(payload);
     }

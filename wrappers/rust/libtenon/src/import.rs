@@ -14,7 +14,6 @@ use crate::panic;
 use crate::storage::Mode;
 use crate::sys;
 use crate::text::c_path;
-use crate::tree;
 
 /// Says what an import checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -263,23 +262,9 @@ unsafe extern "C" fn drop_box<O>(context: *mut c_void) {
 impl Module {
     /// Says what the import of this module found.
     pub fn import_report(&self) -> Result<ImportReport> {
-        let mut raw = sys::tenon_import_report {
-            struct_size: size_of::<sys::tenon_import_report>(),
-            version: 0,
-            records: 0,
-            mapped_storages: 0,
-            mapped_nbytes: 0,
-            filled_storages: 0,
-            filled_nbytes: 0,
-            misaligned: 0,
-            compressed: 0,
-            foreign_endian: 0,
-            without_crc: 0,
-        };
-        tree::look(|| {
-            // SAFETY: self keeps the module, and raw has its own struct_size.
-            check(|err| unsafe { sys::tenon_module_import_report(self.as_raw(), &mut raw, err) })
-        })?;
+        let mut raw = blank!(tenon_import_report);
+        // SAFETY: self keeps the module, and raw has its own struct_size.
+        check(|err| unsafe { sys::tenon_module_import_report(self.as_raw(), &mut raw, err) })?;
         Ok(ImportReport {
             version: raw.version,
             records: raw.records,

@@ -1,7 +1,6 @@
 //! Leases: which processes hold blocks of this process, and how a process does without the
 //! library's thread.
 
-use std::mem::size_of;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::time::Duration;
@@ -31,16 +30,7 @@ pub struct LeaseHolder {
 
 /// Lists the holders of leases, usually with one entry for each connection.
 pub fn lease_holders() -> Result<Vec<LeaseHolder>> {
-    const EMPTY: sys::tenon_lease_holder = sys::tenon_lease_holder {
-        struct_size: size_of::<sys::tenon_lease_holder>(),
-        pid: 0,
-        uid: 0,
-        leases: 0,
-        nbytes: 0,
-        granted: 0,
-        granted_bytes: 0,
-        age_ns: 0,
-    };
+    const EMPTY: sys::tenon_lease_holder = blank!(tenon_lease_holder);
     let mut total = 0;
     // SAFETY: without room the call writes only the total.
     check(|err| unsafe { sys::tenon_lease_holders(ptr::null_mut(), 0, &mut total, err) })?;

@@ -4,12 +4,16 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tenon is for Linux");
 
+#[macro_use]
+mod raw;
+
 mod arena;
 mod by_cuda;
 mod by_fd;
 mod by_filename;
 mod cell;
 #[cfg(doctest)]
+#[path = "../tests/compile_fail/mod.rs"]
 mod compile_fail;
 mod composite;
 mod connection;
@@ -39,7 +43,6 @@ mod storage;
 mod storage_options;
 mod tensor;
 mod text;
-mod tree;
 mod value;
 mod value_look;
 mod value_tensor;

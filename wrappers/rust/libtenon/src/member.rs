@@ -1,7 +1,6 @@
 //! Members, names and files of modules. These functions read the lists of the C library as a whole
 //! and release them.
 
-use std::mem::size_of;
 use std::ptr::{self, NonNull};
 
 use crate::error::{check, Result};
@@ -80,8 +79,7 @@ struct List<T>(NonNull<T>, unsafe extern "C" fn(*mut T));
 
 impl<T> Drop for List<T> {
     fn drop(&mut self) {
-        // SAFETY: the list belongs to self, and nothing uses it afterwards. Its contents have other
-        // owners, or end as everything else in a change does.
+        // SAFETY: the list belongs to self, and nothing uses it afterwards.
         crate::panic::release(|| unsafe { self.1(self.0.as_ptr()) });
     }
 }
@@ -92,15 +90,7 @@ pub(crate) fn members(raw: NonNull<sys::tenon_member_list>) -> Result<Vec<Member
     let count = unsafe { sys::tenon_member_list_count(list.0.as_ptr()) };
     (0..count)
         .map(|index| {
-            let mut raw = sys::tenon_member {
-                struct_size: size_of::<sys::tenon_member>(),
-                kind: 0,
-                name: ptr::null(),
-                type_: ptr::null(),
-                source: ptr::null(),
-                value: ptr::null_mut(),
-                module: ptr::null_mut(),
-            };
+            let mut raw = blank!(tenon_member);
             // SAFETY: the list lives, and raw has its own struct_size.
             check(|err| unsafe {
                 sys::tenon_member_list_get(list.0.as_ptr(), index, &mut raw, err)
@@ -121,14 +111,14 @@ pub(crate) fn members(raw: NonNull<sys::tenon_member_list>) -> Result<Vec<Member
         .collect()
 }
 
-pub(crate) fn names(raw: NonNull<sys::tenon_name_list>) -> Vec<String> {
+pub(crate) fn names(raw: NonNull<sys::tenon_name_list>) -> Result<Vec<String>> {
     let list = List(raw, sys::tenon_name_list_release);
     // SAFETY: the list lives.
     let count = unsafe { sys::tenon_name_list_count(list.0.as_ptr()) };
     // SAFETY: the names are borrowed from the list, and copied.
-    (0..count)
+    Ok((0..count)
         .map(|index| unsafe { owned(sys::tenon_name_list_get(list.0.as_ptr(), index)) })
-        .collect()
+        .collect())
 }
 
 pub(crate) fn files(raw: NonNull<sys::tenon_file_list>) -> Result<Vec<(String, Vec<u8>)>> {

@@ -6,7 +6,6 @@ use std::ptr::{self, NonNull};
 
 use crate::by_fd::Access;
 use crate::error::{check, make, Error, ErrorKind, Result};
-use crate::panic;
 use crate::sys;
 use crate::tensor::{Tensor, TensorMut};
 use crate::view::TensorView;
@@ -30,12 +29,7 @@ pub struct Message {
     raw: NonNull<sys::tenon_message>,
 }
 
-// SAFETY: rule 8 in tenon.h: a message belongs to no thread. Only one thread at a time may fill it,
-// and &mut self enforces that.
-unsafe impl Send for Message {}
-// SAFETY: functions that take &self take a pointer to const, so they may be called concurrently
-// (rule 8).
-unsafe impl Sync for Message {}
+handle!(pub Message, tenon_message, tenon_message_release);
 
 impl Message {
     /// Makes an empty message.
@@ -192,11 +186,6 @@ impl Message {
         }
     }
 
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_message {
-        self.raw.as_ptr()
-    }
-
     /// # Safety
     /// The caller gives one reference to a living message away.
     pub(crate) unsafe fn adopt(raw: NonNull<sys::tenon_message>) -> Message {
@@ -236,13 +225,6 @@ fn c_name(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| {
         Error::new(ErrorKind::InvalidArgument, format!("the name {name:?} has a NUL in it"))
     })
-}
-
-impl Drop for Message {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_message_release(self.as_raw()) });
-    }
 }
 
 impl fmt::Debug for Message {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use crate::error::{check, make, Error, ErrorKind, Result};
@@ -10,7 +9,6 @@ use crate::member::{files, members, names, Member, MemberKind};
 use crate::panic;
 use crate::sys;
 use crate::text::{c_text, sized, Names};
-use crate::tree;
 use crate::value::{Items, Value};
 
 /// A module is what PyTorch calls a ScriptModule. A program builds a module, or reads it with
@@ -20,7 +18,8 @@ use crate::value::{Items, Value};
 /// A path names a member, seen from a module: `"encoder.0.weight"`. A submodule that a call gave is
 /// a `Module` over the same objects, and so is a clone. A change through one of them shows in all,
 /// and they are equal. Every value is checked against its declared type when it is added. After a
-/// failed change everything is as it was.
+/// failed change everything is as it was. Any thread may use handles of one tree at any time: a
+/// change waits for other calls.
 ///
 /// ```
 /// use tenon::{Module, TensorMut};
@@ -34,13 +33,9 @@ use crate::value::{Items, Value};
 /// ```
 pub struct Module {
     raw: NonNull<sys::tenon_module>,
-    // A change takes a `&mut`, so only one thread makes it. There is no reason to share the handle.
-    not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
-// SAFETY: any thread may call the functions of module.h. The lock of tree.rs prevents that one
-// thread reads a tree while another changes it through another handle.
-unsafe impl Send for Module {}
+handle!(pub Module, tenon_module, tenon_module_release, retain tenon_module_retain);
 
 /// Says which differences [`Module::load`] allows. Without options it takes exactly the parameters
 /// and buffers that the module has.
@@ -352,40 +347,35 @@ impl Module {
                 err,
             )
         })?;
-        let list = |raw| NonNull::new(raw).map(names).unwrap_or_default();
-        Ok(LoadReport { missing: list(missing), unexpected: list(unexpected) })
+        let list = |raw| NonNull::new(raw).map_or(Ok(Vec::new()), names);
+        Ok(LoadReport { missing: list(missing)?, unexpected: list(unexpected)? })
     }
 
     /// Checks the code as an export does: names, operators, and the numbers, keywords and types of
     /// arguments. A call that the newest PyTorch takes and PyTorch 1.13 refuses is not an error:
     /// [`Module::warnings`] lists it.
     pub fn check(&self) -> Result<()> {
-        // SAFETY: self keeps the module, and the lock prevents changes.
-        tree::look(|| check(|err| unsafe { sys::tenon_module_check(self.as_raw(), err) }))
+        // SAFETY: self keeps the module.
+        check(|err| unsafe { sys::tenon_module_check(self.as_raw(), err) })
     }
 
     /// Lists all members, in the order in which the class declares them, methods last.
     pub fn members(&self) -> Result<Vec<Member>> {
-        tree::look(|| {
-            // SAFETY: as above, and out belongs to this function.
-            members(make(|out, err| unsafe { sys::tenon_module_members(self.as_raw(), out, err) })?)
-        })
+        // SAFETY: self keeps the module, and out belongs to this function.
+        members(make(|out, err| unsafe { sys::tenon_module_members(self.as_raw(), out, err) })?)
     }
 
     /// Returns the member with a path. [`ErrorKind::NotFound`] names the part of the path that does
     /// not exist.
     pub fn find(&self, path: &str) -> Result<Member> {
         let path = c_text(path, "the path")?;
-        let found = tree::look(|| {
-            // SAFETY: as above.
-            members(make(|out, err| unsafe {
-                sys::tenon_module_find(self.as_raw(), path.as_ptr(), out, err)
-            })?)
-        })?;
-        found
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "the member found is not in the list"))
+        // SAFETY: as above.
+        members(make(|out, err| unsafe {
+            sys::tenon_module_find(self.as_raw(), path.as_ptr(), out, err)
+        })?)?
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "the member found is not in the list"))
     }
 
     /// Returns the submodule with a path.
@@ -407,22 +397,16 @@ impl Module {
     /// both `__getstate__` and `__setstate__` has a state in an archive, and no attributes.
     /// [`value`](Module::value) gives a state, or a part of it: `"conv.state[0]"`.
     pub fn states(&self) -> Result<Vec<String>> {
-        tree::look(|| {
-            // SAFETY: as above.
-            Ok(names(make(|out, err| unsafe {
-                sys::tenon_module_states(self.as_raw(), out, err)
-            })?))
-        })
+        // SAFETY: as above.
+        names(make(|out, err| unsafe { sys::tenon_module_states(self.as_raw(), out, err) })?)
     }
 
     /// Lists every parameter, every buffer and every tensor of a state below the module, in the
     /// order of the tree. The name of each is its path. A shared tensor has an entry for each of
     /// its paths. Parameters and buffers that are None are left out.
     pub fn tensors(&self) -> Result<Vec<Member>> {
-        tree::look(|| {
-            // SAFETY: as above.
-            members(make(|out, err| unsafe { sys::tenon_module_tensors(self.as_raw(), out, err) })?)
-        })
+        // SAFETY: as above.
+        members(make(|out, err| unsafe { sys::tenon_module_tensors(self.as_raw(), out, err) })?)
     }
 
     /// Lists the parameters among [`tensors`](Module::tensors).
@@ -441,23 +425,17 @@ impl Module {
 
     /// Returns the extra files of the module.
     pub fn extra_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
-        tree::look(|| {
-            // SAFETY: as above.
-            files(make(|out, err| unsafe {
-                sys::tenon_module_extra_files(self.as_raw(), out, err)
-            })?)
-        })
+        // SAFETY: as above.
+        files(make(|out, err| unsafe { sys::tenon_module_extra_files(self.as_raw(), out, err) })?)
     }
 
     /// Returns the code of the module's classes and functions, as an export writes it. There is one
     /// file for each qualifier, such as `"__torch__/my/layers.py"`.
     pub fn code_files(&self) -> Result<Vec<(String, String)>> {
-        let found = tree::look(|| {
-            // SAFETY: as above.
-            files(make(|out, err| unsafe {
-                sys::tenon_module_code_files(self.as_raw(), out, err)
-            })?)
-        })?;
+        // SAFETY: as above.
+        let found = files(make(|out, err| unsafe {
+            sys::tenon_module_code_files(self.as_raw(), out, err)
+        })?)?;
         Ok(found
             .into_iter()
             .map(|(name, data)| (name, String::from_utf8_lossy(&data).into_owned()))
@@ -466,33 +444,24 @@ impl Module {
 
     /// Returns the values of `CONSTANTS.c0`, `CONSTANTS.c1`, … in the code.
     pub fn constants(&self) -> Result<Vec<Value>> {
-        tree::look(|| {
-            // SAFETY: as above.
-            Value::new(|out, err| unsafe { sys::tenon_module_constants(self.as_raw(), out, err) })
-        })?
-        .items()
+        // SAFETY: self keeps the module, and out belongs to this function.
+        Value::new(|out, err| unsafe { sys::tenon_module_constants(self.as_raw(), out, err) })?
+            .items()
     }
 
     /// Lists facts about this module that deserve attention, one line each. It lists calls that
     /// only one of PyTorch 1.13 and the newest PyTorch accepts. It also lists what an import found,
     /// such as operators that had another meaning in the archive's version than today.
     pub fn warnings(&self) -> Result<Vec<String>> {
-        tree::look(|| {
-            // SAFETY: as above.
-            Ok(names(make(|out, err| unsafe {
-                sys::tenon_module_warnings(self.as_raw(), out, err)
-            })?))
-        })
+        // SAFETY: as above.
+        names(make(|out, err| unsafe { sys::tenon_module_warnings(self.as_raw(), out, err) })?)
     }
 
     /// Returns the qualified name of the module's class.
     pub fn class_name(&self) -> Result<String> {
-        let raw = self.as_raw();
-        tree::look(|| {
-            // SAFETY: as above, and the buffer has the size that the call is told.
-            sized(|out, capacity, nbytes, err| unsafe {
-                sys::tenon_module_class_name(raw, out, capacity, nbytes, err)
-            })
+        // SAFETY: self keeps the module, and the buffer has the size that the call is told.
+        sized(|out, capacity, nbytes, err| unsafe {
+            sys::tenon_module_class_name(self.as_raw(), out, capacity, nbytes, err)
         })
     }
 
@@ -505,20 +474,18 @@ impl Module {
         object.unwrap_or_else(|error| unreachable!("{error}"))
     }
 
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_module {
-        self.raw.as_ptr()
-    }
-
     fn change(
         &mut self,
         call: impl FnOnce(*mut sys::tenon_module, *mut *mut sys::tenon_error) -> sys::tenon_status,
     ) -> Result<()> {
-        tree::change(|| check(|err| call(self.as_raw(), err)))
+        let mut result = Ok(());
+        // A change can make last releases.
+        panic::release(|| result = check(|err| call(self.as_raw(), err)));
+        result
     }
 
     pub(crate) fn adopt(raw: NonNull<sys::tenon_module>) -> Module {
-        Module { raw, not_sync: PhantomData }
+        Module { raw }
     }
 
     /// Takes a reference of its own to a module that another owner keeps.
@@ -528,22 +495,6 @@ impl Module {
     pub(crate) unsafe fn retained(raw: *mut sys::tenon_module) -> Option<Module> {
         // SAFETY: the caller's promise.
         NonNull::new(unsafe { sys::tenon_module_retain(raw) }).map(Module::adopt)
-    }
-}
-
-/// A clone is one more handle over the same objects.
-impl Clone for Module {
-    fn clone(&self) -> Module {
-        // SAFETY: self keeps the module, and any thread may call this (module.h).
-        unsafe { sys::tenon_module_retain(self.as_raw()) };
-        Module::adopt(self.raw)
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_module_release(self.as_raw()) });
     }
 }
 

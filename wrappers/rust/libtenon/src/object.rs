@@ -2,8 +2,7 @@
 //! language. An [`Object`] is a tree of Rust's own types. One call of the C library makes an object
 //! of all its nodes, and one call reads them.
 
-use std::mem::size_of;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::by_fd::Access;
 use crate::composite::Composite;
@@ -163,54 +162,40 @@ impl Object {
     fn node(&self) -> sys::tenon_object_node {
         // The library refuses an object of 2^32 nodes, so it also refuses a container with so many
         // items.
-        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let text = |bytes: &[u8]| sys::tenon_object_node {
-            data: bytes.as_ptr().cast(),
-            nbytes: bytes.len(),
-            ..blank()
+        let container = |len: usize| {
+            blank!(tenon_object_node { count: u32::try_from(len).unwrap_or(u32::MAX) })
+        };
+        let text = |bytes: &[u8]| {
+            blank!(tenon_object_node { data: bytes.as_ptr().cast(), nbytes: bytes.len() })
         };
         let (kind, node) = match self {
-            Object::None => (sys::TENON_OBJECT_NONE, blank()),
-            Object::Bool(value) => (
-                sys::TENON_OBJECT_BOOL,
-                sys::tenon_object_node { integer: i64::from(*value), ..blank() },
-            ),
+            Object::None => (sys::TENON_OBJECT_NONE, blank!(tenon_object_node)),
+            Object::Bool(value) => {
+                (sys::TENON_OBJECT_BOOL, blank!(tenon_object_node { integer: i64::from(*value) }))
+            }
             Object::Int(value) => {
-                (sys::TENON_OBJECT_INT, sys::tenon_object_node { integer: *value, ..blank() })
+                (sys::TENON_OBJECT_INT, blank!(tenon_object_node { integer: *value }))
             }
             Object::Float(value) => {
-                (sys::TENON_OBJECT_FLOAT, sys::tenon_object_node { real: *value, ..blank() })
+                (sys::TENON_OBJECT_FLOAT, blank!(tenon_object_node { real: *value }))
             }
             Object::Complex(real, imaginary) => (
                 sys::TENON_OBJECT_COMPLEX,
-                sys::tenon_object_node { real: *real, imaginary: *imaginary, ..blank() },
+                blank!(tenon_object_node { real: *real, imaginary: *imaginary }),
             ),
             Object::Str(value) => (sys::TENON_OBJECT_STR, text(value.as_bytes())),
             Object::Bytes(value) => (sys::TENON_OBJECT_BYTES, text(value)),
-            Object::Tensor(value) => (
-                sys::TENON_OBJECT_TENSOR,
-                sys::tenon_object_node { tensor: value.as_raw(), ..blank() },
-            ),
+            Object::Tensor(value) => {
+                (sys::TENON_OBJECT_TENSOR, blank!(tenon_object_node { tensor: value.as_raw() }))
+            }
             Object::Composite(value) => (
                 sys::TENON_OBJECT_COMPOSITE,
-                sys::tenon_object_node { composite: value.as_raw(), ..blank() },
+                blank!(tenon_object_node { composite: value.as_raw() }),
             ),
-            Object::Tuple(items) => (
-                sys::TENON_OBJECT_TUPLE,
-                sys::tenon_object_node { count: count(items.len()), ..blank() },
-            ),
-            Object::List(items) => (
-                sys::TENON_OBJECT_LIST,
-                sys::tenon_object_node { count: count(items.len()), ..blank() },
-            ),
-            Object::Set(items) => (
-                sys::TENON_OBJECT_SET,
-                sys::tenon_object_node { count: count(items.len()), ..blank() },
-            ),
-            Object::Dict(entries) => (
-                sys::TENON_OBJECT_DICT,
-                sys::tenon_object_node { count: count(entries.len()), ..blank() },
-            ),
+            Object::Tuple(items) => (sys::TENON_OBJECT_TUPLE, container(items.len())),
+            Object::List(items) => (sys::TENON_OBJECT_LIST, container(items.len())),
+            Object::Set(items) => (sys::TENON_OBJECT_SET, container(items.len())),
+            Object::Dict(entries) => (sys::TENON_OBJECT_DICT, container(entries.len())),
         };
         sys::tenon_object_node { kind: kind as i32, ..node }
     }
@@ -238,22 +223,6 @@ impl Object {
     }
 }
 
-fn blank() -> sys::tenon_object_node {
-    sys::tenon_object_node {
-        struct_size: size_of::<sys::tenon_object_node>(),
-        kind: 0,
-        count: 0,
-        next: 0,
-        integer: 0,
-        real: 0.0,
-        imaginary: 0.0,
-        data: ptr::null(),
-        nbytes: 0,
-        tensor: ptr::null_mut(),
-        composite: ptr::null_mut(),
-    }
-}
-
 /// One reference to an object of the C library.
 struct RawObject(NonNull<sys::tenon_object>);
 
@@ -269,7 +238,7 @@ impl RawObject {
     fn to_object(&self) -> Result<Object> {
         // SAFETY: self keeps the object.
         let count = unsafe { sys::tenon_object_count(self.0.as_ptr()) };
-        let mut nodes = vec![blank(); count];
+        let mut nodes = vec![blank!(tenon_object_node); count];
         // SAFETY: as above; there are count nodes, each of its own struct_size.
         check(|err| unsafe {
             sys::tenon_object_get_nodes(self.0.as_ptr(), 0, nodes.as_mut_ptr(), count, err)
@@ -564,8 +533,9 @@ mod tests {
     #[test]
     fn pure_an_unknown_kind_is_unsupported() {
         for kind in [-1, sys::TENON_OBJECT_DICT as i32 + 1] {
+            let node = blank!(tenon_object_node { kind });
             // SAFETY: the node has no pointers.
-            let error = unsafe { read(&[sys::tenon_object_node { kind, ..blank() }]) }.unwrap_err();
+            let error = unsafe { read(&[node]) }.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
         }
     }

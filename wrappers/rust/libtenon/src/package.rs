@@ -2,7 +2,6 @@
 
 use std::ffi::CString;
 use std::fmt;
-use std::mem::size_of;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
@@ -11,10 +10,8 @@ use crate::export::{Durability, ExportReport};
 use crate::import::ImportOptions;
 use crate::member::{files, names};
 use crate::module::Module;
-use crate::panic;
 use crate::sys;
 use crate::text::{c_path, c_text};
-use crate::tree::ExportGuard;
 
 /// An open archive of torch.package. Its parts are called records. A record such as
 /// `models/net.pkl` is the resource `net.pkl` of the Python package `models`. A clone is the same
@@ -36,11 +33,7 @@ pub struct Package {
     raw: NonNull<sys::tenon_package>,
 }
 
-// SAFETY: any thread may call the functions of package.h, which lock what they share. No function
-// of Package changes a module. Changes go through Module, under the lock of tree.rs.
-unsafe impl Send for Package {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Package {}
+handle!(Package, tenon_package, tenon_package_release, retain tenon_package_retain);
 
 impl Package {
     /// Opens a package. The options are for all of its modules. The option `debug_tables` has no
@@ -60,7 +53,7 @@ impl Package {
     /// Lists the script modules. Each has the name of its resource, or its id if it has none.
     pub fn modules(&self) -> Result<Vec<String>> {
         // SAFETY: self keeps the package, and the list belongs to this function.
-        Ok(names(make(|out, err| unsafe { sys::tenon_package_modules(self.as_raw(), out, err) })?))
+        names(make(|out, err| unsafe { sys::tenon_package_modules(self.as_raw(), out, err) })?)
     }
 
     /// Reads the script module of a resource or an id. Every call with a name of the same module
@@ -78,7 +71,7 @@ impl Package {
     /// Lists all records in their order, those that PyTorch keeps below `.data/` too.
     pub fn records(&self) -> Result<Vec<String>> {
         // SAFETY: as in modules.
-        Ok(names(make(|out, err| unsafe { sys::tenon_package_records(self.as_raw(), out, err) })?))
+        names(make(|out, err| unsafe { sys::tenon_package_records(self.as_raw(), out, err) })?)
     }
 
     /// Copies the bytes of a record: a pickle, a Python source, a file, or a storage such as
@@ -90,25 +83,6 @@ impl Package {
             sys::tenon_package_read(self.as_raw(), record.as_ptr(), out, err)
         })?)?;
         Ok(found.into_iter().next().map(|(_, data)| data).unwrap_or_default())
-    }
-
-    fn as_raw(&self) -> *mut sys::tenon_package {
-        self.raw.as_ptr()
-    }
-}
-
-impl Clone for Package {
-    fn clone(&self) -> Package {
-        // SAFETY: self keeps the package, and any thread may call this.
-        unsafe { sys::tenon_package_retain(self.as_raw()) };
-        Package { raw: self.raw }
-    }
-}
-
-impl Drop for Package {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_package_release(self.as_raw()) });
     }
 }
 
@@ -212,19 +186,16 @@ impl<'a> PackageExport<'a> {
         let extern_names: Vec<_> = externs.iter().map(|name| name.as_ptr()).collect();
         let archive_name =
             self.archive_name.map(|name| c_text(name, "the archive's name")).transpose()?;
-        let raw = sys::tenon_package_options {
-            struct_size: size_of::<sys::tenon_package_options>(),
+        let raw = blank!(tenon_package_options {
             flags: self.flags,
             durability: self.durability.raw(),
             base: self.base.map_or(ptr::null_mut(), Package::as_raw),
             externs: extern_names.as_ptr(),
             n_externs: extern_names.len(),
             archive_name: archive_name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
-            stream: ptr::null_mut(),
-        };
-        let mut report = ExportReport::blank();
-        let _guard = ExportGuard::new()?;
-        // SAFETY: all arguments are borrowed for the call, and the lock prevents changes.
+        });
+        let mut report = blank!(tenon_export_report);
+        // SAFETY: all arguments are borrowed for the call.
         check(|err| unsafe {
             sys::tenon_export_package(
                 entries.as_ptr(),

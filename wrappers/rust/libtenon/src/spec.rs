@@ -2,7 +2,6 @@
 //! that travel with the tensor.
 
 use std::fmt;
-use std::mem::size_of;
 use std::ops::BitOr;
 use std::ptr;
 
@@ -116,16 +115,14 @@ impl<'a> TensorSpec<'a> {
             );
             return Err(Error::new(ErrorKind::InvalidArgument, text));
         }
-        let spec = sys::tenon_tensor_spec {
-            struct_size: size_of::<sys::tenon_tensor_spec>(),
+        let spec = blank!(tenon_tensor_spec {
             dtype: self.dtype.raw(),
             ndim: self.sizes.len().try_into().unwrap_or(i32::MAX),
             sizes: self.sizes.as_ptr(),
             strides: self.strides.map_or(ptr::null(), <[i64]>::as_ptr),
             offset: self.offset,
             flags: self.flags.bits(),
-            reserved: 0,
-        };
+        });
         // SAFETY: storage and spec are borrowed for the call. Sizes and strides have ndim numbers.
         let raw =
             make(|out, err| unsafe { sys::tenon_tensor_new(storage.as_raw(), &spec, out, err) })?;

@@ -1,7 +1,6 @@
 //! Figures about the library in this process: what it holds and what it has done.
 
 use std::ffi::CStr;
-use std::mem::size_of;
 
 use crate::error::{check, Result};
 use crate::sys;
@@ -32,17 +31,7 @@ pub struct Stats {
 
 /// Returns the figures.
 pub fn stats() -> Result<Stats> {
-    let mut raw = sys::tenon_stats {
-        struct_size: size_of::<sys::tenon_stats>(),
-        bytes_copied: 0,
-        storages: 0,
-        segments: 0,
-        segment_fds: 0,
-        bytes_reserved: 0,
-        bytes_live: 0,
-        bytes_retired: 0,
-        bytes_opened: 0,
-    };
+    let mut raw = blank!(tenon_stats);
     // SAFETY: raw has its own struct_size.
     check(|err| unsafe { sys::tenon_stats_get(&mut raw, err) })?;
     Ok(Stats {

@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::mem::{size_of_val, ManuallyDrop};
+use std::mem::size_of_val;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
@@ -49,11 +49,12 @@ pub struct Storage {
     raw: NonNull<sys::tenon_storage>,
 }
 
-// SAFETY: rule 8 in tenon.h: all functions on storages may be called concurrently. (The one
-// exception, moving private memory, is unsafe in this crate: share_filename_moving.)
-unsafe impl Send for Storage {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Storage {}
+// Moving private memory may not run beside other calls, so it is unsafe here
+// (share_filename_moving).
+handle!(
+    pub Storage, tenon_storage, tenon_storage_release, retain tenon_storage_retain,
+    fn into_raw
+);
 
 impl Storage {
     /// Makes a private, read-only storage over memory that belongs to `owner`, without a copy. The
@@ -265,16 +266,6 @@ impl Storage {
         WeakStorage::new(self)
     }
 
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_storage {
-        self.raw.as_ptr()
-    }
-
-    /// Returns the C library's pointer, together with the reference that self had.
-    pub fn into_raw(self) -> *mut sys::tenon_storage {
-        ManuallyDrop::new(self).as_raw()
-    }
-
     /// Takes over a reference from C.
     ///
     /// # Safety
@@ -289,21 +280,6 @@ impl Storage {
     /// The rules are those of from_raw.
     pub(crate) unsafe fn adopt(raw: NonNull<sys::tenon_storage>) -> Storage {
         Storage { raw }
-    }
-}
-
-impl Clone for Storage {
-    fn clone(&self) -> Storage {
-        // SAFETY: self keeps the storage alive, and any thread may call this (storage.h).
-        unsafe { sys::tenon_storage_retain(self.as_raw()) };
-        Storage { raw: self.raw }
-    }
-}
-
-impl Drop for Storage {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_storage_release(self.as_raw()) });
     }
 }
 

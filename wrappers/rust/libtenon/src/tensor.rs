@@ -4,12 +4,11 @@
 use std::fmt;
 use std::mem::{size_of, size_of_val, ManuallyDrop};
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::cell::{ReadCell, SharedCell};
 use crate::dtype::{DType, Element};
 use crate::error::{check, Error, ErrorKind, Result};
-use crate::panic;
 use crate::spec::{Flags, TensorSpec};
 use crate::storage::{Storage, StorageMut};
 use crate::storage_options::StorageOptions;
@@ -22,10 +21,7 @@ pub struct Tensor {
     raw: NonNull<sys::tenon_tensor>,
 }
 
-// SAFETY: rule 8 in tenon.h: all functions on tensors may be called concurrently.
-unsafe impl Send for Tensor {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Tensor {}
+handle!(pub Tensor, tenon_tensor, tenon_tensor_release, retain tenon_tensor_retain, fn into_raw);
 
 impl Tensor {
     /// Makes a tensor over a storage. Every element that the shape can address must lie inside the
@@ -58,16 +54,7 @@ impl Tensor {
     }
 
     fn spec(&self) -> sys::tenon_tensor_spec {
-        let mut raw = sys::tenon_tensor_spec {
-            struct_size: size_of::<sys::tenon_tensor_spec>(),
-            dtype: DType::U8.raw(),
-            ndim: 0,
-            sizes: ptr::null(),
-            strides: ptr::null(),
-            offset: 0,
-            flags: 0,
-            reserved: 0,
-        };
+        let mut raw = blank!(tenon_tensor_spec);
         // SAFETY: as in view.
         let spec = check(|err| unsafe { sys::tenon_tensor_get_spec(self.as_raw(), &mut raw, err) });
         spec.unwrap_or_else(|error| unreachable!("{error}"));
@@ -216,16 +203,6 @@ impl Tensor {
         Ok(TensorMut(self.clone()))
     }
 
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_tensor {
-        self.raw.as_ptr()
-    }
-
-    /// Returns the C library's pointer, together with the reference that self had.
-    pub fn into_raw(self) -> *mut sys::tenon_tensor {
-        ManuallyDrop::new(self).as_raw()
-    }
-
     /// Takes over a reference from C.
     ///
     /// # Safety
@@ -240,21 +217,6 @@ impl Tensor {
     /// The rules are those of from_raw.
     pub(crate) unsafe fn adopt(raw: NonNull<sys::tenon_tensor>) -> Tensor {
         Tensor { raw }
-    }
-}
-
-impl Clone for Tensor {
-    fn clone(&self) -> Tensor {
-        // SAFETY: self keeps the tensor alive, and any thread may call this (tensor.h).
-        unsafe { sys::tenon_tensor_retain(self.as_raw()) };
-        Tensor { raw: self.raw }
-    }
-}
-
-impl Drop for Tensor {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_tensor_release(self.as_raw()) });
     }
 }
 

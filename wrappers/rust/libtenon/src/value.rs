@@ -2,11 +2,9 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use crate::error::{make, Error, Result};
-use crate::panic;
 use crate::sys;
 use crate::tensor::{Tensor, TensorMut};
 use crate::text::{c_text, sized, Names};
@@ -79,11 +77,7 @@ pub struct Value {
     raw: NonNull<sys::tenon_value>,
 }
 
-// SAFETY: any thread may call the functions of value.h. Calls that must not overlap with a change
-// of a module take the lock of tree.rs.
-unsafe impl Send for Value {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Value {}
+handle!(pub Value, tenon_value, tenon_value_release, retain tenon_value_retain, fn into_raw);
 
 impl Value {
     /// Returns the value None.
@@ -236,11 +230,6 @@ impl Value {
         self.raw == other.raw
     }
 
-    /// Returns the C library's pointer. It is borrowed, and released with self.
-    pub fn as_raw(&self) -> *mut sys::tenon_value {
-        self.raw.as_ptr()
-    }
-
     pub(crate) fn new<F>(call: F) -> Result<Value>
     where
         F: FnOnce(*mut *mut sys::tenon_value, *mut *mut sys::tenon_error) -> sys::tenon_status,
@@ -285,21 +274,6 @@ impl Items {
 
     pub(crate) fn len(&self) -> usize {
         self.raw.len()
-    }
-}
-
-impl Clone for Value {
-    fn clone(&self) -> Value {
-        // SAFETY: self keeps the value alive, and any thread may call this (value.h).
-        unsafe { sys::tenon_value_retain(self.as_raw()) };
-        Value { raw: self.raw }
-    }
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_value_release(self.as_raw()) });
     }
 }
 
@@ -397,17 +371,11 @@ pub fn type_text(text: &str) -> Result<String> {
 }
 
 impl Value {
-    /// Returns the C library's pointer, together with the reference that self had.
-    pub fn into_raw(self) -> *mut sys::tenon_value {
-        ManuallyDrop::new(self).as_raw()
-    }
-
     /// Takes over a reference from C.
     ///
     /// # Safety
     /// `raw` is a living value, and its owner gives one reference away. The storages in it fulfil
-    /// the conditions of [`Storage::from_raw`](crate::Storage::from_raw). No C code changes a
-    /// module of which the value is a part while Rust has the value.
+    /// the conditions of [`Storage::from_raw`](crate::Storage::from_raw).
     pub unsafe fn from_raw(raw: NonNull<sys::tenon_value>) -> Value {
         Value { raw }
     }

@@ -3,12 +3,11 @@
 use std::ffi::{c_char, CStr};
 use std::ptr;
 
-use crate::error::{check, make, Result};
+use crate::error::{check, make, ErrorKind, Result};
 use crate::sys;
 use crate::tensor::Tensor;
 use crate::text::{c_text, owned};
-use crate::tree;
-use crate::value::{Value, ValueKind};
+use crate::value::Value;
 
 impl Value {
     /// Returns the qualified name of a NamedTuple, an enum or an object; `""` for other values.
@@ -28,17 +27,23 @@ impl Value {
     /// Returns the items of a tuple or list, the values of a dict or of an object's attributes, the
     /// value of an enum's member, or the state of an object. Other values have no items.
     pub fn items(&self) -> Result<Vec<Value>> {
-        self.look(|| (0..self.raw_count()).map(|index| self.raw_item(index)).collect())
+        (0..self.raw_count()).map(|index| self.item(index)).collect()
     }
 
     /// Returns one of the [`items`](Value::items).
     pub fn item(&self, index: usize) -> Result<Value> {
-        self.look(|| self.raw_item(index))
+        // SAFETY: self keeps the value alive, and out belongs to this function.
+        Value::new(|out, err| unsafe { sys::tenon_value_item(self.as_raw(), index, out, err) })
     }
 
     /// Returns the number of items.
     pub fn count(&self) -> Result<usize> {
-        self.look(|| Ok(self.raw_count()))
+        Ok(self.raw_count())
+    }
+
+    fn raw_count(&self) -> usize {
+        // SAFETY: self keeps the value alive.
+        unsafe { sys::tenon_value_count(self.as_raw()) }
     }
 
     /// Returns the keys of a dict, in the order of its items.
@@ -53,32 +58,32 @@ impl Value {
             .collect()
     }
 
-    /// Returns the attributes of an object, in the order of its class. Other values have none.
+    /// Returns the attributes of an object, in the order of its class. Other values have none. An
+    /// attribute that another thread removes meanwhile may be left out.
     pub fn attributes(&self) -> Result<Vec<(String, Value)>> {
-        if self.kind() != ValueKind::Object || self.is_opaque() {
-            return Ok(Vec::new());
+        let mut attributes = Vec::new();
+        loop {
+            // SAFETY: self keeps the value alive, and the name lives as long.
+            let name = unsafe { sys::tenon_value_attribute_name(self.as_raw(), attributes.len()) };
+            if name.is_null() {
+                return Ok(attributes);
+            }
+            // SAFETY: the name is a text.
+            let name = unsafe { owned(name) };
+            match self.find(&name) {
+                // A change of the module has removed the attribute since.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                value => attributes.push((name, value?)),
+            }
         }
-        self.look(|| {
-            (0..self.raw_count())
-                .map(|index| {
-                    // SAFETY: the name is borrowed from the value until the attribute is removed,
-                    // and the lock prevents that.
-                    let name =
-                        unsafe { owned(sys::tenon_value_attribute_name(self.as_raw(), index)) };
-                    Ok((name, self.raw_item(index)?))
-                })
-                .collect()
-        })
     }
 
     /// Returns the value with a name: of an attribute of an object, or of a str key of a dict.
     pub fn find(&self, name: &str) -> Result<Value> {
         let name = c_text(name, "the name")?;
-        self.look(|| {
-            // SAFETY: the name is borrowed for the call, and out belongs to this function.
-            Value::new(|out, err| unsafe {
-                sys::tenon_value_find(self.as_raw(), name.as_ptr(), out, err)
-            })
+        // SAFETY: the name is borrowed for the call, and out belongs to this function.
+        Value::new(|out, err| unsafe {
+            sys::tenon_value_find(self.as_raw(), name.as_ptr(), out, err)
         })
     }
 
@@ -155,29 +160,7 @@ impl Value {
     /// `wanted` and `found`.
     pub fn check(&self, type_text: &str) -> Result<()> {
         let type_text = c_text(type_text, "the type")?;
-        tree::look(|| {
-            // SAFETY: the type is borrowed for the call.
-            check(|err| unsafe { sys::tenon_value_check(self.as_raw(), type_text.as_ptr(), err) })
-        })
-    }
-
-    /// Reads the value, under the lock if it is an object: only the attributes of objects can
-    /// change.
-    fn look<R>(&self, call: impl FnOnce() -> Result<R>) -> Result<R> {
-        if self.kind() == ValueKind::Object {
-            tree::look(call)
-        } else {
-            call()
-        }
-    }
-
-    fn raw_count(&self) -> usize {
-        // SAFETY: self keeps the value alive.
-        unsafe { sys::tenon_value_count(self.as_raw()) }
-    }
-
-    fn raw_item(&self, index: usize) -> Result<Value> {
-        // SAFETY: self keeps the value alive, and out belongs to this function.
-        Value::new(|out, err| unsafe { sys::tenon_value_item(self.as_raw(), index, out, err) })
+        // SAFETY: the type is borrowed for the call.
+        check(|err| unsafe { sys::tenon_value_check(self.as_raw(), type_text.as_ptr(), err) })
     }
 }

@@ -79,33 +79,6 @@ impl ValueTensorSpec {
     }
 }
 
-fn blank() -> sys::tenon_value_tensor_spec {
-    sys::tenon_value_tensor_spec {
-        struct_size: size_of::<sys::tenon_value_tensor_spec>(),
-        scalar_type: 0,
-        layout: 0,
-        ndim: 0,
-        flags: 0,
-        sizes: ptr::null(),
-        strides: ptr::null(),
-        offset: 0,
-        storage: ptr::null_mut(),
-        storage_offset: 0,
-        storage_numel: 0,
-        device: ptr::null(),
-        scale: 0.0,
-        zero_point: 0,
-        axis: 0,
-        quantizer: 0,
-        coalesced: 0,
-        indices: ptr::null_mut(),
-        plain_indices: ptr::null_mut(),
-        values: ptr::null_mut(),
-        scales: ptr::null_mut(),
-        zero_points: ptr::null_mut(),
-    }
-}
-
 impl Value {
     /// Makes a value from a tensor that a [`Tensor`](crate::Tensor) cannot express. Every element
     /// that the shape can address must lie inside its storage. The indices of a sparse tensor are
@@ -123,6 +96,7 @@ impl Value {
             if spec.device.is_empty() { None } else { Some(c_text(&spec.device, "the device")?) };
         let part = |value: &Option<Value>| value.as_ref().map_or(ptr::null_mut(), Value::as_raw);
         let raw = sys::tenon_value_tensor_spec {
+            struct_size: size_of::<sys::tenon_value_tensor_spec>(),
             scalar_type: spec.scalar_type.raw(),
             layout: to_raw(&LAYOUTS, spec.layout),
             ndim: spec.sizes.len().try_into().unwrap_or(i32::MAX),
@@ -144,7 +118,6 @@ impl Value {
             values: part(&spec.values),
             scales: part(&spec.scales),
             zero_points: part(&spec.zero_points),
-            ..blank()
         };
         // SAFETY: raw and everything to which it points are borrowed for the call. Sizes and
         // strides have ndim numbers.
@@ -153,7 +126,7 @@ impl Value {
 
     /// Describes the tensor in the value, whatever kind of tensor it is.
     pub fn tensor_spec(&self) -> Result<ValueTensorSpec> {
-        let mut raw = blank();
+        let mut raw = blank!(tenon_value_tensor_spec);
         // SAFETY: raw has its own struct_size. Afterwards, everything to which it points is
         // borrowed from self.
         check(|err| unsafe { sys::tenon_value_get_tensor_spec(self.as_raw(), &mut raw, err) })?;

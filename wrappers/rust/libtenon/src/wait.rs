@@ -1,7 +1,6 @@
 //! Waits: how long a call may wait, and how another thread ends a wait.
 
 use std::fmt;
-use std::mem::size_of;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
@@ -57,13 +56,11 @@ impl<'a> Wait<'a> {
     }
 
     pub(crate) fn raw(&self) -> sys::tenon_wait {
-        sys::tenon_wait {
-            struct_size: size_of::<sys::tenon_wait>(),
+        blank!(tenon_wait {
             timeout_ns: self.timeout_ns,
             cancel: self.cancel.map_or(ptr::null_mut(), |cancel| cancel.raw.as_ptr()),
             flags: if self.interruptible { sys::TENON_WAIT_INTERRUPTIBLE } else { 0 },
-            reserved: 0,
-        }
+        })
     }
 }
 
@@ -79,11 +76,7 @@ pub struct Cancel {
     raw: NonNull<sys::tenon_cancel>,
 }
 
-// SAFETY: any thread may trigger (wait.h). Reset and release, during which no wait may use the
-// cancel, need exclusive access to it here.
-unsafe impl Send for Cancel {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for Cancel {}
+handle!(Cancel, tenon_cancel, tenon_cancel_release);
 
 impl Cancel {
     /// Makes a cancel that is not triggered. It uses one fd.
@@ -97,21 +90,14 @@ impl Cancel {
     pub fn trigger(&self) {
         // SAFETY: self keeps the cancel alive. Any thread may call this, and it is
         // async-signal-safe (wait.h).
-        unsafe { sys::tenon_cancel_trigger(self.raw.as_ptr()) }
+        unsafe { sys::tenon_cancel_trigger(self.as_raw()) }
     }
 
     /// Makes the cancel usable again after [`trigger`](Self::trigger).
     pub fn reset(&mut self) {
         // SAFETY: no wait can be using the cancel, because a Wait borrows it and self is borrowed
         // exclusively.
-        unsafe { sys::tenon_cancel_reset(self.raw.as_ptr()) }
-    }
-}
-
-impl Drop for Cancel {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and no wait borrows it.
-        unsafe { sys::tenon_cancel_release(self.raw.as_ptr()) }
+        unsafe { sys::tenon_cancel_reset(self.as_raw()) }
     }
 }
 

@@ -21,10 +21,7 @@ pub struct WeakStorage {
     raw: NonNull<sys::tenon_weak>,
 }
 
-// SAFETY: rule 8 in tenon.h: all functions on weak references may be called concurrently.
-unsafe impl Send for WeakStorage {}
-// SAFETY: the reason is the same as for Send.
-unsafe impl Sync for WeakStorage {}
+handle!(WeakStorage, tenon_weak, tenon_weak_release, retain tenon_weak_retain);
 
 impl WeakStorage {
     pub(crate) fn new(storage: &Storage) -> Result<WeakStorage> {
@@ -37,37 +34,19 @@ impl WeakStorage {
     /// gets the storage or the release frees it.
     pub fn upgrade(&self) -> Option<Storage> {
         // SAFETY: self keeps the weak reference, and the result is a new strong reference.
-        unsafe {
-            NonNull::new(sys::tenon_weak_lock(self.raw.as_ptr())).map(|raw| Storage::adopt(raw))
-        }
+        unsafe { NonNull::new(sys::tenon_weak_lock(self.as_raw())).map(|raw| Storage::adopt(raw)) }
     }
 
     /// Says whether the storage is gone. Once it is true, it stays true.
     pub fn is_expired(&self) -> bool {
         // SAFETY: self keeps the weak reference.
-        unsafe { sys::tenon_weak_expired(self.raw.as_ptr()) != 0 }
+        unsafe { sys::tenon_weak_expired(self.as_raw()) != 0 }
     }
 
     /// Returns the storage's [`Storage::id`], also after the storage is gone.
     pub fn id(&self) -> u64 {
         // SAFETY: self keeps the weak reference.
-        unsafe { sys::tenon_weak_id(self.raw.as_ptr()) }
-    }
-}
-
-impl Clone for WeakStorage {
-    fn clone(&self) -> WeakStorage {
-        // SAFETY: self keeps the weak reference. The call adds a reference to it, which the copy
-        // releases.
-        unsafe { sys::tenon_weak_retain(self.raw.as_ptr()) };
-        WeakStorage { raw: self.raw }
-    }
-}
-
-impl Drop for WeakStorage {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        unsafe { sys::tenon_weak_release(self.raw.as_ptr()) };
+        unsafe { sys::tenon_weak_id(self.as_raw()) }
     }
 }
 

@@ -2,7 +2,6 @@
 //! a file is executed.
 
 use std::fmt;
-use std::mem::size_of;
 use std::path::Path;
 use std::ptr::NonNull;
 
@@ -10,7 +9,6 @@ use crate::error::{check, make, Error, Result};
 use crate::export::Durability;
 use crate::import::ImportOptions;
 use crate::member::names;
-use crate::panic;
 use crate::sys;
 use crate::text::{c_path, c_text};
 use crate::value::Value;
@@ -30,10 +28,7 @@ pub struct Weights {
     raw: NonNull<sys::tenon_weights>,
 }
 
-// SAFETY: any thread may call the functions of weights.h.
-unsafe impl Send for Weights {}
-// SAFETY: only replace changes the weights, and it borrows them exclusively.
-unsafe impl Sync for Weights {}
+handle!(Weights, tenon_weights, tenon_weights_release);
 
 impl Weights {
     /// Opens a file of weights. The options say where the tensors go. The option `debug_tables` has
@@ -54,7 +49,7 @@ impl Weights {
     /// Lists the names of all weights in the order of the file.
     pub fn names(&self) -> Result<Vec<String>> {
         // SAFETY: self keeps the weights, and the list belongs to this function.
-        Ok(names(make(|out, err| unsafe { sys::tenon_weights_names(self.as_raw(), out, err) })?))
+        names(make(|out, err| unsafe { sys::tenon_weights_names(self.as_raw(), out, err) })?)
     }
 
     /// Gives a weight. Weights that share a storage in the file share it in memory. After
@@ -87,26 +82,11 @@ impl Weights {
     /// file that was opened.
     pub fn rewrite(&self, path: impl AsRef<Path>, durability: Durability) -> Result<()> {
         let path = c_path(path.as_ref())?;
-        let options = sys::tenon_weights_rewrite_options {
-            struct_size: size_of::<sys::tenon_weights_rewrite_options>(),
-            durability: durability.raw(),
-            flags: 0,
-        };
+        let options = blank!(tenon_weights_rewrite_options { durability: durability.raw() });
         // SAFETY: all arguments are borrowed for the call.
         check(|err| unsafe {
             sys::tenon_weights_rewrite(self.as_raw(), path.as_ptr(), &options, err)
         })
-    }
-
-    fn as_raw(&self) -> *mut sys::tenon_weights {
-        self.raw.as_ptr()
-    }
-}
-
-impl Drop for Weights {
-    fn drop(&mut self) {
-        // SAFETY: the reference belongs to self, and nothing uses it afterwards.
-        panic::release(|| unsafe { sys::tenon_weights_release(self.as_raw()) });
     }
 }
 

@@ -196,17 +196,6 @@ pub struct BoolIsNoElement;
 /// ```
 pub struct ModuleChangedByRef;
 
-/// A module can be sent to another thread, but not shared with one.
-/// ```compile_fail,E0277
-/// let module = tenon::Module::new("Net").unwrap();
-/// std::thread::scope(|scope| scope.spawn(|| module.check().unwrap()).join().unwrap());
-/// ```
-/// ```
-/// let module = tenon::Module::new("Net").unwrap();
-/// std::thread::scope(|scope| scope.spawn(move || module.check().unwrap()).join().unwrap());
-/// ```
-pub struct ModuleIsNotSync;
-
 /// Plain slices of a mapped file take a promise.
 /// ```compile_fail,E0133
 /// let options = tenon::ImportOptions::new().mapped();
