@@ -13,8 +13,8 @@ import "unsafe"
 // buffers and the constants of a program of torch.export (.pt2), or the data of a file of
 // ExecuTorch (.ptd). Nothing in a file is executed, and no PyTorch is needed.
 //
-// Any number of goroutines may call the methods of one Weights while none of them calls Replace.
-// Values stay usable after the Weights were closed.
+// Any number of goroutines may call the methods of one Weights. Values stay usable after the
+// Weights were closed.
 type Weights struct{ handle }
 
 func (w *Weights) begin() (*C.tenon_weights, error) {

@@ -24,8 +24,8 @@ TENON_BEGIN_DECLS
  * A program can be written again with other weights (tenon_weights_rewrite). Everything else in its
  * file stays as it is.
  *
- * Threads: functions that take a pointer to const weights may run concurrently. While a call
- * replaces a weight, no other call may use the weights.
+ * Threads: any thread may call any function of this header at any time. A rewrite contains the
+ * weights that were replaced before it began.
  *
  * A library that was built without modules (CMake's option TENON_MODULES=OFF) has all functions of
  * this header. Those that can fail return TENON_UNSUPPORTED.
@@ -83,7 +83,7 @@ TENON_API void tenon_weights_release(tenon_weights *weights) TENON_NOEXCEPT;
  *                      on failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call replaces a weight.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_weights_names(const tenon_weights *weights, tenon_name_list **out,
                                            tenon_error **err) TENON_NOEXCEPT;
@@ -98,7 +98,7 @@ TENON_API tenon_status tenon_weights_names(const tenon_weights *weights, tenon_n
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED (the file has no
  *         plain elements of this weight; the message says why), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function while no call replaces a weight.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_weights_tensor(const tenon_weights *weights, const char *name,
                                             tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
@@ -119,7 +119,7 @@ TENON_API tenon_status tenon_weights_tensor(const tenon_weights *weights, const 
  *         a big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a
  *         device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
  *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
- * @since 0.1. Any thread may call this function while no other call uses the weights.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_weights_replace(tenon_weights *weights, const char *name,
                                              const tenon_value *tensor,
@@ -137,7 +137,7 @@ TENON_API tenon_status tenon_weights_replace(tenon_weights *weights, const char 
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
  *         .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
  *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
- * @since 0.1. Any thread may call this function while no call replaces a weight.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_weights_rewrite(const tenon_weights *weights, const char *path,
                                              const tenon_weights_rewrite_options *options,

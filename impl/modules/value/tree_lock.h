@@ -3,7 +3,7 @@
 // read at a time, or one thread changes. A function of the C API that reads the attributes of
 // objects or the code of modules holds ReadTrees, and one that changes them holds ChangeTrees. An
 // export holds ReadTrees itself (modules/module/export.h), because it gives the lock back while it
-// waits for a sink.
+// waits for a sink. modules/weights guards the bytes of replaced weights by the same lock.
 //
 // No code of the user runs under the lock. A value whose last reference goes while its thread holds
 // the lock is freed when that thread has given the lock back (Value::dispose), because the end of a

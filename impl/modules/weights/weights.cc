@@ -8,6 +8,7 @@
 #include "modules/archive/zip_crc.h"
 #include "modules/module/import_storages.h"
 #include "modules/script/nearest.h"
+#include "modules/value/tree_lock.h"
 #include "modules/weights/element_copy.h"
 #include "modules/weights/patched_file.h"
 #include "modules/weights/read_contents.h"
@@ -92,6 +93,20 @@ Result<const Weight*> Weights::find(std::string_view name) const {
                        script::did_you_mean(nearest.best()).c_str()));
 }
 
+Slot Weights::slot_now(size_t index) const {
+  const value::ReadTrees reading;
+  return contents_.slots[index];
+}
+
+Result<bool> Weights::set_bytes(size_t index, const Slot& before, Slot* after) {
+  TENON_ASSIGN(const value::ChangeTrees changing, value::ChangeTrees::begin());
+  Slot& slot = contents_.slots[index];
+  if (slot.bytes.get() != before.bytes.get() || slot.from != before.from) return false;
+  std::swap(slot.bytes, after->bytes);
+  std::swap(slot.from, after->from);
+  return true;
+}
+
 Result<TensorValueRef> Weights::tensor(std::string_view name) const {
   TENON_ASSIGN(const Weight* const weight, find(name));
   if (!weight->tensor) {
@@ -99,9 +114,9 @@ Result<TensorValueRef> Weights::tensor(std::string_view name) const {
                   format("the weight \"%.200s\" cannot be read: %s", weight->name.c_str(),
                          weight->refusal.message().c_str()));
   }
-  if (weight->slot == Weight::kNoSlot || !contents_.slots[weight->slot].bytes)
-    return weight->tensor;
-  const Slot& slot = contents_.slots[weight->slot];
+  if (weight->slot == Weight::kNoSlot) return weight->tensor;
+  const Slot slot = slot_now(weight->slot);
+  if (!slot.bytes) return weight->tensor;
   value::StridedSpec spec = spec_of(*weight->tensor);
   const uint64_t numel =
       record_of(slot).nbytes / tensor::scalar_type_info(weight->tensor->type()).nbytes;
@@ -166,21 +181,26 @@ Status Weights::replace(std::string_view name, const TensorValue& tensor) {
   TENON_ASSIGN(const Weight* const weight, find(name));
   TENON_TRY(check_replacement(*weight, tensor));
   if (weight->tensor->numel() == 0) return Status::ok();
-  Slot& slot = contents_.slots[weight->slot];
   // The bytes are used in place only if they are aligned to 8 bytes, because another weight of the
   // slot may have a wider element type.
   const bool is_aligned = reinterpret_cast<uintptr_t>(first_of(tensor)) % sizeof(uint64_t) == 0;
-  if (is_aligned && fills(*weight->tensor, record_of(slot).nbytes) &&
-      have_same_order(*weight->tensor, tensor)) {
-    slot.bytes = tensor.storage()->bytes();
-    slot.from = static_cast<uint64_t>(first_of(tensor) - tensor.storage()->bytes()->data());
-    return Status::ok();
+  for (bool is_set = false; !is_set;) {
+    const Slot before = slot_now(weight->slot);
+    Slot after = before;
+    if (is_aligned && fills(*weight->tensor, record_of(before).nbytes) &&
+        have_same_order(*weight->tensor, tensor)) {
+      after.bytes = tensor.storage()->bytes();
+      after.from = static_cast<uint64_t>(first_of(tensor) - tensor.storage()->bytes()->data());
+    } else {
+      // Another weight of the slot keeps its elements, so a slot that changed meanwhile is copied
+      // again.
+      TENON_ASSIGN(after.bytes, copy_of_record(before));
+      TENON_ASSIGN(std::byte* const data, after.bytes->data_mut());
+      TENON_TRY(copy_elements(tensor, *weight->tensor, data));
+      after.from = 0;
+    }
+    TENON_ASSIGN(is_set, set_bytes(weight->slot, before, &after));
   }
-  TENON_ASSIGN(Ref<Storage> copy, copy_of_record(slot));
-  TENON_ASSIGN(std::byte* const data, copy->data_mut());
-  TENON_TRY(copy_elements(tensor, *weight->tensor, data));
-  slot.bytes = std::move(copy);
-  slot.from = 0;
   return Status::ok();
 }
 
@@ -193,7 +213,12 @@ Status Weights::rewrite(const std::string& path, archive::Durability durability)
   PatchedFile file(*contents_.source);
   std::vector<ChangedRecord> records;
   std::map<size_t, ChangedRecord> archives;  // the records that contain inner archives, by part
-  for (const Slot& slot : contents_.slots) {
+  std::vector<Slot> slots;
+  {
+    const value::ReadTrees reading;
+    slots = contents_.slots;
+  }
+  for (const Slot& slot : slots) {
     if (!slot.bytes) continue;
     const Part& part = part_of(slot);
     const ZipRecord& record = record_of(slot);

@@ -58,8 +58,8 @@ struct Contents {
   std::vector<Weight> weights;
 };
 
-// Any number of threads may call the const functions. While replace() runs, no other thread may use
-// the object. Tensors that tensor() gave stay valid when the object ends.
+// Any thread may call any function. The lock of modules/value/tree_lock.h guards the bytes that
+// replace weights. Tensors that tensor() gave stay valid when the object ends.
 class Weights final : public Counted {
  public:
   // UNSUPPORTED, by name, for another kind of file. Everything but the elements is checked. The
@@ -80,15 +80,19 @@ class Weights final : public Counted {
   // After an error nothing has changed. For the errors see tenon_weights_replace (tenon/weights.h).
   Status replace(std::string_view name, const value::TensorValue& tensor);
 
-  // Writes the file with the replaced weights. UNSUPPORTED for a .ptd file. CORRUPT if the opened
-  // file was changed or cut short. `path` may be the opened file: an old file stays until the new
-  // one is complete, and this object keeps the old one.
+  // Writes the file with the weights that were replaced before. UNSUPPORTED for a .ptd file.
+  // CORRUPT if the opened file was changed or cut short. `path` may be the opened file: an old file
+  // stays until the new one is complete, and this object keeps the old one.
   Status rewrite(const std::string& path, archive::Durability durability) const;
 
  private:
   Weights(std::string label, Contents contents);
   ~Weights() override = default;
   Result<const Weight*> find(std::string_view name) const;
+  Slot slot_now(size_t index) const;
+  // Replaces the bytes of a slot, unless another thread has replaced those that `before` has.
+  // `after` gets the old bytes, and the caller drops them.
+  Result<bool> set_bytes(size_t index, const Slot& before, Slot* after);
   const Part& part_of(const Slot& slot) const noexcept { return contents_.parts[slot.part]; }
   const archive::ZipRecord& record_of(const Slot& slot) const noexcept {
     return part_of(slot).reader->records()[slot.record];

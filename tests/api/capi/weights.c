@@ -2,6 +2,8 @@
    again, a file of ExecuTorch, and what the calls refuse. */
 #include "archive_folder.h"
 
+#include <pthread.h>
+
 static const char *golden(const char *file) {
   static char name[512];
   const char *source = getenv("TENON_SOURCE_DIR");
@@ -122,6 +124,64 @@ static void into_an_arena(void) {
   tenon_weights_release(weights);
 }
 
+enum { kRounds = TENON_TEST_SANITIZED ? 2000 : 30000 };
+
+/* What threads share. They must not use OK. */
+struct shared {
+  tenon_weights *weights;
+  tenon_value *matrices[2];
+  tenon_value *squares[2];
+};
+
+/* The weight "weight" is replaced in place, and "columns" by a copy. */
+static void *replace_both(void *context) {
+  struct shared *shared = context;
+  int i;
+  for (i = 0; i < kRounds; i++) {
+    CHECK(tenon_weights_replace(shared->weights, "weight", shared->matrices[i % 2], NULL) ==
+          TENON_OK);
+    CHECK(tenon_weights_replace(shared->weights, "columns", shared->squares[i % 2], NULL) ==
+          TENON_OK);
+  }
+  return NULL;
+}
+
+static void *read_both(void *context) {
+  struct shared *shared = context;
+  int i;
+  for (i = 0; i < kRounds; i++) {
+    tenon_value *value = NULL;
+    CHECK(tenon_weights_tensor(shared->weights, "weight", &value, NULL) == TENON_OK);
+    tenon_value_release(value);
+    CHECK(tenon_weights_tensor(shared->weights, "columns", &value, NULL) == TENON_OK);
+    tenon_value_release(value);
+  }
+  return NULL;
+}
+
+static void in_many_threads(void) {
+  static const int64_t matrix[] = {2, 3}, square[] = {2, 2};
+  struct shared shared;
+  pthread_t threads[4];
+  size_t i;
+  shared.weights = open_weights(golden("torch-2.6.0.pt2"));
+  for (i = 0; i < 2; i++) {
+    shared.matrices[i] = new_floats(2, matrix, 10.0F * (float)i);
+    shared.squares[i] = new_floats(2, square, 10.0F * (float)i);
+  }
+  for (i = 0; i < COUNT_OF(threads); i++)
+    CHECK(pthread_create(&threads[i], NULL, i < 2 ? read_both : replace_both, &shared) == 0);
+  for (i = 0; i < 20; i++) OK(tenon_weights_rewrite(shared.weights, path, NULL, ERR));
+  for (i = 0; i < COUNT_OF(threads); i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  CHECK(element(shared.weights, "weight", 5) == 15.0F);
+  unlink(path);
+  for (i = 0; i < 2; i++) {
+    tenon_value_release(shared.matrices[i]);
+    tenon_value_release(shared.squares[i]);
+  }
+  tenon_weights_release(shared.weights);
+}
+
 static void of_executorch(void) {
   static const char *const names[] = {"linear.weight", "tied.weight",  "transposed",
                                       "table",         "backend_blob", "half"};
@@ -169,12 +229,13 @@ static void refused(void) {
 }
 
 int main(void) {
-  check_begin(60);
+  check_begin(120);
   make_folder("net.pt2");
   RUN(newest_form);
   RUN(second_form);
   RUN(first_form);
   RUN(into_an_arena);
+  RUN_ONCE(in_many_threads);
   RUN(of_executorch);
   RUN(refused);
   remove_folder();

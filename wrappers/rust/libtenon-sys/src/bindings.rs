@@ -6290,7 +6290,7 @@ extern "C" {
                       on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call replaces a weight.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weights_names(
         weights: *const tenon_weights,
         out: *mut *mut tenon_name_list,
@@ -6305,7 +6305,7 @@ extern "C" {
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED (the file has no
          plain elements of this weight; the message says why), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function while no call replaces a weight.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weights_tensor(
         weights: *const tenon_weights,
         name: *const ::core::ffi::c_char,
@@ -6327,7 +6327,7 @@ extern "C" {
          a big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a
          device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
          TENON_RESOURCE_EXHAUSTED, TENON_IO.
- @since 0.1. Any thread may call this function while no other call uses the weights.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weights_replace(
         weights: *mut tenon_weights,
         name: *const ::core::ffi::c_char,
@@ -6345,7 +6345,7 @@ extern "C" {
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
          .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
          TENON_RESOURCE_EXHAUSTED, TENON_IO.
- @since 0.1. Any thread may call this function while no call replaces a weight.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weights_rewrite(
         weights: *const tenon_weights,
         path: *const ::core::ffi::c_char,
