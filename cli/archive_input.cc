@@ -74,6 +74,10 @@ bool ArchiveInput::is_flat_tensors() const noexcept {
   return os::is_flat_tensor(std::as_bytes(std::span(head)));
 }
 
+bool ArchiveInput::is_safetensors() const noexcept {
+  return os::is_safetensors(std::as_bytes(std::span(head)), nbytes);
+}
+
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;
   const bool is_stdin = path == "-";

@@ -25,6 +25,9 @@ struct ArchiveInput {
   bool is_flatbuffer() const noexcept;
   // Whether the file begins as a file of ExecuTorch's weights (.ptd) does.
   bool is_flat_tensors() const noexcept;
+  bool is_safetensors() const noexcept;
+  // Whether the file is one of weights that is no zip archive.
+  bool is_plain_weights() const noexcept { return is_flat_tensors() || is_safetensors(); }
   // Gives a path to the open file, for functions that open paths alone. It is valid in this process
   // as long as the object.
   std::string fd_path() const;

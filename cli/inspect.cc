@@ -222,7 +222,7 @@ int run_inspect(const InspectOptions& options) {
     return kExitProblem;
   }
   const ArchiveInput& input = opened.value();
-  if (input.is_zip() || input.is_flatbuffer() || input.is_flat_tensors())
+  if (input.is_zip() || input.is_flatbuffer() || input.is_plain_weights())
     return inspect_archive(input, options);
   if (!options.module.empty()) {
     print_error(input.shown +

@@ -1,5 +1,5 @@
-// `tenon inspect` of a file of weights: an exported program (.pt2) or ExecuTorch's flat tensors
-// (.ptd).
+// `tenon inspect` of a file of weights: an exported program (.pt2), ExecuTorch's flat tensors
+// (.ptd) or a safetensors file.
 #include <string>
 #include <utility>
 
@@ -12,7 +12,21 @@
 namespace tenon::cli {
 namespace {
 
-bool is_flat(const WeightsFacts& facts) { return facts.form == WeightsForm::kFlatTensors; }
+std::string kind_text(const WeightsFacts& facts) {
+  switch (facts.form) {
+    case WeightsForm::kFlatTensors: return "flat tensors";
+    case WeightsForm::kSafetensors: return "safetensors";
+    default: return "exported program";
+  }
+}
+
+const char* records_title(const WeightsFacts& facts) {
+  switch (facts.form) {
+    case WeightsForm::kFlatTensors: return "segments in the file";
+    case WeightsForm::kSafetensors: return "tensors in the file";
+    default: return "records";
+  }
+}
 
 std::string form_text(const WeightsFacts& facts) {
   const std::string version =
@@ -23,6 +37,7 @@ std::string form_text(const WeightsFacts& facts) {
       return "the archive of PyTorch 2.6, whose schema has " + version;
     case WeightsForm::kFlatTensors:
       return "a .ptd file of ExecuTorch, whose segments have no checksums";
+    case WeightsForm::kSafetensors: return "a safetensors file, which has no checksums";
   }
   return {};
 }
@@ -32,6 +47,7 @@ const char* form_name(WeightsForm form) {
     case WeightsForm::kPt2Archive: return "pt2";
     case WeightsForm::kFirstArchive: return "pytorch-2.6";
     case WeightsForm::kFlatTensors: return "ptd";
+    case WeightsForm::kSafetensors: return "safetensors";
   }
   return "";
 }
@@ -40,9 +56,8 @@ void print_weights_head(const std::string& path, const WeightsFacts& facts) {
   const archive::ZipReader& container = *facts.container;
   const std::string name =
       container.prefix().empty() ? "" : " \"" + safe_text(container.prefix()) + "\"";
-  print_text(safe_text(path) + ": " +
-             (is_flat(facts) ? "flat tensors" : "exported program" + name) + ", " +
-             weights_part_text(facts) + ", " + size_text(container.source()->nbytes()) + "\n");
+  print_text(safe_text(path) + ": " + kind_text(facts) + name + ", " + weights_part_text(facts) +
+             ", " + size_text(container.source()->nbytes()) + "\n");
   print_text(form_text(facts) + "\n");
   if (facts.programs.size() < 2) return;
   std::string programs;
@@ -81,7 +96,7 @@ void print_weights(const WeightsFacts& facts) {
 }
 
 void print_parts(const WeightsFacts& facts) {
-  print_records(*facts.container, is_flat(facts) ? "segments in the file" : "records");
+  print_records(*facts.container, records_title(facts));
   for (const NestedArchive& nested : facts.nested) {
     print_records(*nested.reader,
                   ("records of the archive in " + safe_text(nested.record)).c_str());
@@ -107,7 +122,7 @@ Json weights_json(const WeightsFacts& facts) {
 }
 
 Json weights_file_json(const std::string& path, const WeightsFacts& facts) {
-  Json json = {{"kind", is_flat(facts) ? "flat tensors" : "exported program"},
+  Json json = {{"kind", kind_text(facts)},
                {"path", path},
                {"name", std::string(facts.container->prefix())},
                {"nbytes", facts.container->source()->nbytes()},

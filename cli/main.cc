@@ -153,7 +153,7 @@ void add_commands(CLI::App* app, Options* options) {
       ->add_option(
           "FILE", options->inspect.what,
           "A module archive, flatbuffer or package, a file of torch.save, an exported program "
-          "(.pt2), a file of ExecuTorch's "
+          "(.pt2), a safetensors file, a file of ExecuTorch's "
           "weights (.ptd), a file of a descriptor's bytes, - for standard input, or a name: "
           "/leaf in /dev/shm, "
           "or a path")
@@ -180,12 +180,12 @@ void add_commands(CLI::App* app, Options* options) {
 
   CLI::App* verify = add_command(app, options, "verify",
                                  "Check every byte, value and line of code of modules, packages, "
-                                 "files of torch.save and exported programs",
+                                 "files of torch.save, exported programs and safetensors files",
                                  "tenon verify model.pt", &options->verify.json);
   verify
       ->add_option("FILE", options->verify.paths,
                    "Module archives, flatbuffers, packages, files of torch.save, exported programs "
-                   "(.pt2) and files of ExecuTorch's "
+                   "(.pt2), safetensors files and files of ExecuTorch's "
                    "weights (.ptd); - is standard input")
       ->required()
       ->option_text("...");

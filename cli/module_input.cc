@@ -70,7 +70,7 @@ std::set<std::string> storage_records(const PackageArchive& package, const std::
 }
 
 ContainerKind container_kind(const ArchiveInput& input) {
-  if (input.is_flat_tensors()) return ContainerKind::kWeights;
+  if (input.is_plain_weights()) return ContainerKind::kWeights;
   if (!input.is_zip()) return ContainerKind::kOther;
   Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
   if (!source.is_ok()) return ContainerKind::kOther;

@@ -146,7 +146,9 @@ void print_weights_verdict(const std::string& shown, const WeightsFacts& facts) 
                  format(" of %zu", facts.weights.size()) + "\n");
     return;
   }
-  const std::string unchecked = facts.form == WeightsForm::kFlatTensors ? " without checksums" : "";
+  const bool is_plain =
+      facts.form == WeightsForm::kFlatTensors || facts.form == WeightsForm::kSafetensors;
+  const std::string unchecked = is_plain ? " without checksums" : "";
   print_text(good_text(shown) + weights_part_text(facts) + unchecked + ", " +
              plural_text(good, "weight", "weights") + ", " + size_of(*facts.container) + "\n");
 }

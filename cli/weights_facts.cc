@@ -259,19 +259,20 @@ void add_wrong_records(const ArchiveInput& input, const RecordDamage& damage,
 
 WeightsForm form_of(const ArchiveInput& input, const ZipReader& container) {
   if (input.is_flat_tensors()) return WeightsForm::kFlatTensors;
+  if (input.is_safetensors()) return WeightsForm::kSafetensors;
   return container.has(kFirstProgram) ? WeightsForm::kFirstArchive : WeightsForm::kPt2Archive;
 }
 
 // Opens a file whose weights cannot be read, to get the facts that its records tell.
 Result<Ref<ZipReader>> open_container(const ArchiveInput& input, const Status& why_no_weights,
                                       Ref<archive::ZipSource> source) {
-  if (input.is_flat_tensors()) return why_no_weights;
+  if (input.is_plain_weights()) return why_no_weights;
   return open_zip(std::move(source));
 }
 
 void gather_container(const ArchiveInput& input, WeightsFacts* facts) {
   facts->form = form_of(input, *facts->container);
-  if (facts->form == WeightsForm::kFlatTensors) return;
+  if (input.is_plain_weights()) return;
   facts->version = version_in(
       *facts->container, facts->form == WeightsForm::kFirstArchive ? kFirstVersion : kPt2Version);
   facts->programs = programs_in(*facts->container);
@@ -290,8 +291,11 @@ const Status& WeightsFacts::wrong() const noexcept {
 
 std::string weights_part_text(const WeightsFacts& facts) {
   const uint64_t count = facts.container->records().size();
-  return facts.form == WeightsForm::kFlatTensors ? plural_text(count, "segment", "segments")
-                                                 : plural_text(count, "record", "records");
+  switch (facts.form) {
+    case WeightsForm::kFlatTensors: return plural_text(count, "segment", "segments");
+    case WeightsForm::kSafetensors: return plural_text(count, "tensor", "tensors");
+    default: return plural_text(count, "record", "records");
+  }
 }
 
 Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check check) {
@@ -323,18 +327,21 @@ Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check ch
 }
 
 Status refuse_weights_option(const ArchiveInput& input, const char* option) {
-  const char* const what =
-      input.is_flat_tensors() ? "a file of ExecuTorch's weights" : "an exported program";
+  const char* const what = input.is_flat_tensors()  ? "a file of ExecuTorch's weights"
+                           : input.is_safetensors() ? "a safetensors file"
+                                                    : "an exported program";
   return {Code::kInvalidArgument, format("%s is %s and no module, which %s is for. Leave out %s",
                                          input.shown.c_str(), what, option, option)};
 }
 
 Status refuse_weights_as_module(const ArchiveInput& input) {
-  if (input.is_flat_tensors()) {
-    return {Code::kUnsupported, input.shown +
-                                    " is a file of ExecuTorch's weights (.ptd) and has no module. "
-                                    "Its weights can be read with "
-                                    "tenon_open_weights, or with tenon.open_weights in Python"};
+  if (input.is_plain_weights()) {
+    const char* const what =
+        input.is_flat_tensors() ? "a file of ExecuTorch's weights (.ptd)" : "a safetensors file";
+    return {Code::kUnsupported,
+            format("%s is %s and has no module. Its weights can be read with tenon_open_weights, "
+                   "or with tenon.open_weights in Python",
+                   input.shown.c_str(), what)};
   }
   return {Code::kUnsupported, input.shown +
                                   " is an exported program (.pt2) and no module. It can be written "

@@ -1,6 +1,6 @@
 // Gathers the facts that `tenon inspect` and `tenon verify` print about a file of weights, before
-// anything is printed. Such a file is an exported program (.pt2) or has ExecuTorch's flat tensors
-// (.ptd).
+// anything is printed. Such a file is an exported program (.pt2), has ExecuTorch's flat tensors
+// (.ptd), or is a safetensors file.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ enum class WeightsForm {
   kPt2Archive,    // the archives of current PyTorch
   kFirstArchive,  // the archives of PyTorch 2.6
   kFlatTensors,   // the files of ExecuTorch
+  kSafetensors,
 };
 
 struct WeightFact {
@@ -36,7 +37,7 @@ struct NestedArchive {
 struct WeightsFacts {
   WeightsForm form = WeightsForm::kPt2Archive;
   std::string version;  // the version of the form, as in the file; empty: the file has none
-  Ref<archive::ZipReader> container;  // for a .ptd file: its segments
+  Ref<archive::ZipReader> container;  // without a zip archive: segments or tensors
   Status why_no_weights;              // ok: the lists of weights can be read
   std::vector<std::string> programs;
   std::vector<WeightFact> weights;
@@ -49,7 +50,7 @@ struct WeightsFacts {
   const Status& wrong() const noexcept;
 };
 
-// Gives "12 records", or "3 segments" for a .ptd file.
+// Gives "12 records", "3 segments" for a .ptd file, or "5 tensors" for a safetensors file.
 std::string weights_part_text(const WeightsFacts& facts);
 
 // Fails only if the file has no container that can be read. `check` kAll reads every record, which

@@ -17,7 +17,7 @@ complete -c tenon -n __fish_use_subcommand -a ls -d 'List the named objects of T
 complete -c tenon -n __fish_use_subcommand -a top -d 'Show who lends how much'
 complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobody holds'
 complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what a module, a package, a file of torch.save, an exported program, a descriptor or a named file holds'
-complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of modules, packages, files of torch.save and exported programs'
+complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of modules, packages, files of torch.save, exported programs and safetensors files'
 complete -c tenon -n __fish_use_subcommand -a export -d 'Write a module again, or write several into a package'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'

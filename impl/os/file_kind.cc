@@ -48,15 +48,6 @@ constexpr KnownStart kStarts[] = {
     {0, "\x93NUMPY"sv, "an array of NumPy, and no module: read it with numpy.load"},
 };
 
-// A safetensors file has the length of its header in eight bytes, and then the header in JSON.
-bool is_safetensors(std::string_view head, uint64_t nbytes) {
-  constexpr uint64_t kMostHeaderNbytes = 100'000'000;
-  if (head.size() < 10 || head[8] != '{') return false;
-  uint64_t header = 0;
-  std::memcpy(&header, head.data(), sizeof header);
-  return header >= 2 && header <= kMostHeaderNbytes && header <= nbytes - 8;
-}
-
 bool is_web_page(std::string_view head) {
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
@@ -83,6 +74,15 @@ bool is_flat_tensor(std::span<const std::byte> head) noexcept {
   return text.size() >= kFlatbufferAt && text.substr(kFlatbufferAt).starts_with(kFlatTensor);
 }
 
+// A safetensors file has the length of its header in eight bytes, and then the header in JSON.
+bool is_safetensors(std::span<const std::byte> head, uint64_t nbytes) noexcept {
+  constexpr uint64_t kMostHeaderNbytes = 100'000'000;
+  uint64_t header = 0;
+  if (head.size() <= sizeof header || head[sizeof header] != std::byte{'{'}) return false;
+  std::memcpy(&header, head.data(), sizeof header);
+  return header >= 2 && header <= kMostHeaderNbytes && header <= nbytes - sizeof header;
+}
+
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (nbytes == 0) return "empty: the file has no bytes. Copy or download it again";
@@ -95,9 +95,8 @@ std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {
   if (is_pickle(text))
     return "a pickle, as torch.save wrote before PyTorch 1.6, and no archive. Save the module by "
            "torch.jit.save";
-  if (is_safetensors(text, nbytes)) {
-    return "a safetensors file: tensors without a module. Build or import the module, and load "
-           "these tensors into it";
+  if (is_safetensors(head, nbytes)) {
+    return "a safetensors file: tensors without a module. Open it as weights (tenon_open_weights)";
   }
   if (text.starts_with("PK\3\4"))
     return "cut short: it begins as an archive does, and its end is missing. Copy or download it "

@@ -10,8 +10,9 @@ import "C"
 import "unsafe"
 
 // Weights are the tensors of a file by their names, such as "encoder.0.weight": the parameters, the
-// buffers and the constants of a program of torch.export (.pt2), or the data of a file of
-// ExecuTorch (.ptd). Nothing in a file is executed, and no PyTorch is needed.
+// buffers and the constants of a program of torch.export (.pt2), the tensors of a safetensors file
+// or of a file of torch.save, or the data of a file of ExecuTorch (.ptd). Nothing in a file is
+// executed, and no PyTorch is needed.
 //
 // Any number of goroutines may call the methods of one Weights. Values stay usable after the
 // Weights were closed.

@@ -3,8 +3,9 @@
 
 /**
  * @file
- * Files of weights: these functions read the tensors in a program that torch.export saved (.pt2)
- * and in a file of ExecuTorch (.ptd). No PyTorch is needed, and nothing in a file is executed.
+ * Files of weights: these functions read the tensors in a program that torch.export saved (.pt2),
+ * in a safetensors file, in a file that torch.save wrote, and in a file of ExecuTorch (.ptd). No
+ * PyTorch is needed, and nothing in a file is executed.
  */
 
 #include <stddef.h>
@@ -17,12 +18,13 @@
 TENON_BEGIN_DECLS
 
 /**
- * An opened file of weights (docs/format/exported_program.md). Each weight is a tensor with a name:
- * a parameter, a buffer or a constant of a program. The name is PyTorch's, such as
- * "encoder.0.weight". If a file has several programs, the program's name and a slash come first.
+ * An opened file of weights (docs/format/exported_program.md and docs/format/safetensors.md). Each
+ * weight is a tensor with a name, such as "encoder.0.weight". In a program it is a parameter, a
+ * buffer or a constant. If a file has several programs, the program's name and a slash come first.
+ * In a file of torch.save the keys that lead to a tensor are its name, with dots between them.
  *
- * A program can be written again with other weights (tenon_weights_rewrite). Everything else in its
- * file stays as it is.
+ * Any file but a .ptd file can be written again with other weights (tenon_weights_rewrite).
+ * Everything else in the file stays as it is.
  *
  * Threads: any thread may call any function of this header at any time. A rewrite contains the
  * weights that were replaced before it began.
@@ -45,8 +47,7 @@ typedef struct tenon_weights_rewrite_options {
 /**
  * Opens a file of weights and reads its tensors. The file must not be changed while views of it are
  * in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
- * @param[in]  path     borrowed. A .pt2 or a .ptd file. The contents of the file, not its name,
- *                      decide between the two.
+ * @param[in]  path     borrowed. The contents of the file, not its name, decide about its form.
  * @param[in]  options  borrowed. They say where the tensors go, as for a module.
  *                      TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults: read-only
  *                      views of the file.
@@ -54,8 +55,9 @@ typedef struct tenon_weights_rewrite_options {
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
  *         TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
- *         built without JSON and the file is of PyTorch's newest form; it was built without
- *         FlatBuffers and the file is a .ptd file), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ *         built without JSON and the file is a safetensors file or a .pt2 file of PyTorch's newest
+ *         form; it was built without FlatBuffers and the file is a .ptd file),
+ *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_open_weights(const char *path, const tenon_import_options *options,

@@ -58,7 +58,10 @@ size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& reco
 // is of no use.
 Status read_payloads(const module::ImportOptions& options, Contents* contents);
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents);
-// Reads a record that is an archive of torch.save with tensors. `prefix` is put before their names.
+Status read_safetensors(const module::ImportOptions& options, Contents* contents);
+// Reads a file that is an archive of torch.save with tensors, which contents->archive has.
+Status read_state_dict(const module::ImportOptions& options, Contents* contents);
+// Reads a record that is such an archive. `prefix` is put before their names.
 Status read_saved_tensors(const archive::ZipRecord& record, const std::string& prefix,
                           const module::ImportOptions& options, Contents* contents);
 

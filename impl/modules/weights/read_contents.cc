@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -68,7 +69,6 @@ Status read_first_form(const module::ImportOptions& options, Contents* contents)
 const char* other_kind(const ZipReader& archive) {
   if (archive.has("data.pkl") && archive.has("constants.pkl"))
     return "It is a module archive. Open it with tenon_import_module";
-  if (archive.has("data.pkl")) return "It is a torch.save file";
   if (archive.has(".data/extern_modules"))
     return "It is a torch.package archive. Open it with tenon_package_open";
   return "Give a file that torch.export.save wrote";
@@ -83,10 +83,20 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
   TENON_ASSIGN(contents->archive, std::move(opened));
   const ZipReader& archive = *contents->archive;
   if (archive.has(kProgram)) return read_first_form(options, contents);
+  const bool is_saved = archive.has("data.pkl") && !archive.has("constants.pkl");
+  if (is_saved && !archive.has(kFormat)) return read_state_dict(options, contents);
   if (!archive.has(kFormat))
     return {Code::kUnsupported, format("is no .pt2 archive. %s", other_kind(archive))};
   TENON_TRY(check_version(archive, kFormatVersion, kNewestFormat));
   return read_payloads(options, contents);
+}
+
+Status read_any_form(std::span<const std::byte> head, const module::ImportOptions& options,
+                     Contents* contents) {
+  if (os::is_flat_tensor(head)) return read_flat_tensors(options, contents);
+  if (os::is_safetensors(head, contents->source->nbytes()))
+    return read_safetensors(options, contents);
+  return read_archive(options, contents);
 }
 
 // The C API gives names as UTF-8 texts that end with NUL, so a name must be UTF-8 without NUL.
@@ -111,11 +121,10 @@ Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string
                                const module::ImportOptions& options) {
   Contents contents;
   contents.source = std::move(source);
-  std::array<std::byte, 8> head{};
-  if (contents.source->nbytes() >= head.size())
-    TENON_TRY(contents.source->read(0, head.data(), head.size()));
-  Status status = os::is_flat_tensor(head) ? read_flat_tensors(options, &contents)
-                                           : read_archive(options, &contents);
+  std::array<std::byte, 16> head{};
+  TENON_TRY(contents.source->read(0, head.data(),
+                                  std::min<uint64_t>(head.size(), contents.source->nbytes())));
+  Status status = read_any_form(head, options, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
   if (status.is_ok()) return contents;
   // The messages of the zip reader already contain the file's name.

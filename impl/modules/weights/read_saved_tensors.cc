@@ -1,5 +1,5 @@
-// Reads the weights of an archive of torch.save that is a record of the file, as in files of
-// PyTorch 2.6 (contents_builder.h).
+// Reads the weights of an archive of torch.save (contents_builder.h). It is the file itself, or a
+// record of the file, as in exported programs of PyTorch 2.6.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -128,7 +128,8 @@ class SavedTensors {
         nbytes > record->nbytes)
       return tree.error(Code::kCorrupt, wanted.node,
                         format("the record %.300s has fewer bytes than its storage", name.c_str()));
-    if (record->deflated)
+    // The ranges of a nested archive cannot be inflated.
+    if (record->deflated && &inner_ != &part_->reader())
       return Status(Code::kUnsupported,
                     format("the record %.300s of a nested archive is compressed", name.c_str()));
     Ref<storage::Storage> bytes;
@@ -174,6 +175,18 @@ Status read_saved_tensors(const ZipRecord& record, const std::string& prefix,
   PartStorages storages(contents, options, foreign_endian);
   TENON_TRY(
       SavedTensors(*inner, &storages).read(prefix, options.pickle_limits, &contents->weights));
+  return storages.finish();
+}
+
+Status read_state_dict(const module::ImportOptions& options, Contents* contents) {
+  const bool foreign_endian = module::is_foreign_endian(*contents->archive);
+  Part part;
+  part.reader = contents->archive;
+  if (foreign_endian) part.fixed_because = "the archive is big-endian";
+  contents->parts.push_back(std::move(part));
+  PartStorages storages(contents, options, foreign_endian);
+  TENON_TRY(SavedTensors(*contents->archive, &storages)
+                .read("", options.pickle_limits, &contents->weights));
   return storages.finish();
 }
 

@@ -205,7 +205,8 @@ Status Weights::replace(std::string_view name, const TensorValue& tensor) {
 }
 
 Status Weights::rewrite(const std::string& path, archive::Durability durability) const {
-  if (!contents_.archive) {
+  if (!contents_.archive && !contents_.parts.empty() &&
+      contents_.parts.front().fixed_because != nullptr) {
     return {Code::kUnsupported,
             format("%s is a .ptd file, which Tenon reads and does not write. ExecuTorch writes it",
                    label_.c_str())};
@@ -223,6 +224,7 @@ Status Weights::rewrite(const std::string& path, archive::Durability durability)
     const Part& part = part_of(slot);
     const ZipRecord& record = record_of(slot);
     file.replace(record.data_offset, record.nbytes, slot.bytes, slot.from);
+    if (!contents_.archive) continue;  // this form has no checksums
     const ZipReader& reader = part.inner ? *part.inner : *part.reader;
     records.push_back({reader.source().get(), &reader.records()[slot.record], part.base});
     if (part.inner) archives.insert({slot.part, {contents_.source.get(), &part.outer, 0}});

@@ -1,6 +1,7 @@
 // A file of weights has tensors by name. A caller can replace tensors, and write the file again
-// with them. The file is an archive of torch.export (.pt2) or a file of ExecuTorch (.ptd).
-// docs/format/exported_program.md describes both. Nothing in a file is executed.
+// with them. The file is an archive of torch.export (.pt2), a file of ExecuTorch (.ptd) or a
+// safetensors file. docs/format/exported_program.md and docs/format/safetensors.md describe them.
+// Nothing in a file is executed.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +51,6 @@ struct Weight {
 
 // The content of an opened file. The reader of the file's form fills it in.
 struct Contents {
-  std::string form;                 // the file's form in words, for messages
   Ref<archive::ZipSource> source;   // the file
   Ref<archive::ZipReader> archive;  // if the file is a zip archive
   std::vector<Part> parts;

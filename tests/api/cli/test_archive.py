@@ -142,7 +142,7 @@ KINDS = {
         "download the file again",
     ),
     "m.pt.gz": (b"\x1f\x8b\x08" + bytes(100), "gzip", "gunzip"),
-    "w.safetensors": (b"\x02\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "load these tensors"),
+    "w.safetensors": (b"\x02\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "describes 0 bytes"),
     "old.pt": (b"\x80\x02}q\0.", "pickle", "torch.jit.save"),
     "empty.pt": (b"", "empty", "no bytes"),
     "cut.pt": (b"PK\3\4" + bytes(100), "cut short", "download it again"),

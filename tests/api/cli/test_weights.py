@@ -1,4 +1,5 @@
-"""tenon inspect, verify and export of exported programs (.pt2) and of ExecuTorch's files (.ptd).
+"""tenon inspect, verify and export of exported programs (.pt2), ExecuTorch's files (.ptd) and
+safetensors files.
 
 tests/peers/golden/weights_golden.py made the files. Damaged files are copies of them.
 """
@@ -11,8 +12,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import SOURCE, read_json, run
+from safetensors.numpy import save_file
 
 GOLDEN = SOURCE / "tests/peers/golden/weights"
 NEWEST = GOLDEN / "torch-2.15.0.pt2"
@@ -299,3 +302,23 @@ def test_export_says_what_can_be_done(tmp_path: Path) -> None:
                 and "tenon.open_weights in Python" in done.stderr
             )
     assert not out.exists()
+
+
+def test_safetensors_are_shown_and_verified(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    save_file({"b": np.zeros(3, np.uint8), "a": np.ones((2, 2), np.float32)}, path)
+    report = read_json("inspect", path)
+    assert (report["kind"], report["form"], report["error"]) == ("safetensors", "safetensors", None)
+    assert [(each["name"], each["dtype"], each["sizes"]) for each in report["weights"]] == [
+        ("a", "Float", [2, 2]),
+        ("b", "Byte", [3]),
+    ]
+    done = run("verify", path)
+    assert done.returncode == 0
+    assert ": good: 2 tensors without checksums, 2 weights, " in done.stdout
+    path.write_bytes(path.read_bytes()[:-1])
+    for command in ("inspect", "verify"):
+        done = run(command, path)
+        assert done.returncode == 1 and "cut short" in done.stderr
+    done = run("export", path, tmp_path / "out.pt")
+    assert done.returncode == 1 and "a safetensors file and has no module" in done.stderr

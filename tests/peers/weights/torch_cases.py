@@ -285,12 +285,6 @@ class Newest(Case):
         self.refused(
             "UNSUPPORTED", "archive_version is 1", self.changed("archive_version", lambda _: b"1")
         )
-        self.refused("UNSUPPORTED", "torch.save", self.saved())
-
-    def saved(self) -> Path:
-        path = self.folder / "saved.pt"
-        torch.save(self.net.state_dict(), path)
-        return path
 
     def test_refuses_layouts_beyond_the_record(self) -> None:
         def change(**fields: object) -> Path:
@@ -351,6 +345,59 @@ class Newest(Case):
         loaded = torch.export.pt2_archive._package.load_pt2(path).exported_programs
         self.assertEqual(loaded["b"].state_dict["bias"].tolist(), [3.0, 4.0])
         self.assertTrue(torch.equal(loaded["a"].state_dict["bias"], program.state_dict["bias"]))
+
+
+class StateDict(Case):
+    """Tests files of torch.save: state dicts and nested checkpoints."""
+
+    def test_replaces(self) -> None:
+        path, new = self.folder / "state.pth", self.folder / "new.pth"
+        torch.save(self.net.state_dict(), path)
+        for tensors in range(3):
+            weights = Weights(path, tensors=tensors, check=2)
+            self.assertEqual(weights.names(), list(self.net.state_dict()))
+            for name, tensor in self.net.state_dict().items():
+                self.assertTrue(torch.equal(seen(weights[name]), tensor), name)
+            self.assertEqual(weights["first.weight"].storage, weights["tied.weight"].storage)
+            weight = torch.rand(4, 4)
+            weights["tied.weight"] = given(weight)
+            weights["small"] = given(torch.tensor([1.0, 2.0, 3.0]).bfloat16())
+            weights.rewrite(new)
+            state = torch.load(new, weights_only=True)
+            self.assertTrue(torch.equal(state["first.weight"], weight))
+            self.assertEqual(state["small"].tolist(), [1, 2, 3])
+            self.assertTrue(torch.equal(state["whole"], self.net.whole))
+            self.assertEqual(new.stat().st_size, path.stat().st_size)
+
+    def test_nested_checkpoint(self) -> None:
+        path = self.folder / "checkpoint.pth"
+        optimiser = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9)
+        self.net(self.example).sum().backward()
+        optimiser.step()
+        torch.save(
+            {"model": self.net.state_dict(), "optim": optimiser.state_dict(), "epoch": 3}, path
+        )
+        weights = Weights(path)
+        self.assertIn("model.norm.weight", weights.names())
+        momentum = optimiser.state_dict()["state"][0]["momentum_buffer"]
+        self.assertTrue(torch.equal(seen(weights["optim.state.0.momentum_buffer"]), momentum))
+        self.assertNotIn("epoch", weights.names())
+
+    def test_compressed_and_damaged(self) -> None:
+        path, packed = self.folder / "state.pth", self.folder / "packed.pth"
+        torch.save(self.net.state_dict(), path)
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in records(path).items():
+                archive.writestr(name, data)
+        weights = Weights(packed)
+        self.assertTrue(torch.equal(seen(weights["first.weight"]), self.net.first.weight))
+        self.replacement_refused(
+            "UNSUPPORTED", "compressed", weights, "first.weight", torch.rand(4, 4)
+        )
+        data = bytearray(path.read_bytes())
+        data[data.index(raw(self.net.whole))] ^= 1
+        path.write_bytes(data)
+        self.refused("CORRUPT", "data/", path, tensors=2, check=1)
 
 
 class First(Case):

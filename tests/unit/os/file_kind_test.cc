@@ -33,7 +33,7 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
       {"\xef\xbb\xbf \n<HTML lang=en>", {"web page"}},
       {"\x1f\x8b\x08", {"gzip", "gunzip"}},
       {"\x28\xb5\x2f\xfd", {"zstd"}},
-      {safetensors, {"safetensors", "load these tensors"}},
+      {safetensors, {"safetensors", "tenon_open_weights"}},
       {"\x80\x02}q", {"a pickle", "torch.jit.save"}},
       {"\x80\x04\x95", {"a pickle"}},
       {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46", {"torch.save", "before 1.6"}},

@@ -1,14 +1,18 @@
-"""Weights of torch.export's programs and of ExecuTorch's files. tests/peers/weights runs the
-programs with new weights in PyTorch.
+"""Weights of torch.export's programs, of ExecuTorch's files and of safetensors files.
+tests/peers/weights runs the programs with new weights in PyTorch, and reads torch.save files.
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tenon
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 GOLDEN = Path(__file__).resolve().parents[3] / "tests/peers/golden/weights"
 
@@ -51,6 +55,45 @@ def test_executorch() -> None:
     )
     with pytest.raises(tenon.Unsupported, match="reads and does not write"):
         weights.rewrite("/nowhere")
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    path, new = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    # The float32 array lies at an odd offset, where a tensor cannot be a view of the file.
+    arrays = {
+        "int8": np.array([1, -2, 3], np.int8),
+        "float32": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "float16": np.arange(4, dtype=np.float16)[:, None],
+        "scalar": np.array(2**40),
+        "none": np.zeros((0, 4), np.float64),
+        "bool": np.array([[True], [False]]),
+    }
+    save_file(arrays, path, metadata={"format": "np"})
+    weights = tenon.open_weights(path)
+    with safe_open(path, "numpy") as peer:
+        assert list(weights) == peer.offset_keys()
+    for name, array in arrays.items():
+        assert weights[name].numpy().dtype == array.dtype, name
+        assert np.array_equal(weights[name].numpy(), array), name
+    assert weights["float16"].read_only
+    weights.replace("float32", np.full((2, 3), 7, np.float32))
+    weights.replace("int8", np.array([4, 5, 6], np.int8))
+    weights.rewrite(new)
+    again = load_file(new)
+    assert (again["float32"] == 7).all() and again["int8"].tolist() == [4, 5, 6]
+    assert again["scalar"] == 2**40 and new.stat().st_size == path.stat().st_size
+    assert load_file(path)["int8"].tolist() == [1, -2, 3]
+
+
+@pytest.mark.parametrize("tensors", ["map", "fill"])
+def test_weights_of_a_real_model_are_those_that_safetensors_reads(tensors: Any) -> None:
+    (path,) = find_spec("silero_vad").submodule_search_locations  # type: ignore[union-attr]
+    file = Path(path) / "data/silero_vad_16k.safetensors"
+    wanted = load_file(file)
+    weights = tenon.open_weights(file, tensors=tensors)
+    assert set(weights) == set(wanted) and len(wanted) == 15
+    for name, array in wanted.items():
+        assert np.array_equal(weights[name].numpy(), array), name
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Files of weights: programs of torch.export (.pt2) and files of ExecuTorch (.ptd), without
-PyTorch.
+"""Files of weights: programs of torch.export (.pt2), safetensors files, files of torch.save and
+files of ExecuTorch (.ptd), without PyTorch.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def open_weights(
     max_records: int = 0,
     max_depth: int = 0,
 ) -> Weights:
-    """Open a program that torch.export saved (.pt2), or a file of ExecuTorch's weights (.ptd). A
-    .ptd file can be read and not rewritten.
+    """Open a program that torch.export saved (.pt2), a safetensors file, a file of torch.save, or a
+    file of ExecuTorch's weights (.ptd). A .ptd file can be read and not rewritten.
 
     The options are those of import_module. With tensors="map" the tensors are read-only views of
     the file, which must not be changed while they are in use. The file may be replaced by a rename.

@@ -1,5 +1,5 @@
-//! Files of weights: programs of torch.export (`.pt2`) and files of ExecuTorch (`.ptd`). Nothing in
-//! a file is executed.
+//! Files of weights: programs of torch.export (`.pt2`), safetensors files, files of torch.save and
+//! files of ExecuTorch (`.ptd`). Nothing in a file is executed.
 
 use std::fmt;
 use std::path::Path;

@@ -1,6 +1,6 @@
 /// @file
-/// Files of weights: these functions read programs of torch.export (.pt2) and files of ExecuTorch
-/// (.ptd), without PyTorch. tenon/weights.h has the details.
+/// Files of weights: these functions read programs of torch.export (.pt2), safetensors files, files
+/// of torch.save and files of ExecuTorch (.ptd), without PyTorch. tenon/weights.h has the details.
 #ifndef TENON_CPP_WEIGHTS_HPP
 #define TENON_CPP_WEIGHTS_HPP
 

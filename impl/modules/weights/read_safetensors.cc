@@ -1,0 +1,68 @@
+// Reads the weights of a safetensors file (contents_builder.h).
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "modules/weights/contents_builder.h"
+#include "modules/weights/safetensors_header.h"
+#include "tensor/layout.h"
+#include "tensor/scalar_type.h"
+
+namespace tenon::weights {
+
+using value::StorageValue;
+using value::TensorValue;
+using value::TensorValueRef;
+
+namespace {
+
+Result<TensorValueRef> safetensor_of(const SafetensorsEntry& entry, size_t record,
+                                     PartStorages* part) {
+  if (!entry.type) {
+    return Status(Code::kUnsupported, format("its dtype is %s, and a tensor has no such elements",
+                                             entry.dtype.c_str()));
+  }
+  value::StridedSpec spec;
+  spec.sizes = entry.sizes;
+  TENON_ASSIGN(spec.strides, tensor::contiguous_strides(spec.sizes));
+  TENON_ASSIGN(Ref<storage::Storage> bytes, part->bytes_of(record, *entry.type, "cpu"));
+  const uint64_t numel = entry.nbytes / tensor::scalar_type_info(*entry.type).nbytes;
+  TENON_ASSIGN(spec.storage, StorageValue::create(*entry.type, numel, std::move(bytes)));
+  return TensorValue::create(spec);
+}
+
+}  // namespace
+
+Status read_safetensors(const module::ImportOptions& options, Contents* contents) {
+  TENON_ASSIGN(SafetensorsHeader header,
+               read_safetensors_header(*contents->source, options.pickle_limits.max_nbytes));
+  std::vector<archive::ZipReader::Range> ranges;
+  ranges.reserve(header.entries.size());
+  for (const SafetensorsEntry& entry : header.entries)
+    ranges.push_back({entry.offset, entry.nbytes});
+  Part added;
+  added.reader = archive::ZipReader::of_ranges(contents->source, ranges, "tensor ");
+  contents->parts.push_back(std::move(added));
+  PartStorages part(contents, options, false);
+  for (size_t i = 0; i < header.entries.size(); ++i) {
+    SafetensorsEntry& entry = header.entries[i];
+    Result<TensorValueRef> tensor = safetensor_of(entry, i, &part);
+    Weight weight;
+    weight.name = std::move(entry.name);
+    if (entry.nbytes != 0) weight.slot = part.slot_of(i);
+    if (tensor.is_ok()) {
+      weight.tensor = std::move(tensor).value();
+    } else if (tensor.status().code() == Code::kUnsupported) {
+      weight.refusal = tensor.status();
+    } else if (tensor.status().code() == Code::kInvalidArgument) {
+      return {Code::kCorrupt, format("the tensor \"%.200s\": %s", weight.name.c_str(),
+                                     tensor.status().message().c_str())};
+    } else {
+      return tensor.status();
+    }
+    contents->weights.push_back(std::move(weight));
+  }
+  return part.finish();
+}
+
+}  // namespace tenon::weights

@@ -1,0 +1,38 @@
+// Reads the header of a safetensors file (docs/format/safetensors.md): the names, types, shapes and
+// places of its tensors. read_safetensors() makes weights of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "modules/archive/zip_source.h"
+#include "tensor/scalar_type.h"
+
+namespace tenon::weights {
+
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;                       // as the file spells it
+  std::optional<tensor::ScalarType> type;  // nothing: PyTorch has no such element type
+  std::vector<int64_t> sizes;
+  uint64_t offset = 0;  // of the first byte, in the file
+  uint64_t nbytes = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  // in the order of their bytes in the file
+  std::map<std::string, std::string> metadata;
+};
+
+// The tensors fill the rest of the file without a gap, and none overlaps another. CORRUPT, with the
+// detail "offset" of a fault in the JSON, for any other file. RESOURCE_EXHAUSTED for a header of
+// more than `max_nbytes`. UNSUPPORTED in a build without JSON. A name may occur twice, which the
+// caller checks. Time and memory are linear in the header.
+Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& source,
+                                                  uint64_t max_nbytes);
+
+}  // namespace tenon::weights
