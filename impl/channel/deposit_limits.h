@@ -16,18 +16,24 @@ namespace tenon::channel {
 struct DepositState;
 
 struct DepositLimits {
-  uint64_t segments = 0;  // segments that receivers may ask for; 0: half of RLIMIT_NOFILE
-  uint64_t nbytes = 0;    // bytes of the storages in unfetched messages; 0: no limit
-  int64_t age_ns = 0;     // how long a message may stay unfetched; 0: for ever
+  // The most segments for whose fds receivers can ask. A deposit that needs one more fails with
+  // RESOURCE_EXHAUSTED (limit max_unfetched_segments). 0: half of RLIMIT_NOFILE.
+  uint64_t segments = 0;
+  uint64_t nbytes = 0;  // bytes of the storages in unfetched messages; 0: no limit
+  int64_t age_ns = 0;   // how long a message may stay unfetched; 0: for ever
 };
-// A message that was deposited while neither `nbytes` nor `age_ns` had a limit is not counted. The
-// call withdraws nothing: the next deposit applies the limits. It never fails. A forked child keeps
-// the limits and begins without messages.
+// Sets the limits, and always returns OK. The call withdraws nothing. The next deposit applies the
+// limits. It also requests a timer tick for the time when the oldest message becomes too old, so a
+// message that waits too long is withdrawn without another deposit. A tick that was requested under
+// an earlier limit keeps its time, and no other is requested before it.
+//
+// Only messages that are deposited while `nbytes` or `age_ns` is a limit are counted. A call with
+// both 0 forgets the counted ones. A forked child keeps the limits and begins without messages.
 Status set_deposit_limits(const DepositLimits& limits);
 
 struct DepositStats {
   uint64_t messages = 0;  // messages that nobody has fetched
-  uint64_t segments = 0;  // segments for which receivers may ask; 0 if no message waits
+  uint64_t segments = 0;  // segments for whose fds receivers can ask; 0 if `messages` is 0
   // Messages that were withdrawn by a limit, or because their carrier was gone (deposit_watch.h).
   uint64_t expired = 0;
 };
@@ -38,7 +44,9 @@ DepositStats deposit_stats();
 // the lock of the DepositState.
 class Waiting {
  public:
-  // Adds a message. For a message that is deposited in pieces, each piece is added.
+  // Adds a message. A message that is deposited in pieces (Deposit::add()) is added once for each
+  // piece, with the same `place`, and is withdrawn whole. `place` has a generation, so an entry of
+  // a message that is over never stands for the next message in its slot.
   void add(memory::Depot::MessageSlot place, uint64_t nbytes, int64_t now_ns);
   // Moves the messages that are over a limit to the end of `expired`. The limit of bytes never
   // takes the newest message, however large that is. If std::bad_alloc is thrown, `expired` has the
@@ -61,15 +69,16 @@ class Waiting {
   size_t look_at_ = 1024;  // with more entries than this, fetched ones are removed
 };
 
-// Counts a message that receivers can claim now, or a piece of one, and withdraws the messages that
-// are over a limit. The caller holds no lock: the end of a message releases storages.
+// Counts a message, or a piece of one, and withdraws the messages that are over a limit. If there
+// is no memory, the message is not counted. The caller holds no lock: the end of a message releases
+// storages.
 void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::MessageSlot place,
                    uint64_t nbytes) noexcept;
 // Withdraws those of the messages that nobody has fetched, and counts them in
 // DepositState::expired. The caller holds no lock, as for count_deposit().
 void withdraw_expired(DepositState* all, const Ref<memory::Depot>& depot,
                       const std::vector<memory::Depot::MessageSlot>& places) noexcept;
-// The most segments that may be numbered. The caller holds the lock of the state.
+// DepositLimits::segments or its default. The caller holds the lock of the state.
 uint64_t most_segments(const DepositState& all) noexcept;
 
 }  // namespace tenon::channel

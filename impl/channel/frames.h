@@ -27,9 +27,11 @@ struct OutFrame {
   uint16_t kind = 0;
   std::vector<std::byte> payload;  // at most kMaxFramePayload
   std::vector<int> fds;            // borrowed; any number, over several packets if necessary
-  // Keeps the fds open. It is held until the kernel has the last byte of the frame.
+  // Keeps the fds open. It is held until the kernel has the last byte of the frame. flush(),
+  // hand_over() or the destructor releases it, which can end segments.
   std::shared_ptr<void> keep_alive;
-  uint64_t held_nbytes = 0;  // bytes of memory that keep_alive holds for this frame alone
+  // Bytes of memory that keep_alive holds for this frame alone. check_room() counts them.
+  uint64_t held_nbytes = 0;
 };
 
 struct InFrame {
@@ -50,15 +52,17 @@ enum class SocketType { kStream, kSeqpacket };
 Result<SocketType> check_socket(int fd);
 
 // One thread may send (enqueue, idle, flush) while another thread receives. The connection's locks
-// see to that. A forked child must not send or receive, because it shares the socket with its
-// parent. Connection refuses the child before.
+// see to that. The sender holds no ranked lock (base/lock_rank.h), because of keep_alive. A forked
+// child must not send or receive, because it shares the socket with its parent. Connection refuses
+// the child before.
 class FrameSocket {
  public:
   FrameSocket(int fd, SocketType type) : fd_(fd), type_(type) {}  // borrows the fd
   FrameSocket(const FrameSocket&) = delete;
   FrameSocket& operator=(const FrameSocket&) = delete;
 
-  // Appends one frame to the queue. Does not touch the socket. Throws nothing after make_room().
+  // Appends one frame to the queue. Does not touch the socket. Throws std::bad_alloc, unless
+  // make_room(), which throws it too, was called since the last enqueue().
   void enqueue(OutFrame frame);
   void make_room();
   bool idle() const noexcept { return next_ == queue_.size(); }  // no frame waits
@@ -69,13 +73,14 @@ class FrameSocket {
   // frame in the queue holds memory and fds.
   Status check_room() const;
   // Gives the queued frames to the kernel. On failure, a wait that ended included, the rest stays
-  // queued, but after PEER_GONE nothing can be sent any more. ETOOMANYREFS becomes
-  // RESOURCE_EXHAUSTED, and the next call tries again.
+  // queued, but after PEER_GONE nothing can be sent any more. RESOURCE_EXHAUSTED: too many fds are
+  // in flight (ETOOMANYREFS), or SO_SNDBUF has no room for a packet. The next call tries again.
   Status flush(os::Waiter& waiter) { return flush(waiter, enqueued(), nullptr); }
   // Does the same for the first `count` frames, counted as enqueued() counts. `lock`, unless it is
   // null, is released while the call waits, so other threads may queue frames meanwhile.
   Status flush(os::Waiter& waiter, uint64_t count, std::unique_lock<std::mutex>* lock);
-  // Does the same without a wait. `full`: the socket takes no more of these frames now.
+  // Does the same without a wait. If the socket is full, it sets `*full` and returns OK. Otherwise
+  // `*full` is false.
   Status hand_over(uint64_t count, bool* full);
 
   // Receives the next whole frame. PEER_GONE at the end of the stream, with a text that says
@@ -83,8 +88,8 @@ class FrameSocket {
   // that this side reads. After each of these, every later call fails in the same way. A wait that
   // ended and std::bad_alloc lose nothing.
   Result<InFrame> recv(os::Waiter& waiter);
-  // True if nothing that has arrived is still to be received, or if nothing can be received any
-  // more. Not to be called during recv().
+  // True if every byte that has arrived belongs to a frame that recv() has returned, or if nothing
+  // can be received any more. Not to be called during recv().
   bool has_nothing() const noexcept;
   // Whether recv() waits in another thread and nothing has arrived. False: recv() does not wait, or
   // something may have arrived. This works after tell_waits(), which must not be called during
@@ -97,8 +102,8 @@ class FrameSocket {
   // Sets how many fds are accepted, by the frame's kind and by `max_segments`, the number of
   // segments that the receiver takes. A frame that announces more fds is delivered without any.
   // They are closed as they come, and the frame's fds_status names the limit max_segments. Once
-  // `accepted` is set, a frame with many fds also loses fds if this process has few left
-  // (os::has_spare_fds()).
+  // `accepted` is set, a frame with many fds (kManyFds) also loses fds if this process has few left
+  // (os::has_spare_fds()), because a peer can leave a frame unfinished for as long as it likes.
   using AcceptedFds = uint32_t (*)(uint16_t kind, uint64_t max_segments) noexcept;
   void set_accepted_fds(AcceptedFds accepted, uint64_t max_segments) noexcept {
     accepted_fds_ = accepted;
@@ -116,14 +121,14 @@ class FrameSocket {
   };
   // The fds of one recvmsg, and the range of bytes that came with them, counted from the first byte
   // ever received. The kernel never joins two packets that carry fds in one recvmsg, and it gives a
-  // packet's fds with the packet's first byte. So the fds belong to the one packet that starts
-  // among these bytes and announces fds. Every packet before it has been taken by the time more is
-  // read, so there is never more than one batch.
+  // packet's fds with the packet's first byte. So the fds belong to the one packet that starts in
+  // this range and announces fds. That packet claims them when its header is parsed. More fds
+  // before that are CORRUPT (fill()), so one batch is enough.
   struct Batch {
     os::ReceivedFds fds;
     uint64_t from = 0;
     uint64_t to = 0;
-    bool held = false;
+    bool held = false;  // no packet has claimed the fds yet
   };
 
   Status send_error(int error);

@@ -1,13 +1,14 @@
 // An arena of device memory: one allocation in which many storages lie, so that one handle and one
 // opening serve all of them. The C API calls this.
 //
-// A block is free again when its storage has gone, every stream in which it was used has passed,
-// and every receiver has let go. No event tells the arena when that happens (memory.h), so
-// allocate() checks whenever it needs room.
+// A block is free again when its storage has gone, every stream that used it has done the work that
+// was queued by then, and every receiver has let go. Nothing tells the arena when that happens, so
+// allocate() checks the memory that waits (collect_cuda_without_waiting() in memory.h) whenever it
+// needs room.
 //
-// The caller of create() and allocate() holds no lock that has a rank (base/lock_rank.h): both may
-// collect (memory.h), and then owners' release functions run. In a forked child create() and
-// allocate() return UNSUPPORTED, and the end of an arena or a storage frees nothing.
+// The caller of create() and allocate() holds no lock that has a rank (base/lock_rank.h), because
+// that check may run owners' release functions. In a forked child create() and allocate() return
+// UNSUPPORTED, and the end of an arena or a storage frees nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@
 
 namespace tenon::device {
 
-// In bytes. The allocations of the driver and of PyTorch have the same alignment.
+// In bytes. The driver and PyTorch align their allocations to at least this.
 inline constexpr uint64_t kCudaBlockAlignment = 256;
 
 struct CudaArenaOptions {
@@ -34,7 +35,7 @@ struct CudaArenaOptions {
   // kNone: an IPC handle where the device has one, because PyTorch opens IPC handles, and otherwise
   // fds.
   CudaTransport transport = CudaTransport::kNone;
-  uint64_t capacity_nbytes = 0;
+  uint64_t capacity_nbytes = 0;  // create() rounds it up to what the driver allocates
 };
 
 struct CudaArenaStats {
@@ -48,15 +49,19 @@ struct CudaArenaStats {
   uint64_t used_blocks = 0;
 };
 
+// The block of each storage (CudaBlock in arena.cc) has a reference to the arena. So the device
+// memory goes when the last reference and the last block have gone. Freeing it may wait for the
+// device, so a collection that must not wait puts it off (CudaEnding).
 class CudaArena final : public CudaEnding {
  public:
-  // Allocates the whole capacity at once. INVALID_ARGUMENT: the capacity, or the transport kPool.
-  // UNSUPPORTED: no driver, or the memory cannot be lent by the transport. RESOURCE_EXHAUSTED: the
-  // device has too little memory.
+  // Allocates the whole capacity at once. INVALID_ARGUMENT: there is no such device, the capacity
+  // is 0 or cannot be rounded up, or the transport is kPool. UNSUPPORTED: no driver, or the memory
+  // cannot be lent by the transport. RESOURCE_EXHAUSTED: the device has too little memory.
   static Result<Ref<CudaArena>> create(const CudaArenaOptions& options);
-  // The bytes of the storage are not initialised. If the arena is full: RESOURCE_EXHAUSTED with
-  // detail limit "arena" if `wait` is zero or the arena is too small for the storage, and otherwise
-  // the status with which the wait ended (such as TIMEOUT), with the same details.
+  // The bytes of the storage are not initialised. If the arena is full, the call checks for room
+  // again and again, with pauses of at most 1 ms. RESOURCE_EXHAUSTED with detail limit "arena": the
+  // timeout is 0, or the storage is larger than the arena. Otherwise the status with which the wait
+  // ended (such as TIMEOUT), with the same details.
   Result<Ref<storage::Storage>> allocate(uint64_t nbytes, const os::Wait& wait);
   // In a forked child these are the figures at the fork. If another thread was changing them at
   // that moment, all of the capacity counts as used.

@@ -10,11 +10,14 @@
 
 namespace tenon::memory {
 
-// Like Arena::allocate(), but waits while the arena is full. The details of TIMEOUT and of the
-// other statuses that end a wait say who holds the memory. With timeout 0 a full arena is
-// RESOURCE_EXHAUSTED with limit "arena". Every other error of Arena::allocate() ends the wait. In a
-// process without the library's thread the waiting thread calls os::poll_service(). So the caller
-// holds no ranked lock.
+// Like Arena::allocate(), but waits while the arena is full. If the wait ends without room
+// (TIMEOUT, CANCELLED, INTERRUPTED), the details of the status say who holds the memory. With
+// timeout 0 a full arena is RESOURCE_EXHAUSTED with limit "arena". Every other error of
+// Arena::allocate() ends the wait: a block that is larger than the arena is refused at once. A wait
+// needs an fd, so it can also fail with RESOURCE_EXHAUSTED for want of one.
+//
+// In a process that chose to have no service thread (os::use_no_thread()), the waiting thread calls
+// os::poll_service(). So the caller holds no ranked lock. The caller keeps `arena` alive.
 Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait,
                         Block* out);
 

@@ -10,7 +10,8 @@
 //      every borrower. It begins at a multiple of page_nbytes: otherwise no huge page can be mapped
 //      as one.
 //   3. apply_backing() runs on the whole mapping, before a page of it exists.
-//   4. make_pages() runs for each range as the segment grows, instead of reserve_in_chunks().
+//   4. make_pages() runs for each range as the segment grows. (A segment without a BackingRequest
+//      uses reserve_in_chunks() of segment.h.)
 //   5. describe() runs whenever a caller asks.
 #pragma once
 
@@ -33,8 +34,9 @@ struct BackingRequest {
   Pages pages = Pages::kAuto;
   uint64_t huge_page_nbytes = 0;  // kHugetlb: 0 is the machine's default size
   int32_t numa_node = -1;         // -1: any node
-  // Whether the pages are never swapped. Over RLIMIT_MEMLOCK the call fails with
-  // RESOURCE_EXHAUSTED, even if `exact` is false.
+  // Whether the pages are never swapped. Above RLIMIT_MEMLOCK apply_backing() and make_pages() fail
+  // with RESOURCE_EXHAUSTED, even if `exact` is false. If this system does not allow locking at all
+  // (a container's filter, no mlock2), `exact` decides.
   bool lock = false;
   // Whether the call fails if something cannot be had. If false, the next lower kind is used, and
   // Backing says why.
@@ -50,14 +52,14 @@ struct Backing {
   uint64_t page_nbytes = 0;
   int32_t numa_node = -1;  // -1: not bound
   bool locked = false;     // never swapped; always so for hugetlb
-  // The kernel makes these huge pages (THP) out of small ones only when it is told to for each of
-  // them, as make_pages() does.
+  // For kThp, if the administrator's setting gives no huge pages at a page fault: make_pages() then
+  // asks the kernel to make each huge page out of small ones (os::collapse()).
   bool collapse = false;
   // Only describe() fills these in. They count the pages that this process has in its page tables
   // by now: all pages, and those that are mapped as huge pages.
   uint64_t resident_nbytes = 0;
   uint64_t huge_nbytes = 0;
-  // OK, or why the machine did not give what was asked for.
+  // OK, or why the machine did not give what was asked for. With `exact` that is an error instead.
   Status pages_refused;
   Status numa_refused;
   Status lock_refused;
@@ -73,17 +75,19 @@ Result<Backing> choose_pages(const BackingRequest& request, Mode mode);
 // For kHugetlb `nbytes` is a multiple of the huge page. The caller has checked RLIMIT_FSIZE.
 Result<os::Fd> create_backed_memfd(const os::Nonce& nonce, uint64_t nbytes, const Backing& backing);
 
-// Sets the advice and the policy of a whole new mapping. Fills in numa_node, and locks the first
-// page to see whether locking is allowed at all. Locks count by address space, so make_pages()
-// locks the rest as the segment grows.
+// Sets the advice and the policy of a whole new mapping. Fills in numa_node, and locks the range of
+// the first page, which need not exist, to see whether locking is allowed at all. RLIMIT_MEMLOCK
+// counts the locked address range, with pages or without. So make_pages() locks the rest as the
+// segment grows.
 Status apply_backing(std::byte* base, uint64_t nbytes, const BackingRequest& request,
                      Backing* backing);
 
 // Makes the pages of [offset, offset + nbytes) exist, of the chosen kind, and locked if `backing`
-// says so. Works in pieces, and asks before each piece whether the machine, the node or the pool
-// has room. `fd` is open for writing. `base` is where its offset 0 is mapped (read-only for
-// FROZEN). Multiples of backing.page_nbytes keep huge pages whole, but other ranges work too. After
-// a failure some of the pages may exist.
+// says so. Works in pieces, and asks before each piece whether the machine and the node have room.
+// RESOURCE_EXHAUSTED names the limit, which can also be the pool of hugetlb pages. `fd` is open for
+// writing. `base` is where its offset 0 is mapped (read-only for FROZEN). Multiples of
+// backing.page_nbytes keep huge pages whole, but other ranges work too. After a failure some of the
+// pages may exist.
 Status make_pages(int fd, std::byte* base, uint64_t offset, uint64_t nbytes,
                   const Backing& backing);
 

@@ -1,10 +1,11 @@
 // Allocates places of one size that lie close together. It is meant for objects of which there can
-// be millions, each too small for what malloc adds to it. The lent blocks of the arenas lie in one
-// (arena_segment.h).
+// be millions, each so small that the bytes which malloc adds to an allocation would count. The
+// lent blocks of the arenas lie in one (arena_segment.h).
 //
 // The pool takes large pieces from malloc, so that little is lost around them, and touches only the
 // part of a piece that is used. Empty pieces go back to malloc, except one, so that a process that
-// lends and gets back in turn does not ask for a piece each time. The caller locks.
+// lends and gets back in turn does not ask for a piece each time. The caller locks. The destructor
+// frees all pieces, with the places that are still taken.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +23,13 @@ class FixedSizePool {
 
   // Null: no memory.
   void* take() noexcept;
-  void give_back(void* place) noexcept;
+  void give_back(void* place) noexcept;  // from take()
 
   size_t taken() const noexcept { return taken_; }
   size_t pieces() const noexcept { return pieces_.size(); }
 
-  // Together with what malloc adds this is a number of whole pages, whether malloc makes a mapping
-  // for it or not.
+  // With the 16 bytes that glibc's malloc adds, a piece fills whole pages, whether it lies in the
+  // heap or in a mapping of its own.
   static constexpr size_t kPieceNbytes = (size_t{256} << 10) - 16;
 
  private:

@@ -3,10 +3,12 @@
 // the bytes.
 //
 // All steps are functions of a base pointer, so that a test can run both roles over one mapping. A
-// race detector would see no connection between two mappings. The borrower owns every byte here
-// once it has the page. The lender takes every word that it reads as a claim, which it checks
-// against its ledger, and it relies on nothing that it wrote here. No function checks `slot` or
-// `word`: the caller does.
+// race detector would see no connection between two mappings. The borrower can write every byte
+// here once it has the page. The lender takes every word that it reads as a claim, which it checks
+// against its ledger, and it relies on nothing that it wrote here. Its lock around drain() is the
+// ledger's or the depot's (Ledger::slots_mutex()). The borrower trusts the page as little:
+// Holding::open() checks header, size and seals before it maps the page. No function here checks
+// `slot` or `word`: the caller does.
 #pragma once
 
 #include <array>
@@ -35,10 +37,12 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what each 
                  // cache line of its own
   std::array<uint8_t, 8> magic;
   uint32_t version;
-  uint32_t slots;
-  uint64_t incompat;
+  uint32_t slots;            // a multiple of kSlotsUnit
+  uint64_t incompat;         // not 0: a reader of this version refuses the page
   alignas(64) Flag waiting;  // set by the lender: ring the bell after a release
-  alignas(64) Flag renew;    // set by the borrower: it has forked, and asks for a new token
+  // Set by the borrower, which then rings the bell: it has forked, and asks for a new token. Nobody
+  // clears it, because a new token has a page of its own.
+  alignas(64) Flag renew;
 };
 static_assert(offsetof(Header, incompat) == 16 && offsetof(Header, waiting) == 64 &&
               offsetof(Header, renew) == 128);
@@ -64,11 +68,11 @@ inline Word* released(std::byte* base, uint32_t slots) noexcept {
 // The borrower gives back the leases of slots whose bits are in one word. True: the lender waits,
 // so the caller must ring the bell.
 //
-// The borrower's reads of a block happen before the release order here. So they happen before the
-// lender's acquire in drain(), and before the lender's next writes to the block. One fence stands
-// between the bits and the load of `waiting` here. Another one stands between the lender's store to
-// `waiting` and its look at the bits. So the lender sees the bits, or the borrower sees `waiting`,
-// or both. For several slots, each step is done once for all.
+// The writes here have release order (memory_order_release), and the exchanges in drain() have
+// acquire order. So the borrower's reads of a block happen before the lender's next writes to it.
+// One fence stands between the bits and the load of `waiting` here. Another one stands between the
+// lender's store to `waiting` and its look at the bits. So the lender sees the bits, or the
+// borrower sees `waiting`, or both.
 inline bool release_word(std::byte* base, uint32_t slots, uint32_t word, uint64_t bits) noexcept {
   released(base, slots)[word].fetch_or(bits, std::memory_order_release);
   summary(base)[word / 64].fetch_or(uint64_t{1} << (word % 64), std::memory_order_release);
