@@ -1,9 +1,11 @@
 // Tells live names from dead ones, and removes the dead ones. Nothing is guessed: the kernel says
-// whether a process holds a file (by a lock or a lease) or listens on a socket.
+// whether a process holds a file or listens on a socket. For a file the check takes the exclusive
+// lock (flock) and then a write lease (fcntl F_SETLEASE), which the kernel refuses while a process
+// has the file open or mapped. While the check has the lease, an opener of the file waits.
 //
 // A process checks one file at a time, under LockRank::kNameCheck, so the caller holds neither that
 // lock nor a later one (base/lock_rank.h). fork waits for a check, so no child inherits the fd of
-// one.
+// one. A check of a socket takes no lock.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +18,10 @@
 
 namespace tenon::names {
 
-// kFile: made by Tenon; kOther: not ours, not PyTorch's.
+// kFile: made by Tenon. kOther: neither Tenon's nor PyTorch's, or a file that cannot be opened.
 enum class NameKind { kFile, kTorchFile, kSocket, kOther };
+// kInFlight: no process holds the file, but a message with its handle may be on its way. kUnsure:
+// the kernel did not tell, or the name was not opened.
 enum class NameState { kLive, kInFlight, kDead, kUnsure };
 
 struct NameReport {
@@ -38,36 +42,40 @@ struct NameReport {
 };
 
 struct LookOptions {
-  bool remove = false;           // what is dead
-  bool torch = false;            // PyTorch's own files too
-  bool any_user = false;         // other users' as well, where the kernel lets this process look
-  int64_t min_age_ns = kKeepNs;  // PyTorch's files younger than this may be in a message
-  bool sockets = true;           // false: tells of a socket no more than that it is there
-  // Tries, a millisecond apart, for the lock and the lease: two who look at once disturb each
-  // other.
+  bool remove = false;    // removes dead names
+  bool torch = false;     // removes PyTorch's own dead files too
+  bool any_user = false;  // also looks at other users' names, where the kernel allows that
+  // Younger files of PyTorch whose count is above 0 are kInFlight and not kDead.
+  int64_t min_age_ns = kKeepNs;
+  bool sockets = true;  // false: the report of a socket is report_unopened()
+  // How often the lock and the lease are tried, a millisecond apart. Two processes that check one
+  // file at once disturb each other.
   int patience = 1;
 };
 
-// The report of a name that was not opened. For a file that is neither Tenon's nor PyTorch's there
-// is nothing more to know.
+// The report of a name that was not opened: kOther and kUnsure.
 NameReport report_unopened(const std::string& leaf, const os::NameInfo& info);
-// Examines one name. NOT_FOUND if it is gone. A name that cannot be opened, also for want of an fd,
-// gives a report of kUnsure.
+// Examines one name. NOT_FOUND if it is gone. A file that cannot be opened, also for want of an fd,
+// gives a report of kOther and kUnsure. A file that another process is checking is kLive.
 Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options);
-// Examines all names of a directory that are Tenon's or PyTorch's, in no order, and gives each
-// report to `each`, which returns false to stop. A RESOURCE_EXHAUSTED of one name ends the listing.
-// Otherwise the errors are those of os::open_directory().
+// Examines all names of a directory, in no order, and gives each report that is not kOther to
+// `each`, which returns false to stop and is called without LockRank::kNameCheck. A look_at() that
+// fails with RESOURCE_EXHAUSTED ends the listing with that error. Otherwise the errors are those of
+// os::open_directory().
 Status look_at_all(const std::string& directory, const LookOptions& options,
                    const std::function<bool(const NameReport&)>& each);
 
-// Removes the name of a file that this process has just let go of, or that a watch reported, if no
-// process holds the file and, for a file of PyTorch's own, its count is 0. It never fails. It does
-// not sleep, but it may wait for a mutex while another thread of this process looks at a name.
-// False: a process holds the file, or looked at it in the same moment.
+// For one file that this process has just let go of, or that the watch of the directory (inotify)
+// reported. Removes the name if no process holds the file and, for a file of PyTorch's own, its
+// count is 0. Never fails. Does not sleep, but may wait for a mutex while another thread of this
+// process checks a name. True: a later call would do no more, because the name is gone, is kept for
+// a message, or is not for this function. False: the caller may try again, because a process holds
+// the file or checked it in the same moment, or the kernel did not tell.
 bool remove_if_dead(int directory, const std::string& leaf) noexcept;
 
-// Removes a name that a sweep comes upon, if it is dead. It looks once. False: somebody holds the
-// name, or looked at it in the same moment.
+// For each name in a sweep of a directory. Removes the name if it is dead, a socket's too, but
+// never a file of PyTorch's own. Looks once. False: a later look may remove it, because a process
+// holds the file, checked it in the same moment, or is still making it.
 bool sweep_name(int directory, const std::string& leaf) noexcept;
 
 // Removes the sockets on which no process listens. Called when a `.tenon-bell-*` file in the
@@ -75,7 +83,8 @@ bool sweep_name(int directory, const std::string& leaf) noexcept;
 void remove_dead_sockets(int directory) noexcept;
 
 // Removes a name that a killed process left, so that its successor can take the name. True: the
-// name is free now, so the caller can try again to take it. The call can sleep for 2 ms.
+// name is dead or gone, so the caller can try once more to take it. That fails again if the name
+// could not be removed, and for a dead file of PyTorch's own. The call can sleep for 2 ms.
 bool remove_dead_namesake(int directory, const std::string& leaf);
 
 }  // namespace tenon::names

@@ -13,16 +13,18 @@
 
 namespace tenon::names {
 
-// INVALID_ARGUMENT if the mode in `options` is not allowed for a name.
+// INVALID_ARGUMENT if the permission bits in `options` are not allowed for a name.
 Status check_mode(const FilenameOptions& options);
-// The mode in `options`, with reading and writing for the group if `options` has one.
+// The permission bits in `options`. If `options` names a group, the group may read and write.
 mode_t mode_of(const FilenameOptions& options) noexcept;
 
-// Makes a new file with `nbytes` of payload. The segment has a FileTail (held_files.h).
-// INVALID_ARGUMENT: the mode or the name. PERMISSION: something that is not dead has the name.
-// RESOURCE_EXHAUSTED: no room, also after all dead names of the directory were removed.
-// UNSUPPORTED: the file system has no locks. On failure no file stays. The caller holds no lock
-// that has a rank (memory/spare.h).
+// Makes a new file with `nbytes` of payload. The segment has a FileTail (held_files.h), which lets
+// go of the file when the segment ends. INVALID_ARGUMENT: the permission bits or the name.
+// PERMISSION: something that is not dead has the name. RESOURCE_EXHAUSTED: no room, also after the
+// dead names of the directory were removed (not PyTorch's own files). UNSUPPORTED: the file could
+// not be locked for 1 s, because its file system has no locks. Other errors are those of opening
+// the directory, of os::set_access() and of mapping. On failure no file stays. The caller holds no
+// lock that has a rank, because kept memory may be given back (memory/spare.h).
 Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes);
 
 }  // namespace tenon::names

@@ -1,5 +1,5 @@
-// Checks what this process may still take before it takes it. The kernel itself answers too late
-// (by killing the process or with a signal) or not at all.
+// Checks what this process may still take before it takes it. The kernel answers too late: when
+// memory is short it kills the process, and at a limit of file sizes it sends a signal.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,13 @@ namespace tenon::os {
 
 // Checks whether `nbytes` more bytes of memory can be had. The headroom is the least of
 // MemAvailable and, for each memory cgroup (v1, v2) up to the root, the limit less the usage, where
-// page cache counts as free. 2 MiB of it are kept for page tables and the like. RESOURCE_EXHAUSTED
-// names the limit that was reached, which is RLIMIT_NOFILE if no fd is left to read the limits.
-// Takes LockRank::kMemoryLimits. Two processes that race for the last bytes can both get an OK. So
-// ask for at most kReserveChunk at a time, and take that memory before asking again. A small
-// request can be granted from an answer that is up to 50 ms old.
+// the page cache of files (not shared memory) counts as free. A cgroup without a limit, or whose
+// files cannot be read, is left out. 2 MiB of it are kept for page tables and the like.
+// RESOURCE_EXHAUSTED names the limit that was reached, which is RLIMIT_NOFILE if no fd is left to
+// read the limits. Takes LockRank::kMemoryLimits. Two processes that race for the last bytes can
+// both get an OK. So ask for at most kReserveChunk at a time, and take that memory before asking
+// again. For 50 ms after an OK, requests are granted without reading the limits again, up to a
+// quarter of the headroom that was left, and up to kReserveChunk, in all. A forked child asks anew.
 Status ask_headroom(uint64_t nbytes);
 
 inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;

@@ -1,5 +1,6 @@
 // Reads and checks the structure of a zip file: its directory and the headers of its records,
-// against each other and against the file. ZipReader calls it.
+// against each other and against the file. Two entries with one name, and records that overlap, are
+// CORRUPT. ZipReader calls this, and finds records by name in the result.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 namespace tenon::archive {
 
 // Limits of an archive. Beyond one, reading fails with RESOURCE_EXHAUSTED and the details "limit"
-// and "limit_value".
+// and "limit_value". The last two are for later steps: read_zip_directory() checks the others.
 struct ZipLimits {
   uint64_t max_records = 1'000'000;
   uint64_t max_directory_nbytes = uint64_t{256} << 20;
@@ -24,7 +25,7 @@ struct ZipLimits {
   uint64_t max_inflated_nbytes = uint64_t{1} << 30;  // all compressed records together
   // The most bytes that ZipReader::read() allocates for one record.
   uint64_t max_read_nbytes = uint64_t{4} << 30;
-  // For the code and extra files of an import, which stay in memory.
+  // For the code and extra files that an import (modules/module/) keeps in memory.
   uint64_t max_kept_nbytes = uint64_t{1} << 30;
 };
 
@@ -34,8 +35,10 @@ struct ZipLimits {
 enum class Prefix { kRequired, kOptional };
 
 struct ZipRecord {
-  std::string_view name;        // without the prefix
-  uint64_t central_offset = 0;  // of the record's entry in the directory; 0 in a reader of ranges
+  std::string_view name;  // without the prefix
+  // The offset of the record's entry in the directory. 0 for a range of a file that is no zip
+  // archive (ZipReader::of_ranges()).
+  uint64_t central_offset = 0;
   uint64_t header_offset = 0;
   uint64_t data_offset = 0;
   uint64_t nbytes = 0;
@@ -44,7 +47,7 @@ struct ZipRecord {
   uint32_t crc = 0;
   bool deflated = false;
   // False if the writer made no checksum: it is 0, and the record has bytes. Such a record is read
-  // unchecked.
+  // unchecked, and so is a record whose real checksum is 0.
   bool has_crc() const noexcept { return crc != 0 || nbytes == 0; }
 };
 
@@ -78,8 +81,9 @@ struct ZipDirectory {
 
 // Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, if a record
 // is to blame, "record". UNSUPPORTED, with the same details, for encryption and for methods other
-// than deflate. INCOMPATIBLE, by name, for another kind of file (file_kind.h). RESOURCE_EXHAUSTED
-// beyond a limit. The result does not refer to `source`.
+// than deflate. INCOMPATIBLE for another kind of file, which the message names (file_kind.h).
+// RESOURCE_EXHAUSTED beyond a limit. Other errors are those of ZipSource::read(). The result does
+// not refer to `source`.
 Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits,
                                         Prefix prefix = Prefix::kRequired);
 
