@@ -5,9 +5,9 @@
 // The entries are weak. An object removes its own entry when it is disposed of, so the cache is
 // never swept, and a look-up finds no dead entries except those of objects that are just going.
 //
-// All functions take LockRank::kIdentityCache (base/lock_rank.h). The intern functions may release
-// an object that loses, which can end a segment, so their caller holds no ranked lock. A forked
-// child's cache has the objects that it inherited.
+// The find and intern functions take LockRank::kIdentityCache (base/lock_rank.h). intern_segment()
+// may end a segment, and so may the release of a reference that any of them returned, so their
+// caller holds no ranked lock. A forked child's cache has the objects that it inherited.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ Ref<memory::Segment> find_segment(const memory::SegmentKey& key);
 Ref<storage::Storage> find_storage(const memory::Segment* segment, uint64_t offset,
                                    uint64_t nbytes);
 
-// Adds an object, unless the cache has a living object with the same key. In that case the living
-// object is returned, and `storage` stays the caller's. It also stays the caller's if the call
-// throws std::bad_alloc. intern_segment() takes its reference by value, and releases it in both
-// cases.
+// Adds an object, unless the cache has a living object with the same key. Returns the object that
+// the cache has then. If that is another object, or if the call throws std::bad_alloc, `storage`
+// stays the caller's, with its lease, and intern_segment() has released its reference.
 Ref<memory::Segment> intern_segment(Ref<memory::Segment> segment);
 Ref<storage::Storage> intern_storage(Ref<storage::Storage>&& storage);
 
-// Whether the cache has this very object. It keeps the entry as long as the object lives. The cache
-// owns the end hook of segments and the first end hook of storages.
+// Whether the cache has this very object. The answer stays true until the object ends. Takes no
+// lock: the cache owns the end hook of segments and the first end hook of storages, and sets them
+// when it adds an object.
 inline bool is_cached(const memory::Segment& segment) noexcept { return segment.has_end_hook(); }
 inline bool is_cached(const storage::Storage& storage) noexcept {
   return storage.has_end_hook(storage::Storage::EndSlot::kFirst);

@@ -28,7 +28,7 @@ struct StorageOptions {
   Mode mode = Mode::kShared;
   bool isolated = false;
   bool is_private = false;
-  bool zeroed = false;
+  bool zeroed = false;     // false: bytes of an earlier storage that was never lent may show
   bool will_fill = false;  // create() only: the caller writes all bytes before it lends
   bool read_only = false;  // wrap() only
   bool sealed = true;      // wrap() only: false for a file's bytes, which may be cut short
@@ -47,9 +47,9 @@ struct StorageTotals {
 StorageTotals& storage_totals() noexcept;
 
 // Any thread may call its functions, unless they say otherwise. Access to the bytes is for the
-// callers to order. The functions that allocate go through memory::with_spare(), and the last
-// release may end leases and segments and call an owner's function. So a caller of these holds no
-// ranked lock (base/lock_rank.h).
+// callers to order. The functions that allocate may give back kept memory (memory::with_spare()),
+// and the last release may end leases and segments and call an owner's function. So a caller of
+// these holds no ranked lock (base/lock_rank.h).
 //
 // A forked child has its own copy of every storage. It may read and write the bytes, which parent
 // and child share if the storage is shared. The end of the copy frees no block and gives back no
@@ -92,9 +92,9 @@ class Storage final : public memory::Leased {
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
   // Releases a reference as Counted does. If this is the only reference, it skips the atomic
-  // subtractions, unless the storage has an end hook. The owner of a hook can find the storage
-  // without a reference. The holder of a reference sets the hook before the storage can be found
-  // that way.
+  // subtractions, unless the storage has an end hook. The owner of a hook, such as the identity
+  // cache (share/cache.h), has the storage in a table without a reference, and may take one now. It
+  // sets the hook before the storage can be found in the table.
   void release() const noexcept {
     if (is_alone() && (marks_.load(std::memory_order_relaxed) & kHooks) == 0) {
       const_cast<Storage*>(this)->dispose();
@@ -104,6 +104,7 @@ class Storage final : public memory::Leased {
     Leased::release();
   }
 
+  // Null if there are no bytes. The address of a dropped device storage must not be used.
   const std::byte* data() const noexcept {
     if (kind_ == Kind::kPrivate) private_->handed_out.store(true, std::memory_order_relaxed);
     return data_;
@@ -116,7 +117,7 @@ class Storage final : public memory::Leased {
   DeviceMemory* device_memory() const noexcept {
     return kind_ == Kind::kDevice ? device_.get() : nullptr;
   }
-  uint64_t id() const noexcept;
+  uint64_t id() const noexcept;  // unique in this process
   Mode mode() const noexcept { return mode_; }
   bool is_private() const noexcept { return kind_ == Kind::kPrivate; }
   bool is_read_only() const noexcept { return read_only_; }
@@ -125,18 +126,21 @@ class Storage final : public memory::Leased {
     return segment_ ? segment_->sealed() : kind_ != Kind::kPrivate || private_->sealed;
   }
   bool is_own() const noexcept { return !segment_ || segment_->own(); }
-  // Whether some other process may still write these bytes, or has a right to.
+  // Whether another process may write these bytes, now or later. False without bytes, for sealed
+  // FROZEN memory after its freeze, and for private memory, unless that is a copy-on-write opening
+  // or a file's.
   bool is_writable_elsewhere() const noexcept;
   const Ref<Segment>& segment() const noexcept { return segment_; }
   uint64_t offset() const noexcept {
     return segment_ && data_ != nullptr ? static_cast<uint64_t>(data_ - segment_->base()) : 0;
   }
+  // Whether both are the same range of memory, also if two mappings of one file lead to it.
   bool same_memory(const Storage& other) const noexcept;
 
   // write() and read() are for bytes of the CPU. UNSUPPORTED for a device's bytes.
   // INVALID_ARGUMENT: the range leaves the storage. PEER_GONE: the storage is dropped. PERMISSION:
-  // it is read-only or frozen. CORRUPT: its unsealed file was cut short. After an error a part may
-  // be copied.
+  // it is read-only or frozen. CORRUPT: the unsealed file of its segment was cut short. (A private
+  // storage over a file that is cut short raises SIGBUS.) After an error a part may be copied.
   Status write(uint64_t offset, const void* data, uint64_t nbytes);
   Status read(uint64_t offset, void* data, uint64_t nbytes) const;
   // INVALID_ARGUMENT if the mode is not FROZEN. UNSUPPORTED in a forked child of the process that
@@ -154,8 +158,9 @@ class Storage final : public memory::Leased {
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
   // The lease under which an opened storage or a device's memory came, if any.
   const memory::Lease* lease() const noexcept;
-  // Stores the lease of a copy-on-write opening, after it is opened: its untouched pages are still
-  // the lender's, so the storage keeps the lease. lease() does not return this one.
+  // Stores the lease of a copy-on-write opening, after open_private_cow(): its untouched pages are
+  // still the lender's, so the storage keeps the lease. lease() does not return this one, because
+  // private memory is never lent on.
   void keep(memory::Lease lease) noexcept { private_->lease = std::move(lease); }
 
   // Whether this private storage can move into a segment: its memory was made here, and no caller
@@ -164,18 +169,22 @@ class Storage final : public memory::Leased {
     return kind_ == Kind::kPrivate && private_->movable &&
            !private_->handed_out.load(std::memory_order_relaxed);
   }
+  // Copies the bytes to `offset` of the segment, which is the storage's memory from then on, and
+  // frees the old memory. Call it only if can_move() is true.
   void move_into(Ref<Segment> segment, uint64_t offset) noexcept;
 
   // Called when the lender is gone and the borrower asked to drop the memory that it lent
   // (channel/lender_watch.h). Memory of the CPU stays mapped until the storage ends. Memory of a
-  // device is closed now. If nothing could be closed, the storage is not dropped.
+  // device is closed as soon as the streams that use it have passed. If close_lent() has nothing to
+  // close, a device's storage is not dropped.
   void drop() noexcept;
   bool is_dropped() const noexcept {
     return (marks_.load(std::memory_order_acquire) & kDropped) != 0;
   }
   // PEER_GONE for a dropped storage.
   Status check_lender() const;
-  // Makes a dropped storage valid again, because a lender has lent the same bytes once more.
+  // Makes a dropped storage of the CPU's memory valid again, because a lender has lent the same
+  // bytes once more.
   void lent_again() noexcept {
     if (is_dropped()) marks_.fetch_and(static_cast<uint8_t>(~kDropped), std::memory_order_relaxed);
   }
@@ -225,8 +234,8 @@ class Storage final : public memory::Leased {
   static constexpr uint8_t kLent = 8;
   static constexpr uint8_t kDropped = 16;
   // The block was not cleared, because the caller promised to fill the storage. Nobody tells
-  // whether the caller did so, and the bytes may still be those of an earlier lend. So the block
-  // counts as lent when it is freed.
+  // whether the caller did so, and the bytes may still be those of an earlier lend. So the block is
+  // freed as memory::Lent::kLeased: it is used again, but cleared before.
   static constexpr uint8_t kUncleared = 32;
 
   explicit Storage(Kind kind) noexcept;
@@ -249,7 +258,7 @@ class Storage final : public memory::Leased {
   Ref<Segment> segment_;
   union {
     Own own_;
-    memory::Lease lease_;  // released last
+    memory::Lease lease_;  // ends after `segment_`: then the lender may use the bytes again
     std::unique_ptr<Private> private_;
     std::unique_ptr<DeviceMemory> device_;
   };

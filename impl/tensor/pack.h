@@ -21,7 +21,7 @@ namespace tenon::tensor {
 // A range of a device's memory in which a message has storages.
 struct DeviceSegment {
   int32_t device = 0;                                  // the device's ordinal
-  std::shared_ptr<const device::CudaExport> exported;  // null: for empty storages
+  std::shared_ptr<const device::CudaExport> exported;  // null: the segment of empty storages
   bool read_only = false;
 };
 
@@ -31,8 +31,9 @@ struct Packed {
   DescriptorContent content;
   std::vector<Ref<memory::Segment>> segments;  // these keep the fds open
   std::vector<int> fds;                        // borrowed from `segments`
-  // The device segments, by fd_index, and the objects that leases of them keep.
+  // For kDevice, SegmentRecord::fd_index is an index of this vector.
   std::vector<DeviceSegment> device_segments;
+  // Keeps the objects of `leased` that belong to device storages, in the order of these storages.
   std::vector<Ref<device::CudaLent>> lent;
   // For each storage, the object that a lease of it keeps. Null: the storage needs no lease. Empty
   // if the message was packed without leases. The message's storages keep these objects, and the
@@ -49,17 +50,20 @@ struct Packed {
 // blocks are retired.
 enum class Leases { kNo, kYes };
 // `let_write`: also lend a device's read-only storages when the receiver would be able to write
-// them. Without leases, storages of a device are refused. After an error or std::bad_alloc `packed`
-// is half filled, and the caller clears it. The errors are those of share::lend() and, for a
-// device, of device::CudaLent::create(). RESOURCE_EXHAUSTED, too, if there is no memory for the
-// tables of a large message. The call lends, so its caller holds no ranked lock (base/lock_rank.h).
+// them (device/lease.h). Without leases, storages of a device are UNSUPPORTED. After an error or
+// std::bad_alloc `packed` is half filled, and the caller clears it. Blocks that were retired by
+// then stay so. The errors are those of share::lend() and, for a device, of
+// device::CudaLent::create(). RESOURCE_EXHAUSTED, too, if there is no memory for the tables of a
+// message of 10,000 tensors or more: for smaller ones it is std::bad_alloc. The call lends, so its
+// caller holds no ranked lock (base/lock_rank.h).
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write = false);
 
-// Lends one storage, with a lease and without a tensor. `packed` is as for pack().
+// Lends one storage, with a lease and without a tensor. `packed`, errors and locks are as for
+// pack().
 Status pack_storage(const Ref<storage::Storage>& storage, memory::Access access, Packed* packed);
 
-// The opener's access to one segment: a mapping to share, an fd to read from for private openings,
-// or a device's memory (borrowed).
+// The opener's access to one segment: a mapping to share, an fd to read from for private openings
+// (borrowed), or a device's memory (borrowed).
 struct Resolved {
   Ref<memory::Segment> segment;
   int fd = -1;
@@ -72,11 +76,12 @@ std::vector<uint64_t> needed_nbytes(const DescriptorContent& content);
 // Opens the storages and makes the message. `content` must have passed decode_descriptor().
 // `resolved` has an entry for each segment, and `leases` has one for each storage or is empty.
 // Opened storages are put into `storages`, after an error too. A storage takes its lease out of
-// `leases`. A lease that a storage of the CPU does not take ends. A call that threw for want of
-// memory can be repeated with the same `storages` and `leases` and continues there. It needs
-// `content` anew. The errors are those of share::open_range(), share::open_private() and
-// device::open_leased_cuda(), and CORRUPT for composites whose parts are on wrong devices. The
-// caller holds no ranked lock.
+// `leases`. If a storage of the CPU's memory needs no lease (this process has it already, or it is
+// a private copy), the lease ends in this call. All other leases stay in `leases`, after an error
+// too. A call that threw for want of memory can be repeated with the same `storages` and `leases`
+// and continues there. It needs `content` anew. The errors are those of share::open_range(),
+// share::open_private() and device::open_leased_cuda(), and CORRUPT for composites whose parts are
+// on wrong devices. The caller holds no ranked lock.
 Result<std::unique_ptr<Message>> unpack(DescriptorContent content,
                                         std::span<const Resolved> resolved,
                                         std::span<memory::Lease> leases,

@@ -1,5 +1,6 @@
 // Helpers for the tests of arenas and leases: arenas, storages with a pattern, connections to lend
-// over, and checks of the free space of an arena.
+// over, and checks of the free space of an arena. CALL, CHECK_OK, REQUIRE_OK and Outcome are those
+// of process/fault/kit.h: CALL and the checks declare `err`, and a failed REQUIRE ends the process.
 #pragma once
 
 #include <tenon/arena.h>
@@ -38,8 +39,8 @@ inline tenon_arena_options arena_options(uint64_t capacity, tenon_mode mode = TE
   options.struct_size = sizeof options;
   options.mode = mode;
   options.capacity_nbytes = capacity;
-  // An arena of huge pages has more room than was asked for, and other tests change whether the
-  // machine gives huge pages.
+  // An arena of huge pages has more room than was asked for. Whether the machine gives huge pages
+  // is a setting of the whole system, which other test programs change.
   options.pages = TENON_PAGES_SMALL;
   return options;
 }
@@ -122,7 +123,8 @@ inline uint64_t leases_standing() {
   return count;
 }
 
-// A message over the whole of each storage. The caller keeps its references.
+// A message over the whole of each storage. The caller keeps its references, and the message has
+// references of its own.
 inline tenon_message* message_of(const std::vector<tenon_storage*>& storages) {
   for (tenon_storage* each : storages) tenon_storage_retain(each);
   return fault::new_message(storages);
