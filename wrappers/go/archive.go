@@ -341,7 +341,7 @@ func (m *Module) OpNames(methods ...string) ([]string, error) {
 		return nil, err
 	}
 	var list *C.tenon_name_list
-	err = m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+	err = run(m, func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_export_opnames(pointer, text, &list, failure)
 	})
 	if err != nil {
@@ -561,10 +561,7 @@ func withImportOptions(
 		}
 	}
 	var failure *C.tenon_error
-	if status := call(&given, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(call(&given, &failure), &failure)
 }
 
 // ImportReport says what an import found.
@@ -585,7 +582,7 @@ type ImportReport struct {
 // import all figures are 0.
 func (m *Module) ImportReport() (ImportReport, error) {
 	out := C.tenon_import_report{struct_size: C.sizeof_tenon_import_report}
-	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+	err := run(m, func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_import_report(pointer, &out, failure)
 	})
 	return ImportReport{
@@ -607,7 +604,7 @@ func (m *Module) ImportReport() (ImportReport, error) {
 // as operators that had another meaning in the archive's version than today.
 func (m *Module) Warnings() ([]string, error) {
 	var list *C.tenon_name_list
-	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+	err := run(m, func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_warnings(pointer, &list, failure)
 	})
 	if err != nil {

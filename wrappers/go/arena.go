@@ -138,48 +138,38 @@ type ArenaStats struct {
 
 // Stats tells what the arena holds now, and which memory it got.
 func (a *Arena) Stats() (ArenaStats, error) {
-	pointer, err := a.begin()
-	if err != nil {
-		return ArenaStats{}, err
-	}
-	defer a.end()
-	out := C.tenon_arena_stats{struct_size: C.sizeof_tenon_arena_stats}
-	var failure *C.tenon_error
-	if status := C.tenon_arena_stats_get(pointer, &out, &failure); status != C.TENON_OK {
-		return ArenaStats{}, takeError(status, failure)
-	}
-	return ArenaStats{
-		BytesCapacity:    uint64(out.bytes_capacity),
-		BytesReserved:    uint64(out.bytes_reserved),
-		BytesLive:        uint64(out.bytes_live),
-		BytesLent:        uint64(out.bytes_lent),
-		BytesFree:        uint64(out.bytes_free),
-		BytesLargestFree: uint64(out.bytes_largest_free),
-		BytesRetired:     uint64(out.bytes_retired),
-		BytesPeak:        uint64(out.bytes_peak),
-		BlocksLive:       uint64(out.blocks_live),
-		BlocksLent:       uint64(out.blocks_lent),
-		Fragmentation:    uint32(out.fragmentation),
-		Pages:            Pages(out.pages),
-		PageBytes:        uint64(out.page_nbytes),
-		NUMANode:         int(out.numa_node),
-		Locked:           out.locked != 0,
-	}, nil
+	return ask(a, func(pointer *C.tenon_arena) (ArenaStats, error) {
+		out := C.tenon_arena_stats{struct_size: C.sizeof_tenon_arena_stats}
+		var failure *C.tenon_error
+		if status := C.tenon_arena_stats_get(pointer, &out, &failure); status != C.TENON_OK {
+			return ArenaStats{}, takeError(status, failure)
+		}
+		return ArenaStats{
+			BytesCapacity:    uint64(out.bytes_capacity),
+			BytesReserved:    uint64(out.bytes_reserved),
+			BytesLive:        uint64(out.bytes_live),
+			BytesLent:        uint64(out.bytes_lent),
+			BytesFree:        uint64(out.bytes_free),
+			BytesLargestFree: uint64(out.bytes_largest_free),
+			BytesRetired:     uint64(out.bytes_retired),
+			BytesPeak:        uint64(out.bytes_peak),
+			BlocksLive:       uint64(out.blocks_live),
+			BlocksLent:       uint64(out.blocks_lent),
+			Fragmentation:    uint32(out.fragmentation),
+			Pages:            Pages(out.pages),
+			PageBytes:        uint64(out.page_nbytes),
+			NUMANode:         int(out.numa_node),
+			Locked:           out.locked != 0,
+		}, nil
+	})
 }
 
 // Reserve takes memory from the system before it is needed: nbytes bytes from the arena's start. A
 // number above its capacity means the whole arena.
 func (a *Arena) Reserve(nbytes uint64) error {
-	pointer, err := a.begin()
-	if err != nil {
-		return err
-	}
-	defer a.end()
-	var failure *C.tenon_error
-	if status := C.tenon_arena_reserve(
-		pointer, C.uint64_t(nbytes), &failure,
-	); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return run(a, func(pointer *C.tenon_arena, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_arena_reserve(
+			pointer, C.uint64_t(nbytes), failure,
+		)
+	})
 }

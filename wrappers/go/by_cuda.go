@@ -19,10 +19,7 @@ import (
 // The call makes no context.
 func CUDAAvailable() error {
 	var failure *C.tenon_error
-	if status := C.tenon_cuda_available(&failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_cuda_available(&failure), &failure)
 }
 
 // CUDATransport is the way by which a handle gives access to memory. PyTorch opens CUDAIPC only.
@@ -150,57 +147,54 @@ func (h *CUDAHandle) c() (*C.tenon_cuda_handle, error) {
 // number, because some streams are small numbers (0x2 is that of the calling thread), which Go does
 // not allow in a pointer.
 func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHandle, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return CUDAHandle{}, err
-	}
-	defer s.end()
-	var flags C.uint32_t
-	var form CUDAForm
-	var transport CUDATransport
-	if options != nil {
-		form, transport = options.Form, options.Transport
-		if options.LetWrite {
-			flags = C.TENON_CUDA_LET_WRITE
+	return ask(s, func(pointer *C.tenon_storage) (CUDAHandle, error) {
+		var flags C.uint32_t
+		var form CUDAForm
+		var transport CUDATransport
+		if options != nil {
+			form, transport = options.Form, options.Transport
+			if options.LetWrite {
+				flags = C.TENON_CUDA_LET_WRITE
+			}
 		}
-	}
-	out := C.tenon_cuda_handle{struct_size: C.sizeof_tenon_cuda_handle}
-	var failure *C.tenon_error
-	status := C.tenon_go_share_cuda(
-		pointer,
-		C.uintptr_t(stream),
-		flags,
-		C.uint32_t(form),
-		C.uint32_t(transport),
-		&out,
-		&failure,
-	)
-	if status != C.TENON_OK {
-		return CUDAHandle{}, takeError(status, failure)
-	}
-	handle := CUDAHandle{
-		Transport:     CUDATransport(out.transport),
-		Device:        int32(out.device),
-		NBytes:        uint64(out.nbytes),
-		Offset:        uint64(out.offset),
-		Counter:       C.GoString(&out.counter[0]),
-		Slot:          uint64(out.slot),
-		EventRequired: out.event_required != 0,
-		Memory:        C.GoBytes(unsafe.Pointer(&out.memory[0]), C.int(out.memory_nbytes)),
-	}
-	for _, fd := range unsafe.Slice(out.fds, out.n_fds) {
-		handle.FDs = append(handle.FDs, int32(fd))
-	}
-	for i, each := range out.event {
-		handle.Event[i] = byte(each)
-	}
-	if out.uuid != [16]C.uint8_t{} {
-		handle.UUID = new([16]byte)
-		for i, each := range out.uuid {
-			handle.UUID[i] = byte(each)
+		out := C.tenon_cuda_handle{struct_size: C.sizeof_tenon_cuda_handle}
+		var failure *C.tenon_error
+		status := C.tenon_go_share_cuda(
+			pointer,
+			C.uintptr_t(stream),
+			flags,
+			C.uint32_t(form),
+			C.uint32_t(transport),
+			&out,
+			&failure,
+		)
+		if status != C.TENON_OK {
+			return CUDAHandle{}, takeError(status, failure)
 		}
-	}
-	return handle, nil
+		handle := CUDAHandle{
+			Transport:     CUDATransport(out.transport),
+			Device:        int32(out.device),
+			NBytes:        uint64(out.nbytes),
+			Offset:        uint64(out.offset),
+			Counter:       C.GoString(&out.counter[0]),
+			Slot:          uint64(out.slot),
+			EventRequired: out.event_required != 0,
+			Memory:        C.GoBytes(unsafe.Pointer(&out.memory[0]), C.int(out.memory_nbytes)),
+		}
+		for _, fd := range unsafe.Slice(out.fds, out.n_fds) {
+			handle.FDs = append(handle.FDs, int32(fd))
+		}
+		for i, each := range out.event {
+			handle.Event[i] = byte(each)
+		}
+		if out.uuid != [16]C.uint8_t{} {
+			handle.UUID = new([16]byte)
+			for i, each := range out.uuid {
+				handle.UUID[i] = byte(each)
+			}
+		}
+		return handle, nil
+	})
 }
 
 // OpenCUDA opens device memory that Tenon or PyTorch lends. If this process already holds the same
@@ -273,18 +267,11 @@ func ReleaseCUDACounter(counter string, slot uint64) error {
 // given back before all work is complete that was given to the stream until the storage's last
 // release. The host does not wait for it. The stream must exist until then.
 func (s *Storage) RecordStream(stream uintptr) error {
-	pointer, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	var failure *C.tenon_error
-	if status := C.tenon_go_record_stream(
-		pointer, C.uintptr_t(stream), &failure,
-	); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return run(s, func(pointer *C.tenon_storage, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_record_stream(
+			pointer, C.uintptr_t(stream), failure,
+		)
+	})
 }
 
 // OrderStream lets a stream wait for the other streams in which the storage is used. Work that is
@@ -292,18 +279,11 @@ func (s *Storage) RecordStream(stream uintptr) error {
 // streams before the call. A program that uses the storage in yet another stream calls it. The host
 // does not wait, and the stream is not recorded.
 func (s *Storage) OrderStream(stream uintptr) error {
-	pointer, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	var failure *C.tenon_error
-	if status := C.tenon_go_order_stream(
-		pointer, C.uintptr_t(stream), &failure,
-	); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return run(s, func(pointer *C.tenon_storage, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_order_stream(
+			pointer, C.uintptr_t(stream), failure,
+		)
+	})
 }
 
 // CUDACollect gives back device memory that nobody uses any more. It checks all memory that was
@@ -320,8 +300,5 @@ func forHost(device C.tenon_device) error {
 		return nil
 	}
 	var failure *C.tenon_error
-	if status := C.tenon_device_check_host(device, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_device_check_host(device, &failure), &failure)
 }

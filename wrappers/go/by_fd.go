@@ -138,27 +138,24 @@ func (h *FDHandle) Close() error {
 // open it. No byte is copied or moved. A borrower of one storage can read the whole segment, and in
 // mode Shared can write to all of it. StorageOptions.Isolated gives a storage a segment of its own.
 func (s *Storage) ShareFD(options *ShareOptions) (*FDHandle, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer s.end()
-	given := options.c()
-	out := C.tenon_fd_handle{struct_size: C.sizeof_tenon_fd_handle, fd: -1}
-	var failure *C.tenon_error
-	if status := C.tenon_share_fd(pointer, &given, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	handle := &FDHandle{
-		Access:        Access(out.access),
-		Offset:        uint64(out.offset),
-		NBytes:        uint64(out.nbytes),
-		SegmentNBytes: uint64(out.segment_nbytes),
-	}
-	if out.fd >= 0 {
-		handle.File = os.NewFile(uintptr(out.fd), "tenon-segment")
-	}
-	return handle, nil
+	return ask(s, func(pointer *C.tenon_storage) (*FDHandle, error) {
+		given := options.c()
+		out := C.tenon_fd_handle{struct_size: C.sizeof_tenon_fd_handle, fd: -1}
+		var failure *C.tenon_error
+		if status := C.tenon_share_fd(pointer, &given, &out, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		handle := &FDHandle{
+			Access:        Access(out.access),
+			Offset:        uint64(out.offset),
+			NBytes:        uint64(out.nbytes),
+			SegmentNBytes: uint64(out.segment_nbytes),
+		}
+		if out.fd >= 0 {
+			handle.File = os.NewFile(uintptr(out.fd), "tenon-segment")
+		}
+		return handle, nil
+	})
 }
 
 // OpenFD opens a storage that was lent by fd. The fd still belongs to the handle and may be closed

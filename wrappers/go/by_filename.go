@@ -226,10 +226,7 @@ func FilenameIncref(handle FilenameHandle) error {
 		return err
 	}
 	var failure *C.tenon_error
-	if status := C.tenon_filename_incref(given, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_filename_incref(given, &failure), &failure)
 }
 
 // FilenameDecref undoes one FilenameIncref: the message was received, or will never be received. If
@@ -240,10 +237,7 @@ func FilenameDecref(handle FilenameHandle) error {
 		return err
 	}
 	var failure *C.tenon_error
-	if status := C.tenon_filename_decref(given, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_filename_decref(given, &failure), &failure)
 }
 
 // FilenameLeave subtracts this process from the counts of names, and keeps the files of its
@@ -262,10 +256,7 @@ func FilenameUnlink(name string) error {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	var failure *C.tenon_error
-	if status := C.tenon_filename_unlink(text, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_filename_unlink(text, &failure), &failure)
 }
 
 // SweepOptions says what to sweep. Nil and the zero value mean Tenon's names in /dev/shm.

@@ -248,15 +248,12 @@ func (c *Composite) DType() DType {
 
 // Retain gives another object for the same composite, which the caller closes too.
 func (c *Composite) Retain() (*Composite, error) {
-	pointer, err := c.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer c.end()
-	if pointer == nil {
-		return nil, invalid("the composite is nil")
-	}
-	return newComposite(C.tenon_composite_retain(pointer)), nil
+	return ask(c, func(pointer *C.tenon_composite) (*Composite, error) {
+		if pointer == nil {
+			return nil, invalid("the composite is nil")
+		}
+		return newComposite(C.tenon_composite_retain(pointer)), nil
+	})
 }
 
 // Check checks the numbers in the indices, offsets and component sizes. After that, a reader that
@@ -267,17 +264,14 @@ func (c *Composite) Retain() (*Composite, error) {
 // and checks the copy. It does this for every part except the values. The result is the same
 // composite, or one with the copied parts. The caller closes it.
 func (c *Composite) Check() (*Composite, error) {
-	pointer, err := c.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer c.end()
-	var out *C.tenon_composite
-	var failure *C.tenon_error
-	if status := C.tenon_composite_check(pointer, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return newComposite(out), nil
+	return ask(c, func(pointer *C.tenon_composite) (*Composite, error) {
+		var out *C.tenon_composite
+		var failure *C.tenon_error
+		if status := C.tenon_composite_check(pointer, &out, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return newComposite(out), nil
+	})
 }
 
 // AddComposite adds one composite under a name, as AddComposites does.
@@ -334,29 +328,23 @@ func (m *Message) AddComposites(names []string, composites []*Composite,
 
 // CompositeCount returns the number of composites.
 func (m *Message) CompositeCount() int {
-	message, err := m.begin()
-	if err != nil {
-		return 0
-	}
-	defer m.end()
-	return int(C.tenon_message_composite_count(message))
+	return get(m, func(message *C.tenon_message) int {
+		return int(C.tenon_message_composite_count(message))
+	})
 }
 
 // Composite gives composite i with a new reference, which the caller closes. It stays valid when
 // the message is closed. Composites are in the order of their parts.
 func (m *Message) Composite(i int) (*Composite, error) {
-	message, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	if i >= 0 {
-		if composite := C.tenon_message_composite(message, C.size_t(i)); composite != nil {
-			return newComposite(C.tenon_composite_retain(composite)), nil
+	return ask(m, func(message *C.tenon_message) (*Composite, error) {
+		if i >= 0 {
+			if composite := C.tenon_message_composite(message, C.size_t(i)); composite != nil {
+				return newComposite(C.tenon_composite_retain(composite)), nil
+			}
 		}
-	}
-	count := int(C.tenon_message_composite_count(message))
-	return nil, invalid(fmt.Sprintf("composite %d: the message has %d", i, count))
+		count := int(C.tenon_message_composite_count(message))
+		return nil, invalid(fmt.Sprintf("composite %d: the message has %d", i, count))
+	})
 }
 
 // CompositeName returns the name of composite i. ok is false if it has no name.
@@ -373,20 +361,17 @@ func (m *Message) CompositeName(i int) (name string, ok bool) {
 // FindComposite gives the first composite of that name with a new reference, which the caller
 // closes. It returns ErrNotFound if there is none.
 func (m *Message) FindComposite(name string) (*Composite, error) {
-	message, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	if checkText("the name", name) == nil {
-		text := C.CString(name)
-		defer C.free(unsafe.Pointer(text))
-		if composite := C.tenon_message_find_composite(message, text); composite != nil {
-			return newComposite(C.tenon_composite_retain(composite)), nil
+	return ask(m, func(message *C.tenon_message) (*Composite, error) {
+		if checkText("the name", name) == nil {
+			text := C.CString(name)
+			defer C.free(unsafe.Pointer(text))
+			if composite := C.tenon_message_find_composite(message, text); composite != nil {
+				return newComposite(C.tenon_composite_retain(composite)), nil
+			}
 		}
-	}
-	text := fmt.Sprintf("the message has no composite %q", name)
-	return nil, &Error{Code: ErrNotFound, Message: text}
+		text := fmt.Sprintf("the message has no composite %q", name)
+		return nil, &Error{Code: ErrNotFound, Message: text}
+	})
 }
 
 // CompositeParts says where the parts of composite i are among the tensors of the message. first is

@@ -64,8 +64,9 @@ func (a *CUDAArena) Allocate(ctx context.Context, nbytes uint64) (*Storage, erro
 	defer a.release()
 	arena := (*C.tenon_cuda_arena)(pointer)
 	if ctx != nil {
-		return waitForStorage(
+		return waitFor(
 			ctx,
+			newStorage,
 			func(
 				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
 				failure **C.tenon_error,

@@ -15,27 +15,21 @@ import "unsafe"
 // the device may use the address until the storage is closed. ErrResourceExhausted means that the
 // segment does not have all of its memory yet, as in an arena that is not reserved.
 func (s *Storage) Pin(device int32) (uintptr, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return 0, err
-	}
-	defer s.end()
-	var out unsafe.Pointer
-	var failure *C.tenon_error
-	if status := C.tenon_storage_pin(
-		pointer, C.int32_t(device), &out, &failure,
-	); status != C.TENON_OK {
-		return 0, takeError(status, failure)
-	}
-	return uintptr(out), nil
+	return ask(s, func(pointer *C.tenon_storage) (uintptr, error) {
+		var out unsafe.Pointer
+		var failure *C.tenon_error
+		if status := C.tenon_storage_pin(
+			pointer, C.int32_t(device), &out, &failure,
+		); status != C.TENON_OK {
+			return 0, takeError(status, failure)
+		}
+		return uintptr(out), nil
+	})
 }
 
 // IsPinned says whether this process has pinned the segment in which the bytes lie.
 func (s *Storage) IsPinned() bool {
-	pointer, err := s.begin()
-	if err != nil {
-		return false
-	}
-	defer s.end()
-	return C.tenon_storage_is_pinned(pointer) != 0
+	return get(s, func(pointer *C.tenon_storage) bool {
+		return C.tenon_storage_is_pinned(pointer) != 0
+	})
 }

@@ -30,20 +30,17 @@ import (
 // keeps them until the message is fetched or withdrawn. A program that deposits calls
 // [HandOverDeposits] at its end.
 func (m *Message) Deposit() ([]byte, error) {
-	pointer, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	var out *C.tenon_ticket
-	var failure *C.tenon_error
-	if status := C.tenon_message_deposit(pointer, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	defer C.tenon_ticket_release(out)
-	var nbytes C.size_t
-	data := C.tenon_ticket_bytes(out, &nbytes)
-	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...), nil
+	return ask(m, func(pointer *C.tenon_message) ([]byte, error) {
+		var out *C.tenon_ticket
+		var failure *C.tenon_error
+		if status := C.tenon_message_deposit(pointer, &out, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		defer C.tenon_ticket_release(out)
+		var nbytes C.size_t
+		data := C.tenon_ticket_bytes(out, &nbytes)
+		return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...), nil
+	})
 }
 
 // Withdraw takes back a message of this process by its ticket. It returns false if the message was
@@ -92,26 +89,23 @@ func Watch(ticket []byte, fd int, grace time.Duration) error {
 func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, error) {
 	collect()
 	given := options.c()
-	var out *C.tenon_message
-	err := wait(
+	return waitFor(
 		ctx,
-		nil,
-		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		newMessage,
+		func(
+			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_message, failure **C.tenon_error,
+		) C.tenon_status {
 			return C.tenon_go_message_fetch(
 				unsafe.Pointer(unsafe.SliceData(ticket)),
 				C.size_t(len(ticket)),
 				&given,
 				timeout,
 				cancel,
-				&out,
+				out,
 				failure,
 			)
 		},
 	)
-	if err != nil {
-		return nil, err
-	}
-	return newMessage(out), nil
 }
 
 // Deposit is a message that is deposited in pieces, for a program that finds its storages one by
@@ -148,90 +142,82 @@ func (d *Deposit) end() {
 // Head returns a copy of the bytes with which a receiver begins. They must not be sent before all
 // storages were added. The result is nil for a closed Deposit.
 func (d *Deposit) Head() []byte {
-	pointer, err := d.begin()
-	if err != nil {
-		return nil
-	}
-	defer d.end()
-	var nbytes C.size_t
-	data := C.tenon_deposit_head(pointer, &nbytes)
-	if data == nil {
-		return nil
-	}
-	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
+	return get(d, func(pointer *C.tenon_deposit) []byte {
+		var nbytes C.size_t
+		data := C.tenon_deposit_head(pointer, &nbytes)
+		if data == nil {
+			return nil
+		}
+		return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
+	})
 }
 
 // Add adds a storage, which the message keeps. It returns the storage's record, with which the
 // receiver opens the storage.
 func (d *Deposit) Add(storage *Storage, options *ShareOptions) ([]byte, error) {
-	pointer, err := d.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer d.end()
-	added, err := storage.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer storage.end()
-	record := make([]byte, C.TENON_DEPOSIT_RECORD_NBYTES)
-	var nbytes C.size_t
-	var failure *C.tenon_error
-	status := C.tenon_deposit_add(
-		pointer,
-		added,
-		options.c().access,
-		unsafe.Pointer(unsafe.SliceData(record)),
-		&nbytes,
-		&failure,
-	)
-	if status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return record[:nbytes], nil
+	return ask(d, func(pointer *C.tenon_deposit) ([]byte, error) {
+		added, err := storage.begin()
+		if err != nil {
+			return nil, err
+		}
+		defer storage.end()
+		record := make([]byte, C.TENON_DEPOSIT_RECORD_NBYTES)
+		var nbytes C.size_t
+		var failure *C.tenon_error
+		status := C.tenon_deposit_add(
+			pointer,
+			added,
+			options.c().access,
+			unsafe.Pointer(unsafe.SliceData(record)),
+			&nbytes,
+			&failure,
+		)
+		if status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return record[:nbytes], nil
+	})
 }
 
 // Withdraw takes the message back. It returns false if the message was fetched or withdrawn before.
 func (d *Deposit) Withdraw() (bool, error) {
-	pointer, err := d.begin()
-	if err != nil {
-		return false, err
-	}
-	defer d.end()
-	return C.tenon_deposit_withdraw(pointer) != 0, nil
+	return ask(d, func(pointer *C.tenon_deposit) (bool, error) {
+		return C.tenon_deposit_withdraw(pointer) != 0, nil
+	})
 }
 
 // Fetched is a message that is fetched in pieces. Close gives back the storages that were not
 // opened. Storages that were opened stay valid. Only one goroutine at a time may use a Fetched.
 type Fetched struct{ handle }
 
+func newFetched(pointer *C.tenon_fetched) *Fetched {
+	f := new(Fetched)
+	f.own(kindFetched, unsafe.Pointer(pointer))
+	return f
+}
+
 // NewFetched begins to fetch a message by the Head of its Deposit. From then on no other receiver
 // can fetch the message. The errors and ctx are as for [Fetch].
 func NewFetched(ctx context.Context, head []byte, options *OpenOptions) (*Fetched, error) {
 	collect()
 	given := options.c()
-	var out *C.tenon_fetched
-	err := wait(
+	return waitFor(
 		ctx,
-		nil,
-		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		newFetched,
+		func(
+			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_fetched, failure **C.tenon_error,
+		) C.tenon_status {
 			return C.tenon_go_fetched_new(
 				unsafe.Pointer(unsafe.SliceData(head)),
 				C.size_t(len(head)),
 				&given,
 				timeout,
 				cancel,
-				&out,
+				out,
 				failure,
 			)
 		},
 	)
-	if err != nil {
-		return nil, err
-	}
-	f := new(Fetched)
-	f.own(kindFetched, unsafe.Pointer(out))
-	return f, nil
 }
 
 // Storage opens a storage by its record, under its lease. A record can be opened once. ctx is as
@@ -245,26 +231,23 @@ func (f *Fetched) Storage(ctx context.Context, record []byte) (*Storage, error) 
 		return nil, err
 	}
 	defer f.release()
-	var out *C.tenon_storage
-	err = wait(
+	return waitFor(
 		ctx,
-		nil,
-		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		newStorage,
+		func(
+			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error,
+		) C.tenon_status {
 			return C.tenon_go_fetched_storage(
 				(*C.tenon_fetched)(pointer),
 				unsafe.Pointer(unsafe.SliceData(record)),
 				C.size_t(len(record)),
 				timeout,
 				cancel,
-				&out,
+				out,
 				failure,
 			)
 		},
 	)
-	if err != nil {
-		return nil, err
-	}
-	return newStorage(out), nil
 }
 
 // DepositLimits limits the unfetched messages of this process. Nil and the zero value mean the
@@ -290,10 +273,7 @@ func SetDepositLimits(limits *DepositLimits) error {
 		given.max_unfetched_ns = C.int64_t(limits.MaxUnfetchedTime)
 	}
 	var failure *C.tenon_error
-	if status := C.tenon_deposit_limits_set(&given, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_deposit_limits_set(&given, &failure), &failure)
 }
 
 // DepositStats describes the unfetched messages of this process at one moment.

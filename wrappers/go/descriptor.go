@@ -63,34 +63,28 @@ func NewDescriptor(message *Message, options *DescriptorOptions) (*Descriptor, e
 
 // Bytes returns a copy of the bytes to carry; nil for a closed descriptor.
 func (d *Descriptor) Bytes() []byte {
-	pointer, err := d.begin()
-	if err != nil {
-		return nil
-	}
-	defer d.end()
-	var nbytes C.size_t
-	data := C.tenon_descriptor_bytes(pointer, &nbytes)
-	if data == nil {
-		return nil
-	}
-	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
+	return get(d, func(pointer *C.tenon_descriptor) []byte {
+		var nbytes C.size_t
+		data := C.tenon_descriptor_bytes(pointer, &nbytes)
+		if data == nil {
+			return nil
+		}
+		return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
+	})
 }
 
 // FDs returns the fds to carry, in this order. They belong to the descriptor: send them before it
 // is closed, and do not close them.
 func (d *Descriptor) FDs() []int {
-	pointer, err := d.begin()
-	if err != nil {
-		return nil
-	}
-	defer d.end()
-	var n C.size_t
-	first := C.tenon_descriptor_fds(pointer, &n)
-	fds := make([]int, 0, int(n))
-	for _, fd := range unsafe.Slice(first, uint64(n)) {
-		fds = append(fds, int(fd))
-	}
-	return fds
+	return get(d, func(pointer *C.tenon_descriptor) []int {
+		var n C.size_t
+		first := C.tenon_descriptor_fds(pointer, &n)
+		fds := make([]int, 0, int(n))
+		for _, fd := range unsafe.Slice(first, uint64(n)) {
+			fds = append(fds, int(fd))
+		}
+		return fds
+	})
 }
 
 // OpenDescriptor opens a descriptor from another process. It does not trust the bytes. fds are as

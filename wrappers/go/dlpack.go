@@ -12,17 +12,14 @@ import "unsafe"
 // the caller until a consumer takes it. If no consumer takes it, the caller calls DeleteDLPack,
 // once.
 func (t *Tensor) ToDLPack() (unsafe.Pointer, error) {
-	pointer, err := t.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer t.end()
-	var out *C.struct_DLManagedTensorVersioned
-	var failure *C.tenon_error
-	if status := C.tenon_tensor_to_dlpack(pointer, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return unsafe.Pointer(out), nil
+	return ask(t, func(pointer *C.tenon_tensor) (unsafe.Pointer, error) {
+		var out *C.struct_DLManagedTensorVersioned
+		var failure *C.tenon_error
+		if status := C.tenon_tensor_to_dlpack(pointer, &out, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return unsafe.Pointer(out), nil
+	})
 }
 
 // ToDLPackLegacy is as ToDLPack, but gives the form without a version, a DLManagedTensor. It
@@ -30,17 +27,14 @@ func (t *Tensor) ToDLPack() (unsafe.Pointer, error) {
 // read-only and would be killed at its first write. If no consumer takes the result, the caller
 // calls DeleteDLPackLegacy, once.
 func (t *Tensor) ToDLPackLegacy() (unsafe.Pointer, error) {
-	pointer, err := t.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer t.end()
-	var out *C.struct_DLManagedTensor
-	var failure *C.tenon_error
-	if status := C.tenon_tensor_to_dlpack_legacy(pointer, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return unsafe.Pointer(out), nil
+	return ask(t, func(pointer *C.tenon_tensor) (unsafe.Pointer, error) {
+		var out *C.struct_DLManagedTensor
+		var failure *C.tenon_error
+		if status := C.tenon_tensor_to_dlpack_legacy(pointer, &out, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return unsafe.Pointer(out), nil
+	})
 }
 
 // FromDLPack takes a tensor from another framework of this process, without a copy. Its storage is

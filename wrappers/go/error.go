@@ -158,6 +158,14 @@ func (e closedError) Error() string {
 
 func (closedError) Unwrap() error { return ErrClosed }
 
+// check makes a Go error of the status of a call, and of the error that the call stored in failure.
+func check(status C.tenon_status, failure **C.tenon_error) error {
+	if status == C.TENON_OK {
+		return nil
+	}
+	return takeError(status, *failure)
+}
+
 // takeError makes a Go error from the error of a failed call, and releases the latter.
 func takeError(status C.tenon_status, failure *C.tenon_error) error {
 	if failure == nil { // there was not even memory for the error

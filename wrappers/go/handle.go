@@ -154,3 +154,42 @@ func (h *handle) close() (closed bool) {
 
 // Closed says whether Close was called.
 func (h *handle) Closed() bool { return h != nil && h.state.Load()&closedBit != 0 }
+
+// user is a type of the package whose uses begin and end. P is the C library's pointer for it.
+type user[P any] interface {
+	begin() (P, error)
+	end()
+}
+
+// get reads something of an object that no failure can hide: after Close it gives the zero value.
+func get[H user[P], P, T any](h H, read func(pointer P) T) (none T) {
+	pointer, err := h.begin()
+	if err != nil {
+		return none
+	}
+	defer h.end()
+	return read(pointer)
+}
+
+// ask makes a call on an object that gives a result or an error. The object is in use meanwhile.
+func ask[H user[P], P, T any](h H, call func(pointer P) (T, error)) (none T, err error) {
+	pointer, err := h.begin()
+	if err != nil {
+		return none, err
+	}
+	defer h.end()
+	return call(pointer)
+}
+
+// run makes a call of the C library on an object that gives nothing but an error.
+func run[H user[P], P any](
+	h H, call func(pointer P, failure **C.tenon_error) C.tenon_status,
+) error {
+	pointer, err := h.begin()
+	if err != nil {
+		return err
+	}
+	defer h.end()
+	var failure *C.tenon_error
+	return check(call(pointer, &failure), &failure)
+}

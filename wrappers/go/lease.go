@@ -63,10 +63,7 @@ func LeaseHolders() ([]LeaseHolder, error) {
 // LeaseFD and call LeasePoll. Call it before the first lend and the first use of a name.
 func LeaseUseNoThread() error {
 	var failure *C.tenon_error
-	if status := C.tenon_lease_use_no_thread(&failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_lease_use_no_thread(&failure), &failure)
 }
 
 // LeaseFD gives the fd to poll in a process without the library's thread. It is readable when
@@ -85,8 +82,5 @@ func LeaseFD() (int, error) {
 // exception: releasing memory that a device has pinned may wait for the device.
 func LeasePoll() error {
 	var failure *C.tenon_error
-	if status := C.tenon_lease_poll(&failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_lease_poll(&failure), &failure)
 }

@@ -165,47 +165,33 @@ func checkText(what, text string) error {
 
 // SetUserBytes sets the user bytes. It replaces those that were set before.
 func (m *Message) SetUserBytes(data []byte) error {
-	message, err := m.begin()
-	if err != nil {
-		return err
-	}
-	defer m.end()
-	var failure *C.tenon_error
-	status := C.tenon_message_set_user_bytes(
-		message,
-		unsafe.Pointer(unsafe.SliceData(data)),
-		C.size_t(len(data)),
-		&failure,
-	)
-	if status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return run(m, func(message *C.tenon_message, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_message_set_user_bytes(
+			message,
+			unsafe.Pointer(unsafe.SliceData(data)),
+			C.size_t(len(data)),
+			failure,
+		)
+	})
 }
 
 // UserBytes returns a copy of the user bytes; nil if there are none.
 func (m *Message) UserBytes() []byte {
-	message, err := m.begin()
-	if err != nil {
-		return nil
-	}
-	defer m.end()
-	var nbytes C.size_t
-	data := C.tenon_message_user_bytes(message, &nbytes)
-	if data == nil {
-		return nil
-	}
-	return C.GoBytes(data, C.int(nbytes))
+	return get(m, func(message *C.tenon_message) []byte {
+		var nbytes C.size_t
+		data := C.tenon_message_user_bytes(message, &nbytes)
+		if data == nil {
+			return nil
+		}
+		return C.GoBytes(data, C.int(nbytes))
+	})
 }
 
 // Len returns the number of tensors. The parts of composites are among the tensors.
 func (m *Message) Len() int {
-	message, err := m.begin()
-	if err != nil {
-		return 0
-	}
-	defer m.end()
-	return int(C.tenon_message_count(message))
+	return get(m, func(message *C.tenon_message) int {
+		return int(C.tenon_message_count(message))
+	})
 }
 
 // Name returns the name of tensor i. ok is false if it has no name.
@@ -222,63 +208,54 @@ func (m *Message) Name(i int) (name string, ok bool) {
 // Tensor gives tensor i with a new reference, which the caller closes. It stays valid when the
 // message is closed.
 func (m *Message) Tensor(i int) (*Tensor, error) {
-	message, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	if i >= 0 {
-		if tensor := C.tenon_message_tensor(message, C.size_t(i)); tensor != nil {
-			return newTensor(C.tenon_tensor_retain(tensor)), nil
+	return ask(m, func(message *C.tenon_message) (*Tensor, error) {
+		if i >= 0 {
+			if tensor := C.tenon_message_tensor(message, C.size_t(i)); tensor != nil {
+				return newTensor(C.tenon_tensor_retain(tensor)), nil
+			}
 		}
-	}
-	return nil, invalid(
-		fmt.Sprintf("tensor %d: the message has %d", i, int(C.tenon_message_count(message))),
-	)
+		return nil, invalid(
+			fmt.Sprintf("tensor %d: the message has %d", i, int(C.tenon_message_count(message))),
+		)
+	})
 }
 
 // Find gives the first tensor of that name with a new reference, which the caller closes. It
 // returns ErrNotFound if there is none.
 func (m *Message) Find(name string) (*Tensor, error) {
-	message, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	if checkText("the name", name) == nil {
-		text := C.CString(name)
-		defer C.free(unsafe.Pointer(text))
-		if tensor := C.tenon_message_find(message, text); tensor != nil {
-			return newTensor(C.tenon_tensor_retain(tensor)), nil
+	return ask(m, func(message *C.tenon_message) (*Tensor, error) {
+		if checkText("the name", name) == nil {
+			text := C.CString(name)
+			defer C.free(unsafe.Pointer(text))
+			if tensor := C.tenon_message_find(message, text); tensor != nil {
+				return newTensor(C.tenon_tensor_retain(tensor)), nil
+			}
 		}
-	}
-	return nil, &Error{
-		Code:    ErrNotFound,
-		Message: fmt.Sprintf("the message has no tensor %q", name),
-	}
+		return nil, &Error{
+			Code:    ErrNotFound,
+			Message: fmt.Sprintf("the message has no tensor %q", name),
+		}
+	})
 }
 
 // Views describes all tensors, however many they are, in two calls of C. The parts of composites
 // are among the tensors: see CompositeParts. The views are valid while the message is open, and
 // need not be closed.
 func (m *Message) Views() ([]TensorView, error) {
-	message, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	raw, err := rawViews(message, false)
-	if err != nil || raw == nil {
-		return nil, err
-	}
-	views := make([]TensorView, len(raw))
-	names := goStrings(raw)
-	for i := range views {
-		length := textLen(raw[i].name)
-		views[i] = TensorView{&raw[i], &m.handle, names[:length]}
-		names = names[length:]
-	}
-	return views, nil
+	return ask(m, func(message *C.tenon_message) ([]TensorView, error) {
+		raw, err := rawViews(message, false)
+		if err != nil || raw == nil {
+			return nil, err
+		}
+		views := make([]TensorView, len(raw))
+		names := goStrings(raw)
+		for i := range views {
+			length := textLen(raw[i].name)
+			views[i] = TensorView{&raw[i], &m.handle, names[:length]}
+			names = names[length:]
+		}
+		return views, nil
+	})
 }
 
 // rawViews gives C's views of all tensors. With retain, each tensor gets a new reference, which
@@ -333,18 +310,15 @@ func textLen(text *C.char) int {
 // closes. They stay valid when the message is closed. The parts of composites are among the
 // tensors: see CompositeParts.
 func (m *Message) Tensors() ([]*Tensor, error) {
-	message, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	raw, err := rawViews(message, true)
-	if err != nil || raw == nil {
-		return nil, err
-	}
-	tensors := make([]*Tensor, len(raw))
-	for i := range tensors {
-		tensors[i] = newTensor(raw[i].tensor)
-	}
-	return tensors, nil
+	return ask(m, func(message *C.tenon_message) ([]*Tensor, error) {
+		raw, err := rawViews(message, true)
+		if err != nil || raw == nil {
+			return nil, err
+		}
+		tensors := make([]*Tensor, len(raw))
+		for i := range tensors {
+			tensors[i] = newTensor(raw[i].tensor)
+		}
+		return tensors, nil
+	})
 }

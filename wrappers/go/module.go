@@ -135,29 +135,23 @@ func NewModule(className string) (*Module, error) {
 
 // ClassName returns the qualified name of the module's class.
 func (m *Module) ClassName() (string, error) {
-	pointer, err := m.begin()
-	if err != nil {
-		return "", err
-	}
-	defer m.end()
-	return takeText(
-		func(
-			out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_class_name(pointer, out, capacity, nbytes, failure)
-		},
-	)
+	return ask(m, func(pointer *C.tenon_module) (string, error) {
+		return takeText(
+			func(
+				out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
+			) C.tenon_status {
+				return C.tenon_module_class_name(pointer, out, capacity, nbytes, failure)
+			},
+		)
+	})
 }
 
 // Object gives the object that the module is, as a Value.
 func (m *Module) Object() (*Value, error) {
-	pointer, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_object(pointer, out, failure)
+	return ask(m, func(pointer *C.tenon_module) (*Value, error) {
+		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_module_object(pointer, out, failure)
+		})
 	})
 }
 
@@ -181,7 +175,7 @@ func (m *Module) Same(other *Module) bool {
 // arguments. The error for wrong code has the details "file", "line", "column" and "excerpt". A
 // call that the newest PyTorch takes and PyTorch 1.13 refuses is not an error: Warnings lists it.
 func (m *Module) Check() error {
-	return m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+	return run(m, func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_check(pointer, failure)
 	})
 }
@@ -215,17 +209,14 @@ func (m *Module) Tensors() (Members, error) {
 // both __getstate__ and __setstate__ has a state in an archive, and no attributes. Find gives a
 // state, or a part of it: "conv.state[0]".
 func (m *Module) States() ([]string, error) {
-	pointer, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	var list *C.tenon_name_list
-	var failure *C.tenon_error
-	if status := C.tenon_module_states(pointer, &list, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return takeNames(list), nil
+	return ask(m, func(pointer *C.tenon_module) ([]string, error) {
+		var list *C.tenon_name_list
+		var failure *C.tenon_error
+		if status := C.tenon_module_states(pointer, &list, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return takeNames(list), nil
+	})
 }
 
 // Find gives the member with a path. The caller closes it. The error names the part of the path
@@ -369,12 +360,9 @@ func pinnedFiles(pinner *runtime.Pinner, files []File) ([]C.tenon_file, error) {
 // Constants gives a tuple with the values of CONSTANTS.c0, CONSTANTS.c1, … in the code of
 // CodeFiles.
 func (m *Module) Constants() (*Value, error) {
-	pointer, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_module_constants(pointer, out, failure)
+	return ask(m, func(pointer *C.tenon_module) (*Value, error) {
+		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_module_constants(pointer, out, failure)
+		})
 	})
 }

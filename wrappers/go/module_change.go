@@ -26,82 +26,55 @@ const (
 	CheckOnly LoadFlags = C.TENON_LOAD_CHECK_ONLY
 )
 
-// with makes a call on the module that gives nothing but an error.
-func (m *Module) with(
-	call func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status,
-) error {
-	pointer, err := m.begin()
-	if err != nil {
-		return err
-	}
-	defer m.end()
-	var failure *C.tenon_error
-	if status := call(pointer, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+// change is what a call of the C library takes that changes a module: the module, a name, path or
+// source, the value if it takes one, and where the error goes.
+type change struct {
+	module  *C.tenon_module
+	text    *C.char
+	value   *C.tenon_value
+	failure **C.tenon_error
 }
 
-// withText is as with, for a call that takes a text.
-func (m *Module) withText(
-	what, text string,
-	call func(*C.tenon_module, *C.char, **C.tenon_error) C.tenon_status,
-) error {
+// change makes a call on the module that takes a text. what says in an error what the text is.
+func (m *Module) change(what, text string, call func(c change) C.tenon_status) error {
 	given, err := cText(what, text)
 	if err != nil {
 		return err
 	}
-	return m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
-		return call(pointer, given, failure)
+	return run(m, func(module *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return call(change{module: module, text: given, failure: failure})
 	})
 }
 
-// withValue is as with, for a call that takes a name or a path and a value.
-func (m *Module) withValue(
-	name string,
-	value *Value,
-	call func(*C.tenon_module, *C.char, *C.tenon_value, **C.tenon_error) C.tenon_status,
+// changeValue is as change, for a call that takes a name or a path and a value.
+func (m *Module) changeValue(
+	name string, value *Value, call func(c change) C.tenon_status,
 ) error {
 	given, err := value.begin()
 	if err != nil {
 		return err
 	}
 	defer value.end()
-	return m.withText(
-		"the name",
-		name,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return call(pointer, text, given, failure)
-		},
-	)
+	return m.change("the name", name, func(c change) C.tenon_status {
+		c.value = given
+		return call(c)
+	})
 }
 
 // AddParameter adds a parameter. Its name is any text without dots, such as "weight" or "0". A nil
 // tensor adds a parameter that is None, such as bias=None. This method and the following ones take
 // references of their own to what they add.
 func (m *Module) AddParameter(name string, tensor *Value) error {
-	return m.withValue(
-		name,
-		tensor,
-		func(
-			pointer *C.tenon_module, text *C.char, value *C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_add_parameter(pointer, text, value, failure)
-		},
-	)
+	return m.changeValue(name, tensor, func(c change) C.tenon_status {
+		return C.tenon_module_add_parameter(c.module, c.text, c.value, c.failure)
+	})
 }
 
 // AddBuffer adds a buffer, as AddParameter adds a parameter.
 func (m *Module) AddBuffer(name string, tensor *Value) error {
-	return m.withValue(
-		name,
-		tensor,
-		func(
-			pointer *C.tenon_module, text *C.char, value *C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_add_buffer(pointer, text, value, failure)
-		},
-	)
+	return m.changeValue(name, tensor, func(c change) C.tenon_status {
+		return C.tenon_module_add_buffer(c.module, c.text, c.value, c.failure)
+	})
 }
 
 // AddAttribute adds an attribute of a declared type, such as "Dict[str, int]". A class in the type
@@ -113,15 +86,9 @@ func (m *Module) AddAttribute(name, declared string, value *Value) error {
 	if err != nil {
 		return err
 	}
-	return m.withValue(
-		name,
-		value,
-		func(
-			pointer *C.tenon_module, name *C.char, value *C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_add_attribute(pointer, name, text, value, failure)
-		},
-	)
+	return m.changeValue(name, value, func(c change) C.tenon_status {
+		return C.tenon_module_add_attribute(c.module, c.text, text, c.value, c.failure)
+	})
 }
 
 // AddConstant adds a constant, which PyTorch calls Final: the class contains it, and it cannot
@@ -131,15 +98,9 @@ func (m *Module) AddConstant(name, declared string, value *Value) error {
 	if err != nil {
 		return err
 	}
-	return m.withValue(
-		name,
-		value,
-		func(
-			pointer *C.tenon_module, name *C.char, value *C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_add_constant(pointer, name, text, value, failure)
-		},
-	)
+	return m.changeValue(name, value, func(c change) C.tenon_status {
+		return C.tenon_module_add_constant(c.module, c.text, text, c.value, c.failure)
+	})
 }
 
 // AddSubmodule adds a submodule that was built or imported. One module may be added in several
@@ -155,26 +116,18 @@ func (m *Module) AddSubmodule(name string, child *Module, declared string) error
 		return err
 	}
 	defer child.end()
-	return m.withText(
-		"the name",
-		name,
-		func(pointer *C.tenon_module, name *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_add_submodule(pointer, name, given, text, failure)
-		},
-	)
+	return m.change("the name", name, func(c change) C.tenon_status {
+		return C.tenon_module_add_submodule(c.module, c.text, given, text, c.failure)
+	})
 }
 
 // Define defines methods: one or more def in TorchScript. A method that exists already is replaced.
 // All modules of the class get the methods. The error for wrong code has the details "file",
 // "line", "column" and "excerpt".
 func (m *Module) Define(source string) error {
-	return m.withText(
-		"the source",
-		source,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_define(pointer, text, failure)
-		},
-	)
+	return m.change("the source", source, func(c change) C.tenon_status {
+		return C.tenon_module_define(c.module, c.text, c.failure)
+	})
 }
 
 // DefineTypes defines what methods and types use: functions, NamedTuples, enums, interfaces and
@@ -185,13 +138,9 @@ func (m *Module) DefineTypes(qualifier, source string) error {
 	if err != nil {
 		return err
 	}
-	return m.withText(
-		"the qualifier",
-		qualifier,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_define_types(pointer, text, code, failure)
-		},
-	)
+	return m.change("the qualifier", qualifier, func(c change) C.tenon_status {
+		return C.tenon_module_define_types(c.module, c.text, code, c.failure)
+	})
 }
 
 // SetHooks says which methods PyTorch runs before or after forward, in this order. No names mean
@@ -207,7 +156,7 @@ func (m *Module) SetHooks(beforeForward bool, names ...string) error {
 	if err != nil {
 		return err
 	}
-	return m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+	return run(m, func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_set_hooks(
 			pointer,
 			before,
@@ -226,78 +175,54 @@ func (m *Module) SetTracedInputs(method string, inputs ...*Value) error {
 		return err
 	}
 	defer end()
-	return m.withText(
-		"the method",
-		method,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_set_traced_inputs(
-				pointer,
-				text,
-				unsafe.SliceData(pointers),
-				C.size_t(len(pointers)),
-				failure,
-			)
-		},
-	)
+	return m.change("the method", method, func(c change) C.tenon_status {
+		return C.tenon_module_set_traced_inputs(
+			c.module,
+			c.text,
+			unsafe.SliceData(pointers),
+			C.size_t(len(pointers)),
+			c.failure,
+		)
+	})
 }
 
 // SetExtraFile gives the module an extra file, which goes into every archive of the module. It
 // replaces an extra file of that name.
 func (m *Module) SetExtraFile(name string, data []byte) error {
-	return m.withText(
-		"the name",
-		name,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_set_extra_file(
-				pointer,
-				text,
-				unsafe.Pointer(unsafe.SliceData(data)),
-				C.size_t(len(data)),
-				failure,
-			)
-		},
-	)
+	return m.change("the name", name, func(c change) C.tenon_status {
+		return C.tenon_module_set_extra_file(
+			c.module,
+			c.text,
+			unsafe.Pointer(unsafe.SliceData(data)),
+			C.size_t(len(data)),
+			c.failure,
+		)
+	})
 }
 
 // RemoveExtraFile removes an extra file.
 func (m *Module) RemoveExtraFile(name string) error {
-	return m.withText(
-		"the name",
-		name,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_remove_extra_file(pointer, text, failure)
-		},
-	)
+	return m.change("the name", name, func(c change) C.tenon_status {
+		return C.tenon_module_remove_extra_file(c.module, c.text, c.failure)
+	})
 }
 
 // Set replaces a parameter, buffer or attribute. Nil means None. The shape and the element type of
 // a tensor may change. Every other place below the module that held the same tensor gets the new
 // one too. A parameter that requires a gradient still requires one.
 func (m *Module) Set(path string, value *Value) error {
-	return m.withValue(
-		path,
-		value,
-		func(
-			pointer *C.tenon_module, text *C.char, value *C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_set(pointer, text, value, failure)
-		},
-	)
+	return m.changeValue(path, value, func(c change) C.tenon_status {
+		return C.tenon_module_set(c.module, c.text, c.value, c.failure)
+	})
 }
 
 // SetState gives the object at a path a state, in place of the state that it has or of a module's
 // attributes. Nil means None. The path "" is the module itself. Set("conv.state[0]", …) replaces a
 // part of a state.
 func (m *Module) SetState(path string, state *Value) error {
-	return m.withValue(
-		path,
-		state,
-		func(
-			pointer *C.tenon_module, text *C.char, state *C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_set_state(pointer, text, state, failure)
-		},
-	)
+	return m.changeValue(path, state, func(c change) C.tenon_status {
+		return C.tenon_module_set_state(c.module, c.text, c.value, c.failure)
+	})
 }
 
 // SetSubmodule replaces a submodule. The new one may be of another class. If the submodule is
@@ -308,24 +233,16 @@ func (m *Module) SetSubmodule(path string, child *Module) error {
 		return err
 	}
 	defer child.end()
-	return m.withText(
-		"the path",
-		path,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_set_submodule(pointer, text, given, failure)
-		},
-	)
+	return m.change("the path", path, func(c change) C.tenon_status {
+		return C.tenon_module_set_submodule(c.module, c.text, given, c.failure)
+	})
 }
 
 // Remove removes a member: a parameter, buffer, attribute, constant, submodule or method.
 func (m *Module) Remove(path string) error {
-	return m.withText(
-		"the path",
-		path,
-		func(pointer *C.tenon_module, text *C.char, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_module_remove(pointer, text, failure)
-		},
-	)
+	return m.change("the path", path, func(c change) C.tenon_status {
+		return C.tenon_module_remove(c.module, c.text, c.failure)
+	})
 }
 
 // Load replaces parameters and buffers by their paths, all of them or, on failure, none. Nil means
@@ -364,7 +281,7 @@ func (m *Module) LoadSlices(
 	}
 	defer end()
 	var missed, extra *C.tenon_name_list
-	err = m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+	err = run(m, func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_load(
 			pointer,
 			unsafe.SliceData(starts),

@@ -374,31 +374,28 @@ func bytesOf(node *C.tenon_object_node) []byte {
 // or function in it, or with an integer of more than 64 bits, is ErrUnsupported. The error's detail
 // "offset" says where in the pickle the error is, in bytes.
 func (m *Message) Object() (any, error) {
-	message, err := m.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer m.end()
-	var object *C.tenon_object
-	var failure *C.tenon_error
-	status := C.tenon_object_new_from_message(message, &object, &failure)
-	if status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	defer C.tenon_object_release(object)
-	r := objectReader{nodes: make([]C.tenon_object_node, C.tenon_object_count(object))}
-	r.nodes[0].struct_size = C.sizeof_tenon_object_node
-	status = C.tenon_go_object_take(object, unsafe.SliceData(r.nodes), C.size_t(len(r.nodes)),
-		&failure)
-	if status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	value := r.next()
-	if r.unknown != nil {
-		CloseObject(value)
-		return nil, r.unknown
-	}
-	return value, nil
+	return ask(m, func(message *C.tenon_message) (any, error) {
+		var object *C.tenon_object
+		var failure *C.tenon_error
+		status := C.tenon_object_new_from_message(message, &object, &failure)
+		if status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		defer C.tenon_object_release(object)
+		r := objectReader{nodes: make([]C.tenon_object_node, C.tenon_object_count(object))}
+		r.nodes[0].struct_size = C.sizeof_tenon_object_node
+		status = C.tenon_go_object_take(object, unsafe.SliceData(r.nodes), C.size_t(len(r.nodes)),
+			&failure)
+		if status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		value := r.next()
+		if r.unknown != nil {
+			CloseObject(value)
+			return nil, r.unknown
+		}
+		return value, nil
+	})
 }
 
 // objectReader makes values from nodes. It takes over the nodes' references to tensors and

@@ -146,8 +146,9 @@ func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 	}
 	defer options.end()
 	if options.waits() {
-		return waitForStorage(
+		return waitFor(
 			options.Wait,
+			newStorage,
 			func(
 				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
 				failure **C.tenon_error,
@@ -183,8 +184,9 @@ func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 	}
 	defer options.end()
 	if options.waits() {
-		return waitForStorage(
+		return waitFor(
 			options.Wait,
+			newStorage,
 			func(
 				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
 				failure **C.tenon_error,
@@ -216,27 +218,6 @@ func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 	return newStorage(out), nil
 }
 
-// waitForStorage runs step, which waits for room in an arena, and makes a Storage of the result.
-func waitForStorage(
-	ctx context.Context,
-	step func(
-		timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error,
-	) C.tenon_status,
-) (*Storage, error) {
-	var out *C.tenon_storage
-	err := wait(
-		ctx,
-		nil,
-		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-			return step(timeout, cancel, &out, failure)
-		},
-	)
-	if err != nil {
-		return nil, err
-	}
-	return newStorage(out), nil
-}
-
 // StorageAt finds the storage that has the nbytes bytes at an address. It also returns how many
 // bytes into the storage they begin. Use it for an address that comes back from another library. It
 // finds a storage once its address was given out, for example by Bytes or DLPack. It does not find
@@ -256,15 +237,12 @@ func StorageAt(address uintptr, nbytes uint64) (*Storage, uint64, error) {
 
 // Retain gives another object for the same storage, which the caller closes too.
 func (s *Storage) Retain() (*Storage, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer s.end()
-	if pointer == nil {
-		return nil, invalid("the storage is nil")
-	}
-	return newStorage(C.tenon_storage_retain(pointer)), nil
+	return ask(s, func(pointer *C.tenon_storage) (*Storage, error) {
+		if pointer == nil {
+			return nil, invalid("the storage is nil")
+		}
+		return newStorage(C.tenon_storage_retain(pointer)), nil
+	})
 }
 
 // Bytes gives the bytes themselves, to read and write. It returns ErrPermission if the storage is
@@ -272,51 +250,42 @@ func (s *Storage) Retain() (*Storage, error) {
 // alive: use it only while the storage is open and reachable (runtime.KeepAlive), or use WithBytes
 // instead.
 func (s *Storage) Bytes() ([]byte, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer s.end()
-	if err := forHost(C.tenon_storage_device(pointer)); err != nil {
-		return nil, err
-	}
-	var data unsafe.Pointer
-	var failure *C.tenon_error
-	if status := C.tenon_storage_data_mut(pointer, &data, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
+	return ask(s, func(pointer *C.tenon_storage) ([]byte, error) {
+		if err := forHost(C.tenon_storage_device(pointer)); err != nil {
+			return nil, err
+		}
+		var data unsafe.Pointer
+		var failure *C.tenon_error
+		if status := C.tenon_storage_data_mut(pointer, &data, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
+	})
 }
 
 // ReadOnlyBytes gives the bytes themselves, to read; otherwise it is as Bytes. Go has no read-only
 // slices. If the memory is writable, every borrower may see a write through this slice. If the
 // memory is read-only, such a write ends the program with a fault that recover does not catch.
 func (s *Storage) ReadOnlyBytes() ([]byte, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer s.end()
-	if err := forHost(C.tenon_storage_device(pointer)); err != nil {
-		return nil, err
-	}
-	data := C.tenon_storage_data(pointer)
-	if data == nil {
-		if err := checkLender(pointer); err != nil {
+	return ask(s, func(pointer *C.tenon_storage) ([]byte, error) {
+		if err := forHost(C.tenon_storage_device(pointer)); err != nil {
 			return nil, err
 		}
-	}
-	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
+		data := C.tenon_storage_data(pointer)
+		if data == nil {
+			if err := checkLender(pointer); err != nil {
+				return nil, err
+			}
+		}
+		return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
+	})
 }
 
 // checkLender says why a storage gives out no bytes: nil if the storage is empty, and ErrPeerGone
 // if it was dropped with its lender.
 func checkLender(storage *C.tenon_storage) error {
 	var failure *C.tenon_error
-	if status := C.tenon_storage_check_lender(storage, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_storage_check_lender(storage, &failure), &failure)
 }
 
 // WithBytes calls use with the bytes, to read and write. The bytes stay valid until use returns,
@@ -357,26 +326,23 @@ func fitting(count uint64) (int, error) {
 // Frozen storage. It implements io.WriterAt. After an error some of the bytes may have been
 // written.
 func (s *Storage) WriteAt(data []byte, offset int64) (int, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return 0, err
-	}
-	defer s.end()
-	if offset < 0 {
-		return 0, invalid(fmt.Sprintf("offset %d is negative", offset))
-	}
-	var failure *C.tenon_error
-	status := C.tenon_storage_write(
-		pointer,
-		C.uint64_t(offset),
-		unsafe.Pointer(unsafe.SliceData(data)),
-		C.uint64_t(len(data)),
-		&failure,
-	)
-	if status != C.TENON_OK {
-		return 0, takeError(status, failure)
-	}
-	return len(data), nil
+	return ask(s, func(pointer *C.tenon_storage) (int, error) {
+		if offset < 0 {
+			return 0, invalid(fmt.Sprintf("offset %d is negative", offset))
+		}
+		var failure *C.tenon_error
+		status := C.tenon_storage_write(
+			pointer,
+			C.uint64_t(offset),
+			unsafe.Pointer(unsafe.SliceData(data)),
+			C.uint64_t(len(data)),
+			&failure,
+		)
+		if status != C.TENON_OK {
+			return 0, takeError(status, failure)
+		}
+		return len(data), nil
+	})
 }
 
 // ReadAt copies bytes out of the storage, offset bytes from its start, into data. It implements
@@ -384,144 +350,107 @@ func (s *Storage) WriteAt(data []byte, offset int64) (int, error) {
 // the file under an unsealed storage was cut short, ReadAt returns an error, where a load through a
 // slice of Bytes would cause a SIGBUS.
 func (s *Storage) ReadAt(data []byte, offset int64) (int, error) {
-	pointer, err := s.begin()
-	if err != nil {
-		return 0, err
-	}
-	defer s.end()
-	if offset < 0 {
-		return 0, invalid(fmt.Sprintf("offset %d is negative", offset))
-	}
-	var short error
-	if nbytes := uint64(C.tenon_storage_nbytes(pointer)); uint64(offset) > nbytes {
-		data, offset, short = nil, 0, io.EOF
-	} else if left := nbytes - uint64(offset); uint64(len(data)) > left {
-		data, short = data[:left], io.EOF
-	}
-	var failure *C.tenon_error
-	status := C.tenon_storage_read(
-		pointer,
-		C.uint64_t(offset),
-		unsafe.Pointer(unsafe.SliceData(data)),
-		C.uint64_t(len(data)),
-		&failure,
-	)
-	if status != C.TENON_OK {
-		return 0, takeError(status, failure)
-	}
-	return len(data), short
+	return ask(s, func(pointer *C.tenon_storage) (int, error) {
+		if offset < 0 {
+			return 0, invalid(fmt.Sprintf("offset %d is negative", offset))
+		}
+		var short error
+		if nbytes := uint64(C.tenon_storage_nbytes(pointer)); uint64(offset) > nbytes {
+			data, offset, short = nil, 0, io.EOF
+		} else if left := nbytes - uint64(offset); uint64(len(data)) > left {
+			data, short = data[:left], io.EOF
+		}
+		var failure *C.tenon_error
+		status := C.tenon_storage_read(
+			pointer,
+			C.uint64_t(offset),
+			unsafe.Pointer(unsafe.SliceData(data)),
+			C.uint64_t(len(data)),
+			&failure,
+		)
+		if status != C.TENON_OK {
+			return 0, takeError(status, failure)
+		}
+		return len(data), short
+	})
 }
 
 // Freeze ends the filling of a Frozen storage. From then on the kernel refuses every write, by
 // every process. Only a frozen storage of this mode can be lent.
 func (s *Storage) Freeze() error {
-	pointer, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	var failure *C.tenon_error
-	if status := C.tenon_storage_freeze(pointer, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return run(s, func(pointer *C.tenon_storage, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_storage_freeze(pointer, failure)
+	})
 }
 
 // NBytes returns the size in bytes.
 func (s *Storage) NBytes() uint64 {
-	pointer, err := s.begin()
-	if err != nil {
-		return 0
-	}
-	defer s.end()
-	return uint64(C.tenon_storage_nbytes(pointer))
+	return get(s, func(pointer *C.tenon_storage) uint64 {
+		return uint64(C.tenon_storage_nbytes(pointer))
+	})
 }
 
 // Device returns the device that holds the bytes.
 func (s *Storage) Device() Device {
-	pointer, err := s.begin()
-	if err != nil {
-		return Device{}
-	}
-	defer s.end()
-	device := C.tenon_storage_device(pointer)
-	return Device{int32(device._type), int32(device.id)}
+	return get(s, func(pointer *C.tenon_storage) Device {
+		device := C.tenon_storage_device(pointer)
+		return Device{int32(device._type), int32(device.id)}
+	})
 }
 
 // Mode returns the mode that was chosen when the storage was made. For an opened storage it is the
 // mode that the segment's seals enforce.
 func (s *Storage) Mode() Mode {
-	pointer, err := s.begin()
-	if err != nil {
-		return 0
-	}
-	defer s.end()
-	return Mode(C.tenon_storage_mode(pointer))
+	return get(s, func(pointer *C.tenon_storage) Mode {
+		return Mode(C.tenon_storage_mode(pointer))
+	})
 }
 
 // IsReadOnly says whether this process must not write to the bytes through memory.
 func (s *Storage) IsReadOnly() bool {
-	pointer, err := s.begin()
-	if err != nil {
-		return false
-	}
-	defer s.end()
-	return C.tenon_storage_is_read_only(pointer) != 0
+	return get(s, func(pointer *C.tenon_storage) bool {
+		return C.tenon_storage_is_read_only(pointer) != 0
+	})
 }
 
 // IsShared says whether the bytes lie in memory that can be lent.
 func (s *Storage) IsShared() bool {
-	pointer, err := s.begin()
-	if err != nil {
-		return false
-	}
-	defer s.end()
-	return C.tenon_storage_is_shared(pointer) != 0
+	return get(s, func(pointer *C.tenon_storage) bool {
+		return C.tenon_storage_is_shared(pointer) != 0
+	})
 }
 
 // IsSealed says whether the kernel guarantees the segment's size, so that a read never causes a
 // SIGBUS.
 func (s *Storage) IsSealed() bool {
-	pointer, err := s.begin()
-	if err != nil {
-		return false
-	}
-	defer s.end()
-	return C.tenon_storage_is_sealed(pointer) != 0
+	return get(s, func(pointer *C.tenon_storage) bool {
+		return C.tenon_storage_is_sealed(pointer) != 0
+	})
 }
 
 // SameMemory says whether both storages lie over the same bytes, whatever the access.
 func (s *Storage) SameMemory(other *Storage) bool {
-	pointer, err := s.begin()
-	if err != nil {
-		return false
-	}
-	defer s.end()
-	second, err := other.begin()
-	if err != nil {
-		return false
-	}
-	defer other.end()
-	return C.tenon_storage_same_memory(pointer, second) != 0
+	return get(s, func(pointer *C.tenon_storage) bool {
+		second, err := other.begin()
+		if err != nil {
+			return false
+		}
+		defer other.end()
+		return C.tenon_storage_same_memory(pointer, second) != 0
+	})
 }
 
 // ID returns a number that no other storage of this process ever has, so it can be the key of a
 // map. Two objects of one storage have the same ID.
 func (s *Storage) ID() uint64 {
-	pointer, err := s.begin()
-	if err != nil {
-		return 0
-	}
-	defer s.end()
-	return uint64(C.tenon_storage_id(pointer))
+	return get(s, func(pointer *C.tenon_storage) uint64 {
+		return uint64(C.tenon_storage_id(pointer))
+	})
 }
 
 // UseCount returns the number of strong references at this moment, for tests and debugging.
 func (s *Storage) UseCount() uint64 {
-	pointer, err := s.begin()
-	if err != nil {
-		return 0
-	}
-	defer s.end()
-	return uint64(C.tenon_storage_use_count(pointer))
+	return get(s, func(pointer *C.tenon_storage) uint64 {
+		return uint64(C.tenon_storage_use_count(pointer))
+	})
 }

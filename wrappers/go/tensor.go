@@ -165,49 +165,40 @@ func nbytesOf(dtype DType, sizes []int64) (uint64, error) {
 
 // Retain gives another object for the same tensor, which the caller closes too.
 func (t *Tensor) Retain() (*Tensor, error) {
-	pointer, err := t.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer t.end()
-	if pointer == nil {
-		return nil, invalid("the tensor is nil")
-	}
-	return newTensor(C.tenon_tensor_retain(pointer)), nil
+	return ask(t, func(pointer *C.tenon_tensor) (*Tensor, error) {
+		if pointer == nil {
+			return nil, invalid("the tensor is nil")
+		}
+		return newTensor(C.tenon_tensor_retain(pointer)), nil
+	})
 }
 
 // Storage gives the storage under the tensor with a new reference, which the caller closes.
 func (t *Tensor) Storage() (*Storage, error) {
-	pointer, err := t.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer t.end()
-	if pointer == nil {
-		return nil, invalid("the tensor is nil")
-	}
-	return newStorage(C.tenon_storage_retain(C.tenon_tensor_storage(pointer))), nil
+	return ask(t, func(pointer *C.tenon_tensor) (*Storage, error) {
+		if pointer == nil {
+			return nil, invalid("the tensor is nil")
+		}
+		return newStorage(C.tenon_storage_retain(C.tenon_tensor_storage(pointer))), nil
+	})
 }
 
 // Spec returns the shape, in one call of C. The caller owns its slices.
 func (t *Tensor) Spec() (Spec, error) {
-	pointer, err := t.begin()
-	if err != nil {
-		return Spec{}, err
-	}
-	defer t.end()
-	out := C.tenon_tensor_spec{struct_size: C.sizeof_tenon_tensor_spec}
-	var failure *C.tenon_error
-	if status := C.tenon_tensor_get_spec(pointer, &out, &failure); status != C.TENON_OK {
-		return Spec{}, takeError(status, failure)
-	}
-	return Spec{
-		DType:   dtypeOf(out.dtype),
-		Sizes:   numbers(out.sizes, out.ndim),
-		Strides: numbers(out.strides, out.ndim),
-		Offset:  uint64(out.offset),
-		Flags:   TensorFlags(out.flags),
-	}, nil
+	return ask(t, func(pointer *C.tenon_tensor) (Spec, error) {
+		out := C.tenon_tensor_spec{struct_size: C.sizeof_tenon_tensor_spec}
+		var failure *C.tenon_error
+		if status := C.tenon_tensor_get_spec(pointer, &out, &failure); status != C.TENON_OK {
+			return Spec{}, takeError(status, failure)
+		}
+		return Spec{
+			DType:   dtypeOf(out.dtype),
+			Sizes:   numbers(out.sizes, out.ndim),
+			Strides: numbers(out.strides, out.ndim),
+			Offset:  uint64(out.offset),
+			Flags:   TensorFlags(out.flags),
+		}, nil
+	})
 }
 
 func dtypeOf(dtype C.tenon_dtype) DType {
@@ -242,41 +233,29 @@ func (t *Tensor) Strides() []int64 {
 
 // Numel returns the number of elements, which is the product of the sizes.
 func (t *Tensor) Numel() uint64 {
-	pointer, err := t.begin()
-	if err != nil {
-		return 0
-	}
-	defer t.end()
-	return uint64(C.tenon_tensor_numel(pointer))
+	return get(t, func(pointer *C.tenon_tensor) uint64 {
+		return uint64(C.tenon_tensor_numel(pointer))
+	})
 }
 
 // NBytes returns how many bytes the elements take when they are packed.
 func (t *Tensor) NBytes() uint64 {
-	pointer, err := t.begin()
-	if err != nil {
-		return 0
-	}
-	defer t.end()
-	return uint64(C.tenon_tensor_nbytes(pointer))
+	return get(t, func(pointer *C.tenon_tensor) uint64 {
+		return uint64(C.tenon_tensor_nbytes(pointer))
+	})
 }
 
 // Device returns the device that holds the elements.
 func (t *Tensor) Device() Device {
-	pointer, err := t.begin()
-	if err != nil {
-		return Device{}
-	}
-	defer t.end()
-	device := C.tenon_storage_device(C.tenon_tensor_storage(pointer))
-	return Device{int32(device._type), int32(device.id)}
+	return get(t, func(pointer *C.tenon_tensor) Device {
+		device := C.tenon_storage_device(C.tenon_tensor_storage(pointer))
+		return Device{int32(device._type), int32(device.id)}
+	})
 }
 
 // IsContiguous says whether the elements lie packed, with the last dimension fastest.
 func (t *Tensor) IsContiguous() bool {
-	pointer, err := t.begin()
-	if err != nil {
-		return false
-	}
-	defer t.end()
-	return C.tenon_tensor_is_contiguous(pointer) != 0
+	return get(t, func(pointer *C.tenon_tensor) bool {
+		return C.tenon_tensor_is_contiguous(pointer) != 0
+	})
 }

@@ -349,12 +349,9 @@ func NewObject(className string, attributes ...Attribute) (*Value, error) {
 
 // Kind returns the kind of the value; -1 for nil, and ValueNone, which is 0, after Close.
 func (v *Value) Kind() ValueKind {
-	pointer, err := v.begin()
-	if err != nil {
-		return 0
-	}
-	defer v.end()
-	return ValueKind(C.tenon_value_kind(pointer))
+	return get(v, func(pointer *C.tenon_value) ValueKind {
+		return ValueKind(C.tenon_value_kind(pointer))
+	})
 }
 
 // Same says whether both are the same value, and so one object in an archive.
@@ -367,91 +364,61 @@ func (v *Value) Same(other *Value) bool {
 
 // Bool returns the value of a bool.
 func (v *Value) Bool() (bool, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return false, err
-	}
-	defer v.end()
-	var out C.int
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_bool(pointer, &out, &failure); status != C.TENON_OK {
-		return false, takeError(status, failure)
-	}
-	return out != 0, nil
+	return ask(v, func(pointer *C.tenon_value) (bool, error) {
+		var out C.int
+		var failure *C.tenon_error
+		status := C.tenon_value_get_bool(pointer, &out, &failure)
+		return out != 0, check(status, &failure)
+	})
 }
 
 // Int returns the number of an int. A bool is not an int.
 func (v *Value) Int() (int64, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return 0, err
-	}
-	defer v.end()
-	var out C.int64_t
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_int(pointer, &out, &failure); status != C.TENON_OK {
-		return 0, takeError(status, failure)
-	}
-	return int64(out), nil
+	return ask(v, func(pointer *C.tenon_value) (int64, error) {
+		var out C.int64_t
+		var failure *C.tenon_error
+		status := C.tenon_value_get_int(pointer, &out, &failure)
+		return int64(out), check(status, &failure)
+	})
 }
 
 // Float returns the number of a float. An int is not a float.
 func (v *Value) Float() (float64, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return 0, err
-	}
-	defer v.end()
-	var out C.double
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_float(pointer, &out, &failure); status != C.TENON_OK {
-		return 0, takeError(status, failure)
-	}
-	return float64(out), nil
+	return ask(v, func(pointer *C.tenon_value) (float64, error) {
+		var out C.double
+		var failure *C.tenon_error
+		status := C.tenon_value_get_float(pointer, &out, &failure)
+		return float64(out), check(status, &failure)
+	})
 }
 
 // Complex returns the number of a complex.
 func (v *Value) Complex() (complex128, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return 0, err
-	}
-	defer v.end()
-	var re, im C.double
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_complex(pointer, &re, &im, &failure); status != C.TENON_OK {
-		return 0, takeError(status, failure)
-	}
-	return complex(float64(re), float64(im)), nil
+	return ask(v, func(pointer *C.tenon_value) (complex128, error) {
+		var re, im C.double
+		var failure *C.tenon_error
+		status := C.tenon_value_get_complex(pointer, &re, &im, &failure)
+		return complex(float64(re), float64(im)), check(status, &failure)
+	})
 }
 
 // Str returns the text of a str.
 func (v *Value) Str() (string, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return "", err
-	}
-	defer v.end()
-	var out *C.char
-	var nbytes C.size_t
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_str(pointer, &out, &nbytes, &failure); status != C.TENON_OK {
-		return "", takeError(status, failure)
-	}
-	return string(unsafe.Slice((*byte)(unsafe.Pointer(out)), int(nbytes))), nil
+	return ask(v, func(pointer *C.tenon_value) (string, error) {
+		var out *C.char
+		var nbytes C.size_t
+		var failure *C.tenon_error
+		status := C.tenon_value_get_str(pointer, &out, &nbytes, &failure)
+		return string(unsafe.Slice((*byte)(unsafe.Pointer(out)), int(nbytes))), check(status, &failure)
+	})
 }
 
 // Device returns the name of a device.
 func (v *Value) Device() (string, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return "", err
-	}
-	defer v.end()
-	var out *C.char
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_device(pointer, &out, &failure); status != C.TENON_OK {
-		return "", takeError(status, failure)
-	}
-	return C.GoString(out), nil
+	return ask(v, func(pointer *C.tenon_value) (string, error) {
+		var out *C.char
+		var failure *C.tenon_error
+		status := C.tenon_value_get_device(pointer, &out, &failure)
+		return C.GoString(out), check(status, &failure)
+	})
 }

@@ -11,18 +11,15 @@ import "errors"
 // "List[int]", or "List[Any]" if it has none. A tuple shows the types of its items, such as
 // "Tuple[int, str]". An object shows the name of its class.
 func (v *Value) TypeText() (string, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return "", err
-	}
-	defer v.end()
-	return takeText(
-		func(
-			out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_value_type(pointer, out, capacity, nbytes, failure)
-		},
-	)
+	return ask(v, func(pointer *C.tenon_value) (string, error) {
+		return takeText(
+			func(
+				out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
+			) C.tenon_status {
+				return C.tenon_value_type(pointer, out, capacity, nbytes, failure)
+			},
+		)
+	})
 }
 
 // TypeText gives a type in PyTorch's own spelling: "Union[str, None]" becomes "Optional[str]".
@@ -42,58 +39,43 @@ func TypeText(text string) (string, error) {
 
 // ClassName returns the qualified name of a NamedTuple, an enum or an object; "" for other values.
 func (v *Value) ClassName() string {
-	pointer, err := v.begin()
-	if err != nil {
-		return ""
-	}
-	defer v.end()
-	return C.GoString(C.tenon_value_class_name(pointer))
+	return get(v, func(pointer *C.tenon_value) string {
+		return C.GoString(C.tenon_value_class_name(pointer))
+	})
 }
 
 // IsOpaque says whether an object has a state and no attributes.
 func (v *Value) IsOpaque() bool {
-	pointer, err := v.begin()
-	if err != nil {
-		return false
-	}
-	defer v.end()
-	return C.tenon_value_is_opaque(pointer) != 0
+	return get(v, func(pointer *C.tenon_value) bool {
+		return C.tenon_value_is_opaque(pointer) != 0
+	})
 }
 
 // Len returns the number of items of a tuple or a list, of entries of a dict, or of attributes of
 // an object. It is 1 for an enum (its value) and for an object with a state, and 0 for every other
 // kind.
 func (v *Value) Len() int {
-	pointer, err := v.begin()
-	if err != nil {
-		return 0
-	}
-	defer v.end()
-	return int(C.tenon_value_count(pointer))
+	return get(v, func(pointer *C.tenon_value) int {
+		return int(C.tenon_value_count(pointer))
+	})
 }
 
 // Item gives one of the items that Len counts. For a dict it is the value of an entry, and for an
 // object the value of an attribute.
 func (v *Value) Item(index int) (*Value, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer v.end()
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_item(pointer, C.size_t(index), out, failure)
+	return ask(v, func(pointer *C.tenon_value) (*Value, error) {
+		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_value_item(pointer, C.size_t(index), out, failure)
+		})
 	})
 }
 
 // Key gives one key of a dict.
 func (v *Value) Key(index int) (*Value, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer v.end()
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_key(pointer, C.size_t(index), out, failure)
+	return ask(v, func(pointer *C.tenon_value) (*Value, error) {
+		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_value_key(pointer, C.size_t(index), out, failure)
+		})
 	})
 }
 
@@ -133,45 +115,39 @@ func CloseValues(values []*Value) {
 // Attributes gives the attributes of an object in their order. The caller closes each value. An
 // attribute that another goroutine removes meanwhile may be left out.
 func (v *Value) Attributes() ([]Attribute, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer v.end()
-	var attributes []Attribute
-	for {
-		text := C.tenon_value_attribute_name(pointer, C.size_t(len(attributes)))
-		if text == nil {
-			return attributes, nil
-		}
-		name := C.GoString(text)
-		value, err := v.Find(name)
-		if errors.Is(err, ErrNotFound) {
-			continue // it was removed since, and another attribute has its index
-		}
-		if err != nil {
-			for _, attribute := range attributes {
-				attribute.Value.Close()
+	return ask(v, func(pointer *C.tenon_value) ([]Attribute, error) {
+		var attributes []Attribute
+		for {
+			text := C.tenon_value_attribute_name(pointer, C.size_t(len(attributes)))
+			if text == nil {
+				return attributes, nil
 			}
-			return nil, err
+			name := C.GoString(text)
+			value, err := v.Find(name)
+			if errors.Is(err, ErrNotFound) {
+				continue // it was removed since, and another attribute has its index
+			}
+			if err != nil {
+				for _, attribute := range attributes {
+					attribute.Value.Close()
+				}
+				return nil, err
+			}
+			attributes = append(attributes, Attribute{name, value})
 		}
-		attributes = append(attributes, Attribute{name, value})
-	}
+	})
 }
 
 // Find gives the value with a name: of an attribute of an object, or of a str key of a dict.
 func (v *Value) Find(name string) (*Value, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer v.end()
-	text, err := cText("the name", name)
-	if err != nil {
-		return nil, err
-	}
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_find(pointer, text, out, failure)
+	return ask(v, func(pointer *C.tenon_value) (*Value, error) {
+		text, err := cText("the name", name)
+		if err != nil {
+			return nil, err
+		}
+		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_value_find(pointer, text, out, failure)
+		})
 	})
 }
 
@@ -189,8 +165,5 @@ func (v *Value) Check(wanted string) error {
 		return err
 	}
 	var failure *C.tenon_error
-	if status := C.tenon_value_check(pointer, text, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_value_check(pointer, text, &failure), &failure)
 }

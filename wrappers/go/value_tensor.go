@@ -175,64 +175,55 @@ func NewTensorValueFromSpec(spec ValueTensorSpec) (*Value, error) {
 // ErrUnsupported if the tensor is quantised, sparse, on meta, or of an element type that DLPack
 // lacks: see TensorSpec.
 func (v *Value) Tensor() (*Tensor, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer v.end()
-	var out *C.tenon_tensor
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_tensor(pointer, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return newTensor(out), nil
+	return ask(v, func(pointer *C.tenon_value) (*Tensor, error) {
+		var out *C.tenon_tensor
+		var failure *C.tenon_error
+		if status := C.tenon_value_get_tensor(pointer, &out, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return newTensor(out), nil
+	})
 }
 
 // TensorSpec describes the tensor in a value. The caller owns its slices and closes its Storage.
 func (v *Value) TensorSpec() (ValueTensorSpec, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return ValueTensorSpec{}, err
-	}
-	defer v.end()
-	out := C.tenon_value_tensor_spec{struct_size: C.sizeof_tenon_value_tensor_spec}
-	var failure *C.tenon_error
-	if status := C.tenon_value_get_tensor_spec(pointer, &out, &failure); status != C.TENON_OK {
-		return ValueTensorSpec{}, takeError(status, failure)
-	}
-	spec := ValueTensorSpec{
-		ScalarType:    ScalarType(out.scalar_type),
-		Layout:        Layout(out.layout),
-		Flags:         TensorFlags(out.flags),
-		Sizes:         numbers(out.sizes, out.ndim),
-		Offset:        int64(out.offset),
-		StorageOffset: uint64(out.storage_offset),
-		StorageNumel:  uint64(out.storage_numel),
-		Device:        C.GoString(out.device),
-		Quantizer:     Quantizer(out.quantizer),
-		Scale:         float64(out.scale),
-		ZeroPoint:     int64(out.zero_point),
-		Axis:          int64(out.axis),
-		Coalesced:     Coalesced(out.coalesced),
-	}
-	if spec.Layout == LayoutStrided {
-		spec.Strides = numbers(out.strides, out.ndim)
-	}
-	if out.storage != nil {
-		spec.Storage = newStorage(C.tenon_storage_retain(out.storage))
-	}
-	return spec, nil
+	return ask(v, func(pointer *C.tenon_value) (ValueTensorSpec, error) {
+		out := C.tenon_value_tensor_spec{struct_size: C.sizeof_tenon_value_tensor_spec}
+		var failure *C.tenon_error
+		if status := C.tenon_value_get_tensor_spec(pointer, &out, &failure); status != C.TENON_OK {
+			return ValueTensorSpec{}, takeError(status, failure)
+		}
+		spec := ValueTensorSpec{
+			ScalarType:    ScalarType(out.scalar_type),
+			Layout:        Layout(out.layout),
+			Flags:         TensorFlags(out.flags),
+			Sizes:         numbers(out.sizes, out.ndim),
+			Offset:        int64(out.offset),
+			StorageOffset: uint64(out.storage_offset),
+			StorageNumel:  uint64(out.storage_numel),
+			Device:        C.GoString(out.device),
+			Quantizer:     Quantizer(out.quantizer),
+			Scale:         float64(out.scale),
+			ZeroPoint:     int64(out.zero_point),
+			Axis:          int64(out.axis),
+			Coalesced:     Coalesced(out.coalesced),
+		}
+		if spec.Layout == LayoutStrided {
+			spec.Strides = numbers(out.strides, out.ndim)
+		}
+		if out.storage != nil {
+			spec.Storage = newStorage(C.tenon_storage_retain(out.storage))
+		}
+		return spec, nil
+	})
 }
 
 // TensorPart gives one of the tensors that a sparse or quantised tensor consists of, as a value of
 // kind tensor. It returns ErrNotFound if the tensor has no such part.
 func (v *Value) TensorPart(part TensorPart) (*Value, error) {
-	pointer, err := v.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer v.end()
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_tensor_part(pointer, C.int32_t(part), out, failure)
+	return ask(v, func(pointer *C.tenon_value) (*Value, error) {
+		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_value_tensor_part(pointer, C.int32_t(part), out, failure)
+		})
 	})
 }

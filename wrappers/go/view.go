@@ -283,10 +283,7 @@ func writable(view *C.tenon_tensor_view) error {
 	}
 	var data unsafe.Pointer
 	var failure *C.tenon_error
-	if status := C.tenon_tensor_data_mut(view.tensor, &data, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_tensor_data_mut(view.tensor, &data, &failure), &failure)
 }
 
 // elements gives the memory of a tensor as a []T, if the type, the layout and the alignment allow

@@ -57,17 +57,14 @@ func OpenWeights(path string, options *ImportOptions) (*Weights, error) {
 
 // Names lists the names of all weights in the order of the file.
 func (w *Weights) Names() ([]string, error) {
-	pointer, err := w.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer w.end()
-	var list *C.tenon_name_list
-	var failure *C.tenon_error
-	if status := C.tenon_weights_names(pointer, &list, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return takeNames(list), nil
+	return ask(w, func(pointer *C.tenon_weights) ([]string, error) {
+		var list *C.tenon_name_list
+		var failure *C.tenon_error
+		if status := C.tenon_weights_names(pointer, &list, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return takeNames(list), nil
+	})
 }
 
 // Tensor gives a weight, and the caller closes the Value. Weights that share a storage in the file
@@ -110,10 +107,7 @@ func (w *Weights) Replace(name string, tensor *Value) error {
 	}
 	defer w.end()
 	var failure *C.tenon_error
-	if status := C.tenon_weights_replace(pointer, text, given, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_weights_replace(pointer, text, given, &failure), &failure)
 }
 
 // Rewrite writes the file that was opened with the replaced weights in it. All other bytes stay as
@@ -132,8 +126,5 @@ func (w *Weights) Rewrite(path string, durability Durability) error {
 	options := C.tenon_weights_rewrite_options{struct_size: C.sizeof_tenon_weights_rewrite_options}
 	options.durability = C.int32_t(durability)
 	var failure *C.tenon_error
-	if status := C.tenon_weights_rewrite(pointer, text, &options, &failure); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return check(C.tenon_weights_rewrite(pointer, text, &options, &failure), &failure)
 }
