@@ -1,34 +1,23 @@
 // libFuzzer target: it decodes any bytes as a board, also when they change between two readings.
 // Decoding must end in an error or in rows that the board has.
-#include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "memory/board_image.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::memory;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "board_fuzz: %s\n", what);
-  std::abort();
-}
 
 void check(const std::vector<std::byte>& bytes, uint64_t file_nbytes) {
   Result<uint64_t> nbytes = board_image_nbytes(bytes, file_nbytes);
-  if (!nbytes.is_ok()) {
-    const Code code = nbytes.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kWouldBlock,
-            "refused with an unexpected code");
-    require(!nbytes.status().message().empty(), "refused without a message");
-    return;
-  }
+  if (!nbytes.is_ok())
+    return fuzz::require_refusal(nbytes.status(),
+                                 {Code::kCorrupt, Code::kIncompatible, Code::kWouldBlock});
   const uint64_t wanted = nbytes.value();
   require(wanted <= file_nbytes && wanted % board::kRowNbytes == 0 && wanted >= board::kRowNbytes,
           "a length that is none");
@@ -59,8 +48,6 @@ void check(const std::vector<std::byte>& bytes, uint64_t file_nbytes) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);

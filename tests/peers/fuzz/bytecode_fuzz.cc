@@ -5,8 +5,6 @@
 // the module has.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -17,18 +15,14 @@
 #include "modules/bytecode/type_text.h"
 #include "modules/bytecode/verify.h"
 #include "modules/bytecode/verify_operands.h"
+#include "peers/fuzz/require.h"
 #include "pickle/reader.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::bytecode;
-
-void require(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "bytecode_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
 
 void check_refusal(const Status& status) {
   const Code code = status.code();
@@ -267,8 +261,6 @@ void check_record(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_record({reinterpret_cast<const std::byte*>(data), size});

@@ -1,8 +1,6 @@
 // libFuzzer target: it checks any bytes as a code file. This must end in an error with a place, or
 // the file is accepted.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -10,17 +8,13 @@
 #include "modules/script/declarations.h"
 #include "modules/script/parser.h"
 #include "modules/script/requirements.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::script;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "check_fuzz: %s\n", what);
-  std::abort();
-}
 
 void require_place(const Status& status) {
   require(!status.message().empty(), "refused without a message");
@@ -44,8 +38,6 @@ void check(std::string text) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check(std::string(reinterpret_cast<const char*>(data), size));

@@ -3,8 +3,6 @@
 // record.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,19 +15,15 @@
 #include "modules/script/class_parts.h"
 #include "modules/script/declarations.h"
 #include "modules/script/parser.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using value::Type;
 using value::Value;
 using value::ValueRef;
-
-void require(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "compile_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
 
 void require_place(const Status& status) {
   require(!status.message().empty(), "refused without a message");
@@ -104,8 +98,6 @@ void compile_all(std::string text) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   compile_all(std::string(reinterpret_cast<const char*>(data), size));

@@ -2,32 +2,22 @@
 // handle that encodes to the same bytes.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include "device/route.h"
 #include "device/torch_handle.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::device;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "cuda_handle_fuzz: %s\n", what);
-  std::abort();
-}
 
 void check_route(std::span<const std::byte> bytes) {
   Result<CudaRoute> route = decode_cuda_route(bytes);
-  if (!route.is_ok()) {
-    const Code code = route.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible,
-            "a route refused with an unexpected code");
-    return;
-  }
+  if (!route.is_ok())
+    return fuzz::require_refusal(route.status(), {Code::kCorrupt, Code::kIncompatible});
   require(!route.value().sizes.empty() && route.value().sizes.size() <= kMostCudaFds,
           "a route to nothing, or with too many fds");
   require(route.value().nbytes() >= route.value().sizes.size(),
@@ -41,13 +31,9 @@ void check_route(std::span<const std::byte> bytes) {
 void check(std::span<const std::byte> bytes) {
   if (is_cuda_route(bytes)) return check_route(bytes);
   Result<CudaMemoryHandle> handle = decode_cuda_memory_handle(bytes);
-  if (!handle.is_ok()) {
-    const Code code = handle.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kUnsupported,
-            "refused with an unexpected code");
-    require(!handle.status().message().empty(), "refused without a message");
-    return;
-  }
+  if (!handle.is_ok())
+    return fuzz::require_refusal(handle.status(),
+                                 {Code::kCorrupt, Code::kIncompatible, Code::kUnsupported});
   const CudaMemoryHandle& it = handle.value();
   if (it.type == CudaMemoryHandle::Type::kIpc) {
     const std::vector<std::byte> again = encode_cuda_memory_handle(it.ipc, it.form);
@@ -64,8 +50,6 @@ void check(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check({reinterpret_cast<const std::byte*>(data), size});

@@ -4,24 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "channel/depot_packets.h"
 #include "memory/claims_page.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::channel;
 namespace page = tenon::memory::claims_page;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "deposit_fuzz: %s\n", what);
-  std::abort();
-}
 
 // Fills a T with the bytes, and the rest with zeros.
 template <typename T>
@@ -78,13 +72,8 @@ void check_answers(const uint8_t* data, size_t size) {
 void check_one_header(std::array<std::byte, sizeof(page::Header)> bytes, uint64_t file_nbytes,
                       uint32_t slots) {
   Result<page::Counts> counts = page::check_header(bytes, file_nbytes, slots);
-  if (!counts.is_ok()) {
-    const Code code = counts.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible,
-            "refused with an unexpected code");
-    require(!counts.status().message().empty(), "refused without a message");
-    return;
-  }
+  if (!counts.is_ok())
+    return fuzz::require_refusal(counts.status(), {Code::kCorrupt, Code::kIncompatible});
   // Everything that a receiver accesses must lie in the file.
   const uint64_t messages = counts.value().messages;
   const uint64_t things = counts.value().things;
@@ -114,8 +103,6 @@ void check_header(const uint8_t* data, size_t size) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_request(data, size);

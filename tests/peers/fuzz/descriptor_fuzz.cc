@@ -1,35 +1,24 @@
 // libFuzzer target: it decodes any bytes as a descriptor. This must end in an error, or in a sound
 // content that survives encoding and decoding.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 
+#include "peers/fuzz/require.h"
 #include "unit/tensor/descriptor_support.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::tensor;
 
 constexpr uint64_t kFds = 4;
 constexpr uint64_t kDevices = 3;
 
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "descriptor_fuzz: %s\n", what);
-  std::abort();
-}
-
 void decode_and_check(const test::Bytes& bytes, uint64_t n_devices) {
   Result<DescriptorContent> first = decode_descriptor(bytes, kFds, {}, n_devices);
-  if (!first.is_ok()) {
-    const Code code = first.status().code();
-    require(
-        code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kResourceExhausted,
-        "refused with an unexpected code");
-    require(!first.status().message().empty(), "refused without a message");
-    return;
-  }
+  if (!first.is_ok())
+    return fuzz::require_refusal(first.status(),
+                                 {Code::kCorrupt, Code::kIncompatible, Code::kResourceExhausted});
   require(test::unsound(first.value(), kFds, n_devices).empty(), "unsound content passed");
   const test::Bytes again = encode_descriptor(first.value());
   Result<DescriptorContent> second = decode_descriptor(again, kFds, {}, n_devices);
@@ -38,8 +27,6 @@ void decode_and_check(const test::Bytes& bytes, uint64_t n_devices) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);

@@ -49,11 +49,11 @@ void check_written_again(const Module& module, uint64_t sum, size_t tensors) {
   // A part that many places share is written once for each place. So the new file can exceed the
   // limits.
   if (again.status().code() == Code::kResourceExhausted) return;
-  demand(again.is_ok(), "what was written is refused", again.status().message());
-  demand(again.value()->class_name() == module.class_name(), "the class is another one");
+  require(again.is_ok(), "what was written is refused", again.status().message());
+  require(again.value()->class_name() == module.class_name(), "the class is another one");
   Result<std::vector<NamedTensor>> found = again.value()->tensors();
-  demand(found.is_ok() && found.value().size() == tensors, "there are other tensors");
-  demand(read_tensors(found.value()) == sum, "the tensors have other bytes");
+  require(found.is_ok() && found.value().size() == tensors, "there are other tensors");
+  require(read_tensors(found.value()) == sum, "the tensors have other bytes");
 }
 
 }  // namespace

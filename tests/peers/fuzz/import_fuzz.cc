@@ -28,7 +28,7 @@ using module::Module;
 // Returns false for records that no archive can have, such as two of one name.
 bool make_archive(std::string_view input, archive::MemorySink* sink) {
   Result<archive::ZipWriter> writer = archive::ZipWriter::create(sink);
-  demand(writer.is_ok(), "no archive can be written");
+  require(writer.is_ok(), "no archive can be written");
   while (!input.empty()) {
     if (!input.starts_with("@@")) return false;
     const size_t line = std::min(input.find('\n'), input.size());
@@ -103,9 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   Result<Ref<Module>> again = read_archive(sink);
   if (again.status().code() == Code::kResourceExhausted) return 0;
-  demand(again.is_ok(), "what was written is refused", again.status().message());
-  demand(again.value()->class_name() == module.value()->class_name(), "the class is another one");
+  require(again.is_ok(), "what was written is refused", again.status().message());
+  require(again.value()->class_name() == module.value()->class_name(), "the class is another one");
   Result<Sum> sum_again = sum_of(*again.value());
-  demand(sum_again.is_ok() && sum_again.value() == sum.value(), "the tensors have other bytes");
+  require(sum_again.is_ok() && sum_again.value() == sum.value(), "the tensors have other bytes");
   return 0;
 }

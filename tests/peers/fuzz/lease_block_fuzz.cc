@@ -1,47 +1,29 @@
 // libFuzzer target: it decodes any bytes as a lease block. This must end in an error, or in a sound
 // block that encodes to the same bytes.
-#include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "channel/lease_block.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::channel;
 
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "lease_block_fuzz: %s\n", what);
-  std::abort();
+void require_sound(const LeaseBlock& block) {
+  require(block.account != 0, "no account");
+  require(block.n_fds() <= block.tokens.size() + 2,
+          "more fds than one account and its tokens have");
 }
 
 void check(const std::vector<std::byte>& bytes) {
-  size_t used = 0;
-  Result<LeaseBlock> block = decode_lease_block(bytes, &used);
-  if (!block.is_ok()) {
-    const Code code = block.status().code();
-    require(code == Code::kCorrupt || code == Code::kIncompatible,
-            "refused with an unexpected code");
-    require(!block.status().message().empty(), "refused without a message");
-    return;
-  }
-  require(used >= 24 && used % 8 == 0 && used <= bytes.size(), "a length that is none");
-  require(block.value().account != 0, "no account");
-  require(block.value().n_fds() <= block.value().tokens.size() + 2,
-          "more fds than one account and its tokens have");
-  const std::vector<std::byte> again = encode_lease_block(block.value());
-  require(again.size() == used && std::equal(again.begin(), again.end(), bytes.begin()),
-          "encoded it gives other bytes");
+  fuzz::check_block(bytes, 24, decode_lease_block, encode_lease_block, require_sound);
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);

@@ -3,23 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "names/manager_protocol.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::names;
 using Bytes = std::array<std::byte, kManagerMessageNbytes>;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "manager_message_fuzz: %s\n", what);
-  std::abort();
-}
 
 void decode_and_check(const Bytes& bytes) {
   const std::optional<ManagerMessage> message = decode_manager_message(bytes);
@@ -44,8 +38,6 @@ void decode_and_check(const Bytes& bytes) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 // The input is a stream of messages. The last one is filled up with zeros.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,30 +5,22 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "base/status.h"
 #include "modules/value/tensor_value.h"
+#include "peers/fuzz/require.h"
 
 namespace tenon::fuzz {
 
-// Ends the process unless the condition holds. The fuzzer then keeps the input.
-inline void demand(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "fuzz target: %s: %s\n", what, more.c_str());
-  std::abort();
-}
-
-// Demands that a failure has a message, and a code that a file can cause. INVALID_ARGUMENT is
+// Requires that a failure has a message, and a code that a file can cause. INVALID_ARGUMENT is
 // allowed only if an argument of the call came from the file.
 inline void demand_refusal(const Status& status, bool may_be_invalid_argument) {
   const Code code = status.code();
   const bool is_typed = code == Code::kCorrupt || code == Code::kUnsupported ||
                         code == Code::kResourceExhausted ||
                         (may_be_invalid_argument && code == Code::kInvalidArgument);
-  demand(is_typed && !status.message().empty(), "an unexpected refusal", status.message());
+  require(is_typed && !status.message().empty(), "an unexpected refusal", status.message());
 }
 
 // Reads every byte. The sum only shows that two storages have the same bytes.
@@ -43,7 +35,7 @@ inline uint64_t sum_of_bytes(const value::StorageValue& storage) {
 class MemoryFile {
  public:
   MemoryFile(const void* data, size_t nbytes) : fd_(memfd_create("tenon_fuzz", MFD_CLOEXEC)) {
-    demand(fd_ >= 0 && write(fd_, data, nbytes) == static_cast<ssize_t>(nbytes), "no memory file");
+    require(fd_ >= 0 && write(fd_, data, nbytes) == static_cast<ssize_t>(nbytes), "no memory file");
   }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;

@@ -1,23 +1,17 @@
 // libFuzzer target: it reads any bytes as the pickle of an object. This must end in a typed error,
 // or in an object that stays the same when it is written and read again.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "object/object_from_pickle.h"
+#include "peers/fuzz/require.h"
 #include "unit/object/object_kit.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::object;
-
-void require(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "object_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
 
 // The storages that come with every pickle.
 const test::Tensors& given_storages() {
@@ -48,20 +42,12 @@ void check_object(const Object& object) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);
   Result<Ref<Object>> first = object_from_pickle({begin, begin + size}, given_storages());
   if (!first.is_ok()) {
-    const Code code = first.status().code();
-    require(
-        code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
-        "an unexpected code", first.status().message());
-    bool has_offset = false;
-    for (const Detail& detail : first.status().info()->details)
-      has_offset |= detail.key == "offset";
-    require(has_offset, "a refusal without its place", first.status().message());
+    fuzz::require_refusal(
+        first.status(), {Code::kCorrupt, Code::kUnsupported, Code::kResourceExhausted}, {"offset"});
     return 0;
   }
   check_object(*first.value());

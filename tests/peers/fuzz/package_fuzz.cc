@@ -79,14 +79,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryFile again(sink.bytes().data(), sink.bytes().size());
   auto second = open(again);
   if (second.status().code() == Code::kResourceExhausted) return 0;
-  demand(second.is_ok(), "what was written is refused", second.status().message());
-  demand(second.value()->entries().size() <= package.value()->entries().size(),
-         "there are more modules");
+  require(second.is_ok(), "what was written is refused", second.status().message());
+  require(second.value()->entries().size() <= package.value()->entries().size(),
+          "there are more modules");
   uint64_t sum_again = 0;
-  demand(read_modules(*second.value(), &sum_again), "a module of the new package cannot be read");
+  require(read_modules(*second.value(), &sum_again), "a module of the new package cannot be read");
   // A module that nothing needs is left out of the new package, and that may be the unreadable one.
   const bool has_all =
       are_good && second.value()->entries().size() == package.value()->entries().size();
-  demand(!has_all || sum == sum_again, "the tensors have other bytes");
+  require(!has_all || sum == sum_again, "the tensors have other bytes");
   return 0;
 }

@@ -1,35 +1,25 @@
 // libFuzzer target: it reads any bytes as a pickle. This must end in a typed error with its place,
 // or in values that survive writing and reading.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "modules/archive/pickle_from_values.h"
 #include "modules/archive/pickle_state_dict.h"
 #include "modules/archive/pickle_to_values.h"
 #include "modules/value/compare.h"
+#include "peers/fuzz/require.h"
 #include "pickle/reader.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::archive;
 using namespace tenon::pickle;
 
-void require(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "pickle_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
-
 void check_refusal(const Status& status) {
-  const Code code = status.code();
-  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
-          "an unexpected code", status.message());
-  bool has_offset = false;
-  for (const Detail& detail : status.info()->details) has_offset |= detail.key == "offset";
-  require(has_offset, "a refusal without its place", status.message());
+  fuzz::require_refusal(status, {Code::kCorrupt, Code::kUnsupported, Code::kResourceExhausted},
+                        {"offset"});
 }
 
 // No storage that the bytes name exists. So all storages have no bytes, and a large size costs
@@ -102,8 +92,6 @@ void check_state_dict(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);

@@ -2,8 +2,6 @@
 // or in a tree that its printed form gives again and whose extents are the bytes. Functions that
 // read the tree may fail only with a typed error.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,27 +11,17 @@
 #include "modules/script/printer.h"
 #include "modules/script/rename.h"
 #include "modules/script/signature.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::script;
 
-void require(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "script_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
-
 void check_refusal(const Status& status) {
-  const Code code = status.code();
-  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
-          "an unexpected code", status.message());
-  size_t places = 0;
-  for (const Detail& detail : status.info()->details) {
-    places += detail.key == "line" || detail.key == "column" || detail.key == "excerpt" ? 1 : 0;
-  }
-  require(places == 3, "a refusal without its place", status.message());
+  fuzz::require_refusal(status, {Code::kCorrupt, Code::kUnsupported, Code::kResourceExhausted},
+                        {"line", "column", "excerpt"});
 }
 
 void look_at(const File& file, const Function& function, bool is_method) {
@@ -102,8 +90,6 @@ void parse_and_check(const std::string& text) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   parse_and_check(std::string(reinterpret_cast<const char*>(data), size));

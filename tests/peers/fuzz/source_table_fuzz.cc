@@ -3,24 +3,18 @@
 // ranges of any text.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "modules/module/source_table.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using module::SourceTable;
 using script::Range;
-
-void require(bool holds, const char* what, const std::string& more = "") {
-  if (holds) return;
-  std::fprintf(stderr, "source_table_fuzz: %s: %s\n", what, more.c_str());
-  std::abort();
-}
 
 void check_answers(const SourceTable& table, int64_t first_tag) {
   for (const uint32_t offset : {0U, 1U, 100U, 1000U, UINT32_MAX}) {
@@ -38,9 +32,8 @@ void check_record(std::string_view content) {
     require(table.value().content() == content, "a table that was read has other bytes");
     return check_answers(table.value(), 0);
   }
-  const Code code = table.status().code();
-  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted,
-          "an unexpected code", table.status().message());
+  fuzz::require_refusal(table.status(),
+                        {Code::kCorrupt, Code::kUnsupported, Code::kResourceExhausted});
 }
 
 // Each two bytes of the input are one range of the input as a text.
@@ -65,8 +58,6 @@ void check_made(std::string_view text) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

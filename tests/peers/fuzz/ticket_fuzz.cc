@@ -4,43 +4,32 @@
 #include <libdeflate.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "channel/ticket.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::channel;
 
 using Bytes = std::vector<std::byte>;
 
 constexpr size_t kHeaderNbytes = 64;
 
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "ticket_fuzz: %s\n", what);
-  std::abort();
-}
-
 void check_refusal(const Status& status) {
-  require(status.code() == Code::kCorrupt || status.code() == Code::kIncompatible,
-          "refused with an unexpected code");
-  require(!status.message().empty(), "refused without a message");
+  fuzz::require_refusal(status, {Code::kCorrupt, Code::kIncompatible});
 }
 
 void check_ticket(const Bytes& bytes) {
   size_t used = 0;
   Result<Ticket> result = decode_ticket(bytes, &used);
-  if (!result.is_ok()) {
-    check_refusal(result.status());
-    return;
-  }
+  if (!result.is_ok()) return check_refusal(result.status());
   const Ticket& ticket = result.value();
   require(used >= kHeaderNbytes && used % 8 == 0 && used <= bytes.size(), "a length that is none");
   const std::string& path = ticket.rendezvous;
@@ -62,10 +51,7 @@ void check_ticket(const Bytes& bytes) {
 
 void check_record(const Bytes& bytes) {
   Result<StorageTicket> result = decode_storage_ticket(bytes);
-  if (!result.is_ok()) {
-    check_refusal(result.status());
-    return;
-  }
+  if (!result.is_ok()) return check_refusal(result.status());
   const StorageTicket& record = result.value();
   require(record.offset <= record.segment_nbytes &&
               record.nbytes <= record.segment_nbytes - record.offset,
@@ -102,8 +88,6 @@ Bytes fixed(Bytes bytes) {
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);

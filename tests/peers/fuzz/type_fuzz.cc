@@ -1,23 +1,17 @@
 // libFuzzer target: it parses any text as an annotation. This must end in an error with a column or
 // in a type. The printed type must parse to the same type.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "modules/value/type.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::value;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "type_fuzz: %s\n", what);
-  std::abort();
-}
 
 void check(std::string_view text, const TypeParseOptions& options) {
   const Result<TypeRef> parsed = Type::parse(text, options);

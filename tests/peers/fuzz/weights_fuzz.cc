@@ -67,12 +67,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint64_t sum = sum_of(*weights.value());
   auto filled = open(file.path(), module::Tensors::kFill);
   if (filled.is_ok()) {
-    demand(sum_of(*filled.value()) == sum, "the copied weights have other bytes");
+    require(sum_of(*filled.value()) == sum, "the copied weights have other bytes");
   } else {
     demand_refusal(filled.status(), true);
   }
   if (!replace_all(weights.value().get())) return 0;
-  demand(sum_of(*weights.value()) == sum, "the replaced weights have other bytes");
+  require(sum_of(*weights.value()) == sum, "the replaced weights have other bytes");
   const std::string path = "/tmp/tenon-weights-fuzz-" + std::to_string(getpid());
   const Status written = weights.value()->rewrite(path, archive::Durability::kNone);
   if (!written.is_ok()) {
@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   auto again = open(path, module::Tensors::kMap);
   unlink(path.c_str());
-  demand(again.is_ok(), "what was written is refused", again.status().message());
-  demand(sum_of(*again.value()) == sum, "the written weights have other bytes");
+  require(again.is_ok(), "what was written is refused", again.status().message());
+  require(sum_of(*again.value()) == sum, "the written weights have other bytes");
   return 0;
 }

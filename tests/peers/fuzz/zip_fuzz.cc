@@ -2,8 +2,6 @@
 // names the place, or in records that lie in the file, do not overlap, and are read within the
 // limits.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,17 +9,13 @@
 #include "modules/archive/crc32.h"
 #include "modules/archive/zip_reader.h"
 #include "modules/archive/zip_writer.h"
+#include "peers/fuzz/require.h"
 
 namespace {
 
 using namespace tenon;
+using fuzz::require;
 using namespace tenon::archive;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "zip_fuzz: %s\n", what);
-  std::abort();
-}
 
 bool is_refusal(const Status& status) {
   switch (status.code()) {
@@ -58,8 +52,6 @@ void check_again(const ZipReader& reader, const std::vector<std::vector<std::byt
 }
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
