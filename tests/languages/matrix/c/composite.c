@@ -1,33 +1,14 @@
 #include "composite.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../composite_parts.h"
+#include "support/sized.h"
 #include "wire.h"
 
 enum { FIRST_PART = 12 /* words stand before the parts */ };
-
-static const struct {
-  const char *name;
-  size_t offset; /* of the field in tenon_composite_spec */
-} parts[] = {
-    {"values", offsetof(tenon_composite_spec, values)},
-    {"indices", offsetof(tenon_composite_spec, indices)},
-    {"plain_indices", offsetof(tenon_composite_spec, plain_indices)},
-    {"offsets", offsetof(tenon_composite_spec, offsets)},
-    {"lengths", offsetof(tenon_composite_spec, lengths)},
-    {"component_sizes", offsetof(tenon_composite_spec, component_sizes)},
-    {"component_strides", offsetof(tenon_composite_spec, component_strides)},
-    {"scales", offsetof(tenon_composite_spec, scales)},
-    {"zero_points", offsetof(tenon_composite_spec, zero_points)},
-};
-enum { N_PARTS = sizeof(parts) / sizeof(parts[0]) };
-
-static tenon_tensor **part_at(tenon_composite_spec *spec, size_t i) {
-  return (tenon_tensor **)(void *)((char *)spec + parts[i].offset);
-}
 
 static tenon_dtype read_dtype(const char *word) {
   unsigned code, bits, lanes;
@@ -55,8 +36,7 @@ static tenon_status read_part(const char *word, tenon_tensor **out, tenon_error 
   tenon_status status;
   if (sizes_word == NULL || sizes_word == content) abort();
   snprintf(room, sizeof(room), "%.*s", (int)(content - sizes_word - 1), sizes_word + 1);
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype = read_dtype(word);
   spec.ndim = wire_numbers(room, sizes);
   spec.sizes = sizes;
@@ -74,8 +54,7 @@ tenon_status composite_read_words(const char **words, tenon_composite **out, ten
   tenon_status status = TENON_OK;
   size_t i;
   int w;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.layout = (int32_t)atol(words[0]);
   spec.ndim = wire_numbers(words[1], sizes);
   spec.sizes = sizes;
@@ -91,14 +70,14 @@ tenon_status composite_read_words(const char **words, tenon_composite **out, ten
   spec.coalesced = (int32_t)atol(words[11]);
   for (w = FIRST_PART; status == TENON_OK && words[w][0] != '\0'; w++) {
     const size_t length = strcspn(words[w], "=");
-    for (i = 0; i < N_PARTS &&
-                (strlen(parts[i].name) != length || strncmp(parts[i].name, words[w], length) != 0);)
+    for (i = 0; i < N_COMPOSITE_PARTS && (strlen(composite_parts[i].name) != length ||
+                                          strncmp(composite_parts[i].name, words[w], length) != 0);)
       i++;
-    if (i == N_PARTS || words[w][length] == '\0') abort();
-    status = read_part(words[w] + length + 1, part_at(&spec, i), error);
+    if (i == N_COMPOSITE_PARTS || words[w][length] == '\0') abort();
+    status = read_part(words[w] + length + 1, composite_part(&spec, i), error);
   }
   if (status == TENON_OK) status = tenon_composite_new(&spec, out, error);
-  for (i = 0; i < N_PARTS; i++) tenon_tensor_release(*part_at(&spec, i));
+  for (i = 0; i < N_COMPOSITE_PARTS; i++) tenon_tensor_release(*composite_part(&spec, i));
   return status;
 }
 
@@ -117,12 +96,12 @@ void composite_put_words(char *line, const tenon_composite *composite,
   wire_put(line, " %u %.17g %lld %d %d %d %d", (unsigned)spec.flags, spec.scale,
            (long long)spec.zero_point, (int)spec.axis, (int)spec.ragged_dim, (int)spec.quantizer,
            (int)spec.coalesced);
-  for (i = 0; i < N_PARTS; i++) {
-    tenon_tensor *part = *part_at(&spec, i);
+  for (i = 0; i < N_COMPOSITE_PARTS; i++) {
+    tenon_tensor *part = *composite_part(&spec, i);
     if (part == NULL) continue;
     view.struct_size = sizeof(view);
     if (tenon_tensor_get_view(part, &view, NULL) != TENON_OK) abort();
-    wire_put(line, " %s=", parts[i].name);
+    wire_put(line, " %s=", composite_parts[i].name);
     put_dtype(line, view.dtype);
     wire_put(line, "/%s/", wire_word(view.sizes, view.ndim, sizes));
     put_content(part);

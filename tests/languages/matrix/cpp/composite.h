@@ -2,30 +2,17 @@
 #ifndef TENON_TESTS_MATRIX_CPP_COMPOSITE_H
 #define TENON_TESTS_MATRIX_CPP_COMPOSITE_H
 
+#include <algorithm>
 #include <iomanip>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <tenon/tenon.hpp>
 
+#include "../../composite_parts.hpp"
 #include "words.h"
-
-struct PartName {
-  const char* name;
-  tenon::Tensor tenon::CompositeSpec::* part;
-};
-
-inline constexpr PartName kPartNames[] = {
-    {"values", &tenon::CompositeSpec::values},
-    {"indices", &tenon::CompositeSpec::indices},
-    {"plain_indices", &tenon::CompositeSpec::plain_indices},
-    {"offsets", &tenon::CompositeSpec::offsets},
-    {"lengths", &tenon::CompositeSpec::lengths},
-    {"component_sizes", &tenon::CompositeSpec::component_sizes},
-    {"component_strides", &tenon::CompositeSpec::component_strides},
-    {"scales", &tenon::CompositeSpec::scales},
-    {"zero_points", &tenon::CompositeSpec::zero_points}};
 
 inline std::string word_of(tenon::Dtype dtype) {
   return std::to_string(dtype.code) + ":" + std::to_string(dtype.bits) + ":" +
@@ -58,13 +45,11 @@ inline tenon::Composite read_composite(const Words& words, std::size_t first) {
   if (word(11) != "0") spec.coalesced = word(11) == "2";
   for (std::size_t i = first + 12; i < words.size(); ++i) {
     const std::string name = words[i].substr(0, words[i].find('='));
-    bool known = false;
-    for (const PartName& each : kPartNames) {
-      if (each.name != name) continue;
-      spec.*each.part = read_part(words[i].substr(name.size() + 1));
-      known = true;
-    }
-    if (!known) throw std::runtime_error("no part is called " + name);
+    const auto* const part =
+        std::find_if(std::begin(kCompositeParts), std::end(kCompositeParts),
+                     [&](const CompositePart& each) { return each.name == name; });
+    if (part == std::end(kCompositeParts)) throw std::runtime_error("no part is called " + name);
+    spec.*part->field = read_part(words[i].substr(name.size() + 1));
   }
   return tenon::Composite::make(spec);
 }
@@ -82,11 +67,11 @@ std::string words_of(const tenon::Composite& composite, const Content& content) 
         << (!spec.coalesced   ? 0
             : *spec.coalesced ? 2
                               : 1);
-  for (const PartName& each : kPartNames) {
-    const tenon::Tensor& part = spec.*each.part;
+  for (const auto& [name, field] : kCompositeParts) {
+    const tenon::Tensor& part = spec.*field;
     if (!part) continue;
     const tenon::TensorView view = part.view();
-    words << " " << each.name << "=" << word_of(view.dtype()) << "/" << word_of(view.sizes()) << "/"
+    words << " " << name << "=" << word_of(view.dtype()) << "/" << word_of(view.sizes()) << "/"
           << hex_of(content(part));
   }
   return words.str();

@@ -1,57 +1,15 @@
 //! Composites as the driver's words describe them (tests/languages/matrix/README.md, "Composites").
 
 use tenon::{
-    Composite, CompositeSpec, Flags, Quantizer, StorageOptions, Tensor, TensorLayout, TensorMut,
-    TensorSpec,
+    Composite, CompositeSpec, Flags, StorageOptions, Tensor, TensorLayout, TensorMut, TensorSpec,
 };
 
+use crate::composite_parts::{number_for, parts, variant_for, COALESCED, LAYOUTS, QUANTIZERS};
 use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, other, word_of, Outcome};
 
-const LAYOUTS: [(i32, TensorLayout); 9] = [
-    (1, TensorLayout::SparseCoo),
-    (2, TensorLayout::SparseCsr),
-    (4, TensorLayout::SparseCsc),
-    (5, TensorLayout::SparseBsr),
-    (6, TensorLayout::SparseBsc),
-    (7, TensorLayout::Jagged),
-    (64, TensorLayout::Nested),
-    (65, TensorLayout::Meta),
-    (66, TensorLayout::Quantized),
-];
-
-const QUANTIZERS: [(i32, Quantizer); 4] = [
-    (0, Quantizer::None),
-    (1, Quantizer::PerTensorAffine),
-    (2, Quantizer::PerChannelAffine),
-    (3, Quantizer::PerChannelAffineFloatQparams),
-];
-
-const COALESCED: [(i32, Option<bool>); 3] = [(0, None), (1, Some(false)), (2, Some(true))];
-
-fn variant<T: Copy>(table: &[(i32, T)], word: &str) -> Outcome<T> {
-    let wanted: i32 = number(word)?;
-    table
-        .iter()
-        .find(|(number, _)| *number == wanted)
-        .map_or_else(|| other(format!("no variant has the number {word}")), |(_, found)| Ok(*found))
-}
-
-fn number_of<T: PartialEq>(table: &[(i32, T)], wanted: T) -> i32 {
-    table.iter().find(|(_, found)| *found == wanted).map_or(-1, |(number, _)| *number)
-}
-
-fn parts(spec: &mut CompositeSpec) -> [(&'static str, &mut Option<Tensor>); 9] {
-    [
-        ("values", &mut spec.values),
-        ("indices", &mut spec.indices),
-        ("plain_indices", &mut spec.plain_indices),
-        ("offsets", &mut spec.offsets),
-        ("lengths", &mut spec.lengths),
-        ("component_sizes", &mut spec.component_sizes),
-        ("component_strides", &mut spec.component_strides),
-        ("scales", &mut spec.scales),
-        ("zero_points", &mut spec.zero_points),
-    ]
+fn variant<T: Copy>(table: &[(i64, T)], word: &str) -> Outcome<T> {
+    variant_for(table, number(word)?)
+        .map_or_else(|| other(format!("no variant has the number {word}")), Ok)
 }
 
 /// DTYPE/SIZES/CONTENT
@@ -106,7 +64,7 @@ pub fn words(composite: &Composite, content: impl Fn(&Tensor) -> Outcome<Vec<u8>
     let mut spec = composite.spec()?;
     let mut said = format!(
         "{} {} {} {} {} {} {} {} {} {} {} {}",
-        number_of(&LAYOUTS, spec.layout),
+        number_for(&LAYOUTS, spec.layout),
         word_of(&spec.sizes),
         word_of(spec.strides.as_deref().unwrap_or_default()),
         spec.offset,
@@ -116,8 +74,8 @@ pub fn words(composite: &Composite, content: impl Fn(&Tensor) -> Outcome<Vec<u8>
         spec.zero_point,
         spec.axis,
         spec.ragged_dim,
-        number_of(&QUANTIZERS, spec.quantizer),
-        number_of(&COALESCED, spec.coalesced),
+        number_for(&QUANTIZERS, spec.quantizer),
+        number_for(&COALESCED, spec.coalesced),
     );
     for (name, field) in parts(&mut spec) {
         if let Some(tensor) = field {

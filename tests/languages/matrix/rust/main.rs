@@ -2,6 +2,8 @@
 //! (tests/languages/matrix/README.md).
 
 mod composite;
+#[path = "../../composite_parts.rs"]
+mod composite_parts;
 mod cuda;
 mod device;
 mod line;

@@ -1,34 +1,14 @@
 /* Composites: they are made of a case's parts, sent through a descriptor and compared. */
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "../../composite_parts.h"
 #include "kinds.h"
-
-static const struct {
-  const char *name;
-  size_t offset; /* of the field in tenon_composite_spec */
-} fields[] = {
-    {"values", offsetof(tenon_composite_spec, values)},
-    {"indices", offsetof(tenon_composite_spec, indices)},
-    {"plain_indices", offsetof(tenon_composite_spec, plain_indices)},
-    {"offsets", offsetof(tenon_composite_spec, offsets)},
-    {"lengths", offsetof(tenon_composite_spec, lengths)},
-    {"component_sizes", offsetof(tenon_composite_spec, component_sizes)},
-    {"component_strides", offsetof(tenon_composite_spec, component_strides)},
-    {"scales", offsetof(tenon_composite_spec, scales)},
-    {"zero_points", offsetof(tenon_composite_spec, zero_points)},
-};
-enum { N_FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 static void release_composite(void *object) { tenon_composite_release((tenon_composite *)object); }
 
 static void release_descriptor(void *object) {
   tenon_descriptor_release((tenon_descriptor *)object);
-}
-
-static tenon_tensor **field_at(tenon_composite_spec *spec, size_t i) {
-  return (tenon_tensor **)(void *)((char *)spec + fields[i].offset);
 }
 
 /* Returns the prefix of the keys of the part with that name, or NULL if the case lacks it. */
@@ -85,9 +65,9 @@ static int spec_of(const struct test_case *test, tenon_composite_spec *spec) {
   spec->ragged_dim = (int32_t)case_number_or(test, "spec.ragged_dim", 0);
   spec->quantizer = (int32_t)case_number_or(test, "spec.quantizer", 0);
   spec->coalesced = (int32_t)case_number_or(test, "spec.coalesced", 0);
-  for (i = 0; i < N_FIELDS; i++) {
-    const char *prefix = prefix_of(test, fields[i].name);
-    if (prefix != NULL) MUST(make_part(test, prefix, field_at(spec, i)));
+  for (i = 0; i < N_COMPOSITE_PARTS; i++) {
+    const char *prefix = prefix_of(test, composite_parts[i].name);
+    if (prefix != NULL) MUST(make_part(test, prefix, composite_part(spec, i)));
   }
   return 0;
 }
@@ -145,11 +125,11 @@ static int same_composite(const struct test_case *test, const tenon_composite *c
   case_numbers(test, "expect.strides", &n_strides);
   MUST(same_numbers("strides", spec.strides, spec.strides == NULL ? 0 : n_strides, test,
                     "expect.strides"));
-  for (i = 0; i < N_FIELDS; i++) {
-    const char *prefix = prefix_of(test, fields[i].name);
-    tenon_tensor *part = *field_at(&spec, i);
+  for (i = 0; i < N_COMPOSITE_PARTS; i++) {
+    const char *prefix = prefix_of(test, composite_parts[i].name);
+    tenon_tensor *part = *composite_part(&spec, i);
     if ((part == NULL) != (prefix == NULL))
-      return wrong("%s is %s", fields[i].name, part == NULL ? "missing" : "there");
+      return wrong("%s is %s", composite_parts[i].name, part == NULL ? "missing" : "there");
     if (part != NULL) MUST(same_part(test, prefix, part, checked));
   }
   return 0;

@@ -8,22 +8,11 @@
 #include <tenon/tenon.hpp>
 #include <vector>
 
+#include "../../composite_parts.hpp"
 #include "case.h"
 #include "kinds.h"
 
 namespace {
-
-const std::map<std::string, tenon::Tensor tenon::CompositeSpec::*> kParts = {
-    {"values", &tenon::CompositeSpec::values},
-    {"indices", &tenon::CompositeSpec::indices},
-    {"plain_indices", &tenon::CompositeSpec::plain_indices},
-    {"offsets", &tenon::CompositeSpec::offsets},
-    {"lengths", &tenon::CompositeSpec::lengths},
-    {"component_sizes", &tenon::CompositeSpec::component_sizes},
-    {"component_strides", &tenon::CompositeSpec::component_strides},
-    {"scales", &tenon::CompositeSpec::scales},
-    {"zero_points", &tenon::CompositeSpec::zero_points},
-};
 
 // Returns the prefix of the keys of the part with that name, or nothing if the case lacks it.
 std::optional<std::string> prefix_of(const Case& test, const std::string& name) {
@@ -73,7 +62,7 @@ tenon::CompositeSpec spec_of(const Case& test) {
   spec.quantizer = static_cast<tenon::Quantizer>(test.number_or("spec.quantizer", 0));
   if (test.number_or("spec.coalesced", 0) != 0)
     spec.coalesced = test.number("spec.coalesced") == TENON_COALESCED_YES;
-  for (const auto& [name, part] : kParts) {
+  for (const auto& [name, part] : kCompositeParts) {
     const std::optional<std::string> prefix = prefix_of(test, name);
     if (prefix)
       spec.*part = make_tensor(
@@ -112,10 +101,10 @@ void same_composite(const Case& test, const tenon::Composite& composite, bool ch
   same("sizes", spec.sizes, test.numbers("expect.sizes").value());
   same("strides", spec.strides,
        test.numbers("expect.strides").value_or(std::vector<std::int64_t>()));
-  for (const auto& [name, part] : kParts) {
+  for (const auto& [name, part] : kCompositeParts) {
     const std::optional<std::string> prefix = prefix_of(test, name);
     if (prefix.has_value() != static_cast<bool>(spec.*part))
-      throw Wrong(name + (prefix ? " is missing" : " is there"));
+      throw Wrong(std::string(name) + (prefix ? " is missing" : " is there"));
     if (prefix) same_part(test, *prefix, spec.*part, checked);
   }
 }

@@ -2,48 +2,20 @@
 
 use serde_json::Value;
 use tenon::{
-    Access, Composite, CompositeSpec, Descriptor, Flags, Message, OpenOptions, Quantizer,
-    StorageOptions, Tensor, TensorLayout, TensorMut,
+    Access, Composite, CompositeSpec, Descriptor, Flags, Message, OpenOptions, StorageOptions,
+    Tensor, TensorMut,
 };
 
+use crate::composite_parts::{number_for, parts, variant_for, COALESCED, LAYOUTS, QUANTIZERS};
 use crate::{
     array, dtype_of, first_bytes, hex, known, name_of, number, numbers, outcome, same, same_bytes,
     tensor_of, text, unsigned, wrong, Not, Outcome,
 };
 
-pub(crate) const LAYOUTS: [(i64, TensorLayout); 10] = [
-    (0, TensorLayout::Strided),
-    (1, TensorLayout::SparseCoo),
-    (2, TensorLayout::SparseCsr),
-    (4, TensorLayout::SparseCsc),
-    (5, TensorLayout::SparseBsr),
-    (6, TensorLayout::SparseBsc),
-    (7, TensorLayout::Jagged),
-    (64, TensorLayout::Nested),
-    (65, TensorLayout::Meta),
-    (66, TensorLayout::Quantized),
-];
-
-const QUANTIZERS: [(i64, Quantizer); 4] = [
-    (0, Quantizer::None),
-    (1, Quantizer::PerTensorAffine),
-    (2, Quantizer::PerChannelAffine),
-    (3, Quantizer::PerChannelAffineFloatQparams),
-];
-
-const COALESCED: [(i64, Option<bool>); 3] = [(0, None), (1, Some(false)), (2, Some(true))];
-
 /// Returns the enum variant for a number of C. A case with a number that Rust lacks is skipped.
 fn word_for<T: Copy>(table: &[(i64, T)], what: &str, wanted: i64) -> Outcome<T> {
-    let found = table.iter().find(|(number, _)| *number == wanted);
-    found.map_or_else(
-        || Err(Not::Skip(format!("an enum of Rust's has no {what} {wanted}"))),
-        |(_, word)| Ok(*word),
-    )
-}
-
-pub(crate) fn number_for<T: PartialEq>(table: &[(i64, T)], wanted: T) -> i64 {
-    table.iter().find(|(_, word)| *word == wanted).map_or(-1, |(number, _)| *number)
+    variant_for(table, wanted)
+        .ok_or_else(|| Not::Skip(format!("an enum of Rust's has no {what} {wanted}")))
 }
 
 fn number_or_0(value: &Value) -> i64 {
@@ -59,20 +31,6 @@ fn scale_of(spec: &Value) -> Outcome<f64> {
 /// Returns the part of that name in the case.
 fn part_of<'c>(case: &'c Value, name: &str) -> Outcome<Option<&'c Value>> {
     Ok(array(&case["parts"])?.iter().find(|part| part["part"] == name))
-}
-
-fn named(spec: &mut CompositeSpec) -> [(&'static str, &mut Option<Tensor>); 9] {
-    [
-        ("values", &mut spec.values),
-        ("indices", &mut spec.indices),
-        ("plain_indices", &mut spec.plain_indices),
-        ("offsets", &mut spec.offsets),
-        ("lengths", &mut spec.lengths),
-        ("component_sizes", &mut spec.component_sizes),
-        ("component_strides", &mut spec.component_strides),
-        ("scales", &mut spec.scales),
-        ("zero_points", &mut spec.zero_points),
-    ]
 }
 
 fn spec_of(case: &Value) -> Outcome<CompositeSpec> {
@@ -92,7 +50,7 @@ fn spec_of(case: &Value) -> Outcome<CompositeSpec> {
         coalesced: word_for(&COALESCED, "word for coalesced", number_or_0(&given["coalesced"]))?,
         ..CompositeSpec::default()
     };
-    for (name, field) in named(&mut spec) {
+    for (name, field) in parts(&mut spec) {
         if let Some(part) = part_of(case, name)? {
             let storage = StorageOptions::new().copy_from(&hex(&part["data"])?)?;
             *field = Some(tensor_of(&storage, part)??.into());
@@ -128,7 +86,7 @@ fn same_composite(case: &Value, composite: &Composite, checked: bool) -> Outcome
         spec.strides.clone(),
         if expect["strides"].is_null() { None } else { Some(numbers(&expect["strides"])?) },
     )?;
-    for (name, field) in named(&mut spec) {
+    for (name, field) in parts(&mut spec) {
         let part = part_of(case, name)?;
         same(&format!("there are {name}"), field.is_some(), part.is_some())?;
         let (Some(tensor), Some(part)) = (field, part) else { continue };

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tenon::{Message, Object, StorageOptions, Tensor, TensorSpec};
 
-use crate::composites::{number_for, LAYOUTS};
+use crate::composite_parts::{number_for, LAYOUTS};
 use crate::{array, hex, hex_of, known, outcome, same, text, wrong, Outcome};
 
 fn real(number: f64) -> String {

@@ -2,6 +2,8 @@
 //!        (tests/languages/vectors/README.md).
 
 mod arenas;
+#[path = "../../composite_parts.rs"]
+mod composite_parts;
 mod composites;
 mod cuda;
 mod objects;
