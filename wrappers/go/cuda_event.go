@@ -44,6 +44,13 @@ func newCUDAEvent(pointer *C.tenon_cuda_event) *CUDAEvent {
 	return e
 }
 
+func (e *CUDAEvent) begin() (*C.tenon_cuda_event, error) {
+	pointer, err := e.acquire()
+	return (*C.tenon_cuda_event)(pointer), err
+}
+
+func (e *CUDAEvent) end() { e.release() }
+
 // NewCUDAEvent makes an event. The event is complete until it is recorded.
 func NewCUDAEvent(options *CUDAEventOptions) (*CUDAEvent, error) {
 	collect()
@@ -80,72 +87,42 @@ func OpenCUDAEvent(handle [64]byte, device int32) (*CUDAEvent, error) {
 // Record marks the work that was given to the stream before the call. An older mark is forgotten.
 // The stream must belong to the event's device.
 func (e *CUDAEvent) Record(stream uintptr) error {
-	pointer, err := e.acquire()
-	if err != nil {
-		return err
-	}
-	defer e.release()
-	var failure *C.tenon_error
-	if status := C.tenon_go_cuda_event_record(
-		(*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure,
-	); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return run(e, func(event *C.tenon_cuda_event, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_cuda_event_record(event, C.uintptr_t(stream), failure)
+	})
 }
 
 // Wait lets the work that is given to the stream after the call wait for the mark that was recorded
 // last. The host does not wait.
 func (e *CUDAEvent) Wait(stream uintptr) error {
-	pointer, err := e.acquire()
-	if err != nil {
-		return err
-	}
-	defer e.release()
-	var failure *C.tenon_error
-	if status := C.tenon_go_cuda_event_wait(
-		(*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure,
-	); status != C.TENON_OK {
-		return takeError(status, failure)
-	}
-	return nil
+	return run(e, func(event *C.tenon_cuda_event, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_cuda_event_wait(event, C.uintptr_t(stream), failure)
+	})
 }
 
 // Query says whether the event is complete. An event that nobody has recorded is complete.
 func (e *CUDAEvent) Query() (bool, error) {
-	pointer, err := e.acquire()
-	if err != nil {
-		return false, err
-	}
-	defer e.release()
-	var out C.int
-	var failure *C.tenon_error
-	if status := C.tenon_cuda_event_query(
-		(*C.tenon_cuda_event)(pointer), &out, &failure,
-	); status != C.TENON_OK {
-		return false, takeError(status, failure)
-	}
-	return out != 0, nil
+	return ask(e, func(event *C.tenon_cuda_event) (bool, error) {
+		var out C.int
+		var failure *C.tenon_error
+		status := C.tenon_cuda_event_query(event, &out, &failure)
+		return out != 0, check(status, &failure)
+	})
 }
 
 // Synchronize waits on the host until the event is complete or ctx ends. If ctx is already done, it
 // returns at once.
 func (e *CUDAEvent) Synchronize(ctx context.Context) error {
-	pointer, err := e.acquire()
+	event, err := e.begin()
 	if err != nil {
 		return err
 	}
-	defer e.release()
+	defer e.end()
 	return wait(
 		ctx,
 		nil,
 		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_go_cuda_event_synchronize(
-				(*C.tenon_cuda_event)(pointer),
-				timeout,
-				cancel,
-				failure,
-			)
+			return C.tenon_go_cuda_event_synchronize(event, timeout, cancel, failure)
 		},
 	)
 }
@@ -153,20 +130,9 @@ func (e *CUDAEvent) Synchronize(ctx context.Context) error {
 // IPCHandle gives the handle with which other processes open the event. It is the same in each
 // call.
 func (e *CUDAEvent) IPCHandle() ([64]byte, error) {
-	var out [64]byte
-	pointer, err := e.acquire()
-	if err != nil {
-		return out, err
-	}
-	defer e.release()
-	var failure *C.tenon_error
-	status := C.tenon_cuda_event_ipc_handle(
-		(*C.tenon_cuda_event)(pointer),
-		(*C.uint8_t)(&out[0]),
-		&failure,
-	)
-	if status != C.TENON_OK {
-		return [64]byte{}, takeError(status, failure)
-	}
-	return out, nil
+	return ask(e, func(event *C.tenon_cuda_event) (out [64]byte, err error) {
+		var failure *C.tenon_error
+		status := C.tenon_cuda_event_ipc_handle(event, (*C.uint8_t)(&out[0]), &failure)
+		return out, check(status, &failure)
+	})
 }

@@ -93,7 +93,8 @@ func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, 
 		ctx,
 		newMessage,
 		func(
-			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_message, failure **C.tenon_error,
+			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_message,
+			failure **C.tenon_error,
 		) C.tenon_status {
 			return C.tenon_go_message_fetch(
 				unsafe.Pointer(unsafe.SliceData(ticket)),
@@ -205,7 +206,8 @@ func NewFetched(ctx context.Context, head []byte, options *OpenOptions) (*Fetche
 		ctx,
 		newFetched,
 		func(
-			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_fetched, failure **C.tenon_error,
+			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_fetched,
+			failure **C.tenon_error,
 		) C.tenon_status {
 			return C.tenon_go_fetched_new(
 				unsafe.Pointer(unsafe.SliceData(head)),
@@ -235,7 +237,8 @@ func (f *Fetched) Storage(ctx context.Context, record []byte) (*Storage, error) 
 		ctx,
 		newStorage,
 		func(
-			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error,
+			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
+			failure **C.tenon_error,
 		) C.tenon_status {
 			return C.tenon_go_fetched_storage(
 				(*C.tenon_fetched)(pointer),

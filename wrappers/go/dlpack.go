@@ -15,10 +15,8 @@ func (t *Tensor) ToDLPack() (unsafe.Pointer, error) {
 	return ask(t, func(pointer *C.tenon_tensor) (unsafe.Pointer, error) {
 		var out *C.struct_DLManagedTensorVersioned
 		var failure *C.tenon_error
-		if status := C.tenon_tensor_to_dlpack(pointer, &out, &failure); status != C.TENON_OK {
-			return nil, takeError(status, failure)
-		}
-		return unsafe.Pointer(out), nil
+		status := C.tenon_tensor_to_dlpack(pointer, &out, &failure)
+		return unsafe.Pointer(out), check(status, &failure)
 	})
 }
 
@@ -30,10 +28,8 @@ func (t *Tensor) ToDLPackLegacy() (unsafe.Pointer, error) {
 	return ask(t, func(pointer *C.tenon_tensor) (unsafe.Pointer, error) {
 		var out *C.struct_DLManagedTensor
 		var failure *C.tenon_error
-		if status := C.tenon_tensor_to_dlpack_legacy(pointer, &out, &failure); status != C.TENON_OK {
-			return nil, takeError(status, failure)
-		}
-		return unsafe.Pointer(out), nil
+		status := C.tenon_tensor_to_dlpack_legacy(pointer, &out, &failure)
+		return unsafe.Pointer(out), check(status, &failure)
 	})
 }
 

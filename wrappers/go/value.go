@@ -183,10 +183,23 @@ func NewDevice(name string) (*Value, error) {
 	})
 }
 
-// NewTuple makes a tuple. className is the qualified name of a NamedTuple, or "" for a plain tuple.
-// This function and the following ones take references of their own to the values in the new value.
-func NewTuple(className string, items ...*Value) (*Value, error) {
-	name, err := cTextOrNull("the class", className)
+// construction is what a call of the C library takes that makes a value of others.
+type construction struct {
+	text    *C.char // the class or the type
+	items   **C.tenon_value
+	count   C.size_t
+	out     **C.tenon_value
+	failure **C.tenon_error
+}
+
+// construct makes a value of others. what says in an error what the text is.
+func construct(
+	convert func(what, text string) (*C.char, error),
+	what, text string,
+	items []*Value,
+	call func(c construction) C.tenon_status,
+) (*Value, error) {
+	given, err := convert(what, text)
 	if err != nil {
 		return nil, err
 	}
@@ -196,38 +209,28 @@ func NewTuple(className string, items ...*Value) (*Value, error) {
 	}
 	defer end()
 	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_tuple(
-			name,
-			unsafe.SliceData(pointers),
-			C.size_t(len(pointers)),
-			out,
-			failure,
-		)
+		count := C.size_t(len(pointers))
+		return call(construction{given, unsafe.SliceData(pointers), count, out, failure})
 	})
+}
+
+// NewTuple makes a tuple. className is the qualified name of a NamedTuple, or "" for a plain tuple.
+// This function and the following ones take references of their own to the values in the new value.
+func NewTuple(className string, items ...*Value) (*Value, error) {
+	call := func(c construction) C.tenon_status {
+		return C.tenon_value_new_tuple(c.text, c.items, c.count, c.out, c.failure)
+	}
+	return construct(cTextOrNull, "the class", className, items, call)
 }
 
 // NewList makes a list of a type such as "List[Optional[int]]", and checks the items against it.
 // With "" the list has no type of its own. It gets the type that is declared for the place where it
 // is put.
 func NewList(listType string, items ...*Value) (*Value, error) {
-	text, err := cTextOrNull("the type", listType)
-	if err != nil {
-		return nil, err
+	call := func(c construction) C.tenon_status {
+		return C.tenon_value_new_list(c.text, c.items, c.count, c.out, c.failure)
 	}
-	pointers, end, err := beginValues(items)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return C.tenon_value_new_list(
-			text,
-			unsafe.SliceData(pointers),
-			C.size_t(len(pointers)),
-			out,
-			failure,
-		)
-	})
+	return construct(cTextOrNull, "the type", listType, items, call)
 }
 
 // NewDict makes a dict of a type such as "Dict[str, Tensor]". "" means the same as for a list. The
@@ -264,48 +267,19 @@ func NewDict(dictType string, keys, values []*Value) (*Value, error) {
 
 // NewEnum makes a member of an enum. Its value is an int, a float or a str.
 func NewEnum(className string, value *Value) (*Value, error) {
-	return makeOfOne(
-		className,
-		value,
-		func(
-			name *C.char, pointer *C.tenon_value, out **C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_value_new_enum(name, pointer, out, failure)
-		},
-	)
+	call := func(c construction) C.tenon_status {
+		return C.tenon_value_new_enum(c.text, *c.items, c.out, c.failure)
+	}
+	return construct(cText, "the class", className, []*Value{value}, call)
 }
 
 // NewOpaque makes an object that has a state and no attributes. Its class has __getstate__, or is a
 // custom C++ class.
 func NewOpaque(className string, state *Value) (*Value, error) {
-	return makeOfOne(
-		className,
-		state,
-		func(
-			name *C.char, pointer *C.tenon_value, out **C.tenon_value, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_value_new_opaque(name, pointer, out, failure)
-		},
-	)
-}
-
-func makeOfOne(
-	className string,
-	value *Value,
-	call func(*C.char, *C.tenon_value, **C.tenon_value, **C.tenon_error) C.tenon_status,
-) (*Value, error) {
-	name, err := cText("the class", className)
-	if err != nil {
-		return nil, err
+	call := func(c construction) C.tenon_status {
+		return C.tenon_value_new_opaque(c.text, *c.items, c.out, c.failure)
 	}
-	pointer, err := value.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer value.end()
-	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
-		return call(name, pointer, out, failure)
-	})
+	return construct(cText, "the class", className, []*Value{state}, call)
 }
 
 // Attribute is one attribute of an object.
@@ -409,7 +383,8 @@ func (v *Value) Str() (string, error) {
 		var nbytes C.size_t
 		var failure *C.tenon_error
 		status := C.tenon_value_get_str(pointer, &out, &nbytes, &failure)
-		return string(unsafe.Slice((*byte)(unsafe.Pointer(out)), int(nbytes))), check(status, &failure)
+		text := string(unsafe.Slice((*byte)(unsafe.Pointer(out)), int(nbytes)))
+		return text, check(status, &failure)
 	})
 }
 
