@@ -1,25 +1,15 @@
 // These tests compare the committed bytes of tests/peers/golden/deposit: tickets, requests, answers
 // and the header of a claims page.
-//
-// TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
-// cannot be left on. A file that was in a release is never written again. A change of the format
-// gets new files.
 #include <gtest/gtest.h>
 #include <libdeflate.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <tenon/by_fd.h>
 #include <tenon/dtype.h>
 #include <tenon/storage.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -35,6 +25,7 @@
 #include "memory/depot.h"
 #include "memory/lease_page.h"
 #include "os/memfd.h"
+#include "support/unix_socket.h"
 #include "tensor/descriptor.h"
 #include "unit/channel/block_kit.h"
 
@@ -164,38 +155,15 @@ std::vector<Golden> golden_files() {
           {"claims_page.bin", claims_header()}};
 }
 
-std::filesystem::path folder() {
-  const char* const source = std::getenv("TENON_SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source : ".") / "tests/peers/golden/deposit";
+const test::GoldenFiles& committed() {
+  static const test::GoldenFiles kFiles("deposit");
+  return kFiles;
 }
 
-Bytes read(const char* file) {
-  std::ifstream in(folder() / file, std::ios::binary);
-  EXPECT_TRUE(in) << folder() / file << " (TENON_SOURCE_DIR says where the sources are)";
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  Bytes bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
+Bytes read(const char* file) { return committed().read(file); }
 
 TEST(DepositGolden, TheSameContentHasTheCommittedBytes) {
-  if (std::getenv("TENON_REGENERATE_GOLDEN") != nullptr) {
-    std::filesystem::create_directories(folder());
-    for (const Golden& each : golden_files()) {
-      std::ofstream out(folder() / each.file, std::ios::binary);
-      out.write(reinterpret_cast<const char*>(each.bytes.data()),
-                static_cast<std::streamsize>(each.bytes.size()));
-    }
-    FAIL() << "golden files written to " << folder()
-           << ": look at the difference, then run again without TENON_REGENERATE_GOLDEN";
-  }
-  std::set<std::string> known;
-  for (const Golden& each : golden_files()) {
-    known.insert(each.file);
-    EXPECT_EQ(read(each.file), each.bytes) << each.file;
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(folder()))
-    EXPECT_TRUE(known.contains(entry.path().filename())) << entry.path() << " is nobody's";
+  committed().expect_committed(golden_files(), [](const Golden& each) { return each.bytes; });
 }
 
 void expect_same(const Ticket& a, const Ticket& b) {
@@ -314,14 +282,6 @@ TEST(DepositGolden, TheHeaderOfAClaimsPageIsTaken) {
             Code::kCorrupt);
 }
 
-sockaddr_un address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  EXPECT_LT(path.size(), sizeof address.sun_path);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 Bytes packet_from(int socket) {
   Bytes bytes(8192);
   const ssize_t got = recv(socket, bytes.data(), bytes.size(), 0);
@@ -332,9 +292,8 @@ Bytes packet_from(int socket) {
 // A real receiver sends the committed request to a lender that it has not met before.
 TEST(DepositGolden, AReceiverSaysHello) {
   const std::string path = "/dev/shm/tenon_golden_" + std::to_string(getpid());
-  const sockaddr_un address = address_of(path);
   const os::Fd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_TRUE(test::bind_path(listener.get(), path));
   ASSERT_EQ(listen(listener.get(), 1), 0);
   Bytes said;
   std::thread lender([&] {
@@ -362,9 +321,7 @@ TEST(DepositGolden, ALenderAnswers) {
       {read("things.bin"), "answer_not_found.bin"}};
   for (const auto& [asked, file] : talks) {
     const os::Fd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    const sockaddr_un address = address_of(ticket.rendezvous);
-    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
-              0);
+    ASSERT_TRUE(test::connect_path(client.get(), ticket.rendezvous));
     ASSERT_EQ(send(client.get(), asked.data(), asked.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(asked.size()));
     Bytes got = packet_from(client.get());

@@ -1,18 +1,10 @@
 // These tests check the device block. A block that was written is read back unchanged, every wrong
 // field is refused, and the committed bytes of tests/peers/golden/devices stay the same.
-//
-// TENON_REGENERATE_GOLDEN=1 writes the files again. The test then fails, so that the variable
-// cannot be left on.
 #include "channel/device_block.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
 #include <string>
 
 #include "unit/channel/block_kit.h"
@@ -76,18 +68,6 @@ size_t segment_at(const DeviceBlock& block, size_t i) {
   return device_at(block.devices.size()) + i * kSegment;
 }
 
-void expect_devices_refused(const Bytes& bytes, Code code, const std::string& what) {
-  size_t used = 12345;
-  Result<DeviceBlock> result = decode_device_block(bytes, &used);
-  ASSERT_FALSE(result.is_ok()) << what;
-  EXPECT_EQ(result.status().code(), code) << what << ": " << result.status().message();
-  EXPECT_EQ(used, 12345U) << what;
-  bool named = false;
-  for (const Detail& detail : result.status().info()->details)
-    named = named || (detail.key == "field" && detail.value == "devices");
-  EXPECT_TRUE(named) << what;
-}
-
 void expect_taken(const Bytes& bytes, const std::string& what) {
   size_t used = 0;
   Result<DeviceBlock> result = decode_device_block(bytes, &used);
@@ -110,19 +90,10 @@ void expect_same_devices(const DeviceBlock& a, const DeviceBlock& b) {
   }
 }
 
-TEST(DeviceBlock, ComesBack) {
-  for (const GoldenDeviceBlock& each : golden_device_blocks()) {
-    Bytes bytes = encode_device_block(each.block);
-    EXPECT_EQ(bytes.size() % 8, 0U);
-    const size_t nbytes = bytes.size();
-    bytes.resize(nbytes + 100);  // room for the descriptor behind the block
-    size_t used = 0;
-    Result<DeviceBlock> back = decode_device_block(bytes, &used);
-    ASSERT_TRUE(back.is_ok()) << each.file;
-    EXPECT_EQ(used, nbytes);
-    expect_same_devices(each.block, back.value());
-  }
-}
+constexpr BlockCodec<DeviceBlock> kDevices{decode_device_block, encode_device_block,
+                                           expect_same_devices, "devices"};
+
+TEST(DeviceBlock, ComesBack) { kDevices.expect_round_trips(golden_device_blocks()); }
 
 TEST(DeviceBlock, CountsItsFds) {
   EXPECT_EQ(full_device_block().n_fds(), 254U);
@@ -164,28 +135,22 @@ TEST(DeviceBlock, BytesLieWhereTheSpecificationSays) {
 
 TEST(DeviceBlock, EveryWrongHeaderIsRefused) {
   const Bytes good = encode_device_block(full_device_block());
-  for (size_t length = 0; length < good.size(); ++length) {
-    const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length));
-    expect_devices_refused(cut, Code::kCorrupt, "cut to " + std::to_string(length));
-  }
+  kDevices.expect_every_cut_refused(good);
   const auto nbytes = static_cast<uint32_t>(good.size());
-  expect_devices_refused(with<uint32_t>(good, 0, 0), Code::kCorrupt, "length 0");
-  expect_devices_refused(with<uint32_t>(good, 0, nbytes - 8), Code::kCorrupt, "length too short");
-  expect_devices_refused(with<uint32_t>(good, 0, nbytes + 8), Code::kCorrupt, "length too long");
-  expect_devices_refused(with<uint32_t>(good, 0, UINT32_MAX), Code::kCorrupt, "length without end");
-  expect_devices_refused(with<uint32_t>(good, 4, 0), Code::kIncompatible, "version 0");
-  expect_devices_refused(with<uint32_t>(good, 4, 2), Code::kIncompatible, "version 2");
-  expect_devices_refused(with<uint32_t>(good, 8, 0), Code::kCorrupt, "no devices");
-  expect_devices_refused(with<uint32_t>(good, 8, 2), Code::kCorrupt, "fewer devices");
-  expect_devices_refused(with<uint32_t>(good, 8, 4), Code::kCorrupt, "more devices");
-  expect_devices_refused(with<uint32_t>(good, 8, 1025), Code::kCorrupt,
-                         "more devices than any machine has");
-  expect_devices_refused(with<uint32_t>(good, 8, UINT32_MAX), Code::kCorrupt,
-                         "devices without end");
-  expect_devices_refused(with<uint32_t>(good, 12, 3), Code::kCorrupt, "fewer segments");
-  expect_devices_refused(with<uint32_t>(good, 12, 5), Code::kCorrupt, "more segments");
-  expect_devices_refused(with<uint32_t>(good, 12, UINT32_MAX), Code::kCorrupt,
-                         "segments without end");
+  kDevices.expect_refused(good, {{0, 0, "length 0"},
+                                 {0, nbytes - 8, "length too short"},
+                                 {0, nbytes + 8, "length too long"},
+                                 {0, UINT32_MAX, "length without end"},
+                                 {4, 0, "version 0", Code::kIncompatible},
+                                 {4, 2, "version 2", Code::kIncompatible},
+                                 {8, 0, "no devices"},
+                                 {8, 2, "fewer devices"},
+                                 {8, 4, "more devices"},
+                                 {8, 1025, "more devices than any machine has"},
+                                 {8, UINT32_MAX, "devices without end"},
+                                 {12, 3, "fewer segments"},
+                                 {12, 5, "more segments"},
+                                 {12, UINT32_MAX, "segments without end"}});
 }
 
 // The product of count and size, cut to 32 bits, equals the length in the header. Only a decoder
@@ -193,7 +158,7 @@ TEST(DeviceBlock, EveryWrongHeaderIsRefused) {
 TEST(DeviceBlock, CountsWhoseLengthWrapsAreRefused) {
   constexpr uint32_t kWraps = uint32_t{1} << 28;  // 2^28 times 144 is a multiple of 2^32
   const Bytes good = encode_device_block(no_segments());
-  expect_devices_refused(with<uint32_t>(good, 12, kWraps), Code::kCorrupt, "segments that wrap");
+  kDevices.expect_refused(good, {{12, kWraps, "segments that wrap"}});
 }
 
 TEST(DeviceBlock, AsManyDevicesAsThereMayBe) {
@@ -201,7 +166,7 @@ TEST(DeviceBlock, AsManyDevicesAsThereMayBe) {
   block.devices.resize(1024);
   expect_taken(encode_device_block(block), "1,024 devices");
   block.devices.resize(1025);
-  expect_devices_refused(encode_device_block(block), Code::kCorrupt, "1,025 devices");
+  kDevices.expect_refused(encode_device_block(block), Code::kCorrupt, "1,025 devices");
 }
 
 TEST(DeviceBlock, EveryWrongDeviceIsRefused) {
@@ -209,18 +174,15 @@ TEST(DeviceBlock, EveryWrongDeviceIsRefused) {
   for (size_t i = 0; i < full_device_block().devices.size(); ++i) {
     const size_t at = device_at(i);
     const std::string of = " of device " + std::to_string(i);
-    expect_devices_refused(with<uint32_t>(good, at + 16, 2), Code::kCorrupt, "has_event 2" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 16, UINT32_MAX), Code::kCorrupt,
-                           "has_event without end" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 20, 1), Code::kCorrupt, "reserved" + of);
-    expect_devices_refused(with<uint8_t>(good, at + 23, 0x80), Code::kCorrupt,
-                           "the last of reserved" + of);
+    kDevices.expect_refused(good, {{at + 16, 2, "has_event 2" + of},
+                                   {at + 16, UINT32_MAX, "has_event without end" + of},
+                                   {at + 20, 1, "reserved" + of},
+                                   {at + 20, 0x80000000, "the last of reserved" + of}});
   }
-  expect_devices_refused(with<uint32_t>(good, device_at(0) + 16, 0), Code::kCorrupt,
-                         "an event that is said not to be there");
+  kDevices.expect_refused(good, {{device_at(0) + 16, 0, "an event that is said not to be there"}});
   for (size_t i = 0; i < 64; ++i) {
-    expect_devices_refused(with<uint8_t>(good, device_at(1) + 24 + i, 1), Code::kCorrupt,
-                           "byte " + std::to_string(i) + " of an event of none");
+    kDevices.expect_refused(with<uint8_t>(good, device_at(1) + 24 + i, 1), Code::kCorrupt,
+                            "byte " + std::to_string(i) + " of an event of none");
   }
 }
 
@@ -230,30 +192,24 @@ TEST(DeviceBlock, EveryWrongSegmentIsRefused) {
   for (size_t i = 0; i < block.segments.size(); ++i) {
     const size_t at = segment_at(block, i);
     const std::string of = " of segment " + std::to_string(i);
-    expect_devices_refused(with<uint32_t>(good, at, 3), Code::kCorrupt, "device 3" + of);
-    expect_devices_refused(with<uint32_t>(good, at, UINT32_MAX), Code::kCorrupt,
-                           "a device without end" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 4, 254), Code::kCorrupt, "254 fds" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 4, UINT32_MAX), Code::kCorrupt,
-                           "fds without end" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 8, 129), Code::kCorrupt,
-                           "a handle of 129 bytes" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 8, UINT32_MAX), Code::kCorrupt,
-                           "a handle without end" + of);
-    expect_devices_refused(with<uint32_t>(good, at + 12, 1), Code::kCorrupt, "reserved" + of);
-    expect_devices_refused(with<uint8_t>(good, at + 15, 0x80), Code::kCorrupt,
-                           "the last of reserved" + of);
+    kDevices.expect_refused(good, {{at, 3, "device 3" + of},
+                                   {at, UINT32_MAX, "a device without end" + of},
+                                   {at + 4, 254, "254 fds" + of},
+                                   {at + 4, UINT32_MAX, "fds without end" + of},
+                                   {at + 8, 129, "a handle of 129 bytes" + of},
+                                   {at + 8, UINT32_MAX, "a handle without end" + of},
+                                   {at + 12, 1, "reserved" + of},
+                                   {at + 12, 0x80000000, "the last of reserved" + of}});
     const size_t length = block.segments[i].handle.size();
     for (size_t byte = length; byte < 128; ++byte) {
-      expect_devices_refused(with<uint8_t>(good, at + 16 + byte, 1), Code::kCorrupt,
-                             "byte " + std::to_string(byte) + of);
+      kDevices.expect_refused(with<uint8_t>(good, at + 16 + byte, 1), Code::kCorrupt,
+                              "byte " + std::to_string(byte) + of);
     }
     if (length > 0)
-      expect_devices_refused(with<uint32_t>(good, at + 8, static_cast<uint32_t>(length - 1)),
-                             Code::kCorrupt, "one byte less" + of);
+      kDevices.expect_refused(good,
+                              {{at + 8, static_cast<uint32_t>(length - 1), "one byte less" + of}});
   }
-  expect_devices_refused(with<uint32_t>(good, segment_at(block, 3) + 4, 1), Code::kCorrupt,
-                         "an fd of no handle");
+  kDevices.expect_refused(good, {{segment_at(block, 3) + 4, 1, "an fd of no handle"}});
 }
 
 // The decoder does not check uuids, events and handles. The driver judges their bytes.
@@ -268,37 +224,7 @@ TEST(DeviceBlock, UuidsEventsAndHandlesAreNotLookedAt) {
     expect_taken(with<uint8_t>(good, segment_at(block, 1) + 16 + i, 0xff), "a handle");
 }
 
-TEST(DeviceBlock, GoldenFiles) {
-  const char* const source = std::getenv("TENON_SOURCE_DIR");
-  if (source == nullptr) GTEST_SKIP() << "skipped: TENON_SOURCE_DIR is not set";
-  const std::filesystem::path folder = std::filesystem::path(source) / "tests/peers/golden/devices";
-  const bool regenerate = std::getenv("TENON_REGENERATE_GOLDEN") != nullptr;
-  std::set<std::string> known;
-  for (const GoldenDeviceBlock& each : golden_device_blocks()) {
-    known.insert(each.file);
-    const Bytes bytes = encode_device_block(each.block);
-    if (regenerate) {
-      std::ofstream out(folder / each.file, std::ios::binary);
-      out.write(reinterpret_cast<const char*>(bytes.data()),
-                static_cast<std::streamsize>(bytes.size()));
-      continue;
-    }
-    std::ifstream in(folder / each.file, std::ios::binary);
-    ASSERT_TRUE(in) << each.file;
-    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    Bytes read(text.size());
-    std::memcpy(read.data(), text.data(), text.size());
-    EXPECT_EQ(read, bytes) << each.file;
-    size_t used = 0;
-    Result<DeviceBlock> back = decode_device_block(read, &used);
-    ASSERT_TRUE(back.is_ok()) << each.file;
-    expect_same_devices(each.block, back.value());
-  }
-  EXPECT_FALSE(regenerate) << "the golden files were written anew";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    EXPECT_TRUE(known.contains(entry.path().filename())) << entry.path() << " is nobody's";
-  }
-}
+TEST(DeviceBlock, GoldenFiles) { kDevices.expect_committed("devices", golden_device_blocks()); }
 
 }  // namespace
 }  // namespace tenon::channel

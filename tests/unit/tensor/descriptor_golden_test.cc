@@ -2,12 +2,7 @@
 // writes and reads.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
-
+#include "support/golden_files.h"
 #include "unit/tensor/descriptor_support.h"
 
 namespace tenon::tensor {
@@ -65,57 +60,26 @@ std::vector<Golden> golden_files() {
   };
 }
 
-std::filesystem::path folder() {
-  const char* source = std::getenv("TENON_SOURCE_DIR");
-  return std::filesystem::path(source != nullptr ? source : ".") / "tests/peers/golden/descriptor";
+const tenon::test::GoldenFiles& committed() {
+  static const tenon::test::GoldenFiles kFiles("descriptor");
+  return kFiles;
 }
 
-Bytes read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  Bytes bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
-
+// The test also expects that the folder has no other file.
 TEST(DescriptorGolden, EncoderWritesTheCommittedBytes) {
-  if (std::getenv("TENON_REGENERATE_GOLDEN") != nullptr) {
-    std::filesystem::create_directories(folder());
-    for (const Golden& golden : golden_files()) {
-      const Bytes bytes = encode_descriptor(golden.content);
-      std::ofstream(folder() / golden.file, std::ios::binary)
-          .write(reinterpret_cast<const char*>(bytes.data()),
-                 static_cast<std::streamsize>(bytes.size()));
-    }
-    FAIL() << "golden files written to " << folder()
-           << ": look at the difference, then run again without TENON_REGENERATE_GOLDEN";
-  }
-  for (const Golden& golden : golden_files()) {
-    ASSERT_TRUE(std::filesystem::exists(folder() / golden.file))
-        << folder() / golden.file << " (TENON_SOURCE_DIR says where the sources are)";
-    EXPECT_TRUE(read_file(folder() / golden.file) == encode_descriptor(golden.content))
-        << golden.file << " has other bytes";
-  }
+  committed().expect_committed(
+      golden_files(), [](const Golden& golden) { return encode_descriptor(golden.content); });
 }
 
 TEST(DescriptorGolden, DecoderReadsTheCommittedBytes) {
   for (const Golden& golden : golden_files()) {
-    const Bytes bytes = read_file(folder() / golden.file);
+    const Bytes bytes = committed().read(golden.file);
     Result<DescriptorContent> decoded =
         decode_descriptor(bytes, golden.n_fds, {}, golden.n_devices);
     ASSERT_TRUE(decoded.is_ok()) << golden.file << ": " << decoded.status().message();
     EXPECT_EQ(unsound(decoded.value(), golden.n_fds, golden.n_devices), "");
     EXPECT_EQ(encode_descriptor(decoded.value()), bytes);
   }
-}
-
-TEST(DescriptorGolden, NoFileIsForgotten) {
-  std::set<std::string> known;
-  for (const Golden& golden : golden_files()) known.insert(golden.file);
-  std::set<std::string> present;
-  for (const auto& entry : std::filesystem::directory_iterator(folder()))
-    present.insert(entry.path().filename().string());
-  EXPECT_EQ(present, known);
 }
 
 }  // namespace
