@@ -19,8 +19,7 @@ struct Borrowed {
   tenon_message* message = nullptr;
   explicit Borrowed(tenon_mode mode)
       : arena(lender.arena(kMiB, mode)), storage(lender.make(arena, kNbytes, 5).object) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     connection = lender.connect(ends[1]);
     here = fault::new_connection(ends[0]);
     lender.send(connection, storage);
@@ -125,13 +124,12 @@ TEST(Access, AnIsolatedNeighbourCannotBeRead) {
       REQUIRE_OK(tenon_storage_new_from(&options, text.data(), text.size(), &storage, err));
       return storage;
     };
-    tenon_arena* arena = new_arena(kMiB);
-    for (tenon_arena* home : {arena, static_cast<tenon_arena*>(nullptr)}) {
+    const Arena arena(kMiB);
+    for (tenon_arena* home : {arena.get(), static_cast<tenon_arena*>(nullptr)}) {
       tenon_storage* lent = holding("lent", home, 0);
       tenon_storage* neighbour = holding(open_word, home, 0);
       tenon_storage* isolated = holding(secret, nullptr, TENON_STORAGE_ISOLATED);
-      int ends[2];
-      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+      const auto ends = fault::socket_ends();
       const pid_t borrower = fault::spawn([&] {
         // The exec drops what this child inherited, so that the child knows only what came over the
         // socket.
@@ -147,7 +145,6 @@ TEST(Access, AnIsolatedNeighbourCannotBeRead) {
       tenon_storage_release(neighbour);
       tenon_storage_release(isolated);
     }
-    tenon_arena_release(arena);
   });
 }
 
@@ -178,9 +175,9 @@ bool all_zero(const unsigned char* bytes, uint64_t begin, uint64_t end) {
 TEST(Access, AReusedBlockIsCleared) {
   for (const bool killed : {false, true}) {
     IN_CHILD([killed] {
-      tenon_arena* arena = new_arena(kMiB);
+      const Arena arena(kMiB);
       // The test runs for the arena and for the library's own arena.
-      for (tenon_arena* home : {arena, static_cast<tenon_arena*>(nullptr)}) {
+      for (tenon_arena* home : {arena.get(), static_cast<tenon_arena*>(nullptr)}) {
         const tenon_storage_options options = born_in(home);
         // The library's own arena starts an empty segment anew, and a block there has no tail of
         // the last storage. So one storage stays.
@@ -218,7 +215,6 @@ TEST(Access, AReusedBlockIsCleared) {
         }
         tenon_storage_release(stays);
       }
-      tenon_arena_release(arena);
     });
   }
 }
@@ -227,13 +223,12 @@ TEST(Access, AReusedBlockIsCleared) {
 // TENON_STORAGE_ZEROED.
 TEST(Access, WhatWasNeverLentIsWarm) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage_release(new_in(arena, 10'000, 6));
     tenon_storage* storage = nullptr;
     REQUIRE(try_new(arena, 10'000, &storage).ok());
     CHECK(names::shows_pattern(storage, 6));
     tenon_storage_release(storage);
-    tenon_arena_release(arena);
   });
 }
 
@@ -262,7 +257,7 @@ tenon_storage* new_with(tenon_arena* arena, uint32_t flags, uint64_t nbytes) {
 // block.
 TEST(Access, AReusedBlockIsNotClearedIfTheCallerFillsIt) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     const unsigned char* const first = lent_and_back(arena, 10'240);
     tenon_storage* storage = new_with(arena, TENON_STORAGE_WILL_FILL, 9'500);
     const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(storage));
@@ -271,7 +266,6 @@ TEST(Access, AReusedBlockIsNotClearedIfTheCallerFillsIt) {
     CHECK(std::memcmp(bytes, old.data(), old.size()) == 0);
     CHECK(all_zero(bytes, 9'500, 10'240));
     tenon_storage_release(storage);
-    tenon_arena_release(arena);
   });
 }
 
@@ -280,7 +274,7 @@ TEST(Access, AReusedBlockIsNotClearedIfTheCallerFillsIt) {
 TEST(Access, ABlockThatNobodyFilledIsClearedForTheNextStorage) {
   for (const bool lent : {false, true}) {
     IN_CHILD([lent] {
-      tenon_arena* arena = new_arena(kMiB);
+      const Arena arena(kMiB);
       const unsigned char* const first = lent_and_back(arena, 10'240);
       tenon_storage* storage = new_with(arena, TENON_STORAGE_WILL_FILL, 10'240);
       if (lent) {
@@ -295,7 +289,6 @@ TEST(Access, ABlockThatNobodyFilledIsClearedForTheNextStorage) {
       CHECK(bytes == first);
       CHECK(all_zero(bytes, 0, 10'240));
       tenon_storage_release(storage);
-      tenon_arena_release(arena);
     });
   }
 }
@@ -303,7 +296,7 @@ TEST(Access, ABlockThatNobodyFilledIsClearedForTheNextStorage) {
 // A freed block can consist of memory that was lent and memory that was not. It is cleared.
 TEST(Access, PartsOfALentBlockAreCleared) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     fault::Pair pair(SOCK_STREAM);
     std::vector<tenon_storage*> all;
     for (uint64_t i = 0; i < 16; ++i) all.push_back(new_in(arena, kMiB / 16, i));
@@ -316,7 +309,6 @@ TEST(Access, PartsOfALentBlockAreCleared) {
     const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(whole));
     CHECK(all_zero(bytes, kMiB / 16 * 7, kMiB / 16 * 8));
     tenon_storage_release(whole);
-    tenon_arena_release(arena);
   });
 }
 

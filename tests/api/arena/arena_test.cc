@@ -15,7 +15,7 @@ uintptr_t address(const tenon_storage* storage) {
 TEST(Arena, Modes) {
   IN_CHILD([] {
     for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
-      tenon_arena* arena = new_arena(kMiB, mode);
+      const Arena arena(kMiB, mode);
       tenon_storage* storage = new_in(arena, 1000, 3);
       CHECK_EQ(tenon_storage_mode(storage), mode);
       CHECK(names::shows_pattern(storage, 3));
@@ -34,7 +34,6 @@ TEST(Arena, Modes) {
         CHECK(other == nullptr);
       }
       tenon_storage_release(storage);
-      tenon_arena_release(arena);
     }
   });
 }
@@ -108,7 +107,7 @@ TEST(Arena, Alignment) {
 
 TEST(Arena, Full) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage* half = new_in(arena, kMiB / 2, 1);
     Outcome outcome = CHECK_FULL(arena, kMiB);
     CHECK_EQ(std::stoull(outcome.detail("limit_value")), kMiB);
@@ -137,13 +136,12 @@ TEST(Arena, Full) {
     CHECK_SAYING(try_new(arena, 0, &storage).ok(), "an empty one in a full arena");
     tenon_storage_release(storage);
     tenon_storage_release(all);
-    tenon_arena_release(arena);
   });
 }
 
 TEST(Arena, ReuseIsWarm) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(64 * kMiB);
+    const Arena arena(64 * kMiB);
     tenon_storage* stays = new_in(arena, 5000, 1);
     tenon_storage* storage = new_in(arena, 100'000, 2);
     const uintptr_t first = address(storage);
@@ -163,13 +161,12 @@ TEST(Arena, ReuseIsWarm) {
     storage = new_in(arena, 100'000, 3);
     CHECK(address(storage) == alone);
     tenon_storage_release(storage);
-    tenon_arena_release(arena);
   });
 }
 
 TEST(Arena, Grows) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(0);
+    const Arena arena(0);
     tenon_arena_stats now = stats(arena);
     CHECK(now.bytes_capacity > 64 * kMiB || kSanitized);
     CHECK_EQ(now.bytes_reserved, 0);
@@ -189,7 +186,6 @@ TEST(Arena, Grows) {
     for (tenon_storage* each : all) tenon_storage_release(each);
     CHECK_EQ(stats(arena).bytes_peak, 20 * kMiB);
     CHECK_EQ(stats(arena).bytes_live, 0);
-    tenon_arena_release(arena);
   });
 }
 
@@ -214,7 +210,7 @@ TEST(Arena, StorageOutlivesItsArena) {
 TEST(Arena, NewFrom) {
   IN_CHILD([] {
     for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
-      tenon_arena* arena = new_arena(16 * kMiB, mode);
+      const Arena arena(16 * kMiB, mode);
       const tenon_storage_options options = born_in(arena);
       for (const uint64_t nbytes : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{4096},
                                     uint64_t{1'000'003}, 9 * kMiB}) {
@@ -230,14 +226,13 @@ TEST(Arena, NewFrom) {
         }
       }
       CHECK_EQ(stats(arena).bytes_live, 0);
-      tenon_arena_release(arena);
     }
   });
 }
 
 TEST(Arena, ZeroedWhenAskedFor) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage_release(new_in(arena, 10'000, 5));
     tenon_storage_options options = born_in(arena);
     options.flags = TENON_STORAGE_ZEROED;
@@ -246,7 +241,6 @@ TEST(Arena, ZeroedWhenAskedFor) {
     const auto* bytes = static_cast<const unsigned char*>(tenon_storage_data(storage));
     CHECK(std::all_of(bytes, bytes + 10'000, [](unsigned char each) { return each == 0; }));
     tenon_storage_release(storage);
-    tenon_arena_release(arena);
   });
 }
 
@@ -255,7 +249,7 @@ TEST(Arena, ZeroedWhenAskedFor) {
 TEST(Access, ALargeBlockIsTheOneThatCameBackLast) {
   IN_CHILD([] {
     constexpr uint64_t kLarge = kMiB;
-    tenon_arena* arena = new_arena(4 * kMiB);
+    const Arena arena(4 * kMiB);
     fault::Pair pair(SOCK_SEQPACKET);
     std::vector<const void*> blocks;
     std::vector<tenon_message*> lent;
@@ -272,7 +266,6 @@ TEST(Access, ALargeBlockIsTheOneThatCameBackLast) {
       CHECK(tenon_storage_data(storage) == blocks[i]);
       tenon_storage_release(storage);
     }
-    tenon_arena_release(arena);
   });
 }
 
@@ -281,7 +274,7 @@ TEST(Arena, FiguresAddUp) {
   IN_CHILD([] {
     const uint64_t seed = test_seed();
     std::mt19937_64 random(seed);
-    tenon_arena* arena = new_arena(4 * kMiB);
+    const Arena arena(4 * kMiB);
     fault::Pair pair(SOCK_SEQPACKET);
     std::vector<std::pair<tenon_storage*, uint64_t>> live;
     // The lent storages are kept as received messages, because the lender has released its own.
@@ -335,16 +328,15 @@ TEST(Arena, FiguresAddUp) {
     for (const auto& [message, each] : lent) tenon_message_release(message);
     CHECK_COMES_BACK(arena, 4 * kMiB);
     CHECK_EQ(stats(arena).bytes_free, stats(arena).bytes_reserved);
-    tenon_arena_release(arena);
   });
 }
 
 TEST(Arena, ThreadsAtOnce) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(16 * kMiB);
+    const Arena arena(16 * kMiB);
     std::vector<std::thread> threads;
     for (uint64_t id = 0; id < 4; ++id) {
-      threads.emplace_back([arena, id] {
+      threads.emplace_back([&arena, id] {
         std::mt19937_64 random(id);
         for (int round = 0; round < (kSanitized ? 150 : 500); ++round) {
           tenon_storage* storage = new_in(arena, 1 + random() % 100'000, id, kPatienceNs);
@@ -357,7 +349,6 @@ TEST(Arena, ThreadsAtOnce) {
     for (std::thread& each : threads) each.join();
     CHECK_EQ(stats(arena).blocks_live, 0);
     CHECK_COMES_BACK(arena, 16 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 

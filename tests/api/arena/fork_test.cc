@@ -23,11 +23,10 @@ TEST(Fork, TheChildIsRefusedAndTheParentUnharmed) {
       tenon_storage_release(storage);
       tenon_arena_release(arena);
       // An arena of the child's own works.
-      tenon_arena* own = new_arena(kMiB);
+      const Arena own(kMiB);
       made = new_in(own, kMiB, 6);
       CHECK(names::shows_pattern(made, 6));
       tenon_storage_release(made);
-      tenon_arena_release(own);
     });
     CHECK_EQ(fault::wait_for_child(child), 0);
     CHECK(names::shows_pattern(storage, 5));
@@ -49,7 +48,7 @@ TEST(Fork, AtAnyMoment) {
                     "threads; and ThreadSanitizer sees no order "
                     "between two mappings";
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(4 * kMiB);
+    const Arena arena(4 * kMiB);
     std::atomic<bool> over{false};
     std::vector<std::thread> threads;
     for (uint64_t id = 0; id < 3; ++id) {
@@ -65,9 +64,7 @@ TEST(Fork, AtAnyMoment) {
           }
         });
         while (!over) {
-          tenon_storage* storage = new_in(arena, kMiB, id, kPatienceNs);
-          lend(pair.left, {storage});
-          tenon_storage_release(storage);
+          lend_new(pair.left, arena, kMiB, id, kPatienceNs);
         }
         tenon_connection_release(std::exchange(pair.left, nullptr));
         borrower.join();
@@ -80,14 +77,11 @@ TEST(Fork, AtAnyMoment) {
         CHECK_EQ(try_new(arena, 100, &made).status, TENON_UNSUPPORTED);
         (void)stats(arena);
         (void)leases_standing();
-        tenon_arena* own = new_arena(kMiB);
+        const Arena own(kMiB);
         fault::Pair pair(SOCK_SEQPACKET);
-        tenon_storage* storage = new_in(own, kMiB, 1);
-        lend(pair.left, {storage});
-        tenon_storage_release(storage);
+        lend_new(pair.left, own, kMiB, 1);
         tenon_message_release(receive(pair.right));
         CHECK_COMES_BACK(own, kMiB);
-        tenon_arena_release(own);
       });
       const int how = fault::wait_for_child(child);
       CHECK_SAYING(how == 0, fault::describe_status(how));
@@ -95,7 +89,6 @@ TEST(Fork, AtAnyMoment) {
     over = true;
     for (std::thread& each : threads) each.join();
     CHECK_COMES_BACK(arena, 4 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 

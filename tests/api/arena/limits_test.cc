@@ -23,7 +23,7 @@ TEST(Limits, FileSize) {
       tenon_arena_release(arena);
     }
     // This arena was made before the limit fell, so everything inside its size can be used.
-    tenon_arena* arena = new_arena(16 * kMiB);
+    const Arena arena(16 * kMiB);
     const fault::Limit limit(RLIMIT_FSIZE, kMiB);
     for (const bool from : {false, true}) {
       tenon_storage* storage = nullptr;
@@ -37,7 +37,6 @@ TEST(Limits, FileSize) {
       CHECK(names::shows_pattern(storage, 4));
       tenon_storage_release(storage);
     }
-    tenon_arena_release(arena);
   });
 }
 
@@ -120,23 +119,27 @@ TEST(Limits, NoFds) {
   });
 }
 
+// What a process holds that has lent before.
+fault::Held hold_when_warm() {
+  {
+    fault::Pair warm(SOCK_SEQPACKET);
+    tenon_storage* storage = fault::new_storage(1);
+    lend(warm.left, {storage});
+    tenon_storage_release(storage);
+  }
+  CHECK(wait_until([] { return fault::hold().mappings == 0; }));
+  return fault::hold();
+}
+
 // For each number of free fds the lend fails or succeeds. In the end no lease and no fd is left.
 TEST(Limits, NoFdsToLend) {
   IN_CHILD([] {
-    {
-      fault::Pair warm(SOCK_SEQPACKET);
-      tenon_storage* storage = fault::new_storage(1);
-      lend(warm.left, {storage});
-      tenon_storage_release(storage);
-    }
-    CHECK(wait_until([] { return fault::hold().mappings == 0; }));
-    const fault::Held before = fault::hold();
+    const fault::Held before = hold_when_warm();
     int refused = 0;
     for (int room = 0; room < 16; ++room) {
-      tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
+      const Arena arena(kMiB, TENON_MODE_LENDER_WRITES);
       tenon_storage* storage = new_in(arena, kMiB, 3);
-      int ends[2];
-      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+      const auto ends = fault::socket_ends();
       tenon_connection* left = fault::new_connection(ends[0]);
       tenon_connection* right = fault::new_connection(ends[1]);
       tenon_message* message = message_of({storage});
@@ -162,7 +165,6 @@ TEST(Limits, NoFdsToLend) {
       CHECK_COMES_BACK(arena, kMiB);
       tenon_connection_release(left);
       tenon_connection_release(right);
-      tenon_arena_release(arena);
     }
     CHECK(refused > 0 && refused < 16);
     CHECK_HELD(before);
@@ -172,18 +174,10 @@ TEST(Limits, NoFdsToLend) {
 // The receiver has no fds for the token, or for the fds that come with it.
 TEST(Limits, NoFdsToBorrow) {
   IN_CHILD([] {
-    {
-      fault::Pair warm(SOCK_SEQPACKET);
-      tenon_storage* storage = fault::new_storage(1);
-      lend(warm.left, {storage});
-      tenon_storage_release(storage);
-    }
-    CHECK(wait_until([] { return fault::hold().mappings == 0; }));
-    const fault::Held before = fault::hold();
+    const fault::Held before = hold_when_warm();
     for (int room = 0; room < 6; ++room) {
       Agent lender;
-      int ends[2];
-      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+      const auto ends = fault::socket_ends();
       const int there = lender.connect(ends[1]);
       tenon_connection* here = fault::new_connection(ends[0]);
       const int arena = lender.arena(kMiB);

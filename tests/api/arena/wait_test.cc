@@ -99,7 +99,7 @@ TEST(Wait, ABorrowerDies) {
 // enough.
 TEST(Wait, ForALongerPieceThanIsFreed) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     std::vector<tenon_storage*> all;
     for (uint64_t i = 0; i < 16; ++i) all.push_back(new_in(arena, kMiB / 16, i));
     const Outcome outcome = wait_beside(arena, fault::wait_ns(kPatienceNs), [&] {
@@ -109,7 +109,6 @@ TEST(Wait, ForALongerPieceThanIsFreed) {
       }
     });
     CHECK_SAYING(outcome.ok(), outcome.text());
-    tenon_arena_release(arena);
   });
 }
 
@@ -218,14 +217,12 @@ TEST(Wait, ManyThreads) {
 // A borrower gives back as fast as the lender waits. No wake may be lost.
 TEST(Wait, PingPong) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent borrower;
     const Link link(&borrower);
     std::thread releaser;
     for (uint64_t round = 0; round < (kSanitized ? 50U : 200U); ++round) {
-      tenon_storage* storage = new_in(arena, kMiB, round, kPatienceNs);
-      lend(link.here, {storage});
-      tenon_storage_release(storage);
+      lend_new(link.here, arena, kMiB, round, kPatienceNs);
       if (releaser.joinable()) releaser.join();
       releaser = std::thread([&borrower, there = link.there, round] {
         const Done got = borrower.receive(there);
@@ -235,7 +232,6 @@ TEST(Wait, PingPong) {
     }
     releaser.join();
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 

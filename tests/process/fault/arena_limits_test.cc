@@ -66,7 +66,7 @@ TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
     const fault::Held before = fault::hold();
     int refused = 0;
     for (int room = 0; room < 16; ++room) {
-      tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
+      const Arena arena(kMiB, TENON_MODE_LENDER_WRITES);
       tenon_storage* storage = new_in(arena, kMiB, 3);
       fault::Pair pair(SOCK_SEQPACKET);
       tenon_message* message = fault::new_large_message(storage, 3000);
@@ -86,7 +86,6 @@ TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
       tenon_message_release(message);
       tenon_message_release(receive(pair.right));
       CHECK_COMES_BACK(arena, kMiB);
-      tenon_arena_release(arena);
     }
     CHECK(refused > 0 && refused < 16);
     CHECK_HELD(before);
@@ -98,8 +97,7 @@ TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
 int receive_with_room(const raw::Honest& honest, int room) {
   int lost = 0;
   bool seen = false;
-  int ends[2];
-  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  const auto ends = fault::socket_ends();
   tenon_connection* here = fault::new_connection(ends[0]);
   uint64_t sequence = 0;
   for (uint64_t id = 1; id <= 2; ++id) {

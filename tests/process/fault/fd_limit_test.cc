@@ -1,5 +1,6 @@
 // The limits of fds: the process's own, the fds in flight, and those at the receiver.
 #include "process/fault/kit.h"
+#include "support/sized.h"
 
 namespace fault {
 namespace {
@@ -37,13 +38,11 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
     const tenon_wait now = wait_ns(0);
     const std::vector<unsigned char> bytes = pattern(100000, 9);
     tenon_storage* storage = nullptr;
-    tenon_fd_handle out{};
-    out.struct_size = sizeof out;
+    auto out = tenon::test::sized<tenon_fd_handle>();
     out.fd = -7;
     tenon_cancel* cancel = nullptr;
     tenon_descriptor* descriptor = nullptr;
-    tenon_descriptor_options bytes_only{};
-    bytes_only.struct_size = sizeof bytes_only;
+    auto bytes_only = tenon::test::sized<tenon_descriptor_options>();
     bytes_only.flags = TENON_DESCRIPTOR_BYTES_ONLY;
     const auto try_all = [&](long fds, rlim_t limit_value, bool open) {
       for (const tenon_mode mode : kModes) {
@@ -156,8 +155,7 @@ TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
 // machine then.
 TEST(FdLimit, NothingWrongIsRemembered) {
   IN_CHILD([] {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     const pid_t opener = spawn([&] {
       char bytes[4096];
       const ssize_t nbytes = recv(ends[1], bytes, sizeof bytes, 0);
@@ -176,8 +174,7 @@ TEST(FdLimit, NothingWrongIsRemembered) {
     }
     tenon_message_release(message);
     message = new_message({new_storage(4096, 5)});
-    tenon_descriptor_options options{};
-    options.struct_size = sizeof options;
+    auto options = tenon::test::sized<tenon_descriptor_options>();
     options.flags = TENON_DESCRIPTOR_BYTES_ONLY;
     REQUIRE_OK(tenon_descriptor_new(message, &options, &descriptor, err));
     size_t nbytes = 0;
@@ -191,14 +188,12 @@ TEST(FdLimit, NothingWrongIsRemembered) {
 
 TEST(FdLimit, BytesOnlyOpenAtTheLimit) {
   IN_CHILD([] {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     const pid_t lender = spawn([&] {
       close(ends[0]);
       tenon_message* message =
           new_message({new_storage(4096, 6, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED)});
-      tenon_descriptor_options options{};
-      options.struct_size = sizeof options;
+      auto options = tenon::test::sized<tenon_descriptor_options>();
       options.flags = TENON_DESCRIPTOR_BYTES_ONLY;
       tenon_descriptor* descriptor = nullptr;
       REQUIRE_OK(tenon_descriptor_new(message, &options, &descriptor, err));

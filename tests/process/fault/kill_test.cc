@@ -1,13 +1,13 @@
 // kill -9 of either side, at any moment and at every step. The other side keeps what it holds, gets
 // an error, and nothing is left.
 #include <poll.h>
-#include <sys/prctl.h>
 
 #include <chrono>
 #include <random>
 
 #include "process/fault/kit.h"
 #include "process/fault/own_shm.h"
+#include "support/die_with_parent.h"
 
 namespace fault {
 namespace {
@@ -167,13 +167,14 @@ Family start(int type, bool step_lender, bool step_borrower, int rounds) {
       if (fd >= 0) close(fd);
     }
   };
+  const pid_t parent = getpid();
   family.lender = spawn([&] {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    tenon::test::die_with_parent(parent);
     close_these({ends[1], lender_steps[0], borrower_steps[0], borrower_steps[1]});
     lend_steps(ends[0], {lender_steps[1]}, rounds);
   });
   family.borrower = spawn([&] {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    tenon::test::die_with_parent(parent);
     close_these({ends[0], lender_steps[0], lender_steps[1], borrower_steps[0]});
     borrow(ends[1], {borrower_steps[1]});
   });

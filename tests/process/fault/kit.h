@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -35,6 +36,7 @@
 #include "support/open_fds.h"
 #include "support/run_tests.h"
 #include "support/sanitizers.h"
+#include "support/sized.h"
 #include "support/wait_until.h"
 
 // The sanitizers themselves need mappings, memory and their allocators' locks, which some faults
@@ -171,8 +173,7 @@ inline long count_lines(const char* path, const char* part) {
 }
 
 inline tenon_stats stats() {
-  tenon_stats result{};
-  result.struct_size = sizeof result;
+  auto result = tenon::test::sized<tenon_stats>();
   CHECK_OK(tenon_stats_get(&result, err));
   return result;
 }
@@ -235,6 +236,13 @@ pid_t spawn(Body&& body) {
   _exit(g_failures == 0 ? 0 : 1);
 }
 
+// The two ends of a connection that keeps the bounds of packets.
+inline std::array<int, 2> socket_ends() {
+  std::array<int, 2> ends{};
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  return ends;
+}
+
 inline constexpr int kSkip = support::kSkipped;
 
 inline constexpr bool kSanitized = TENON_TEST_SANITIZED;
@@ -263,24 +271,21 @@ inline void leave_root() { REQUIRE(become_unprivileged()); }
 // ---- objects
 
 inline tenon_storage_options storage_options(tenon_mode mode, uint32_t flags) {
-  tenon_storage_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_storage_options>();
   options.mode = mode;
   options.flags = flags;
   return options;
 }
 
 inline tenon_open_options open_options(uint32_t flags, tenon_access access = TENON_ACCESS_AUTO) {
-  tenon_open_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_open_options>();
   options.access = access;
   options.flags = flags;
   return options;
 }
 
 inline tenon_fd_handle handle_over(int fd, uint64_t nbytes, uint64_t offset = 0) {
-  tenon_fd_handle handle{};
-  handle.struct_size = sizeof handle;
+  auto handle = tenon::test::sized<tenon_fd_handle>();
   handle.fd = fd;
   handle.offset = offset;
   handle.nbytes = nbytes;
@@ -288,8 +293,7 @@ inline tenon_fd_handle handle_over(int fd, uint64_t nbytes, uint64_t offset = 0)
 }
 
 inline tenon_wait wait_ns(int64_t timeout_ns) {
-  tenon_wait wait{};
-  wait.struct_size = sizeof wait;
+  auto wait = tenon::test::sized<tenon_wait>();
   wait.timeout_ns = timeout_ns;
   return wait;
 }
@@ -325,8 +329,7 @@ inline tenon_storage* new_storage(uint64_t nbytes, uint64_t seed = 1,
 }
 
 inline tenon_tensor_spec bytes_spec(const int64_t* size, uint64_t offset = 0) {
-  tenon_tensor_spec spec{};
-  spec.struct_size = sizeof spec;
+  auto spec = tenon::test::sized<tenon_tensor_spec>();
   spec.dtype = {TENON_DTYPE_UINT, 8, 1};
   spec.ndim = 1;
   spec.sizes = size;

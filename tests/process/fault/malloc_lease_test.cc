@@ -2,6 +2,7 @@
 // of lease holders.
 #include "process/fault/failing_malloc.h"
 #include "process/lease/hostile_kit.h"
+#include "support/sized.h"
 
 #if !TENON_TEST_SANITIZED
 namespace fault {
@@ -24,8 +25,7 @@ TEST(MallocLease, Arenas) {
       fail_at_every_allocation(
           "tenon_arena_reserve",
           [&](tenon_error** err) { return tenon_arena_reserve(arena, kMiB, err); }, nothing);
-      tenon_arena_stats stats{};
-      stats.struct_size = sizeof stats;
+      auto stats = tenon::test::sized<tenon_arena_stats>();
       fail_at_every_allocation(
           "tenon_arena_stats_get",
           [&](tenon_error** err) { return tenon_arena_stats_get(arena, &stats, err); }, nothing);
@@ -116,8 +116,7 @@ TEST(MallocLease, Borrowing) {
     for (const bool large : {false, true}) {
       long most = 1;
       for (long allowed = 0; allowed <= most; ++allowed) {
-        int ends[2];
-        REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+        const auto ends = fault::socket_ends();
         tenon_connection* connection = new_connection(ends[0]);
         leases::raw::Account account;
         leases::raw::Pipe up;

@@ -3,6 +3,7 @@
 #include <dlpack/dlpack.h>
 
 #include "process/fault/failing_malloc.h"
+#include "support/sized.h"
 
 #if !TENON_TEST_SANITIZED
 namespace fault {
@@ -99,8 +100,7 @@ TEST(Malloc, WrapAndFreezeAndWriteAndWeak) {
       tenon_storage* locked = tenon_weak_lock(weak);
       const int expired = tenon_weak_expired(weak);
       tenon_storage_release(locked);
-      tenon_stats figures{};
-      figures.struct_size = sizeof figures;
+      auto figures = tenon::test::sized<tenon_stats>();
       const tenon_status got = tenon_stats_get(&figures, nullptr);
       t_allowed = -1;
       CHECK(locked == storage && expired == 0 && got == TENON_OK);
@@ -276,8 +276,7 @@ TEST(Malloc, MessagesAndDescriptors) {
     CHECK(tenon_message_find(message, "b") == tensors[1]);
     CHECK(tenon_message_find(message, names[0]) == tensors[0]);
     for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_DESCRIPTOR_BYTES_ONLY}}) {
-      tenon_descriptor_options options{};
-      options.struct_size = sizeof options;
+      auto options = tenon::test::sized<tenon_descriptor_options>();
       options.flags = flags;
       AT_EVERY_ALLOCATION(tenon_descriptor, tenon_descriptor_release, descriptor,
                           tenon_descriptor_new(message, &options, &descriptor, err));

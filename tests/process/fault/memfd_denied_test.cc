@@ -14,6 +14,7 @@
 
 #include "process/fault/kit.h"
 #include "support/packet.h"
+#include "support/sized.h"
 
 namespace fault {
 namespace {
@@ -79,8 +80,7 @@ TEST(MemfdDenied, ModesThatNeedSealsAreRefusedAndSayWhatWorks) {
                                "SHARED", "allow_unsealed"});
         }
       }
-      tenon_arena_options lender_writes{};
-      lender_writes.struct_size = sizeof lender_writes;
+      auto lender_writes = tenon::test::sized<tenon_arena_options>();
       lender_writes.mode = TENON_MODE_LENDER_WRITES;
       lender_writes.capacity_nbytes = kMiB;
       tenon_arena* arena = nullptr;
@@ -93,8 +93,7 @@ TEST(MemfdDenied, ModesThatNeedSealsAreRefusedAndSayWhatWorks) {
         CHECK(has_pattern(tenon_storage_data(storage), 5000, 3));
         tenon_storage_release(std::exchange(storage, nullptr));
       }
-      tenon_filename_options named{};
-      named.struct_size = sizeof named;
+      auto named = tenon::test::sized<tenon_filename_options>();
       CHECK_OK(tenon_storage_new_filename(&named, 5000, &storage, err));
       tenon_storage_release(storage);
       tenon_arena_options shared = lender_writes;
@@ -111,8 +110,7 @@ TEST(MemfdDenied, ModesThatNeedSealsAreRefusedAndSayWhatWorks) {
 
 TEST(MemfdDenied, ABareFdIsLentAndSaysThatItIsUnsealed) {
   IN_CHILD([] {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     const pid_t borrower = spawn([&] {
       tenon_fd_handle handle = handle_over(receive_fd(ends[1]), 5000);
       tenon_storage* storage = nullptr;
@@ -137,8 +135,7 @@ TEST(MemfdDenied, ABareFdIsLentAndSaysThatItIsUnsealed) {
     });
     deny_memfd_create(EPERM);
     tenon_storage* storage = new_storage(5000, 6, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
-    tenon_share_options read_only{};
-    read_only.struct_size = sizeof read_only;
+    auto read_only = tenon::test::sized<tenon_share_options>();
     read_only.access = TENON_ACCESS_READ_ONLY;
     tenon_fd_handle handle = handle_over(-1, 0);
     const Outcome refused = CALL(tenon_share_fd(storage, &read_only, &handle, err));
@@ -161,11 +158,9 @@ TEST(MemfdDenied, ABareFdIsLentAndSaysThatItIsUnsealed) {
 
 TEST(MemfdDenied, AConnectionLendsWithoutLeases) {
   IN_CHILD([] {
-    tenon_connection_options unsealed{};
-    unsealed.struct_size = sizeof unsealed;
+    auto unsealed = tenon::test::sized<tenon_connection_options>();
     unsealed.open_flags = TENON_OPEN_ALLOW_UNSEALED;
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     const pid_t borrower = spawn([&] {
       close(ends[0]);
       tenon_connection* connection = new_connection(ends[1], &unsealed);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "process/fault/kit.h"
+#include "support/sized.h"
 
 namespace fault {
 namespace {
@@ -141,8 +142,7 @@ void keep_much(uint64_t nbytes, bool retired) {
   std::vector<tenon_storage*> storages;
   for (uint64_t done = 0; done < nbytes; done += kMiB) storages.push_back(new_storage(kMiB, 1));
   for (tenon_storage* each : storages) {
-    tenon_fd_handle handle{};
-    handle.struct_size = sizeof handle;
+    auto handle = tenon::test::sized<tenon_fd_handle>();
     if (retired) {
       REQUIRE_OK(tenon_share_fd(each, nullptr, &handle, err));
       tenon_fd_handle_close(&handle);
@@ -162,8 +162,7 @@ TEST(MemoryCgroup, WhatIsKeptForLaterIsGivenBackFirst) {
         storage_options(TENON_MODE_LENDER_WRITES, TENON_STORAGE_ISOLATED);
     const tenon_storage_options frozen = storage_options(TENON_MODE_FROZEN, 0);
     const tenon_storage_options own = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
-    tenon_filename_options named{};
-    named.struct_size = sizeof named;
+    auto named = tenon::test::sized<tenon_filename_options>();
     const void* nothing = much_of_nothing(kWanted);
     tenon_storage* storage = nullptr;
     for (const bool retired : {false, true}) {
@@ -191,8 +190,7 @@ TEST(MemoryCgroup, WhatIsKeptForLaterIsGivenBackFirst) {
         return tenon_storage_new_filename(&named, kWanted, &storage, err);
       });
     }
-    tenon_arena_options capacity{};
-    capacity.struct_size = sizeof capacity;
+    auto capacity = tenon::test::sized<tenon_arena_options>();
     capacity.capacity_nbytes = 2 * kWanted;
     tenon_arena* arena = nullptr;
     REQUIRE_OK(tenon_arena_new(&capacity, &arena, err));

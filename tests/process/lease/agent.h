@@ -109,8 +109,7 @@ struct Link {
   tenon_connection* here = nullptr;
   int there = -1;
   explicit Link(Agent* agent, const Accepts& accepts = {}) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     here = fault::new_connection(ends[0]);
     there = agent->connect(ends[1], accepts);
   }
@@ -125,8 +124,7 @@ struct Between {
   int left = -1;
   int right = -1;
   Between(Agent* from, Agent* to) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     left = from->connect(ends[0]);
     right = to->connect(ends[1]);
   }

@@ -20,9 +20,7 @@ struct Cycle {
   int in_b = -1;
 
   explicit Cycle(tenon_mode mode = TENON_MODE_SHARED) : arena(new_arena(kMiB, mode)) {
-    tenon_storage* storage = new_in(arena, kMiB, 5);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, kMiB, 5);
     in_b = b.receive(link.there).object;
     CHECK(b.pass(link.there, in_b).ok());
   }
@@ -91,13 +89,11 @@ TEST(Cycle, BorrowerDiesBeforeItIsRead) {
 // The token crossed with the first message. The second message must be as safe.
 TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(2 * kMiB);
+    const Arena arena(2 * kMiB);
     Agent b;
     Link link(&b);
     for (const uint64_t seed : {5U, 6U}) {
-      tenon_storage* storage = new_in(arena, kMiB, seed);
-      lend(link.here, {storage});
-      tenon_storage_release(storage);
+      lend_new(link.here, arena, kMiB, seed);
       CHECK(b.pass(link.there, b.receive(link.there).object).ok());
     }
     tenon_message* first = receive(link.here);
@@ -113,7 +109,6 @@ TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
     tenon_storage_release(other);
     CHECK_EQ(try_receive(link.here, &second).status, TENON_PEER_GONE);
     CHECK_COMES_BACK(arena, 2 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 
@@ -122,15 +117,12 @@ TEST(Cycle, BorrowerDiesBehindGarbage) {
   // The bytes are no frame at all, or a frame of no known kind.
   for (const uint16_t kind : {uint16_t{0}, uint16_t{99}}) {
     IN_CHILD([kind] {
-      tenon_arena* arena = new_arena(kMiB);
+      const Arena arena(kMiB);
       Agent b;
-      int ends[2];
-      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+      const auto ends = fault::socket_ends();
       tenon_connection* here = fault::new_connection(ends[0]);
       const int there = b.connect(fcntl(ends[1], F_DUPFD_CLOEXEC, 0));
-      tenon_storage* storage = new_in(arena, kMiB, 5);
-      lend(here, {storage});
-      tenon_storage_release(storage);
+      lend_new(here, arena, kMiB, 5);
       CHECK(b.pass(there, b.receive(there).object).ok());
       tenon_message_release(receive(here));
       std::array<unsigned char, 32> frame{'T', 'N', 'N', 'F', 1};
@@ -146,7 +138,6 @@ TEST(Cycle, BorrowerDiesBehindGarbage) {
       CHECK_EQ(leases_standing(), 0);
       tenon_connection_release(here);
       close(ends[1]);
-      tenon_arena_release(arena);
     });
   }
 }
@@ -167,15 +158,13 @@ TEST(Cycle, BorrowerGivesBackAndLives) {
 TEST(Cycle, OfThree) {
   for (const bool kill_forwarder : {false, true}) {
     IN_CHILD([kill_forwarder] {
-      tenon_arena* arena = new_arena(kMiB);
+      const Arena arena(kMiB);
       Agent b;
       Agent c;
       Link to_b(&b);
       Between between(&b, &c);
       Link to_c(&c);
-      tenon_storage* storage = new_in(arena, kMiB, 5);
-      lend(to_b.here, {storage});
-      tenon_storage_release(storage);
+      lend_new(to_b.here, arena, kMiB, 5);
       const int in_b = b.receive(to_b.there).object;
       CHECK(b.pass(between.left, in_b).ok());
       const int in_c = c.receive(between.right).object;
@@ -205,7 +194,6 @@ TEST(Cycle, OfThree) {
         b.release(in_b);
       }
       CHECK_COMES_BACK(arena, kMiB);
-      tenon_arena_release(arena);
     });
   }
 }

@@ -17,9 +17,7 @@ struct Family {
   Family& operator=(const Family&) = delete;
   ~Family() { tenon_arena_release(arena); }
   int lend_one() {
-    tenon_storage* storage = new_in(arena, kMiB, 5);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, kMiB, 5);
     return parent.receive(link.there).object;
   }
 };
@@ -83,18 +81,14 @@ TEST(Fork, GrandchildHoldsToo) {
 // New leases belong to the parent alone again, whatever the child does.
 TEST(Fork, ParentGetsANewToken) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(4 * kMiB);
+    const Arena arena(4 * kMiB);
     Agent parent;
     const Link link(&parent);
-    tenon_storage* family_block = new_in(arena, kMiB, 1);
-    lend(link.here, {family_block});
-    tenon_storage_release(family_block);
+    lend_new(link.here, arena, kMiB, 1);
     const int family_message = parent.receive(link.there).object;
     Agent child = parent.fork_child();
     for (uint64_t round = 0; round < 10; ++round) {
-      tenon_storage* storage = new_in(arena, kMiB, round);
-      lend(link.here, {storage});
-      tenon_storage_release(storage);
+      lend_new(link.here, arena, kMiB, round);
       const Done got = parent.receive(link.there);
       REQUIRE(got.ok());
       CHECK(parent.shows(got.object, round));
@@ -105,9 +99,7 @@ TEST(Fork, ParentGetsANewToken) {
     CHECK_EQ(holders().size(), 1);
     // The child does not have the renewed token. When the parent dies, its own leases end, and
     // those of the family stay.
-    tenon_storage* alone = new_in(arena, kMiB, 77);
-    lend(link.here, {alone});
-    tenon_storage_release(alone);
+    lend_new(link.here, arena, kMiB, 77);
     REQUIRE(parent.receive(link.there).ok());
     CHECK_EQ(leases_standing(), 2);
     parent.kill();
@@ -115,14 +107,13 @@ TEST(Fork, ParentGetsANewToken) {
     CHECK(child.shows(family_message, 1));
     child.kill();
     CHECK_COMES_BACK(arena, 4 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 // A borrower that claims to fork all the time gets a few tokens, and then no more.
 TEST(Fork, AskingForTokensWithoutEnd) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent borrower;
     const Link link(&borrower);
     std::vector<int> held;
@@ -141,7 +132,6 @@ TEST(Fork, AskingForTokensWithoutEnd) {
     borrower.kill();
     CHECK_COMES_BACK(arena, kMiB);
     CHECK(wait_until([&] { return fault::count_open_fds() < 30; }));
-    tenon_arena_release(arena);
   });
 }
 
@@ -149,7 +139,7 @@ TEST(Fork, AskingForTokensWithoutEnd) {
 // and it never touches the destroyed connection.
 TEST(Fork, TheConnectionEndsWhileATokenIsMade) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent borrower;
     tenon_storage* storage = new_in(arena, kMiB, 4);
     for (int round = 0; round < 200; ++round) {
@@ -167,26 +157,22 @@ TEST(Fork, TheConnectionEndsWhileATokenIsMade) {
     tenon_storage_release(storage);
     CHECK_COMES_BACK(arena, kMiB);
     CHECK_EQ(leases_standing(), 0);
-    tenon_arena_release(arena);
   });
 }
 
 // All fds are close-on-exec.
 TEST(Fork, AProgramThatTheBorrowerStartedHoldsNothing) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent borrower;
     const Link link(&borrower);
-    tenon_storage* storage = new_in(arena, kMiB, 5);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, kMiB, 5);
     REQUIRE(borrower.receive(link.there).ok());
     const pid_t sleeper = borrower.spawn_sleep();
     borrower.kill();
     CHECK_COMES_BACK(arena, kMiB);
     CHECK(::kill(sleeper, 0) == 0);
     ::kill(sleeper, SIGKILL);
-    tenon_arena_release(arena);
   });
 }
 
@@ -194,7 +180,7 @@ TEST(Fork, AProgramThatTheBorrowerStartedHoldsNothing) {
 // affect the parent.
 TEST(Fork, LenderForks) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(2 * kMiB);
+    const Arena arena(2 * kMiB);
     Agent borrower;
     const Link link(&borrower);
     tenon_storage* storage = new_in(arena, kMiB, 5);
@@ -224,24 +210,21 @@ TEST(Fork, LenderForks) {
     CHECK_EQ(fault::wait_for_child(child), 0);
     tenon_storage_release(kept);
     CHECK_COMES_BACK(arena, 2 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 // Memory that a child inherited takes no lease in its parent. Memory that it is lent does.
 TEST(Fork, LenderLendsToItsOwnChild) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage* storage = new_in(arena, kMiB, 5);
     {
       fault::Pair pair(SOCK_STREAM);  // so that the library knows the storage as lent
       lend(pair.left, {storage});
       tenon_message_release(receive(pair.right));
     }
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    int steps[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, steps) == 0);
+    const auto ends = fault::socket_ends();
+    const auto steps = fault::socket_ends();
     const pid_t child = fault::spawn([&] {
       close(ends[0]);
       close(steps[0]);
@@ -267,16 +250,14 @@ TEST(Fork, LenderLendsToItsOwnChild) {
     REQUIRE(write(steps[0], "x", 1) == 1);
     CHECK_EQ(fault::wait_for_child(child), 0);
     tenon_connection_release(here);
-    tenon_arena_release(arena);
   });
 }
 
 // A message in the lender's own queue has its token there. A child must not keep that token.
 TEST(Fork, LenderForksWithAMessageHalfSent) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const Arena arena(kMiB);
+    const auto ends = fault::socket_ends();
     // Fill the socket, so that the arena's message, with the token, stays in the queue.
     const std::string noise(1000, 'x');
     while (send(ends[0], noise.data(), noise.size(), MSG_DONTWAIT) > 0) {
@@ -302,7 +283,6 @@ TEST(Fork, LenderForksWithAMessageHalfSent) {
     CHECK_COMES_BACK(arena, kMiB);
     close(stay[1]);
     CHECK_EQ(fault::wait_for_child(child), 0);
-    tenon_arena_release(arena);
   });
 }
 

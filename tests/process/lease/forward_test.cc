@@ -15,9 +15,7 @@ struct Chain {
   int in_c = -1;
 
   explicit Chain(tenon_mode mode = TENON_MODE_SHARED) : arena(new_arena(kMiB, mode)) {
-    tenon_storage* storage = new_in(arena, kMiB, 5);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, kMiB, 5);
     in_b = b.receive(link.there).object;
     const Done passed = b.pass(between.left, in_b);
     CHECK_SAYING(passed.ok(), passed.outcome.text());
@@ -113,14 +111,12 @@ TEST(Forward, LenderIsKilled) {
 // The memory is lent on and never read: B dies while its message is in C's socket.
 TEST(Forward, MessageToTheLastBorrowerIsUnread) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent b;
     Agent c;
     const Link link(&b);
     const Between between(&b, &c);
-    tenon_storage* storage = new_in(arena, kMiB, 5);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, kMiB, 5);
     REQUIRE(b.pass(between.left, b.receive(link.there).object).ok());
     b.kill();
     CHECK_FULL(arena, kMiB);  // the token is in the socket's queue
@@ -130,22 +126,19 @@ TEST(Forward, MessageToTheLastBorrowerIsUnread) {
     CHECK_FULL(arena, kMiB);
     c.kill();
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 // Many blocks go through a forwarder that lives. Nothing may pile up anywhere.
 TEST(Forward, AStreamOfMessages) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent b;
     Agent c;
     const Link link(&b);
     const Between between(&b, &c);
     for (uint64_t round = 0; round < (kSanitized ? 50 : 200); ++round) {
-      tenon_storage* storage = new_in(arena, kMiB, round, kPatienceNs);
-      lend(link.here, {storage});
-      tenon_storage_release(storage);
+      lend_new(link.here, arena, kMiB, round, kPatienceNs);
       const int in_b = b.receive(link.there).object;
       REQUIRE(b.pass(between.left, in_b).ok());
       const int in_c = c.receive(between.right).object;
@@ -155,14 +148,13 @@ TEST(Forward, AStreamOfMessages) {
       if (round % 2 != 0) b.release(in_b);
     }
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 // The memory comes home: C sends A its own storage.
 TEST(Forward, BackToTheLender) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent b;
     const Link link(&b);
     tenon_storage* storage = new_in(arena, kMiB, 5);
@@ -177,7 +169,6 @@ TEST(Forward, BackToTheLender) {
     CHECK(shows(back, 5));
     tenon_message_release(back);
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 

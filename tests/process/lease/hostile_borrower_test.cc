@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "process/lease/hostile_kit.h"
+#include "support/die_with_parent.h"
 #include "support/seed.h"
 
 namespace leases::raw {
@@ -143,8 +144,9 @@ void stand_it(int type, Says says, uint64_t seed) {
   // The process is forked before this one has a service thread. It never calls the library.
   std::array<int, 2> ends{};
   REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  const pid_t parent = getpid();
   const pid_t hostile = fault::spawn([&] {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    tenon::test::die_with_parent(parent);
     close(ends[0]);
     Borrower(ends[1], says, seed).run();
   });

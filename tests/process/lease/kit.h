@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "process/filename/served.h"
+#include "support/sized.h"
 
 namespace leases {
 
@@ -35,8 +36,7 @@ inline long count_threads() {
 }
 
 inline tenon_arena_options arena_options(uint64_t capacity, tenon_mode mode = TENON_MODE_SHARED) {
-  tenon_arena_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_arena_options>();
   options.mode = mode;
   options.capacity_nbytes = capacity;
   // An arena of huge pages has more room than was asked for. Whether the machine gives huge pages
@@ -52,9 +52,23 @@ inline tenon_arena* new_arena(uint64_t capacity, tenon_mode mode = TENON_MODE_SH
   return arena;
 }
 
+// An arena that is released at the end of its block.
+class Arena {
+ public:
+  explicit Arena(uint64_t capacity, tenon_mode mode = TENON_MODE_SHARED)
+      : arena_(new_arena(capacity, mode)) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() { tenon_arena_release(arena_); }
+  tenon_arena* get() const { return arena_; }
+  operator tenon_arena*() const { return arena_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  tenon_arena* arena_;
+};
+
 inline tenon_storage_options born_in(tenon_arena* arena, const tenon_wait* wait = nullptr) {
-  tenon_storage_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_storage_options>();
   options.arena = arena;
   options.wait = wait;
   return options;
@@ -101,8 +115,7 @@ inline void check_comes_back(tenon_arena* arena, uint64_t nbytes, const char* fi
   ::leases::check_comes_back(arena, nbytes, __FILE__, __LINE__)
 
 inline tenon_arena_stats stats(const tenon_arena* arena) {
-  tenon_arena_stats result{};
-  result.struct_size = sizeof result;
+  auto result = tenon::test::sized<tenon_arena_stats>();
   CHECK_OK(tenon_arena_stats_get(arena, &result, err));
   return result;
 }
@@ -140,6 +153,14 @@ inline void lend(tenon_connection* connection, const std::vector<tenon_storage*>
   const Outcome outcome = try_send(connection, message);
   CHECK_SAYING(outcome.ok(), outcome.text());
   tenon_message_release(message);
+}
+
+// Lends a new storage of the arena, and keeps no reference to it.
+inline void lend_new(tenon_connection* connection, tenon_arena* arena, uint64_t nbytes,
+                     uint64_t seed = 1, int64_t wait_ns = 0) {
+  tenon_storage* storage = new_in(arena, nbytes, seed, wait_ns);
+  lend(connection, {storage});
+  tenon_storage_release(storage);
 }
 
 inline Outcome try_receive(tenon_connection* connection, tenon_message** out) {

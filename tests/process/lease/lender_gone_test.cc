@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "process/lease/agent.h"
+#include "support/sized.h"
 
 namespace leases {
 namespace {
@@ -68,8 +69,7 @@ struct Borrowed {
   ~Borrowed() { tenon_connection_release(here); }
 
   void connect(tenon_lender_gone on_lender_gone, tenon_connection** mine, int* its) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     tenon_connection_options options{};
     options.on_lender_gone = on_lender_gone;
     *mine = fault::new_connection(ends[0], &options);
@@ -134,8 +134,7 @@ TEST(LenderGone, EveryLaterAccessToDroppedMemoryIsRefused) {
     uint8_t byte = 0;
     CHECK_STATUS(TENON_PEER_GONE, tenon_storage_read(storage, 0, &byte, 1, err));
     CHECK_STATUS(TENON_PEER_GONE, tenon_storage_write(storage, 0, &byte, 1, err));
-    tenon_tensor_view view{};
-    view.struct_size = sizeof view;
+    auto view = tenon::test::sized<tenon_tensor_view>();
     CHECK_OK(tenon_tensor_get_view(tensor, &view, err));
     CHECK(view.data == nullptr && view.data_mut == nullptr && view.numel == kNbytes);
     CHECK_OK(tenon_message_get_views(message, &view, 1, err));
@@ -280,7 +279,7 @@ TEST(LenderGone, ABorrowerThatReleasesItsConnectionFirstKeepsTheMemory) {
 TEST(LenderGone, MemoryThatCameHomeStays) {
   IN_CHILD([] {
     Borrowed borrowed(TENON_LENDER_GONE_DROP);
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage* own = new_in(arena, kNbytes, 7);
     lend(borrowed.here, {own});
     const int message_there = borrowed.lender.receive(borrowed.there).object;
@@ -291,7 +290,6 @@ TEST(LenderGone, MemoryThatCameHomeStays) {
     CHECK(shows(home, 7));
     tenon_message_release(home);
     tenon_storage_release(own);
-    tenon_arena_release(arena);
   });
 }
 
@@ -342,8 +340,7 @@ TEST(LenderGone, WithoutAThreadPollingTellsIt) {
 TEST(LenderGone, ASocketHasOneWatch) {
   IN_CHILD([] {
     Borrowed borrowed(TENON_LENDER_GONE_DROP);
-    tenon_connection_options options{};
-    options.struct_size = sizeof options;
+    auto options = tenon::test::sized<tenon_connection_options>();
     options.on_lender_gone = TENON_LENDER_GONE_DROP;
     tenon_connection* second = nullptr;
     CHECK_STATUS(TENON_INVALID_ARGUMENT,

@@ -15,9 +15,7 @@ struct Lent {
   explicit Lent(tenon_mode mode = TENON_MODE_SHARED, const Accepts& accepts = {},
                 uint64_t nbytes = kMiB)
       : arena(new_arena(kMiB, mode)), link(&borrower, accepts) {
-    tenon_storage* storage = new_in(arena, nbytes, 5);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, nbytes, 5);
   }
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
@@ -79,9 +77,7 @@ TEST(Life, BorrowerClosesTheSocketWithALaterMessageUnread) {
   IN_CHILD([] {
     Lent lent(TENON_MODE_SHARED, {}, 4096);
     const int message = lent.borrower.receive(lent.link.there).object;
-    tenon_storage* other = new_in(lent.arena, 4096, 6);
-    lend(lent.link.here, {other});
-    tenon_storage_release(other);
+    lend_new(lent.link.here, lent.arena, 4096, 6);
     CHECK_EQ(leases_standing(), 2);
     lent.borrower.release(lent.link.there);
     CHECK(lent.borrower.shows(message, 5));
@@ -108,7 +104,7 @@ TEST(Life, LenderClosesWithTheMessageUnread) {
 
 void refuse_too_many_tensors(bool refused_first) {
   IN_CHILD([refused_first] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent borrower;
     const Link link(&borrower, {.max_tensors = 1});
     tenon_storage* one = new_in(arena, 4096, 1);
@@ -138,7 +134,6 @@ void refuse_too_many_tensors(bool refused_first) {
     tenon_storage_release(one);
     tenon_storage_release(other);
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 
@@ -149,7 +144,7 @@ TEST(Life, FirstMessageOfTooManyTensorsIsRefused) { refuse_too_many_tensors(true
 TEST(Life, MessageOfTooManyBytesIsRefused) {
   IN_CHILD([] {
     constexpr size_t kMany = 20'000;
-    tenon_arena* arena = new_arena(4 * kMiB);
+    const Arena arena(4 * kMiB);
     Agent borrower;
     const Link link(&borrower, {.max_message_nbytes = 256 * 1024});
     tenon_storage* first = new_in(arena, 64, 1);
@@ -169,14 +164,13 @@ TEST(Life, MessageOfTooManyBytesIsRefused) {
     tenon_storage_release(first);
     borrower.kill();
     CHECK_COMES_BACK(arena, 4 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 TEST(Life, MessageOfTooManySegmentsIsRefused) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
-    tenon_arena* second = new_arena(kMiB);
+    const Arena arena(kMiB);
+    const Arena second(kMiB);
     Agent borrower;
     const Link link(&borrower, {.max_segments = 1});
     tenon_storage* one = new_in(arena, 4096, 1);
@@ -188,15 +182,13 @@ TEST(Life, MessageOfTooManySegmentsIsRefused) {
     tenon_storage_release(other);
     CHECK_COMES_BACK(arena, kMiB);
     CHECK_COMES_BACK(second, kMiB);
-    tenon_arena_release(arena);
-    tenon_arena_release(second);
   });
 }
 
 // The tokens of the leases and the memfd of a large message do not count as segments.
 TEST(Life, MessageOfAsManySegmentsAsAreAcceptedIsTaken) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(4 * kMiB);
+    const Arena arena(4 * kMiB);
     Agent borrower;
     const Link link(&borrower, {.max_segments = 1});
     std::vector<tenon_storage*> many;
@@ -209,7 +201,6 @@ TEST(Life, MessageOfAsManySegmentsAsAreAcceptedIsTaken) {
     }
     for (tenon_storage* each : many) tenon_storage_release(each);
     CHECK_COMES_BACK(arena, 4 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 
@@ -292,7 +283,7 @@ TEST(Life, BorrowerIsStopped) {
 
 TEST(Life, TwoConnectionsToOneBorrower) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(2 * kMiB);
+    const Arena arena(2 * kMiB);
     Agent borrower;
     const Link first(&borrower);
     const Link second(&borrower);
@@ -323,13 +314,12 @@ TEST(Life, TwoConnectionsToOneBorrower) {
     CHECK_FULL(arena, 2 * kMiB);
     borrower.release(b);
     CHECK_COMES_BACK(arena, 2 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 TEST(Life, SentOftenAndToMany) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent borrowers[3];
     tenon_storage* storage = new_in(arena, kMiB, 9);
     std::vector<std::unique_ptr<Link>> links;
@@ -358,14 +348,13 @@ TEST(Life, SentOftenAndToMany) {
     CHECK(borrowers[2].shows(messages[2], 9));
     borrowers[2].kill();
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 TEST(Life, ManyLeasesOfAKilledBorrower) {
   IN_CHILD([] {
     constexpr size_t kMany = kSanitized ? 20'000 : 100'000;
-    tenon_arena* arena = new_arena(16 * kMiB);
+    const Arena arena(16 * kMiB);
     Agent borrower;
     const Link link(&borrower);
     std::vector<tenon_storage*> many(kMany);
@@ -385,7 +374,6 @@ TEST(Life, ManyLeasesOfAKilledBorrower) {
                 static_cast<double>(names::now_ns() - begin) / 1e6);
     CHECK_EQ(leases_standing(), 0);
     CHECK_COMES_BACK(arena, 16 * kMiB);
-    tenon_arena_release(arena);
   });
 }
 

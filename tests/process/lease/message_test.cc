@@ -1,6 +1,7 @@
 // Leases and the ways to open a message: both ends in one process, private copies, copies on write,
 // names and user bytes, and portable descriptors. Handles by fd and by name have no lease.
 #include "process/lease/agent.h"
+#include "support/sized.h"
 
 namespace leases {
 namespace {
@@ -9,7 +10,7 @@ TEST(Message, BothEndsInOneProcess) {
   IN_CHILD([] {
     const fault::Held before = fault::hold();
     for (const int type : fault::kSocketTypes) {
-      tenon_arena* arena = new_arena(kMiB);
+      const Arena arena(kMiB);
       {
         fault::Pair pair(type);
         tenon_storage* storage = new_in(arena, kMiB, 3);
@@ -35,7 +36,6 @@ TEST(Message, BothEndsInOneProcess) {
         tenon_message_release(message);
         CHECK_COMES_BACK(arena, kMiB);
       }
-      tenon_arena_release(arena);
     }
     CHECK_HELD(before);
   });
@@ -43,7 +43,7 @@ TEST(Message, BothEndsInOneProcess) {
 
 TEST(Message, NamesAndUserBytes) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     fault::Pair pair(SOCK_SEQPACKET);
     tenon_storage* storage = new_in(arena, 8192, 3);
     tenon_tensor* tensor = fault::new_tensor(storage);
@@ -69,7 +69,6 @@ TEST(Message, NamesAndUserBytes) {
     CHECK(shows(got, 3, true));
     tenon_message_release(got);
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 
@@ -89,32 +88,27 @@ TEST(Message, OnlyUserBytesNeedNoLease) {
 
 TEST(Message, PrivateCopiesGiveBackAtOnce) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
+    const Arena arena(kMiB, TENON_MODE_LENDER_WRITES);
     Agent borrower;
     const Link link(&borrower, {.open_flags = TENON_OPEN_PRIVATE_COPY});
     for (uint64_t round = 0; round < 3; ++round) {
-      tenon_storage* storage = new_in(arena, kMiB, round);
-      lend(link.here, {storage});
-      tenon_storage_release(storage);
+      lend_new(link.here, arena, kMiB, round);
       const Done got = borrower.receive(link.there);
       REQUIRE(got.ok());
       CHECK_EQ(leases_standing(), 0);
       tenon_storage_release(new_in(arena, kMiB, 99));
       CHECK(borrower.shows(got.object, round));
     }
-    tenon_arena_release(arena);
   });
 }
 
 // A page that was not written is still the lender's.
 TEST(Message, CopiesOnWriteKeepTheLease) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
+    const Arena arena(kMiB, TENON_MODE_LENDER_WRITES);
     Agent borrower;
     const Link link(&borrower, {.open_flags = TENON_OPEN_PRIVATE_COW});
-    tenon_storage* storage = new_in(arena, kMiB, 8);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, kMiB, 8);
     const Done got = borrower.receive(link.there);
     REQUIRE(got.ok());
     CHECK_EQ(leases_standing(), 1);
@@ -122,17 +116,15 @@ TEST(Message, CopiesOnWriteKeepTheLease) {
     CHECK(borrower.shows(got.object, 8));
     borrower.release(got.object);
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 
 // Nobody reports when such a borrower is done, so the block is never used again.
 TEST(Message, WhatIsLentByFdIsRetired) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage* storage = new_in(arena, kMiB / 2, 8);
-    tenon_fd_handle handle{};
-    handle.struct_size = sizeof handle;
+    auto handle = tenon::test::sized<tenon_fd_handle>();
     REQUIRE_OK(tenon_share_fd(storage, nullptr, &handle, err));
     tenon_fd_handle_close(&handle);
     // A lease on the same block does not change that.
@@ -147,7 +139,6 @@ TEST(Message, WhatIsLentByFdIsRetired) {
     CHECK_EQ(stats(arena).bytes_lent, 0);
     CHECK_FULL(arena, kMiB);
     CHECK_COMES_BACK(arena, kMiB / 2);
-    tenon_arena_release(arena);
   });
 }
 
@@ -156,14 +147,13 @@ TEST(Message, WhatIsLentByNameOrByBytesIsRetired) {
   IN_CHILD([] {
     const names::Folder folder;
     for (const bool by_name : {false, true}) {
-      tenon_arena* arena = new_arena(kMiB, TENON_MODE_LENDER_WRITES);
+      const Arena arena(kMiB, TENON_MODE_LENDER_WRITES);
       tenon_storage* storage = new_in(arena, kMiB / 2, 8);
       if (by_name) {
         (void)names::share(storage, {.directory = folder.path()});
       } else {
         tenon_message* message = message_of({storage});
-        tenon_descriptor_options options{};
-        options.struct_size = sizeof options;
+        auto options = tenon::test::sized<tenon_descriptor_options>();
         options.flags = TENON_DESCRIPTOR_BYTES_ONLY;
         tenon_descriptor* descriptor = nullptr;
         REQUIRE_OK(tenon_descriptor_new(message, &options, &descriptor, err));
@@ -174,7 +164,6 @@ TEST(Message, WhatIsLentByNameOrByBytesIsRetired) {
       CHECK(wait_until([&] { return stats(arena).bytes_retired == kMiB / 2; }));
       CHECK_FULL(arena, kMiB);
       CHECK_COMES_BACK(arena, kMiB / 2);
-      tenon_arena_release(arena);
     }
     (void)tenon_storage_trim();
   });
@@ -258,8 +247,7 @@ TEST(Message, NotSentNotLent) {
   IN_CHILD([] {
     const fault::Held before = fault::hold();
     tenon_arena* arena = new_arena(kMiB);
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     tenon_connection* here = fault::new_connection(ends[0]);
     close(ends[1]);
     tenon_storage* storage = new_in(arena, kMiB, 8);
@@ -277,7 +265,7 @@ TEST(Message, NotSentNotLent) {
 
 TEST(Message, HoldersAreTold) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     Agent borrower;
     const Link link(&borrower);
     CHECK(holders().empty());
@@ -311,7 +299,6 @@ TEST(Message, HoldersAreTold) {
     tenon_storage_release(other);
     borrower.kill();
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 

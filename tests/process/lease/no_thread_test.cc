@@ -52,9 +52,7 @@ struct LenderWithoutThread {
     return new_arena(kMiB);
   }
   int lend_one() {
-    tenon_storage* storage = new_in(arena, kMiB, 5);
-    lend(link.here, {storage});
-    tenon_storage_release(storage);
+    lend_new(link.here, arena, kMiB, 5);
     return borrower.receive(link.there).object;
   }
 };
@@ -106,18 +104,15 @@ TEST(NoThread, AChildOfFork) {
   IN_CHILD([] {
     LenderWithoutThread served;
     const pid_t child = fault::spawn([] {
-      tenon_arena* arena = new_arena(kMiB);
+      const Arena arena(kMiB);
       Agent borrower;
       const Link link(&borrower);
-      tenon_storage* storage = new_in(arena, kMiB, 6);
-      lend(link.here, {storage});
-      tenon_storage_release(storage);
+      lend_new(link.here, arena, kMiB, 6);
       REQUIRE(borrower.receive(link.there).ok());
       borrower.kill();
       CHECK(readable(service_fd(), kPatienceMs));
       CHECK_OK(tenon_lease_poll(err));
       CHECK_COMES_BACK(arena, kMiB);
-      tenon_arena_release(arena);
     });
     CHECK_EQ(fault::wait_for_child(child), 0);
     CHECK(served.borrower.shows(served.message, 5));
@@ -133,13 +128,12 @@ TEST(NoThread, TooLate) {
     CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_lease_poll(err));
     CHECK_EQ(fd, -7);
     CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_lease_fd(nullptr, err));
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     fault::Pair pair(SOCK_STREAM);
     tenon_storage* storage = new_in(arena, kMiB, 5);
     lend(pair.left, {storage});
     CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_lease_use_no_thread(err));
     tenon_storage_release(storage);
-    tenon_arena_release(arena);
   });
 }
 
@@ -151,7 +145,7 @@ TEST(Thread, StartsWithTheFirstLend) {
       usleep(200'000);
     }
     const long before = count_threads();
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     fault::Pair pair(SOCK_STREAM);
     tenon_storage* storage = new_in(arena, kMiB, 5);
     CHECK_EQ(count_threads(), before);
@@ -160,7 +154,6 @@ TEST(Thread, StartsWithTheFirstLend) {
     // While the thread starts, even more signals are blocked.
     CHECK(wait_until([] { return blocks_all_signals() || TENON_TEST_TSAN; }));
     tenon_storage_release(storage);
-    tenon_arena_release(arena);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "process/lease/kit.h"
 #include "support/lease_pages.h"
+#include "support/sized.h"
 
 namespace leases {
 
@@ -88,8 +89,7 @@ class Served {
         break;
       }
       case Op::kConnect: {
-        tenon_connection_options options{};
-        options.struct_size = sizeof options;
+        auto options = tenon::test::sized<tenon_connection_options>();
         options.flags = TENON_CONNECTION_ADOPT_SOCKET;
         options.open_flags = request.flags;
         options.max_tensors = request.count;

@@ -179,7 +179,7 @@ TEST(Turns, ManyThatComeBack) {
 // time.
 TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
   IN_CHILD([] {
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage* storage = new_in(arena, 4096, 4);
     Agent borrower;
     Link link(&borrower);
@@ -195,7 +195,6 @@ TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
       usleep(static_cast<useconds_t>(round % 20 * 5));
     }
     tenon_storage_release(storage);
-    tenon_arena_release(arena);
   });
 }
 
@@ -204,7 +203,7 @@ TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
 TEST(Turns, AReceiveIsNotRefusedWhileTheConnectionIsAsked) {
   IN_CHILD([] {
     constexpr int kMessages = 60;
-    tenon_arena* arena = new_arena(kMiB);
+    const Arena arena(kMiB);
     tenon_storage* storage = new_in(arena, 4096, 4);
     std::atomic<bool> done{false};
     std::thread looker([&] {
@@ -231,7 +230,6 @@ TEST(Turns, AReceiveIsNotRefusedWhileTheConnectionIsAsked) {
     looker.join();
     tenon_storage_release(storage);
     CHECK_COMES_BACK(arena, kMiB);
-    tenon_arena_release(arena);
   });
 }
 

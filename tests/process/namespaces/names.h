@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "process/fault/kit.h"
+#include "support/sized.h"
 #include "support/temporary_directory.h"
 
 namespace names {
@@ -65,15 +66,13 @@ class Line {
 inline constexpr std::chrono::milliseconds kSoon{TENON_TEST_SANITIZED ? 4000 : 1000};
 
 inline tenon_filename_options name_options(const std::string& directory) {
-  tenon_filename_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_filename_options>();
   options.directory = directory.c_str();
   return options;
 }
 
 inline tenon_filename_handle name_handle() {
-  tenon_filename_handle handle{};
-  handle.struct_size = sizeof handle;
+  auto handle = tenon::test::sized<tenon_filename_handle>();
   return handle;
 }
 
@@ -133,12 +132,10 @@ inline void overwrite(tenon_storage* storage, uint64_t seed) {
 }
 
 inline tenon_sweep_result sweep_names(const std::string& directory, uint32_t flags = 0) {
-  tenon_sweep_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_sweep_options>();
   options.flags = flags;
   options.directory = directory.c_str();
-  tenon_sweep_result result{};
-  result.struct_size = sizeof result;
+  auto result = tenon::test::sized<tenon_sweep_result>();
   REQUIRE_OK(tenon_filename_sweep(&options, &result, err));
   return result;
 }

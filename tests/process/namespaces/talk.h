@@ -2,6 +2,7 @@
 #pragma once
 
 #include "process/namespaces/sides.h"
+#include "support/sized.h"
 
 namespace sides {
 
@@ -48,16 +49,14 @@ inline int enter(const std::string& place, int type, const char* leaf = "talk") 
 
 // Options that admit these peers.
 inline tenon_connection_options admitting(uint32_t flags, uint32_t group = 0) {
-  tenon_connection_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_connection_options>();
   options.flags = flags;
   options.group = group;
   return options;
 }
 
 inline tenon_peer peer_of(const tenon_connection* connection) {
-  tenon_peer peer{};
-  peer.struct_size = sizeof peer;
+  auto peer = tenon::test::sized<tenon_peer>();
   REQUIRE_OK(tenon_connection_peer(connection, &peer, err));
   return peer;
 }
