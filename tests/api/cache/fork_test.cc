@@ -123,8 +123,7 @@ TEST(Fork, BesideATrim) {
 // The arena keeps the segment, but the segment's name ended with its storage. The child releases
 // the segment while fork still holds every lock.
 TEST(Fork, WhatTheArenaKeepsHadAName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = fault::new_storage(100);
     (void)share(storage, {.directory = folder.path()});
     tenon_storage_release(storage);
@@ -143,8 +142,7 @@ TEST(Fork, WhatTheArenaKeepsHadAName) {
 
 // What the child inherited and what it opens are the same objects.
 TEST(Fork, TheChildKnowsWhatItHolds) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000, 1);
     tenon_storage* storage = open_name(lent.handle);

@@ -25,8 +25,7 @@ tenon_storage* open_fd(const tenon_fd_handle& given, int fd, uint32_t flags,
 }
 
 TEST(Identity, ByNameTwice) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000);
     tenon_storage* first = open_name(lent.handle);
@@ -45,8 +44,7 @@ TEST(Identity, ByNameTwice) {
 }
 
 TEST(Identity, TheMakersOwn) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* file = create({.directory = folder.path()}, 1000);
     tenon_storage* again = open_name(share(file));
     CHECK(is_one(file, again));
@@ -62,8 +60,7 @@ TEST(Identity, TheMakersOwn) {
 // A named file is opened by its name and by fd, in either order.
 TEST(Identity, AFileByNameAndByFd) {
   for (const bool name_first : {true, false}) {
-    IN_CHILD([name_first] {
-      const Folder folder;
+    IN_FOLDER([name_first](const Folder& folder) {
       Agent maker;
       const Done lent = maker.create_shared({.directory = folder.path()}, 1000);
       int fd = -1;
@@ -93,8 +90,7 @@ TEST(Identity, AFileByNameAndByFd) {
 
 TEST(Identity, ASocketsMemoryByNameAndByFd) {
   for (const bool name_first : {true, false}) {
-    IN_CHILD([name_first] {
-      const Folder folder;
+    IN_FOLDER([name_first](const Folder& folder) {
       for (const tenon_mode mode : fault::kModes) {
         Agent lender;
         const Done made = lender.make(mode, 0, 1000, 1);
@@ -119,12 +115,9 @@ TEST(Identity, ASocketsMemoryByNameAndByFd) {
 // The memory comes in a message after it was opened by name, or the other way round.
 TEST(Identity, ByMessage) {
   for (const bool name_first : {true, false}) {
-    IN_CHILD([name_first] {
-      const Folder folder;
-      int ends[2];
-      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-      int names[2];
-      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, names) == 0);
+    IN_FOLDER([name_first](const Folder& folder) {
+      const auto ends = fault::socket_ends();
+      const auto names = fault::socket_ends();
       const pid_t maker = fault::spawn([&] {
         close(ends[0]);
         close(names[0]);
@@ -180,8 +173,7 @@ TEST(Identity, ByMessage) {
 }
 
 TEST(Identity, ReadOnlyAndWritableAreTwo) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done file = maker.create_shared({.directory = folder.path()}, 1000);
     const Done made = maker.make(TENON_MODE_SHARED, 0, 1000, 1);
@@ -208,8 +200,7 @@ TEST(Identity, ReadOnlyAndWritableAreTwo) {
 }
 
 TEST(Identity, PrivateOpensAreNeverShared) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000);
     tenon_storage* shared = open_name(lent.handle);
@@ -233,8 +224,7 @@ TEST(Identity, PrivateOpensAreNeverShared) {
 }
 
 TEST(Identity, RangesOfOneFileShareAMapping) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000);
     std::vector<tenon_storage*> storages;
@@ -257,8 +247,7 @@ TEST(Identity, RangesOfOneFileShareAMapping) {
 
 // A file that has grown is opened with its new size.
 TEST(Identity, AFileThatGrew) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::string path = folder.at("a");
     const int fd = plant_open(path, {.count = 1}, 100);
     tenon_storage* small = open_name(handle_to(path, 100));
@@ -277,8 +266,7 @@ TEST(Identity, AFileThatGrew) {
 }
 
 TEST(Identity, ANameThatMeansAnotherFileByNow) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent first, second;
     const Naming naming{.directory = folder.path(), .name = "weights"};
     const Done old = first.create_shared(naming, 1000, 1);
@@ -300,8 +288,7 @@ TEST(Identity, ANameThatMeansAnotherFileByNow) {
 }
 
 TEST(Identity, WeakReferences) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000);
     tenon_storage* storage = open_name(lent.handle);

@@ -26,8 +26,7 @@ void in_threads(Body&& body) {
 }
 
 TEST(Threads, OneName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done file = maker.create_shared({.directory = folder.path()}, 5000, 1);
     const Done made = maker.make(TENON_MODE_SHARED, 0, 5000, 1);
@@ -55,8 +54,7 @@ TEST(Threads, OneName) {
 }
 
 TEST(Threads, ManyNames) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     std::vector<tenon_filename_handle> handles;
     for (uint64_t i = 0; i < 4; ++i)
@@ -81,8 +79,7 @@ TEST(Threads, ManyNames) {
 
 // Each thread makes files, lends and releases them, and sweeps the directory.
 TEST(Threads, CreateLendAndRelease) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     in_threads([&](int id) {
       for (int round = 0; round < kRounds / 4; ++round) {
         tenon_storage* storage = create({.directory = folder.path()}, 100);
@@ -104,8 +101,7 @@ TEST(Threads, CreateLendAndRelease) {
 // Several threads lend storages of one segment for the first time, at the same moment. The segment
 // gets one name.
 TEST(Threads, OneSegmentsName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     for (int round = 0; round < kRounds / 25; ++round) {
       std::vector<tenon_storage*> storages;
       for (int i = 0; i < kThreads; ++i) storages.push_back(fault::new_storage(100));
@@ -126,8 +122,7 @@ TEST(Threads, OneSegmentsName) {
 
 // Threads lend, release segments, and borrow from their own process, all at the same time.
 TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     in_threads([&](int id) {
       for (int round = 0; round < kRounds / 5; ++round) {
         tenon_storage* storage =
@@ -159,8 +154,7 @@ TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
 // A weak reference is locked while another thread makes the last release of a storage that was
 // opened by name.
 TEST(Threads, WeakReferences) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 100, 1);
     for (int round = 0; round < kRounds / 10; ++round) {

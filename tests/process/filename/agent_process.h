@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "process/filename/kit.h"
+#include "support/die_with_parent.h"
 #include "support/packet.h"
 #include "support/run_tests.h"
 
@@ -66,13 +67,13 @@ class AgentProcess {
 
  protected:
   AgentProcess() {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const auto ends = fault::socket_ends();
     std::fflush(nullptr);
+    const pid_t parent = getpid();
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      tenon::test::die_with_parent(parent);
       const std::string number = std::to_string(dup(ends[1]));
       execl("/proc/self/exe", "agent", "--agent", number.c_str(), nullptr);
       _exit(127);
@@ -142,8 +143,7 @@ class AgentProcess {
 // child's socket. In the child `socket` becomes the child's end, and `run` never returns.
 template <typename Run>
 uint64_t fork_agent(int* socket, int* out, Run run) {
-  int ends[2];
-  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  const auto ends = fault::socket_ends();
   std::signal(SIGCHLD, SIG_IGN);  // no waitpid is needed
   std::fflush(nullptr);
   // AddressSanitizer's allocator has locks that fork does not handle, so no other thread may be

@@ -25,8 +25,7 @@ class Planted {
 };
 
 TEST(BadHead, Counts) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = nullptr;
     for (const uint32_t magic : {kMagic, 0U}) {  // Tenon's and PyTorch's
       for (const int32_t count : {-1, INT32_MIN, INT32_MAX}) {
@@ -55,8 +54,7 @@ TEST(BadHead, Counts) {
 // Count 0. In PyTorch's file the last holder has just released it and removes the name. In Tenon's
 // file the kernel knows the holders.
 TEST(BadHead, CountZero) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = nullptr;
     {
       const Planted file(folder, {.count = 0}, 100);
@@ -67,8 +65,7 @@ TEST(BadHead, CountZero) {
 }
 
 TEST(BadHead, CountZeroOfTenons) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::string path = folder.at("tenon-dead");
     plant(path, {.count = 0, .magic = kMagic}, 100);
     Agent opener;  // started afterwards, because its watch would report the planting
@@ -78,8 +75,7 @@ TEST(BadHead, CountZeroOfTenons) {
 }
 
 TEST(BadFile, TooSmall) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::string path = folder.at("a");
     tenon_storage* storage = nullptr;
     const std::vector<char> bytes(200, 1);
@@ -110,8 +106,7 @@ TEST(BadFile, TooSmall) {
 }
 
 TEST(BadFile, RangesThatCannotBe) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = create({.directory = folder.path()}, 1000);
     const std::string name = share(storage).name;
     const auto refused = [&](tenon_status status, uint64_t nbytes, uint64_t offset) {
@@ -151,8 +146,7 @@ TEST(BadFile, RangesThatCannotBe) {
 // counts or exits.
 TEST(CutShort, WhileHeld) {
   for (const off_t left : {off_t{0}, off_t{10}, off_t{64}, off_t{4096}}) {
-    IN_CHILD([left] {
-      const Folder folder;
+    IN_FOLDER([left](const Folder& folder) {
       Agent other;
       const Done lent = other.create_shared({.directory = folder.path()}, 100000, 1);
       const Done bystander = other.create({.directory = folder.path()}, 1000, 2);
@@ -199,8 +193,7 @@ TEST(CutShort, WhileHeld) {
 }
 
 TEST(CutShort, AtExit) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent holder;
     const Done lent = holder.create_shared({.directory = folder.path()}, 100000, 1);
     CHECK(holder.incref(lent.handle).ok());
@@ -212,8 +205,7 @@ TEST(CutShort, AtExit) {
 
 // Every holder may write the head. Nonsense there ends no process and removes no living name.
 TEST(BadHead, ScribbledOverWhileHeld) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent a, b;
     const int64_t seed = 99;
     for (int round = 0; round < 20; ++round) {
@@ -241,8 +233,7 @@ TEST(BadHead, ScribbledOverWhileHeld) {
 // A file of another process has holes. They are filled when the file is opened, not at the first
 // access.
 TEST(BadFile, Holes) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::string path = folder.at("sparse");
     const Head head{.count = 1};
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

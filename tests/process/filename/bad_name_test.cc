@@ -3,6 +3,7 @@
 #include <sys/sysmacros.h>
 
 #include "process/filename/agent.h"
+#include "support/sized.h"
 
 namespace names {
 namespace {
@@ -35,8 +36,7 @@ void check_name_refused(tenon_status status, const Naming& naming, int line) {
 #define REFUSED(status, ...) check_name_refused((status), Naming{__VA_ARGS__}, __LINE__)
 
 TEST(BadName, ToBeMade) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     for (const char* name : {"a/b", "/a", "a/", "/", ".", "..", "../a", "./a"})
       REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.path(), .name = name);
     for (const size_t length : {size_t{256}, size_t{290}})
@@ -57,8 +57,7 @@ TEST(BadName, ToBeMade) {
             .ok());
     CHECK(make_one({.directory = folder.path(), .name = " \xc3\xa4%s\\ -"}).ok());
     CHECK(make_one({.directory = folder.path(), .name = "..."}).ok());
-    tenon_filename_options empty{};
-    empty.struct_size = sizeof empty;
+    auto empty = tenon::test::sized<tenon_filename_options>();
     empty.name = "";
     tenon_storage* storage = nullptr;
     CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_storage_new_filename(&empty, 100, &storage, err));
@@ -66,8 +65,7 @@ TEST(BadName, ToBeMade) {
 }
 
 TEST(BadName, Directories) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     std::ofstream(folder.at("file")) << "x";
     REQUIRE(mkdir(folder.at("real").c_str(), 0700) == 0);
     REQUIRE(symlink("real", folder.at("link").c_str()) == 0);
@@ -79,8 +77,7 @@ TEST(BadName, Directories) {
     REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.at("file"));
     REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.at("link"));
     REFUSED(TENON_INVALID_ARGUMENT, .directory = folder.at("pipe"));
-    tenon_filename_options empty{};
-    empty.struct_size = sizeof empty;
+    auto empty = tenon::test::sized<tenon_filename_options>();
     empty.directory = "";
     tenon_storage* storage = nullptr;
     CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_storage_new_filename(&empty, 100, &storage, err));
@@ -139,8 +136,7 @@ TEST(BadName, InAHandle) {
 
 // Errors are one line, whatever the name contains. Outcome checks that (process/fault/kit.h).
 TEST(BadName, ControlCharacters) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = nullptr;
     CHECK_EQ(try_open(handle_to(folder.at("two\nlines\x1b[31m"), 100), &storage).status,
              TENON_NOT_FOUND);
@@ -156,8 +152,7 @@ TEST(BadName, ControlCharacters) {
 // Something else lies under a name that a process opens. The library must not follow it, wait for
 // it, or start it.
 TEST(Planted, OpenRefuses) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Head head;
     head.count = 1;
     head.magic = kMagic;
@@ -193,8 +188,7 @@ TEST(Planted, OpenRefuses) {
 }
 
 TEST(Planted, CreateRefuses) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     std::ofstream(folder.at("victim")) << "these bytes are somebody's";
     REQUIRE(symlink("victim", folder.at("link").c_str()) == 0);
     REQUIRE(symlink("nowhere", folder.at("dangling").c_str()) == 0);
@@ -216,8 +210,7 @@ TEST(Planted, CreateRefuses) {
 
 // A name of a living process is refused. A name of a dead process is replaced.
 TEST(Squatted, ByTheLivingAndTheDead) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const Naming naming{.directory = folder.path(), .name = "weights"};
     Agent squatter;
     REQUIRE(squatter.create(naming, 5000, 9).ok());

@@ -2,6 +2,7 @@
 // the others.
 #include "process/filename/agent.h"
 #include "support/become_user.h"
+#include "support/unix_socket.h"
 
 namespace names {
 namespace {
@@ -21,12 +22,7 @@ struct Lent {
 int connect_to(const std::string& path) {
   const int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (client < 0) return -1;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  REQUIRE(path.size() < sizeof address.sun_path);
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  if (connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
-    return client;
+  if (tenon::test::connect_path(client, path)) return client;
   close(client);
   return -1;
 }
@@ -220,8 +216,7 @@ TEST(HostileClient, SilentClientsOfAnotherUser) {
 
 // A lender without a free fd cannot accept clients. They wait, and are served when an fd is free.
 TEST(HostileClient, ALenderWithoutFds) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const Naming naming{.directory = folder.path()};
     Agent borrower;
     tenon_storage* storage = fault::new_storage(100);
@@ -238,8 +233,7 @@ TEST(HostileClient, ALenderWithoutFds) {
 }
 
 TEST(HostileClient, LeavesNothingInTheLender) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = fault::new_storage(100);
     const tenon_filename_handle handle = share(storage, {.directory = folder.path()});
     const std::string path = path_of(handle);

@@ -24,8 +24,7 @@ void check_counts(const tenon_filename_handle& handle, int32_t count, int32_t in
   check_counts((handle), (count), (in_flight), __LINE__)
 
 TEST(Flight, TheSenderLetsGoFirst) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent sender, receiver;
     const Done sent = send_name(sender, folder);
     CHECK_COUNTS(sent.handle, 2, 1);
@@ -43,8 +42,7 @@ TEST(Flight, TheSenderLetsGoFirst) {
 }
 
 TEST(Flight, IncrefAndDecref) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent sender, receiver, third;
     const Done lent = sender.create_shared({.directory = folder.path()}, 100, 1);
     for (int i = 0; i < 3; ++i) CHECK(sender.incref(lent.handle).ok());
@@ -66,8 +64,7 @@ TEST(Flight, IncrefAndDecref) {
 }
 
 TEST(Flight, WhoHoldsNothingCannotSend) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 100);
     CHECK_NAMES(TENON_NOT_FOUND, path_of(lent.handle),
@@ -87,8 +84,7 @@ TEST(Flight, WhoHoldsNothingCannotSend) {
 // More messages are taken back than were sent. No count goes below 0, and no holder loses its
 // bytes.
 TEST(Flight, TooManyDecrefs) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker, other;
     const Done lent = maker.create_shared({.directory = folder.path()}, 100, 1);
     const Done held = other.open(lent.handle);
@@ -106,8 +102,7 @@ TEST(Flight, TooManyDecrefs) {
 
 TEST(Flight, TheSenderExitsInOrder) {
   for (const bool released : {false, true}) {
-    IN_CHILD([released] {
-      const Folder folder;
+    IN_FOLDER([released](const Folder& folder) {
       Agent sender, receiver;
       const int own = receiver.create({.directory = folder.path()}, 10).slot;  // starts its watch
       const Done sent = send_name(sender, folder);
@@ -135,8 +130,7 @@ TEST(Flight, TheSenderExitsInOrder) {
 
 TEST(Flight, TheSenderIsKilled) {
   for (const bool released : {false, true}) {
-    IN_CHILD([released] {
-      const Folder folder;
+    IN_FOLDER([released](const Folder& folder) {
       Agent sender, receiver;
       const int own = receiver.create({.directory = folder.path()}, 10).slot;
       const Done sent = send_name(sender, folder);
@@ -151,8 +145,7 @@ TEST(Flight, TheSenderIsKilled) {
 }
 
 TEST(Flight, TheReceiverIsKilled) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent sender, receiver;
     const Done sent = send_name(sender, folder);
     sender.release(sent.slot);
@@ -172,8 +165,7 @@ TEST(Flight, TheReceiverIsKilled) {
 // The parent keeps a name for its messages. That ends with the parent: a child that was forked
 // meanwhile does not hold it.
 TEST(Flight, AForkChildKeepsNothing) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent sender, watcher;
     const int own = watcher.create({.directory = folder.path()}, 10).slot;
     const Done sent = send_name(sender, folder);
@@ -193,8 +185,7 @@ TEST(Flight, AForkChildKeepsNothing) {
 
 // A date in the head that is later than any sender sets it is ignored.
 TEST(Flight, DatesThatCannotBe) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const auto look_at = [&](Head head, bool kept) {
       head.magic = kMagic;
       head.nbytes = 100;
@@ -222,8 +213,7 @@ TEST(Flight, DatesThatCannotBe) {
 }
 
 TEST(Flight, BehindASocket) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent sender, receiver;
     for (const char* name : {"", "chosen"}) {
       const Done made = sender.make(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED, 1000, 4);

@@ -6,8 +6,7 @@ namespace names {
 namespace {
 
 TEST(Handle, Fields) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = create({.directory = folder.path()}, 1000);
     CHECK(tenon_storage_is_shared(storage) && !tenon_storage_is_sealed(storage) &&
           !tenon_storage_is_read_only(storage));
@@ -32,8 +31,7 @@ TEST(Handle, Fields) {
 }
 
 TEST(Handle, NamesAreUnguessableAndPrefixAndNameAreOptions) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     std::set<std::string> seen;
     std::vector<tenon_storage*> storages;
     for (int i = 0; i < 50; ++i) {
@@ -73,8 +71,7 @@ TEST(Handle, DefaultDirectory) {
 
 // PyTorch reads the count at 0 and the payload at 64, in a file of exactly 64 + n bytes.
 TEST(File, BytesArePyTorchs) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const int64_t before = real_time_ns();
     tenon_storage* storage = create({.directory = folder.path(), .name = "a"}, 1000);
     put_pattern(storage, 3);
@@ -111,8 +108,7 @@ TEST(File, BytesArePyTorchs) {
 // Every page exists before it is first written, so a full directory cannot be a SIGBUS later. New
 // memory is zero.
 TEST(File, IsReservedAndZero) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const uint64_t nbytes = (uint64_t{20} << 20) + 17;
     tenon_storage* storage = create({.directory = folder.path(), .name = "a"}, nbytes);
     CHECK(static_cast<uint64_t>(look(folder.at("a")).st_blocks) * 512 >= nbytes + 64);
@@ -125,8 +121,7 @@ TEST(File, IsReservedAndZero) {
 }
 
 TEST(File, ModesAreThoseAskedForWhateverTheUmask) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     umask(077);
     for (const uint32_t mode : {0600U, 0640U, 0644U, 0660U, 0666U}) {
       tenon_storage* storage = create({.directory = folder.path(), .name = "a", .mode = mode}, 1);
@@ -149,8 +144,7 @@ TEST(File, ModesAreThoseAskedForWhateverTheUmask) {
 }
 
 TEST(Open, ValuesBothWays) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent other;
     tenon_storage* storage = create({.directory = folder.path()}, 100000);
     put_pattern(storage, 1);
@@ -176,8 +170,7 @@ TEST(Open, ValuesBothWays) {
 
 // A file is unsealed, so its opener must allow that.
 TEST(Open, TakesAllowUnsealed) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent other;
     const Done lent = other.create_shared({.directory = folder.path()}, 100);
     tenon_storage* storage = nullptr;
@@ -195,8 +188,7 @@ TEST(Open, TakesAllowUnsealed) {
 }
 
 TEST(Open, RangesOfOneFile) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker, other;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000, 5);
     tenon_storage* whole = open_name(lent.handle);
@@ -228,8 +220,7 @@ TEST(Open, RangesOfOneFile) {
 }
 
 TEST(Open, Empty) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent other;
     // A file that is only a head, as PyTorch makes it.
     tenon_storage* storage = create({.directory = folder.path()}, 0);
@@ -257,8 +248,7 @@ TEST(Open, Empty) {
 }
 
 TEST(Open, PrivateCowAndCopy) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 10000, 1);
     tenon_storage* cow = open_name(lent.handle, TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
@@ -286,8 +276,7 @@ TEST(Open, PrivateCowAndCopy) {
 }
 
 TEST(Open, ReadOnly) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 5000, 1);
     tenon_storage* storage =
@@ -320,8 +309,7 @@ TEST(Open, ReadOnly) {
 }
 
 TEST(Share, AFileCannotBeLentReadOnlyToItsOwnUser) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = create({.directory = folder.path()}, 100);
     const std::string path = path_of(share(storage));
     tenon_filename_handle handle = blank_handle();
@@ -337,8 +325,7 @@ TEST(Share, AFileCannotBeLentReadOnlyToItsOwnUser) {
 
 // A read-only handle is the lender's promise. The opener keeps it, unless it opens privately.
 TEST(Open, AHandleMayAllowLess) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     Done lent = maker.create_shared({.directory = folder.path()}, 100, 1);
     lent.handle.access = TENON_ACCESS_READ_ONLY;
@@ -359,8 +346,7 @@ TEST(Open, AHandleMayAllowLess) {
 }
 
 TEST(Stats, NothingIsLeft) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 4096, 1);
     const auto round = [&] {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "process/fault/kit.h"
+#include "support/sized.h"
 #include "support/temporary_directory.h"
 
 namespace names {
@@ -73,6 +74,17 @@ class Folder : public tenon::test::TemporaryDirectory {
   }
 };
 
+// Gives a body a new folder.
+template <typename Body>
+auto with_folder(Body body) {
+  return [body] {
+    const Folder folder;
+    body(folder);
+  };
+}
+// Runs a body in a child, with a folder of its own: IN_FOLDER([](const Folder& folder) { … }).
+#define IN_FOLDER(...) IN_CHILD(::names::with_folder(__VA_ARGS__))
+
 // tenon_filename_options that own their strings. An empty string is passed as null.
 struct Naming {
   std::string directory{};
@@ -85,8 +97,7 @@ struct Naming {
 
   tenon_filename_options options() const&& = delete;  // its strings would be gone
   tenon_filename_options options() const& {
-    tenon_filename_options options{};
-    options.struct_size = sizeof options;
+    auto options = tenon::test::sized<tenon_filename_options>();
     options.access = access;
     options.flags = flags;
     options.mode = mode;
@@ -99,8 +110,7 @@ struct Naming {
 };
 
 inline tenon_filename_handle blank_handle() {
-  tenon_filename_handle handle{};
-  handle.struct_size = sizeof handle;
+  auto handle = tenon::test::sized<tenon_filename_handle>();
   return handle;
 }
 
@@ -183,13 +193,11 @@ inline bool shows_pattern(const tenon_storage* storage, uint64_t seed) {
 
 inline tenon_sweep_result sweep(const std::string& directory, uint32_t flags = 0,
                                 int64_t min_age_ns = 0) {
-  tenon_sweep_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_sweep_options>();
   options.flags = flags;
   options.directory = directory.c_str();
   options.min_age_ns = min_age_ns;
-  tenon_sweep_result result{};
-  result.struct_size = sizeof result;
+  auto result = tenon::test::sized<tenon_sweep_result>();
   REQUIRE_OK(tenon_filename_sweep(&options, &result, err));
   return result;
 }

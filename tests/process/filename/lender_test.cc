@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "process/filename/agent.h"
+#include "support/unix_socket.h"
 
 namespace names {
 namespace {
@@ -11,8 +12,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 
 TEST(Lender, Killed) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender, borrower;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 10000, 1);
     const Done lent = lender.share(made.slot, {.directory = folder.path()});
@@ -35,8 +35,7 @@ TEST(Lender, Killed) {
 
 // A living borrower notices the lender's end and removes its name.
 TEST(Lender, ABorrowerRemovesAKilledOnesName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     for (const bool chosen : {false, true}) {
       Agent lender;
       const Done made = lender.make(TENON_MODE_SHARED, 0, 10000, 1);
@@ -55,8 +54,7 @@ TEST(Lender, ABorrowerRemovesAKilledOnesName) {
 
 // The name may belong to another lender by then. That name stays.
 TEST(Lender, ABorrowerLeavesTheNextOnesName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const Naming naming{.directory = folder.path(), .name = "a"};
     Agent first, second;
     const Done old = first.share(first.make(TENON_MODE_SHARED, 0, 100, 1).slot, naming);
@@ -77,8 +75,7 @@ TEST(Lender, ABorrowerLeavesTheNextOnesName) {
 
 // No sweep is called. The next process that makes a name sweeps.
 TEST(Lender, WhatAKilledOneLeftGoesWithTheNextName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender, next;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 100, 1);
     REQUIRE(lender.share(made.slot, {.directory = folder.path()}).ok());
@@ -91,8 +88,7 @@ TEST(Lender, WhatAKilledOneLeftGoesWithTheNextName) {
 }
 
 TEST(Lender, AKilledOnesChosenNameCanBeTakenAgain) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender, next;
     const Naming naming{.directory = folder.path(), .name = "a"};
     REQUIRE(lender.share(lender.make(TENON_MODE_SHARED, 0, 100, 1).slot, naming).ok());
@@ -108,8 +104,7 @@ TEST(Lender, AKilledOnesChosenNameCanBeTakenAgain) {
 }
 
 TEST(Lender, StoppedObeysEveryKindOfWait) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 100, 1);
     const Done lent = lender.share(made.slot, {.directory = folder.path()});
@@ -169,8 +164,7 @@ TEST(Lender, StoppedObeysEveryKindOfWait) {
 }
 
 TEST(Lender, StoppedIsAliveForASweep) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 100, 1);
     REQUIRE(lender.share(made.slot, {.directory = folder.path()}).ok());
@@ -185,12 +179,7 @@ TEST(Lender, StoppedIsAliveForASweep) {
 
 int listen_at(const std::string& path, int type = SOCK_SEQPACKET) {
   const int listener = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  REQUIRE(path.size() < sizeof address.sun_path);
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-          listen(listener, 8) == 0);
+  REQUIRE(tenon::test::bind_path(listener, path) && listen(listener, 8) == 0);
   return listener;
 }
 
@@ -327,16 +316,12 @@ TEST(HostileLender, ManyFds) {
 }
 
 TEST(HostileLender, ASocketOfAnotherKind) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::string path = folder.at("a");
     tenon_storage* storage = nullptr;
     for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
       const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-      sockaddr_un address{};
-      address.sun_family = AF_UNIX;
-      std::memcpy(address.sun_path, path.c_str(), path.size());
-      REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+      REQUIRE(tenon::test::bind_path(fd, path));
       if (type == SOCK_STREAM) REQUIRE(listen(fd, 1) == 0);
       CHECK_NAMES(TENON_CORRUPT, path, try_open(handle_to(path, 100), &storage, 0));
       close(fd);
@@ -350,18 +335,14 @@ TEST(HostileLender, ASocketOfAnotherKind) {
 
 // The queue of the listener is full and nobody empties it. Connecting must obey the wait.
 TEST(HostileLender, AFullQueue) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::string path = folder.at("a");
     const int listener = listen_at(path);
     std::vector<int> waiting;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size());
     while (true) {
       const int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
       waiting.push_back(client);
-      if (connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) break;
+      if (!tenon::test::connect_path(client, path)) break;
     }
     tenon_storage* storage = nullptr;
     const tenon_wait wait = fault::wait_ns(50 * kMs);

@@ -8,8 +8,7 @@ namespace {
 int32_t count_of(const tenon_filename_handle& handle) { return head_of(path_of(handle)).count; }
 
 TEST(Life, TheCountIsThatOfTheOpenings) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     std::vector<Agent> others(4);
     const Done lent = others[0].create_shared({.directory = folder.path()}, 100);
     CHECK_EQ(count_of(lent.handle), 1);
@@ -37,8 +36,7 @@ TEST(Life, TheCountIsThatOfTheOpenings) {
 }
 
 TEST(Life, TheLastHolderRemovesTheNameWhoeverMadeIt) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent maker, a, b;
     const Done lent = maker.create_shared({.directory = folder.path()}, 100, 1);
     const int in_a = a.open(lent.handle).slot;
@@ -55,8 +53,7 @@ TEST(Life, TheLastHolderRemovesTheNameWhoeverMadeIt) {
 }
 
 TEST(Life, AloneTheNameIsGoneWhenReleaseReturns) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     for (int i = 0; i < 100; ++i) {
       tenon_storage* storage = create({.directory = folder.path()}, 100);
       CHECK_EQ(folder.leaves().size(), 1);
@@ -69,8 +66,7 @@ TEST(Life, AloneTheNameIsGoneWhenReleaseReturns) {
 // Each holder in turn is killed, and the others go on. With the last holder the name goes soon,
 // because a peer watches the directory.
 TEST(Life, KilledHoldersInTurn) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent watcher;
     // Makes the watcher's service thread watch this folder.
     const Done own = watcher.create({.directory = folder.path()}, 10);
@@ -105,8 +101,7 @@ TEST(Life, KilledHoldersInTurn) {
 // Many watchers see the same death at once and compete. One of them must remove the name all the
 // same.
 TEST(Life, ManyWatchers) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     std::vector<Agent> watchers(6);
     std::vector<int> own;
     for (Agent& watcher : watchers)
@@ -124,8 +119,7 @@ TEST(Life, ManyWatchers) {
 }
 
 TEST(Life, WithNobodyAliveItGoesWithTheNextName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     {
       Agent maker, holder;
       const Done lent = maker.create_shared({.directory = folder.path()}, 100);
@@ -146,8 +140,7 @@ TEST(Life, WithNobodyAliveItGoesWithTheNextName) {
 // The same holds for many dead names: the first name of a process makes it look at the whole
 // directory.
 TEST(Life, AFreshProcessFindsAllTheDead) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     {
       Agent maker;
       for (int i = 0; i < 100; ++i) REQUIRE(maker.create({.directory = folder.path()}, 100).ok());
@@ -170,8 +163,7 @@ TEST(Life, AFreshProcessFindsAllTheDead) {
 
 TEST(Life, AForkChildHoldsWhatItInherited) {
   for (const int how : {0, 1, 2}) {  // the parent releases, exits, is killed
-    IN_CHILD([how] {
-      const Folder folder;
+    IN_FOLDER([how](const Folder& folder) {
       Agent watcher;
       const int own = watcher.create({.directory = folder.path()}, 10).slot;
       Agent parent;
@@ -201,8 +193,7 @@ TEST(Life, AForkChildHoldsWhatItInherited) {
 
 // A child that never calls the library holds the name by its mapping alone.
 TEST(Life, AForkChildThatIsKilled) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent watcher;
     const int own = watcher.create({.directory = folder.path()}, 10).slot;
     Agent parent;
@@ -221,8 +212,7 @@ TEST(Life, AForkChildThatIsKilled) {
 // Parent and child can both go on making, opening and releasing names, and the parent still
 // watches.
 TEST(Life, BothGoOnAfterFork) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent parent;
     const Done before = parent.create_shared({.directory = folder.path()}, 100, 1);
     Agent child = parent.fork_child();
@@ -265,8 +255,7 @@ TEST(Life, AFolderThatWasMadeAgain) {
 }
 
 TEST(Life, Unlink) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent other;
     tenon_storage* storage = create({.directory = folder.path()}, 100);
     put_pattern(storage, 1);

@@ -5,6 +5,7 @@
 
 #include "process/fault/own_shm.h"
 #include "process/filename/agent.h"
+#include "support/sized.h"
 
 namespace names {
 namespace {
@@ -182,8 +183,7 @@ TEST(Limit, NoPermission) {
     const Outcome lent = try_share(storage, {.directory = folder.at("closed")}, &handle);
     CHECK_SAYING(lent.status == TENON_PERMISSION && lent.details.contains("path"), lent.text());
     let_go(storage);
-    tenon_sweep_options how{};
-    how.struct_size = sizeof how;
+    auto how = tenon::test::sized<tenon_sweep_options>();
     const std::string dark = folder.at("dark");
     how.directory = dark.c_str();
     CHECK_STATUS(TENON_PERMISSION, tenon_filename_sweep(&how, nullptr, err));
@@ -271,8 +271,7 @@ TEST(Limit, NoFds) {
 }
 
 TEST(Limit, FileSize) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = nullptr;
     {
       // A file that is too large would end the process with SIGXFSZ.

@@ -5,8 +5,7 @@ namespace names {
 namespace {
 
 TEST(Move, UntouchedPrivateMemory) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent other;
     for (const uint64_t nbytes :
          {uint64_t{0}, uint64_t{1}, uint64_t{100}, uint64_t{5000}, uint64_t{3} << 20}) {
@@ -41,8 +40,7 @@ TEST(Move, UntouchedPrivateMemory) {
 }
 
 TEST(Move, CopiesOfOthersMove) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::vector<unsigned char> bytes = fault::pattern(5000, 6);
     const tenon_storage_options options =
         fault::storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
@@ -61,8 +59,7 @@ TEST(Move, CopiesOfOthersMove) {
 
 // Reading and writing through the library reveals no pointer.
 TEST(Move, ReadingAndWritingExposesNothing) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = fault::new_storage(100, 4, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     char bytes[100];
     CHECK_OK(tenon_storage_read(storage, 0, bytes, sizeof bytes, err));
@@ -119,8 +116,7 @@ TEST(Move, NotWhatWasHandedOut) {
 
 // A tensor whose pointer was never asked for moves with its storage.
 TEST(Move, ATensorMovesAlong) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = fault::new_storage(100, 4, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     tenon_tensor* tensor = fault::new_tensor(storage);
     tenon_filename_handle handle = blank_handle();
@@ -134,8 +130,7 @@ TEST(Move, ATensorMovesAlong) {
 }
 
 TEST(Move, NotWhatBelongsToSomebodyElse) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     static unsigned char bytes[100];
     tenon_storage* wrapped = nullptr;
     REQUIRE_OK(tenon_storage_wrap(bytes, sizeof bytes, nullptr, nullptr, nullptr, &wrapped, err));
@@ -155,8 +150,7 @@ TEST(Move, NotWhatBelongsToSomebodyElse) {
 
 // A failed move changes nothing, and the next one may succeed.
 TEST(Move, Failed) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = fault::new_storage(1000, 4, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
     tenon_storage* taken = create({.directory = folder.path(), .name = "taken"}, 10);
     tenon_filename_handle handle = blank_handle();
@@ -181,8 +175,7 @@ TEST(Move, Failed) {
 
 // Shared memory without a name gets a socket and stays where it is.
 TEST(Move, SharedMemoryDoesNotMove) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     for (const tenon_mode mode : fault::kModes) {
       tenon_storage* storage = fault::new_storage(1000, 4, mode);
       const void* data = tenon_storage_data(storage);

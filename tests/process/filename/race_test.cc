@@ -65,8 +65,7 @@ void open_names(int socket) {
 }
 
 TEST(Race, SweepsBesideMakersAndOpeners) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     int stop[2];
     REQUIRE(pipe2(stop, O_CLOEXEC) == 0);
     std::vector<pid_t> sweepers;
@@ -116,8 +115,7 @@ TEST(Race, SweepsBesideMakersAndOpeners) {
 // Two processes release the same name at the same moment. One of them must notice that it was the
 // last.
 TEST(Race, TheLastTwoLetGoAtOnce) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     const pid_t other = fault::spawn([&] {
@@ -153,8 +151,7 @@ TEST(Race, TheLastTwoLetGoAtOnce) {
 // Several processes make one chosen name. Each round has one winner, and a name never holds another
 // maker's bytes.
 TEST(Race, OneChosenName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     std::vector<pid_t> makers;
     for (uint64_t id = 1; id <= 3; ++id) {
       makers.push_back(fault::spawn([&folder, id] {

@@ -3,13 +3,13 @@
 #include <map>
 
 #include "process/filename/agent.h"
+#include "support/unix_socket.h"
 
 namespace names {
 namespace {
 
 TEST(Socket, EveryModeAsItsSealsAllow) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     for (const tenon_mode mode : fault::kModes) {
       for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}}) {
         Agent lender;
@@ -55,11 +55,7 @@ TEST(Socket, EveryModeAsItsSealsAllow) {
 // Asks a socket for its fd with raw bytes, as a program without Tenon would.
 int ask_by_hand(const std::string& path, uint32_t* access, uint64_t* nbytes) {
   const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  REQUIRE(path.size() < sizeof address.sun_path);
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  REQUIRE(connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(tenon::test::connect_path(socket, path));
   const uint32_t request[2] = {0x31536e54, 1};
   REQUIRE(send(socket, request, sizeof request, 0) == sizeof request);
   struct {
@@ -81,8 +77,7 @@ int ask_by_hand(const std::string& path, uint32_t* access, uint64_t* nbytes) {
 }
 
 TEST(Socket, ReadOnlyIsKeptByTheKernel) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     for (const tenon_mode mode : fault::kModes) {
       Agent lender;
       const Done made = lender.make(mode, 0, 5000, 1);
@@ -124,8 +119,7 @@ TEST(Socket, ReadOnlyIsKeptByTheKernel) {
 
 // One name holds one segment. Storages in the same segment share the name and differ by offset.
 TEST(Socket, ManyStoragesUnderOneName) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender;
     std::map<int, tenon_filename_handle> handles;
     std::set<std::string> leaves;
@@ -167,8 +161,7 @@ TEST(Socket, ManyStoragesUnderOneName) {
 }
 
 TEST(Socket, AChosenNameGoesWithItsStorage) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender;
     const Done a = lender.make(TENON_MODE_SHARED, 0, 100, 1);
     const Done b = lender.make(TENON_MODE_SHARED, 0, 100, 2);
@@ -198,8 +191,7 @@ TEST(Socket, AChosenNameGoesWithItsStorage) {
 }
 
 TEST(Socket, TheSameNameForTheSameStorageTwice) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = fault::new_storage(100);
     const Naming naming{.directory = folder.path(), .name = "a"};
     const tenon_filename_handle first = share(storage, naming);
@@ -215,8 +207,7 @@ TEST(Socket, TheSameNameForTheSameStorageTwice) {
 }
 
 TEST(Socket, OtherOptionsDoNotMakeASocketEachTime) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = fault::new_storage(100);
     share(storage, {.directory = folder.path()});
     for (int i = 0; i < 20; ++i) share(storage, {.directory = folder.path(), .mode = 0644});
@@ -227,8 +218,7 @@ TEST(Socket, OtherOptionsDoNotMakeASocketEachTime) {
 }
 
 TEST(Socket, ABorrowerLendsOn) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender, borrower;
     for (const tenon_mode mode : fault::kModes) {
       const Done made = lender.make(mode, 0, 3000, 4);
@@ -251,8 +241,7 @@ TEST(Socket, ABorrowerLendsOn) {
 }
 
 TEST(Socket, TheLendersExitTakesTheNames) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 100, 1);
     const Done lent = lender.share(made.slot, {.directory = folder.path()});
@@ -267,8 +256,7 @@ TEST(Socket, TheLendersExitTakesTheNames) {
 
 // A storage in a static object is released after the library has ended its names.
 TEST(Socket, AStorageOutlivesTheExitOfItsNames) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const pid_t child = fault::spawn([&folder] {
       static tenon_storage* storage = nullptr;
       // This handler is registered before the library's own, so it runs after it.
@@ -287,8 +275,7 @@ TEST(Socket, AStorageOutlivesTheExitOfItsNames) {
 }
 
 TEST(Socket, LeavingTakesTheNames) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const pid_t child = fault::spawn([&folder] {
       const Naming naming{.directory = folder.path()};
       tenon_storage* storage = fault::new_storage(100, 1);
@@ -319,8 +306,7 @@ TEST(Socket, LeavingTakesTheNames) {
 
 // The forked child of a lender serves nothing and keeps no name, and can lend by itself.
 TEST(Socket, AForkChildServesNothing) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 100, 1);
     const Done lent = lender.share(made.slot, {.directory = folder.path()});
@@ -348,8 +334,7 @@ TEST(Socket, AForkChildServesNothing) {
 
 // The names are too long for a sockaddr.
 TEST(Socket, LongPaths) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Agent lender;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 100, 1);
     const std::string name(200, 'n');

@@ -1,5 +1,7 @@
 // The sweep: which names it counts, which it removes, and above all which it leaves alone.
 #include "process/filename/agent.h"
+#include "support/sized.h"
+#include "support/unix_socket.h"
 
 #include <sys/file.h>
 
@@ -14,11 +16,7 @@ void put_file(const std::string& path, const std::string& text) {
 
 int bound_socket(const std::string& path, int type, bool listening) {
   const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  REQUIRE(path.size() < sizeof address.sun_path);
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(tenon::test::bind_path(fd, path));
   if (listening) REQUIRE(listen(fd, 4) == 0);
   return fd;
 }
@@ -64,8 +62,7 @@ void stop_between_looks(Agent* agent, const Folder& folder) {
 }
 
 TEST(Sweep, CountsThenRemoves) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const Naming naming{.directory = folder.path()};
     Agent living, killed, sender;
     REQUIRE(living.create(naming, 100).ok());
@@ -102,8 +99,7 @@ TEST(Sweep, CountsThenRemoves) {
 }
 
 TEST(Sweep, LeavesEverybodyElsesAlone) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     const std::string zeros(5000, '\0');
     put_file(folder.at("notes.txt"), "these are not yours");
     put_file(
@@ -159,8 +155,7 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
 // A socket whose maker was killed between bind and link is left alone for a second. Then it is
 // dead.
 TEST(Sweep, HalfMadeSockets) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     close(bound_socket(folder.at(".tenon-0123456789abcdef"), SOCK_SEQPACKET, false));
     const tenon_sweep_result young = sweep(folder.path());
     CHECK_SAYING(young.live == 1 && young.dead == 0, text_of(young));
@@ -172,8 +167,7 @@ TEST(Sweep, HalfMadeSockets) {
 // A peer looks at a dead name during this process's first sweep, and is killed in its look. No
 // event reports its end.
 TEST(Sweep, FirstLooksAgainAtWhatAnotherLookedAt) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Head head;
     head.magic = kMagic;
     plant(folder.at("tenon-dead"), head, 100);
@@ -191,8 +185,7 @@ TEST(Sweep, FirstLooksAgainAtWhatAnotherLookedAt) {
 // There are more dead names than one call has time for. The service thread goes on without another
 // call.
 TEST(Sweep, FirstRemovesAnyNumberOfDead) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     Head head;
     head.magic = kMagic;
     for (int i = 0; i < 10'000; ++i) plant(folder.at("tenon-dead-" + std::to_string(i)), head, 100);
@@ -326,14 +319,11 @@ TEST(SweepTorch, LeavesFilesThatAreNotPyTorchs) {
 }
 
 TEST(Sweep, BadInput) {
-  IN_CHILD([] {
-    const Folder folder;
+  IN_FOLDER([](const Folder& folder) {
     put_file(folder.at("file"), "x");
     REQUIRE(symlink(".", folder.at("link").c_str()) == 0);
-    tenon_sweep_options options{};
-    options.struct_size = sizeof options;
-    tenon_sweep_result result{};
-    result.struct_size = sizeof result;
+    auto options = tenon::test::sized<tenon_sweep_options>();
+    auto result = tenon::test::sized<tenon_sweep_result>();
     result.live = 77;
     const auto refuse = [&](tenon_status status, const std::string& directory) {
       options.directory = directory.c_str();

@@ -14,10 +14,19 @@ void need_root() {
   if (geteuid() != 0) fault::skip("only root can become two users");
 }
 
-TEST(Users, AFileOfItsUserAlone) {
-  IN_CHILD([] {
+// Gives a body a new folder that every user may enter.
+template <typename Body>
+auto with_open_folder(Body body) {
+  return [body] {
     need_root();
     const Folder folder(01777);
+    body(folder);
+  };
+}
+#define IN_OPEN_FOLDER(...) IN_CHILD(with_open_folder(__VA_ARGS__))
+
+TEST(Users, AFileOfItsUserAlone) {
+  IN_OPEN_FOLDER([](const Folder& folder) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Done lent = a.create_shared({.directory = folder.path()}, 100, 1);
     REQUIRE(lent.ok());
@@ -51,9 +60,7 @@ TEST(Users, AFileOfItsUserAlone) {
 }
 
 TEST(Users, AFileThatOthersMayRead) {
-  IN_CHILD([] {
-    need_root();
-    const Folder folder(01777);
+  IN_OPEN_FOLDER([](const Folder& folder) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Done lent = a.create_shared({.directory = folder.path(), .mode = 0644}, 100, 1);
     CHECK_EQ(b.open(lent.handle).outcome.detail("option") == "OTHER_USER", true);
@@ -83,9 +90,7 @@ TEST(Users, AFileThatOthersMayRead) {
 }
 
 TEST(Users, AFileForAGroup) {
-  IN_CHILD([] {
-    need_root();
-    const Folder folder(01777);
+  IN_OPEN_FOLDER([](const Folder& folder) {
     const gid_t group = user(3);
     Agent a(user(0), user(0), group), b(user(1), user(1), group), c(user(2), user(2));
     const Naming naming{.directory = folder.path(), .flags = TENON_FILENAME_GROUP, .group = group};
@@ -117,9 +122,7 @@ TEST(Users, AFileForAGroup) {
 }
 
 TEST(Users, ASocketOfItsUserAlone) {
-  IN_CHILD([] {
-    need_root();
-    const Folder folder(01777);
+  IN_OPEN_FOLDER([](const Folder& folder) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Done made = a.make(TENON_MODE_FROZEN, 0, 100, 1);
     const Done lent = a.share(made.slot, {.directory = folder.path()});
@@ -156,9 +159,7 @@ TEST(Users, ASocketThatOthersMayOpen) {
 }
 
 TEST(Users, ASocketForAGroup) {
-  IN_CHILD([] {
-    need_root();
-    const Folder folder(01777);
+  IN_OPEN_FOLDER([](const Folder& folder) {
     const gid_t group = user(3);
     Agent a(user(0), user(0), group), b(user(1), user(1), group), c(user(2), user(2));
     const Done made = a.make(TENON_MODE_SHARED, 0, 100, 1);
@@ -177,9 +178,7 @@ TEST(Users, ASocketForAGroup) {
 
 // The mode of the file admits the caller. The lender checks the caller's user all the same.
 TEST(Users, TheLenderLooksAtItsCaller) {
-  IN_CHILD([] {
-    need_root();
-    const Folder folder(01777);
+  IN_OPEN_FOLDER([](const Folder& folder) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Done made = a.make(TENON_MODE_FROZEN, 0, 100, 1);
     const Done lent = a.share(made.slot, {.directory = folder.path()});
@@ -195,9 +194,7 @@ TEST(Users, TheLenderLooksAtItsCaller) {
 
 // A name that another user took stays taken, whether its file is dead or alive.
 TEST(Users, SquattedNames) {
-  IN_CHILD([] {
-    need_root();
-    const Folder folder(01777);
+  IN_OPEN_FOLDER([](const Folder& folder) {
     Agent a(user(0), user(0)), b(user(1), user(1));
     const Naming naming{.directory = folder.path(), .name = "a", .mode = 0666};
     const Done squatted = b.create(naming, 100, 9);

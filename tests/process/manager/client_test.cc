@@ -7,6 +7,7 @@
 #include "os/wait.h"
 #include "process/manager/kit.h"
 #include "support/become_user.h"
+#include "support/unix_socket.h"
 
 namespace manager_test {
 namespace {
@@ -58,16 +59,12 @@ TEST_F(ManagerClient, RegistersAndDeallocatesFromManyThreads) {
 }
 
 TEST_F(ManagerClient, WhatAKilledUserOfItHeldGoes) {
-  start();
-  const Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
+  const Client other = start_with_client();
   const Signal ready;
   Child child([&] {
     const File made = File::make(file("tenon-test"));
     if (!add(socket(), "/tenon-test").is_ok()) return 2;
-    ready.give();
-    pause();
-    return 0;
+    return stay(ready);
   });
   ASSERT_TRUE(ready.wait());
   DeletionWatch watch(objects_.path());
@@ -76,9 +73,7 @@ TEST_F(ManagerClient, WhatAKilledUserOfItHeldGoes) {
 }
 
 TEST_F(ManagerClient, AChildOfForkIsAClientOfItsOwn) {
-  start();
-  const Client witness(socket());
-  ASSERT_TRUE(witness.add("/torch_1_2_3"));
+  const Client witness = start_with_client();
   const Signal ready;
   const Signal go_on;
   DeletionWatch watch(objects_.path());
@@ -88,9 +83,7 @@ TEST_F(ManagerClient, AChildOfForkIsAClientOfItsOwn) {
     Child child([&] {
       const File made = File::make(file("tenon-child"));
       if (!add(socket(), "/tenon-child").is_ok()) return 3;
-      ready.give();
-      pause();
-      return 0;
+      return stay(ready);
     });
     if (!ready.wait()) return 4;
     child.end(SIGKILL);
@@ -122,9 +115,7 @@ TEST_F(ManagerClient, AStoppedManagerIsATimeout) {
 // Deallocations never wait, and those that find no room are sent later. A lost deallocation would
 // be counted against a message in flight.
 TEST_F(ManagerClient, NoDeallocationIsLost) {
-  start();
-  const Client witness(socket());
-  ASSERT_TRUE(witness.add("/torch_1_2_3"));
+  const Client witness = start_with_client();
   constexpr int kNames = 1500;
   const auto name = [](int i) { return "tenon-" + std::to_string(i); };
   in_child([&] {
@@ -147,9 +138,7 @@ TEST_F(ManagerClient, NoDeallocationIsLost) {
   Child second([&] {
     const File made = File::make(file("tenon-second"));
     if (!add(socket(), "/tenon-second").is_ok()) return 2;
-    ready.give();
-    pause();
-    return 0;
+    return stay(ready);
   });
   ASSERT_TRUE(ready.wait());
   DeletionWatch watch(objects_.path());
@@ -215,12 +204,7 @@ class Liar {
   explicit Liar(const std::string& path, std::function<void(int)> answer)
       : answer_(std::move(answer)) {
     listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size());
-    if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        listen(listener_, 10) != 0)
-      std::abort();
+    if (!tenon::test::bind_path(listener_, path) || listen(listener_, 10) != 0) std::abort();
     thread_ = std::thread([this] {
       for (;;) {
         const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -319,9 +303,7 @@ TEST_F(ManagerClient, AnotherUsersManagerIsRefused) {
   Child other([&] {
     if (!become_user(12345, 12345)) return 9;
     const Liar liar(socket(), [](int fd) { say(fd, "OK"); });
-    ready.give();
-    pause();
-    return 0;
+    return stay(ready);
   });
   ASSERT_TRUE(ready.wait());
   in_child([&] {
@@ -381,9 +363,7 @@ TEST_F(StartManager, ManyAtOnceGetTheSame) {
         return 2;
       }
       if (!add(path.value(), "/tenon-no-such-name").is_ok()) return 3;
-      ready.give();
-      pause();
-      return 0;
+      return stay(ready);
     });
   }
   for (int i = 0; i < 12; ++i) ASSERT_TRUE(ready.wait());

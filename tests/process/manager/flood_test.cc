@@ -112,9 +112,7 @@ TEST_F(Flood, OneClientsFloodIsServedInTurnWithTheOthers) {
 }
 
 TEST_F(Flood, GarbageDropsOnlyWhoSentIt) {
-  start();
-  const Client good(socket());
-  ASSERT_TRUE(good.add("/torch_1_2_3"));
+  const Client good = start_with_client();
   std::vector<std::array<char, 68>> bad;
   bad.push_back(Client::message(2, "/torch_1_2_3"));
   bad.push_back(Client::message(0, "torch_1_2_3"));
@@ -140,9 +138,7 @@ TEST_F(Flood, GarbageDropsOnlyWhoSentIt) {
 }
 
 TEST_F(Flood, FdsThatAreSentAreNotKept) {
-  start();
-  Client client(socket());
-  ASSERT_TRUE(client.add("/torch_1_2_3"));
+  Client client = start_with_client();
   const std::string fds = "/proc/" + std::to_string(manager_->pid()) + "/fd";
   std::error_code error;
   const std::filesystem::directory_iterator probe(fds, error);
@@ -157,9 +153,7 @@ TEST_F(Flood, FdsThatAreSentAreNotKept) {
 }
 
 TEST_F(Flood, TooManyNamesDropOnlyWhoRegistersThem) {
-  start();
-  const Client good(socket());
-  ASSERT_TRUE(good.add("/torch_1_2_3"));
+  const Client good = start_with_client();
   const long memory_before = status_number(manager_->pid(), "VmRSS");
   const Signal over;
   Child greedy([&] {
@@ -265,20 +259,11 @@ TEST_F(Flood, WithoutFdsTheDeadAreSeenToo) {
   Client witness(socket());
   ASSERT_TRUE(witness.add("/torch_1_2_3"));
   std::vector<Child> children;
-  const Signal ready;
   DeletionWatch watch(objects_.path());
   constexpr size_t kChildren = 14;
   for (size_t i = 0; i < kChildren; ++i) {
-    children.emplace_back([&] {
-      const Client client(socket());
-      const std::string leaf = "torch_" + std::to_string(getpid()) + "_7_0";
-      if (!client.add("/" + leaf)) return 2;
-      const File made = File::make(objects_.path() + "/" + leaf);
-      ready.give();
-      pause();
-      return 0;
-    });
-    ASSERT_TRUE(ready.wait()) << i;
+    SCOPED_TRACE(i);
+    children.push_back(holder());
   }
   children.clear();
   EXPECT_TRUE(watch.wait(kChildren));

@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +37,7 @@
 #include "support/open_fds.h"
 #include "support/sanitizers.h"
 #include "support/temporary_directory.h"
+#include "support/unix_socket.h"
 #include "support/wait_until.h"
 
 namespace manager_test {
@@ -227,11 +227,7 @@ class Process {
 class Client {
  public:
   explicit Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), std::min(path.size(), sizeof address.sun_path - 1));
-    error_ =
-        connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+    error_ = tenon::test::connect_path(fd_, path) ? 0 : errno;
   }
   Client(Client&& other) noexcept : fd_(std::exchange(other.fd_, -1)), error_(other.error_) {}
   Client& operator=(Client&& other) noexcept {
@@ -340,6 +336,38 @@ class Signal {
   int ends_[2] = {-1, -1};
 };
 
+// The last step of a child that holds something until it is killed.
+inline int stay(const Signal& ready) {
+  ready.give();
+  pause();
+  return 0;
+}
+
+// The name that PyTorch would give to a file of the calling process.
+inline std::string own_name(int number = 0) {
+  return "torch_" + std::to_string(getpid()) + "_7_" + std::to_string(number);
+}
+
+// The name of the file of a child that holder() made.
+inline std::string name_of(const Child& child) {
+  return "torch_" + std::to_string(child.pid()) + "_7_0";
+}
+
+// A child that has registered a name, and holds its file until it is killed.
+inline Child holder(const std::string& socket, const std::string& folder, int32_t messages = 0) {
+  const Signal ready;
+  Child child([&] {
+    const Client client(socket);
+    const std::string leaf = own_name();
+    if (!client.add("/" + leaf)) return 2;
+    const File made = File::make(folder + "/" + leaf);
+    made.add(messages);
+    return stay(ready);
+  });
+  EXPECT_TRUE(ready.wait());
+  return child;
+}
+
 // Sends some bytes, with fds that the receiver did not ask for. Returns whether all bytes went.
 inline bool send_with_fds(int socket, std::string_view bytes, const std::vector<int>& fds) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
@@ -377,6 +405,16 @@ class ManagerTest : public testing::Test {
                            {"--socket", socket(), "--foreground", "--directory", objects_.path()});
     manager_ = std::make_unique<Process>(start);
     ASSERT_EQ(manager_->line(), socket());
+  }
+  // Starts a manager, which lives as long as this client, and longer if there are others.
+  Client start_with_client() {
+    start();
+    Client client(socket());
+    EXPECT_TRUE(client.add("/torch_1_2_3"));
+    return client;
+  }
+  Child holder(int32_t messages = 0) const {
+    return manager_test::holder(socket(), objects_.path(), messages);
   }
   std::string socket() const { return place_.file("manager.sock"); }
   std::string file(const std::string& leaf) const { return objects_.file(leaf); }

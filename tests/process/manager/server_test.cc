@@ -6,38 +6,14 @@ namespace {
 
 using Server = ManagerTest;
 
-// The name that PyTorch would give to a file of the calling process.
-std::string own_name(int number = 0) {
-  return "torch_" + std::to_string(getpid()) + "_7_" + std::to_string(number);
-}
-
-// A child that registers a name, makes and holds its file, gives `ready`, and waits to be killed.
-Child holder(const std::string& socket, const std::string& folder, const Signal& ready,
-             int32_t messages = 0) {
-  return Child([&] {
-    const Client client(socket);
-    const std::string leaf = own_name();
-    if (!client.add("/" + leaf)) return 2;
-    const File made = File::make(folder + "/" + leaf);
-    made.add(messages);
-    ready.give();
-    pause();
-    return 0;
-  });
-}
-
 // Whether the end of another sender is seen. Ends come in order, so all earlier ends were handled
 // then.
 bool sees_another_end(const std::string& socket, const std::string& folder) {
-  const Signal ready;
-  Child second = holder(socket, folder, ready);
-  if (!ready.wait()) return false;
+  Child second = holder(socket, folder);
   DeletionWatch watch(folder);
   second.end(SIGKILL);
   return watch.wait(1);
 }
-
-std::string name_of(const Child& child) { return "torch_" + std::to_string(child.pid()) + "_7_0"; }
 
 TEST_F(Server, AnswersAndEndsWithItsLastClient) {
   start();
@@ -55,12 +31,8 @@ TEST_F(Server, AnswersAndEndsWithItsLastClient) {
 }
 
 TEST_F(Server, WhatAKilledSenderHeldGoesAtOnce) {
-  start();
-  const Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
-  const Signal ready;
-  Child child = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
+  const Client other = start_with_client();
+  Child child = holder();
   ASSERT_TRUE(is_there(file(name_of(child))));
   DeletionWatch watch(objects_.path());
   const auto start = Clock::now();
@@ -70,18 +42,12 @@ TEST_F(Server, WhatAKilledSenderHeldGoesAtOnce) {
 }
 
 TEST_F(Server, AMessageOfAKilledSenderStaysWhileThereAreClients) {
-  start();
-  Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
-  const Signal ready;
-  Child child = holder(socket(), objects_.path(), ready, 1);
-  ASSERT_TRUE(ready.wait());
+  Client other = start_with_client();
+  Child child = holder(1);
   const std::string name = name_of(child);
   child.end(SIGKILL);
   // The manager sees the second sender's end after the first one's.
-  const Signal again;
-  Child second = holder(socket(), objects_.path(), again);
-  ASSERT_TRUE(again.wait());
+  Child second = holder();
   DeletionWatch watch(objects_.path());
   second.end(SIGKILL);
   ASSERT_TRUE(watch.wait(1));
@@ -93,9 +59,7 @@ TEST_F(Server, AMessageOfAKilledSenderStaysWhileThereAreClients) {
 
 TEST_F(Server, WhatAnotherClientHoldsStaysUntilThatLetsGo) {
   start();
-  const Signal ready;
-  Child child = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
+  Child child = holder();
   const std::string name = name_of(child);
   const Client consumer(socket());
   ASSERT_TRUE(consumer.add("/" + name));
@@ -116,19 +80,13 @@ TEST_F(Server, WhatAnotherClientHoldsStaysUntilThatLetsGo) {
 }
 
 TEST_F(Server, WhatAStrangerHoldsStaysUntilThatLetsGo) {
-  start();
-  const Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
-  const Signal ready;
-  Child child = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
+  const Client other = start_with_client();
+  Child child = holder();
   const std::string name = name_of(child);
   File held(file(name), 0, 0);  // not counted and not registered
   ASSERT_TRUE(held.is_held());
   child.end(SIGKILL);
-  const Signal again;
-  Child second = holder(socket(), objects_.path(), again);
-  ASSERT_TRUE(again.wait());
+  Child second = holder();
   DeletionWatch watch(objects_.path());
   second.end(SIGKILL);
   ASSERT_TRUE(watch.wait(1));
@@ -139,9 +97,7 @@ TEST_F(Server, WhatAStrangerHoldsStaysUntilThatLetsGo) {
 
 TEST_F(Server, WhatAStrangerHoldsOutlivesTheManager) {
   start();
-  const Signal ready;
-  Child child = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
+  Child child = holder();
   const std::string name = name_of(child);
   const File held(file(name), 0, 1);
   child.end(SIGKILL);
@@ -172,9 +128,7 @@ TEST_F(Server, WhatAnEndingClientStillHoldsGoesWithIt) {
 }
 
 TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
-  start();
-  const Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
+  const Client other = start_with_client();
   // The sender registers, sends a message, lets go, deallocates and ends before the manager reads
   // any of that.
   manager_->child().signal(SIGSTOP);
@@ -194,9 +148,7 @@ TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
   ASSERT_EQ(sender.end(), 0);
   manager_->child().signal(SIGCONT);
   // The manager handles the death of this second process after the sender's end.
-  const Signal ready;
-  Child second = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
+  Child second = holder();
   DeletionWatch watch(objects_.path());
   second.end(SIGKILL);
   ASSERT_TRUE(watch.wait(1));
@@ -208,9 +160,7 @@ TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
     if (!client.add("/" + name)) return 2;
     const File held = File::reach(objects_.path() + "/" + name);
     if (held.add(-1) != 1) return 3;
-    received.give();
-    pause();
-    return 0;
+    return stay(received);
   });
   ASSERT_TRUE(received.wait());
   EXPECT_TRUE(is_there(file(name)));
@@ -220,9 +170,7 @@ TEST_F(Server, AMessageOutlivesItsSendersOrderlyEnd) {
 
 // The manager handles all messages of a sender before its end, however many there are.
 TEST_F(Server, AnEndIsTheLastThingThatIsHeardOfASender) {
-  start();
-  const Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
+  const Client other = start_with_client();
   const Signal registered;
   const Signal stopped;
   Child sender([&] {
@@ -270,16 +218,12 @@ TEST_F(Server, AnOrderlySendersMessageIsWaitedForLonger) {
 }
 
 TEST_F(Server, ANameThatCouldNotBeOpenedIsNobodys) {
-  start();
-  Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
+  Client other = start_with_client();
   const Signal registered;
   Child child([&] {
     const Client client(socket());
     if (!client.add("/torch_99_1_0")) return 2;  // there is no such file
-    registered.give();
-    pause();
-    return 0;
+    return stay(registered);
   });
   ASSERT_TRUE(registered.wait());
   File::make(file("torch_99_1_0")).let_go();  // made by a process that does not use this manager
@@ -291,9 +235,7 @@ TEST_F(Server, ANameThatCouldNotBeOpenedIsNobodys) {
 }
 
 TEST_F(Server, AnotherFileOfTheSameNameStays) {
-  start();
-  const Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
+  const Client other = start_with_client();
   {
     const File old = File::make(file("name"));
   }
@@ -301,9 +243,7 @@ TEST_F(Server, AnotherFileOfTheSameNameStays) {
   Child child([&] {
     const Client client(socket());
     if (!client.add("/name")) return 2;
-    registered.give();
-    pause();
-    return 0;
+    return stay(registered);
   });
   ASSERT_TRUE(registered.wait());
   unlink(file("name").c_str());
@@ -336,9 +276,7 @@ TEST_F(Server, LinksFoldersAndOthersFilesStay) {
     for (const char* name : {"/link", "/folder", "/pipe", "/foreign"}) {
       if ((foreign || std::strcmp(name, "/foreign") != 0) && !client.add(name)) return 2;
     }
-    registered.give();
-    pause();
-    return 0;
+    return stay(registered);
   });
   ASSERT_TRUE(registered.wait());
   child.end(SIGKILL);
@@ -364,9 +302,7 @@ TEST_F(Server, ChildrenThatShareASocketAreToldApart) {
     const std::string leaf = own_name();
     if (!shared.add("/" + leaf)) return 2;
     const File made = File::make(objects_.path() + "/" + leaf);
-    ready.give();
-    pause();
-    return 0;
+    return stay(ready);
   });
   ASSERT_TRUE(ready.wait());
   DeletionWatch watch(objects_.path());
@@ -395,9 +331,7 @@ TEST_F(Server, HalfMessagesOfTwoSendersOnOneSocketDoNotMix) {
 }
 
 TEST_F(Server, AChildThatLetsGoOfWhatItsParentRegisteredKeepsTheSum) {
-  start();
-  const Client other(socket());
-  ASSERT_TRUE(other.add("/torch_1_2_3"));
+  const Client other = start_with_client();
   const Signal ready;
   Child parent([&] {
     const Client shared(socket());
@@ -410,9 +344,7 @@ TEST_F(Server, AChildThatLetsGoOfWhatItsParentRegisteredKeepsTheSum) {
       return shared.subtract("/" + leaf) ? 0 : 1;
     });
     if (child.end() != 0) return 3;
-    ready.give();
-    pause();
-    return 0;
+    return stay(ready);
   });
   ASSERT_TRUE(ready.wait());
   const std::string name = name_of(parent);
@@ -425,9 +357,7 @@ TEST_F(Server, AChildThatLetsGoOfWhatItsParentRegisteredKeepsTheSum) {
 TEST_F(Server, ASignalEndsItInOrder) {
   start();
   const Client client(socket());
-  const Signal ready;
-  Child child = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
+  Child child = holder();
   manager_->child().signal(SIGTERM);
   EXPECT_TRUE(manager_->child().ended_in_time());
   EXPECT_EQ(manager_->child().end(), 0);

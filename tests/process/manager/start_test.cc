@@ -80,9 +80,7 @@ TEST_F(Started, HoldsNothingOfWhoStartedIt) {
 }
 
 TEST_F(Started, GivesUpItsPrivileges) {
-  start();
-  const Client client(socket());
-  ASSERT_TRUE(client.add("/torch_1_2_3"));
+  const Client client = start_with_client();
   EXPECT_EQ(status_number(manager_->pid(), "NoNewPrivs"), 1);
   EXPECT_EQ(status_number(manager_->pid(), "CapEff", 16), 0);
   EXPECT_EQ(status_number(manager_->pid(), "CapPrm", 16), 0);
@@ -121,9 +119,7 @@ TEST_F(Started, ConfinedAProcessReachesOnlyItsPlaces) {
 }
 
 TEST_F(Started, ASecondOneLeavesTheFirstInPeace) {
-  start();
-  const Client client(socket());
-  ASSERT_TRUE(client.add("/torch_1_2_3"));
+  const Client client = start_with_client();
   Process second({{"--socket", socket(), "--foreground"}, {}, 0, -1});
   EXPECT_EQ(second.line(), socket());
   EXPECT_EQ(second.child().end(), 0);

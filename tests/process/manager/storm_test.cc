@@ -134,18 +134,8 @@ TEST_F(Storm, RandomKillsLeaveNothingAndTakeNothing) {
 TEST_F(Storm, TheManagerIsKilledToo) {
   for (int round = 0; round < 10; ++round) {
     start();
-    const Signal ready;
-    Child child([&] {
-      const Client client(socket());
-      const std::string leaf = "torch_" + std::to_string(getpid()) + "_7_0";
-      if (!client.add("/" + leaf)) return 2;
-      const File made = File::make(objects_.path() + "/" + leaf);
-      ready.give();
-      pause();
-      return 0;
-    });
-    ASSERT_TRUE(ready.wait());
-    const std::string name = "torch_" + std::to_string(child.pid()) + "_7_0";
+    Child child = holder();
+    const std::string name = name_of(child);
     manager_->child().end(SIGKILL);
     start();
     const Client client(socket());
