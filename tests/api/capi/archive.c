@@ -15,8 +15,7 @@ static size_t count_files(void) {
 
 static tenon_export_options options_of(const char *archive_name) {
   tenon_export_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.archive_name = archive_name;
   return options;
 }

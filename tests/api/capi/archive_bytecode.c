@@ -13,8 +13,7 @@ static const char *golden(void) {
 
 static tenon_export_options options_of(int32_t bytecode, const char *methods) {
   tenon_export_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.bytecode = bytecode;
   options.methods = methods;
   return options;
@@ -143,8 +142,7 @@ static void debug_tables(void) {
   tenon_export_options writing = options_of(TENON_BYTECODE_KEEP, NULL);
   tenon_export_report report;
   tenon_module *module = NULL;
-  memset(&reading, 0, sizeof(reading));
-  reading.struct_size = sizeof(reading);
+  SIZED(reading);
   writing.flags = TENON_EXPORT_DEBUG_TABLES;
   OK(tenon_import_module(golden(), &reading, &module, ERR));
   report = report_of(module, &writing);

@@ -6,8 +6,7 @@
 
 static int32_t version_of(const tenon_module *module) {
   tenon_import_report report;
-  memset(&report, 0, sizeof(report));
-  report.struct_size = sizeof(report);
+  SIZED(report);
   OK(tenon_module_import_report(module, &report, ERR));
   return report.version;
 }
@@ -45,8 +44,7 @@ static void of_old_pytorch(void) {
   tenon_value_release(object);
   tenon_value_release(same);
   CHECK_EQ(version_of(child), 0);
-  memset(&report, 0, sizeof(report));
-  report.struct_size = sizeof(report);
+  SIZED(report);
   OK(tenon_export_module_to(module, collect, &bytes, NULL, &report, ERR));
   CHECK_EQ(report.version, 1);
   /* An archive whose version has the old division cannot hold new code with the new one. */

@@ -23,8 +23,7 @@ static void write_file(const struct bytes *bytes) {
 
 static tenon_import_options options_of(int32_t tensors) {
   tenon_import_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.tensors = tensors;
   return options;
 }
@@ -59,8 +58,7 @@ static void only_the_older_takes(tenon_module *built) {
   struct bytes bytes = {NULL, 0};
   tenon_export_options options;
   tenon_module *read = NULL;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   OK(tenon_module_define(
       built, "def older(self, x: Tensor) -> Tensor:\n  y, _ = torch.symeig(x)\n  return y\n", ERR));
   FAILS_SAYING(TENON_INVALID_ARGUMENT, "excerpt", "torch.symeig(x)",
@@ -75,8 +73,7 @@ static void only_the_older_takes(tenon_module *built) {
   options.bytecode_version = 7;
   OK(tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
   bytes.nbytes = 0;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = TENON_EXPORT_UNCHECKED;
   OK(tenon_export_module_to(built, collect, &bytes, &options, NULL, ERR));
   /* The archive then looks as if PyTorch 1.13 had written it. */
@@ -182,8 +179,7 @@ static void filled(void) {
     tenon_tensor_release(tensor);
     tenon_module_release(module);
   }
-  memset(&arena_options, 0, sizeof(arena_options));
-  arena_options.struct_size = sizeof(arena_options);
+  SIZED(arena_options);
   arena_options.mode = TENON_MODE_LENDER_WRITES;
   arena_options.capacity_nbytes = 1 << 16;
   OK(tenon_arena_new(&arena_options, &arena, ERR));

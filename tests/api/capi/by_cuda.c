@@ -40,16 +40,14 @@ static void one_reason(void) {
   if (tenon_cuda_available(&err) == TENON_OK) return;
   snprintf(reason, sizeof(reason), "%s", tenon_error_message(err));
   tenon_error_release(err);
-  memset(&handle, 0, sizeof(handle));
-  handle.struct_size = sizeof(handle);
+  SIZED(handle);
   FAILS_WITH(reason, tenon_open_cuda(&handle, NULL, NULL, &opened, ERR));
   handle.nbytes = 4096;
   handle.memory_nbytes = 66;
   handle.memory[1] = 'c';
   strcpy(handle.counter, "/torch_1_1_1");
   FAILS_WITH(reason, tenon_open_cuda(&handle, NULL, NULL, &opened, ERR));
-  memset(&arena_options, 0, sizeof(arena_options));
-  arena_options.struct_size = sizeof(arena_options);
+  SIZED(arena_options);
   arena_options.capacity_nbytes = 4096;
   FAILS_WITH(reason, tenon_cuda_arena_new(&arena_options, &arena, ERR));
   FAILS_WITH(reason, tenon_cuda_event_new(NULL, &event, ERR));

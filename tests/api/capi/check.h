@@ -32,6 +32,7 @@
 #include "api/capi/watchdog.h"
 #include "support/mappings.h"
 #include "support/sanitizers.h"
+#include "support/sized.h"
 
 #define CHECK_UNUSED __attribute__((unused))
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -285,8 +286,7 @@ CHECK_UNUSED static void check_warm_up(void) {
   tenon_tensor_spec spec;
   if (warm == getpid()) return;
   warm = getpid();
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = TENON_DTYPE_UINT;
   spec.dtype.bits = 8;
   spec.dtype.lanes = 1;
@@ -516,16 +516,14 @@ CHECK_UNUSED static int64_t check_now_ns(void) {
 
 CHECK_UNUSED static tenon_wait check_wait_ns(int64_t timeout_ns) {
   tenon_wait wait;
-  memset(&wait, 0, sizeof(wait));
-  wait.struct_size = sizeof(wait);
+  SIZED(wait);
   wait.timeout_ns = timeout_ns;
   return wait;
 }
 
 CHECK_UNUSED static tenon_storage_options check_storage_options(tenon_mode mode, uint32_t flags) {
   tenon_storage_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.mode = mode;
   options.flags = flags;
   return options;
@@ -533,16 +531,14 @@ CHECK_UNUSED static tenon_storage_options check_storage_options(tenon_mode mode,
 
 CHECK_UNUSED static tenon_share_options check_share_options(tenon_access access) {
   tenon_share_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.access = access;
   return options;
 }
 
 CHECK_UNUSED static tenon_open_options check_open_options(tenon_access access, uint32_t flags) {
   tenon_open_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.access = access;
   options.flags = flags;
   return options;
@@ -550,8 +546,7 @@ CHECK_UNUSED static tenon_open_options check_open_options(tenon_access access, u
 
 CHECK_UNUSED static tenon_fd_handle check_handle(void) {
   tenon_fd_handle handle;
-  memset(&handle, 0, sizeof(handle));
-  handle.struct_size = sizeof(handle);
+  SIZED(handle);
   handle.fd = -1;
   return handle;
 }
@@ -594,8 +589,7 @@ CHECK_UNUSED static tenon_tensor *check_bytes_tensor(tenon_storage *storage) {
   tenon_tensor_spec spec;
   tenon_tensor *tensor = NULL;
   int64_t size = (int64_t)tenon_storage_nbytes(storage);
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = TENON_DTYPE_UINT;
   spec.dtype.bits = 8;
   spec.dtype.lanes = 1;

@@ -12,8 +12,7 @@ CHECK_UNUSED static tenon_tensor *part_over(tenon_storage *storage, tenon_dtype 
                                             uint64_t offset, int32_t ndim, const int64_t *sizes) {
   tenon_tensor_spec spec;
   tenon_tensor *tensor = NULL;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype = dtype;
   spec.ndim = ndim;
   spec.sizes = sizes;
@@ -39,8 +38,7 @@ CHECK_UNUSED static tenon_tensor *strided(tenon_mode mode, tenon_dtype dtype, co
 
 CHECK_UNUSED static tenon_composite_spec empty_spec(int32_t layout) {
   tenon_composite_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.layout = layout;
   return spec;
 }

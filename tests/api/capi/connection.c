@@ -165,8 +165,7 @@ static void adopted_sockets(void) {
   tenon_connection *connection = NULL, *out = PATTERN;
   long fds = check_count_fds();
   int sockets[2], pipes[2];
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = TENON_CONNECTION_ADOPT_SOCKET;
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
   OK(tenon_connection_new(sockets[0], &options, &connection, ERR));
@@ -183,8 +182,7 @@ static void adopted_sockets(void) {
 
 static tenon_peer blank_peer(void) {
   tenon_peer peer;
-  memset(&peer, 0, sizeof(peer));
-  peer.struct_size = sizeof(peer);
+  SIZED(peer);
   return peer;
 }
 
@@ -240,8 +238,7 @@ static void peers(void) {
       tenon_connection_options options;
       tenon_connection *connection = NULL;
       int sockets[2];
-      memset(&options, 0, sizeof(options));
-      options.struct_size = sizeof(options);
+      SIZED(options);
       options.flags = flags[i];
       if ((flags[i] & TENON_CONNECTION_GROUP) != 0)
         options.group = 4242424; /* not a member of the group, but the same user */
@@ -536,8 +533,7 @@ static void limits(void) {
       tenon_message *message = NULL, *out = kNothing;
       int sockets[2];
       tenon_status status;
-      memset(&options, 0, sizeof(options));
-      options.struct_size = sizeof(options);
+      SIZED(options);
       options.max_message_nbytes = small[i].max_message_nbytes;
       options.max_tensors = small[i].max_tensors;
       options.max_segments = small[i].max_segments;
@@ -582,8 +578,7 @@ static void opened_as_the_options_say(void) {
     tenon_tensor *tensor = check_bytes_tensor(storage);
     tenon_message *message = NULL, *got = NULL;
     int sockets[2];
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
+    SIZED(options);
     options.open_access = ways[i].access;
     options.open_flags = ways[i].flags;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);

@@ -4,8 +4,7 @@
 
 static tenon_cuda_event_options options(uint32_t flags, int32_t device) {
   tenon_cuda_event_options result;
-  memset(&result, 0, sizeof(result));
-  result.struct_size = sizeof(result);
+  SIZED(result);
   result.flags = flags;
   result.device = device;
   return result;

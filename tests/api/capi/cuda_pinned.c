@@ -5,8 +5,7 @@
 static tenon_storage *new_storage(uint32_t flags) {
   tenon_storage_options how;
   tenon_storage *out = NULL;
-  memset(&how, 0, sizeof(how));
-  how.struct_size = sizeof(how);
+  SIZED(how);
   how.flags = flags;
   OK(tenon_storage_new(&how, 64, &out, ERR));
   return out;

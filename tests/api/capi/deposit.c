@@ -86,8 +86,7 @@ static int message_is_filled(const tenon_message *message, uint64_t nbytes, uint
 
 static tenon_deposit_stats stats(void) {
   tenon_deposit_stats figures;
-  memset(&figures, 0, sizeof(figures));
-  figures.struct_size = sizeof(figures);
+  SIZED(figures);
   OK(tenon_deposit_stats_get(&figures, ERR));
   CHECK(figures.struct_size == sizeof(figures));
   return figures;
@@ -708,8 +707,7 @@ static void refused_memory(void) {
   if (tenon_cuda_available(NULL) == TENON_OK) {
     tenon_cuda_arena_options device;
     tenon_cuda_arena *arena = NULL;
-    memset(&device, 0, sizeof(device));
-    device.struct_size = sizeof(device);
+    SIZED(device);
     device.capacity_nbytes = 2 << 20;
     OK(tenon_cuda_arena_new(&device, &arena, ERR));
     OK(tenon_cuda_arena_allocate(arena, kSmall, NULL, &storages[2], ERR));
@@ -900,8 +898,7 @@ static void a_child_of_fork(void) {
 
 static void set_limits(uint64_t segments, uint64_t nbytes, int64_t ns) {
   tenon_deposit_limits limits;
-  memset(&limits, 0, sizeof(limits));
-  limits.struct_size = sizeof(limits);
+  SIZED(limits);
   limits.max_unfetched_segments = segments;
   limits.max_unfetched_nbytes = nbytes;
   limits.max_unfetched_ns = ns;
@@ -1034,8 +1031,7 @@ static void other_users(void) {
 
 static tenon_keep_options keep_options(void) {
   tenon_keep_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.timeout_ns = 20000000000;
   return options;
 }

@@ -43,8 +43,7 @@ static void check_message(const tenon_message *message) {
 
 static tenon_descriptor_options bytes_only_options(void) {
   tenon_descriptor_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = TENON_DESCRIPTOR_BYTES_ONLY;
   return options;
 }

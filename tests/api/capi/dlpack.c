@@ -56,8 +56,7 @@ static DLManagedTensor legacy(void) {
 
 static tenon_tensor_spec spec_of(const tenon_tensor *tensor) {
   tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   OK(tenon_tensor_get_spec(tensor, &spec, ERR));
   return spec;
 }
@@ -302,8 +301,7 @@ static void out_both_forms(void) {
   tenon_tensor *tensor = NULL;
   DLManagedTensorVersioned *managed = NULL;
   DLManagedTensor *old = NULL;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = TENON_DTYPE_BFLOAT;
   spec.dtype.bits = 16;
   spec.dtype.lanes = 1;
@@ -381,8 +379,7 @@ static void bad_out(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_to_dlpack_legacy(tensor, NULL, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, old, tenon_tensor_to_dlpack_legacy(NULL, &old, ERR));
   tenon_tensor_release(tensor);
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = TENON_DTYPE_COMPLEX;
   spec.dtype.bits = 64;
   spec.dtype.lanes = 1;

@@ -62,8 +62,7 @@ static void views(void) {
   static const char *const names[] = {"read", NULL};
   tenon_message *message = NULL;
   size_t i;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = TENON_DTYPE_INT;
   spec.dtype.bits = 16;
   spec.dtype.lanes = 1;

@@ -145,8 +145,7 @@ static void nulls(void) {
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_code_files(module, NULL, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, value, tenon_module_constants(NULL, &value, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_module_constants(module, NULL, ERR));
-  memset(&member, 0, sizeof(member));
-  member.struct_size = sizeof(member);
+  SIZED(member);
   CHECK(tenon_member_list_count(NULL) == 0 && tenon_file_list_count(NULL) == 0 &&
         tenon_name_list_count(NULL) == 0);
   CHECK(tenon_name_list_get(NULL, 0) == NULL);

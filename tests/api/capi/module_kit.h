@@ -31,8 +31,7 @@ CHECK_UNUSED static tenon_value *new_floats(int32_t ndim, const int64_t *sizes, 
   CHECK(numel <= 64);
   for (i = 0; i < (int)numel; i++) elements[i] = first + (float)i;
   OK(tenon_storage_new_from(NULL, elements, (uint64_t)numel * sizeof(float), &storage, ERR));
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = TENON_DTYPE_FLOAT;
   spec.dtype.bits = 32;
   spec.dtype.lanes = 1;
@@ -98,8 +97,7 @@ CHECK_UNUSED static tenon_module *new_mlp(void) {
 
 CHECK_UNUSED static tenon_member member_at(const tenon_member_list *list, size_t index) {
   tenon_member member;
-  memset(&member, 0, sizeof(member));
-  member.struct_size = sizeof(member);
+  SIZED(member);
   OK(tenon_member_list_get(list, index, &member, ERR));
   return member;
 }

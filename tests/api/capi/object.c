@@ -58,8 +58,7 @@ static tenon_object_node composite_node(tenon_composite *composite) {
 
 static uint64_t offset_of(const tenon_tensor *tensor) {
   tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   OK(tenon_tensor_get_spec(tensor, &spec, ERR));
   return spec.offset;
 }

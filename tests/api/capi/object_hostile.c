@@ -34,9 +34,9 @@ static tenon_message *message_of(uint32_t version, uint32_t n_storages, const vo
 #define TENON_PICKLE "\x8c\x0ctenon.pickle"
 /* tenon.pickle._tensor(number, the element type uint8, (size,), (1,), offset 0, flags 0). The
    opcode K and one byte are a number. */
-#define TENSOR(number, size)                \
-  FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") \
-  "(K" number "J\x01\x08\x01\x00K" size "\x85K\x01\x85K\x00K\x00tR"
+#define TENSOR_OF(arguments) FUNCTION(TENON_PICKLE, "\x8c\x07_tensor") "(" arguments "tR"
+#define TENSOR(number, size) \
+  TENSOR_OF("K" number "J\x01\x08\x01\x00K" size "\x85K\x01\x85K\x00K\x00")
 /* tenon.pickle._composite(layout, parts by name, (3, 4), None, flags 0, None, {}). */
 #define COMPOSITE(layout, parts) \
   FUNCTION(TENON_PICKLE, "\x8c\x0a_composite") "(" layout parts "K\x03K\x04\x86NK\x00N}tR"
@@ -59,44 +59,38 @@ static void refuse_pickle(tenon_status code, const char *pickle, size_t nbytes, 
   tenon_error_release(check_error);
   tenon_message_release(message);
 }
+#define REFUSE(code, literal, key, part, text) \
+  refuse_pickle(code, PICKLE(PROTO literal), key, part, text)
 
 static void hostile_calls(void) {
   /* os.system("true"), by a function and its arguments */
-  refuse_pickle(TENON_UNSUPPORTED,
-                PICKLE(PROTO FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85R."),
-                "offset", "25", "posix.system");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "cos\nsystem\n\x8c\x04true\x85R."), "offset", "",
-                "os.system");
+  REFUSE(TENON_UNSUPPORTED, FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85R.",
+         "offset", "25", "posix.system");
+  REFUSE(TENON_UNSUPPORTED, "cos\nsystem\n\x8c\x04true\x85R.", "offset", "", "os.system");
   /* the function itself */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION("\x8c\x05posix", "\x8c\x06system") "."),
-                "offset", "", "posix.system");
+  REFUSE(TENON_UNSUPPORTED, FUNCTION("\x8c\x05posix", "\x8c\x06system") ".", "offset", "",
+         "posix.system");
   /* an instance of a class, made by NEWOBJ */
-  refuse_pickle(TENON_UNSUPPORTED,
-                PICKLE(PROTO FUNCTION("\x8c\x0asubprocess", "\x8c\x05Popen") ")\x81."), "offset",
-                "", "subprocess.Popen");
+  REFUSE(TENON_UNSUPPORTED, FUNCTION("\x8c\x0asubprocess", "\x8c\x05Popen") ")\x81.", "offset", "",
+         "subprocess.Popen");
   /* inside plain data, and as an argument of a function that is known */
-  refuse_pickle(
-      TENON_UNSUPPORTED,
-      PICKLE(PROTO "](K\x01" FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85R"
-                                                                         "e."),
-      "offset", "", "posix.system");
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION("\x8c\010builtins", "\x8c\007complex")
-                           FUNCTION("\x8c\x05posix", "\x8c\x06system") "K\x00\x86R."),
-                "offset", "", "complex");
+  REFUSE(TENON_UNSUPPORTED,
+         "](K\x01" FUNCTION("\x8c\x05posix", "\x8c\x06system") "\x8c\x04true\x85Re.", "offset", "",
+         "posix.system");
+  REFUSE(TENON_CORRUPT,
+         FUNCTION("\x8c\010builtins", "\x8c\007complex")
+             FUNCTION("\x8c\x05posix", "\x8c\x06system") "K\x00\x86R.",
+         "offset", "", "complex");
   /* No plain data needs these functions: _imported("posix", "system"), loads(). */
-  refuse_pickle(
-      TENON_UNSUPPORTED,
-      PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x09_imported") "\x8c\x05posix\x8c\x06system\x86R."),
-      "offset", "", "_imported");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x05loads") ")R."),
-                "offset", "", "loads");
+  REFUSE(TENON_UNSUPPORTED,
+         FUNCTION(TENON_PICKLE, "\x8c\x09_imported") "\x8c\x05posix\x8c\x06system\x86R.", "offset",
+         "", "_imported");
+  REFUSE(TENON_UNSUPPORTED, FUNCTION(TENON_PICKLE, "\x8c\x05loads") ")R.", "offset", "", "loads");
   /* BUILD gives a tensor a state */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO TENSOR("\x00", "\x40") "}b."), "offset", "",
-                "_tensor");
+  REFUSE(TENON_UNSUPPORTED, TENSOR("\x00", "\x40") "}b.", "offset", "", "_tensor");
   /* an integer of 9 bytes, 2^64 */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."),
-                "offset", "2", "64 bits");
+  REFUSE(TENON_UNSUPPORTED, "\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01.", "offset", "2",
+         "64 bits");
 }
 
 static void hostile_tensors(void) {
@@ -113,51 +107,32 @@ static void hostile_tensors(void) {
   tenon_object_release(object);
   tenon_message_release(message);
 
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("\x03", "\x40") "."), "offset", "27",
-                "storage 3 is named, and 3 came");
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION(TENON_PICKLE, "\x8c\x08_storage") "J\xff\xff\xff\xff\x85R."),
-                "offset", "", "storage -1");
+  REFUSE(TENON_CORRUPT, TENSOR("\x03", "\x40") ".", "offset", "27",
+         "storage 3 is named, and 3 came");
+  REFUSE(TENON_CORRUPT, FUNCTION(TENON_PICKLE, "\x8c\x08_storage") "J\xff\xff\xff\xff\x85R.",
+         "offset", "", "storage -1");
   /* One element more than storage 0 has. */
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("\x00", "\x41") "."), "offset", "", "");
+  REFUSE(TENON_CORRUPT, TENSOR("\x00", "\x41") ".", "offset", "", "");
   /* Storage 1 has no element. */
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("\x01", "\x01") "."), "offset", "", "");
+  REFUSE(TENON_CORRUPT, TENSOR("\x01", "\x01") ".", "offset", "", "");
   /* N is the number of K, so the arguments shift. */
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO TENSOR("N", "\x01") "."), "offset", "", "");
+  REFUSE(TENON_CORRUPT, TENSOR("N", "\x01") ".", "offset", "", "");
   /* 8 elements with strides of 10: the last one is 7 behind the end */
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION(
-                    TENON_PICKLE,
-                    "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x08\x85K\x0a\x85K\x00K\x00tR."),
-                "offset", "", "");
+  REFUSE(TENON_CORRUPT, TENSOR_OF("K\x00J\x01\x08\x01\x00K\x08\x85K\x0a\x85K\x00K\x00") ".",
+         "offset", "", "");
   /* an offset that is beyond the end; one below 0 */
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION(
-                    TENON_PICKLE,
-                    "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x40K\x00tR."),
-                "offset", "", "");
-  refuse_pickle(
-      TENON_CORRUPT,
-      PICKLE(PROTO FUNCTION(
-          TENON_PICKLE,
-          "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85J\xff\xff\xff\xffK\x00tR."),
-      "offset", "", "offset");
+  REFUSE(TENON_CORRUPT, TENSOR_OF("K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x40K\x00") ".",
+         "offset", "", "");
+  REFUSE(TENON_CORRUPT,
+         TENSOR_OF("K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85J\xff\xff\xff\xffK\x00") ".", "offset",
+         "", "offset");
   /* two sizes and one stride; an argument too few; no element type at all */
-  refuse_pickle(
-      TENON_CORRUPT,
-      PICKLE(PROTO FUNCTION(
-          TENON_PICKLE,
-          "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01K\x01\x86K\x01\x85K\x00K\x00tR."),
-      "offset", "", "strides");
-  refuse_pickle(
-      TENON_CORRUPT,
-      PICKLE(PROTO FUNCTION(TENON_PICKLE,
-                            "\x8c\x07_tensor") "(K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x00tR."),
-      "offset", "", "5 arguments");
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO FUNCTION(TENON_PICKLE,
-                                      "\x8c\x07_tensor") "(K\x00NK\x01\x85K\x01\x85K\x00K\x00tR."),
-                "offset", "", "element type");
+  REFUSE(TENON_CORRUPT, TENSOR_OF("K\x00J\x01\x08\x01\x00K\x01K\x01\x86K\x01\x85K\x00K\x00") ".",
+         "offset", "", "strides");
+  REFUSE(TENON_CORRUPT, TENSOR_OF("K\x00J\x01\x08\x01\x00K\x01\x85K\x01\x85K\x00") ".", "offset",
+         "", "5 arguments");
+  REFUSE(TENON_CORRUPT, TENSOR_OF("K\x00NK\x01\x85K\x01\x85K\x00K\x00") ".", "offset", "",
+         "element type");
 }
 
 static void hostile_composites(void) {
@@ -165,38 +140,30 @@ static void hostile_composites(void) {
   tenon_object *object = NULL;
   tenon_object_node node;
   /* a COO tensor of the sizes (3, 4): values of uint8 without elements, and no indices */
-  refuse_pickle(
-      TENON_CORRUPT,
-      PICKLE(PROTO COMPOSITE("\x8c\x0asparse_coo", "}" VALUES TENSOR("\x01", "\x00") "s") "."),
-      "part", "indices", "without indices");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO COMPOSITE(CSR, "}") "."), "part", "values",
-                "without values");
+  REFUSE(TENON_CORRUPT, COMPOSITE("\x8c\x0asparse_coo", "}" VALUES TENSOR("\x01", "\x00") "s") ".",
+         "part", "indices", "without indices");
+  REFUSE(TENON_CORRUPT, COMPOSITE(CSR, "}") ".", "part", "values", "without values");
   /* all parts are there, and the indices are of uint8 */
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO COMPOSITE(
-                    CSR, "}" VALUES TENSOR("\x00", "\x03") "s" INDICES TENSOR(
-                             "\x00", "\x04") "s" PLAIN_INDICES TENSOR("\x00", "\x03") "s") "."),
-                "part", "indices", "");
+  REFUSE(TENON_CORRUPT,
+         COMPOSITE(CSR, "}" VALUES TENSOR("\x00", "\x03") "s" INDICES TENSOR(
+                            "\x00", "\x04") "s" PLAIN_INDICES TENSOR("\x00", "\x03") "s") ".",
+         "part", "indices", "");
   /* a part of another layout, a part twice, and a part that is no tensor */
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO COMPOSITE(CSR, "}\x8c\x07offsets" TENSOR("\x00", "\x03") "s") "."),
-                "offset", "", "no part");
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO COMPOSITE(CSR, "}" VALUES TENSOR("\x00", "\x03") "s" VALUES TENSOR(
-                                                "\x00", "\x03") "s") "."),
-                "offset", "", "twice");
-  refuse_pickle(
+  REFUSE(TENON_CORRUPT, COMPOSITE(CSR, "}\x8c\x07offsets" TENSOR("\x00", "\x03") "s") ".", "offset",
+         "", "no part");
+  REFUSE(
       TENON_CORRUPT,
-      PICKLE(PROTO COMPOSITE(CSR, "}" VALUES "K\x00s" INDICES "K\x00s" PLAIN_INDICES "K\x00s") "."),
-      "offset", "", "expected a tensor");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO COMPOSITE("\x8c\x0asparse_xyz", "}") "."), "offset",
-                "", "sparse_xyz");
+      COMPOSITE(CSR, "}" VALUES TENSOR("\x00", "\x03") "s" VALUES TENSOR("\x00", "\x03") "s") ".",
+      "offset", "", "twice");
+  REFUSE(TENON_CORRUPT,
+         COMPOSITE(CSR, "}" VALUES "K\x00s" INDICES "K\x00s" PLAIN_INDICES "K\x00s") ".", "offset",
+         "", "expected a tensor");
+  REFUSE(TENON_UNSUPPORTED, COMPOSITE("\x8c\x0asparse_xyz", "}") ".", "offset", "", "sparse_xyz");
   /* a jagged tensor without its number ragged_dim */
-  refuse_pickle(TENON_CORRUPT,
-                PICKLE(PROTO COMPOSITE("\x8c\x06jagged",
-                                       "}" VALUES TENSOR("\x00", "\x03") "s\x8c\x07offsets" TENSOR(
-                                           "\x00", "\x04") "s") "."),
-                "offset", "", "ragged dimension 0");
+  REFUSE(TENON_CORRUPT,
+         COMPOSITE("\x8c\x06jagged", "}" VALUES TENSOR("\x00", "\x03") "s\x8c\x07offsets" TENSOR(
+                                         "\x00", "\x04") "s") ".",
+         "offset", "", "ragged dimension 0");
   /* a composite of no parts that is right: meta, of 3 times 4 float32 */
   message =
       message_of(1, 0,
@@ -226,9 +193,8 @@ static void hostile_sizes(void) {
   int64_t begin_ns;
   size_t i, at;
   /* a list that has itself as its item, and a tuple in the list that it is in */
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "]\x94h\000a."), "offset", "2", "contains itself");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "]\x94h\x00\205a."), "offset", "2",
-                "contains itself");
+  REFUSE(TENON_UNSUPPORTED, "]\x94h\000a.", "offset", "2", "contains itself");
+  REFUSE(TENON_UNSUPPORTED, "]\x94h\x00\205a.", "offset", "2", "contains itself");
 
   /* Thirty lists, of which each has the one before twice: 2^30 values. The list 0 is empty. */
   at = put(pickle, 0, PICKLE(PROTO "]\2240"));
@@ -255,10 +221,10 @@ static void hostile_sizes(void) {
   refuse_pickle(TENON_RESOURCE_EXHAUSTED, (const char *)pickle, at, "limit_value", "200", "200");
 
   /* the keys 1 and True; the key []; a text that is no UTF-8; a persistent id */
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO "}(K\x01N\x88Nu."), "index", "3", "twice");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO "}(]Nu."), "index", "1", "cannot be a key");
-  refuse_pickle(TENON_UNSUPPORTED, PICKLE(PROTO "\x8c\x01\xff."), "offset", "2", "not UTF-8");
-  refuse_pickle(TENON_CORRUPT, PICKLE(PROTO "K\x01Q."), "offset", "", "persistent id");
+  REFUSE(TENON_CORRUPT, "}(K\x01N\x88Nu.", "index", "3", "twice");
+  REFUSE(TENON_CORRUPT, "}(]Nu.", "index", "1", "cannot be a key");
+  REFUSE(TENON_UNSUPPORTED, "\x8c\x01\xff.", "offset", "2", "not UTF-8");
+  REFUSE(TENON_CORRUPT, "K\x01Q.", "offset", "", "persistent id");
 }
 
 static void hostile_heads(void) {

@@ -6,8 +6,7 @@
 
 CHECK_UNUSED static tenon_object_node node_of(int32_t kind) {
   tenon_object_node node;
-  memset(&node, 0, sizeof(node));
-  node.struct_size = sizeof(node);
+  SIZED(node);
   node.kind = kind;
   return node;
 }

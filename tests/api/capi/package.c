@@ -4,8 +4,7 @@
 
 static tenon_package_options package_options(void) {
   tenon_package_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   return options;
 }
 
@@ -368,8 +367,7 @@ static void looking_refused(void) {
   tenon_name_list *names = (tenon_name_list *)PATTERN;
   tenon_file_list *files = (tenon_file_list *)PATTERN;
   tenon_import_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   make_folder("pair.pt");
   write_pair(path);
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched, tenon_package_open(NULL, NULL, &untouched, ERR));

@@ -79,8 +79,7 @@ static void lend_release_allocate(void) {
   uint64_t i, most = 0, most_shared = 0;
   tenon_stats stats;
   OK(tenon_connection_new(sock, NULL, &connection, ERR));
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
+  SIZED(stats);
   for (i = 0; i < kRounds; i++) {
     tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, kBytes, i);
     tenon_tensor *tensor = check_bytes_tensor(storage);
@@ -140,8 +139,7 @@ static void lent_by_handle(void) {
 static void never_lent(void) {
   uint64_t i, reserved = 0;
   tenon_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
+  SIZED(stats);
   for (i = 0; i < kRounds; i++) {
     tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 4096, i);
     CHECK(check_filled(tenon_storage_data(storage), 4096, i));

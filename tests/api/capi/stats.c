@@ -3,8 +3,7 @@
 
 static tenon_stats now(void) {
   tenon_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
+  SIZED(stats);
   OK(tenon_stats_get(&stats, ERR));
   CHECK(stats.struct_size == sizeof(stats));
   return stats;

@@ -197,8 +197,7 @@ static void will_fill(void) {
 static void trimming(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 1 << 20, 3);
   tenon_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
+  SIZED(stats);
   tenon_storage_release(storage);
   CHECK(tenon_storage_trim() >= 1 << 20);
   CHECK(tenon_storage_trim() == 0);

@@ -6,8 +6,7 @@ static tenon_tensor *const kNothing = PATTERN;
 static tenon_tensor_spec spec_of(uint8_t code, uint8_t bits, uint16_t lanes, int32_t ndim,
                                  const int64_t *sizes, const int64_t *strides, uint64_t offset) {
   tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = code;
   spec.dtype.bits = bits;
   spec.dtype.lanes = lanes;
@@ -57,8 +56,7 @@ static void dtypes(void) {
                           spec_of(types[i].code, types[i].bits, types[i].lanes, 2, sizes, NULL, 0),
                       got = spec;
     tenon_tensor *tensor = NULL, *out = kNothing;
-    memset(&got, 0, sizeof(got));
-    got.struct_size = sizeof(got);
+    SIZED(got);
     OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
     OK(tenon_tensor_get_spec(tensor, &got, ERR));
     CHECK(memcmp(&got.dtype, &types[i], sizeof(types[i])) == 0);
@@ -299,8 +297,7 @@ static void flags_travel(void) {
   spec.flags =
       TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER | TENON_TENSOR_CONJ | TENON_TENSOR_NEG;
   OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
-  memset(&got, 0, sizeof(got));
-  got.struct_size = sizeof(got);
+  SIZED(got);
   OK(tenon_tensor_get_spec(tensor, &got, ERR));
   CHECK(got.flags == spec.flags);
   tenon_tensor_release(tensor);

@@ -309,8 +309,7 @@ static void tensors(void) {
   tenon_tensor *tensor = check_bytes_tensor(storage), *got = NULL, *nothing = PATTERN;
   tenon_value *value = NULL, *out = kNothing;
   tenon_value_tensor_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   OK(tenon_value_new_tensor(tensor, &value, ERR));
   has_type(value, "Tensor");
   OK(tenon_value_get_tensor(value, &got, ERR));
@@ -341,8 +340,7 @@ static void tensors(void) {
 static tenon_value_tensor_spec spec_of(tenon_scalar_type type, int32_t ndim, const int64_t *sizes,
                                        tenon_storage *storage) {
   tenon_value_tensor_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.scalar_type = type;
   spec.ndim = ndim;
   spec.sizes = sizes;

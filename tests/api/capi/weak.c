@@ -58,8 +58,7 @@ static void memory_goes_with_the_last_strong_reference(void) {
   tenon_stats before, after;
   tenon_storage *storage;
   tenon_weak *weak = NULL;
-  memset(&before, 0, sizeof(before));
-  before.struct_size = sizeof(before);
+  SIZED(before);
   after = before;
   OK(tenon_stats_get(&before, ERR));
   storage = check_storage(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED, 1 << 20, 1);

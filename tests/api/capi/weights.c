@@ -69,8 +69,7 @@ static void replaced_and_written(const char *file) {
   tenon_weights *weights = open_weights(golden(file)), *again;
   tenon_tensor *weight = tensor_of(weights, "weight"), *tied = tensor_of(weights, "tied");
   tenon_weights_rewrite_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.durability = TENON_DURABILITY_FILE;
 
   names_of_weights_are(weights, names, COUNT_OF(names));
@@ -113,8 +112,7 @@ static void into_an_arena(void) {
   tenon_weights *weights = NULL;
   tenon_arena *arena = NULL;
   OK(tenon_arena_new(NULL, &arena, ERR));
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.tensors = TENON_IMPORT_FILL;
   options.check = TENON_IMPORT_CHECK_ALL;
   options.arena = arena;

@@ -76,8 +76,7 @@ static void descriptor_send_with(struct side* side, const tenon_message* message
   const void* bytes;
   const int32_t* fds;
   size_t nbytes = 0, n_fds = 0;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = flags;
   tenon_descriptor_release(side->held);
   side->held = NULL;
@@ -121,8 +120,7 @@ static tenon_status connection_recv(struct side* side, const tenon_open_options*
                                     tenon_message** out, tenon_error** err) {
   if (side->connection == NULL) {
     tenon_connection_options how;
-    memset(&how, 0, sizeof(how));
-    how.struct_size = sizeof(how);
+    SIZED(how);
     if (options != NULL) {
       how.open_access = options->access;
       how.open_flags = options->flags;
@@ -214,8 +212,7 @@ static void in_place_borrower(struct side* side) {
   tenon_message* message;
   size_t i;
   tenon_stats before, after;
-  memset(&before, 0, sizeof(before));
-  before.struct_size = sizeof(before);
+  SIZED(before);
   after = before;
   OK(tenon_stats_get(&before, ERR));
   borrow(side, NULL, &message);
@@ -450,8 +447,7 @@ static void shapes_lender(struct side* side) {
   for (i = 0; i < COUNT_OF(kShapes); i++) {
     tenon_tensor_spec spec;
     tenon_tensor* tensor = NULL;
-    memset(&spec, 0, sizeof(spec));
-    spec.struct_size = sizeof(spec);
+    SIZED(spec);
     spec.dtype = kShapes[i].dtype;
     spec.ndim = kShapes[i].ndim;
     spec.sizes = kShapes[i].sizes;
@@ -483,8 +479,7 @@ static void shapes_borrower(struct side* side) {
     const tenon_tensor* tensor = tenon_message_tensor(message, i);
     const char* name = tenon_message_name(message, i);
     tenon_tensor_spec spec;
-    memset(&spec, 0, sizeof(spec));
-    spec.struct_size = sizeof(spec);
+    SIZED(spec);
     OK(tenon_tensor_get_spec(tensor, &spec, ERR));
     CHECK(memcmp(&spec.dtype, &kShapes[i].dtype, sizeof(spec.dtype)) == 0 &&
           spec.ndim == kShapes[i].ndim);

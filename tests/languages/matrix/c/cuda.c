@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "support/sized.h"
 #include "wire.h"
 
 static const char *const transports[] = {"none", "ipc", "fd", "fabric", "pool"};
@@ -23,8 +24,7 @@ tenon_status cuda_make_storage(const char *strategy, unsigned char *data, uint64
   tenon_cuda_arena *arena = NULL;
   tenon_storage *neighbour = NULL;
   tenon_status status;
-  memset(&megabyte, 0, sizeof(megabyte));
-  megabyte.struct_size = sizeof(megabyte);
+  SIZED(megabyte);
   megabyte.device = CUDA_LENDS;
   megabyte.capacity_nbytes = 1 << 20;
   megabyte.transport = strcmp(strategy, "cuda_fd") == 0 ? TENON_CUDA_FD : TENON_CUDA_NO_MEMORY;

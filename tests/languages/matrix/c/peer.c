@@ -11,6 +11,7 @@
 #include "cuda.h"
 #include "device.h"
 #include "object.h"
+#include "support/sized.h"
 #include "wire.h"
 
 enum { SLOTS = 4096 };
@@ -111,8 +112,7 @@ static void keep_connection(const char *number, const char *kind, int socket) {
   tenon_connection_options options;
   tenon_error *error = NULL;
   int i = 0;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = TENON_CONNECTION_ADOPT_SOCKET;
   if (socket < 0) {
     say_failed("OTHER", strerror(errno));
@@ -235,8 +235,7 @@ static int make_tensor(tenon_storage *storage, const char **words, tenon_tensor 
   unsigned code, bits, lanes;
   tenon_tensor_spec spec;
   tenon_error *error = NULL;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   if (sscanf(words[0], "%u:%u:%u", &code, &bits, &lanes) != 3) abort();
   spec.dtype.code = (uint8_t)code;
   spec.dtype.bits = (uint8_t)bits;
@@ -275,22 +274,19 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
     status = cuda_make_storage(strategy, data, nbytes, &storage, &error);
   } else if (strcmp(strategy, "filename") == 0) {
     tenon_filename_options options;
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
+    SIZED(options);
     options.prefix = getenv("TENON_MATRIX_PREFIX");
     status = tenon_storage_new_filename(&options, nbytes, &storage, &error);
     if (status == TENON_OK) status = tenon_storage_write(storage, 0, data, nbytes, &error);
   } else {
     tenon_storage_options options;
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
+    SIZED(options);
     options.mode = strcmp(strategy, "read_only") == 0 ? TENON_MODE_FROZEN : TENON_MODE_SHARED;
     status = TENON_OK;
     if (is_arena(strategy)) {
       /* The storage must not begin where the arena does. */
       tenon_arena_options megabyte;
-      memset(&megabyte, 0, sizeof(megabyte));
-      megabyte.struct_size = sizeof(megabyte);
+      SIZED(megabyte);
       megabyte.capacity_nbytes = 1 << 20;
       status = tenon_arena_new(&megabyte, &options.arena, &error);
       if (status == TENON_OK) status = tenon_storage_new(&options, 100, &neighbour, &error);
@@ -334,8 +330,7 @@ static int lend_name(tenon_storage *storage, int socket) {
   tenon_filename_options options;
   tenon_filename_handle handle;
   tenon_error *error = NULL;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = socket ? 0 : TENON_FILENAME_TORCH;
   options.directory = socket ? getenv("TENON_MATRIX_DIRECTORY") : NULL;
   handle.struct_size = sizeof(handle);
@@ -469,8 +464,7 @@ static tenon_storage *open_storage(const char *strategy, const struct connection
     tenon_fd_handle_close(&fd);
   } else {
     tenon_filename_handle name;
-    memset(&name, 0, sizeof(name));
-    name.struct_size = sizeof(name);
+    SIZED(name);
     if (strcmp(handle[0], "-") != 0) snprintf(name.manager, sizeof(name.manager), "%s", handle[0]);
     snprintf(name.name, sizeof(name.name), "%s", handle[1]);
     name.offset = strtoull(handle[2], NULL, 10);

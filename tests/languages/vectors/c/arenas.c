@@ -29,8 +29,7 @@ static int64_t word_of(const struct test_case *test, const char *key, const char
 
 static int figure(const tenon_arena *arena, const char *name, long long *out) {
   tenon_arena_stats now;
-  memset(&now, 0, sizeof(now));
-  now.struct_size = sizeof(now);
+  SIZED(now);
   if (tenon_arena_stats_get(arena, &now, NULL) != TENON_OK) return wrong("no statistics");
 #define FIGURE(member)              \
   if (strcmp(name, #member) == 0) { \
@@ -90,8 +89,7 @@ int run_arena(const struct test_case *test) {
   const int64_t *storages = case_numbers(test, "storages", &n);
   const int64_t mode = word_of(test, "mode", modes, 3), kind = word_of(test, "pages", pages, 4);
   if (mode < 0 || kind < 0) return wrong("unknown mode or pages");
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.mode = (tenon_mode)mode;
   options.pages = (tenon_pages)kind;
   options.capacity_nbytes = (uint64_t)case_number(test, "capacity_nbytes");
@@ -139,8 +137,7 @@ static int lend(const struct test_case *test, tenon_arena *arena, tenon_connecti
 static int compare_holder(const struct test_case *test) {
   tenon_lease_holder holder;
   size_t total = 0;
-  memset(&holder, 0, sizeof(holder));
-  holder.struct_size = sizeof(holder);
+  SIZED(holder);
   if (tenon_lease_holders(&holder, 1, &total, NULL) != TENON_OK) return wrong("no holders");
   SAME("holders", total, 1);
   SAME("uid", holder.uid, getuid());
@@ -166,13 +163,11 @@ int run_lease(const struct test_case *test) {
        tries++) {
     poll(NULL, 0, 1);
   }
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.capacity_nbytes = (uint64_t)case_number(test, "capacity_nbytes");
   if (tenon_arena_new(&options, &arena, NULL) != TENON_OK) return wrong("no arena");
   keep(arena, release_arena);
-  memset(&adopt, 0, sizeof(adopt));
-  adopt.struct_size = sizeof(adopt);
+  SIZED(adopt);
   adopt.flags = TENON_CONNECTION_ADOPT_SOCKET;
   if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return wrong("no sockets");
   if (tenon_connection_new(ends[0], &adopt, &first, NULL) != TENON_OK)

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <tenon/tenon.h>
 
+#include "support/sized.h"
+
 struct test_case {
   int n;
   char **keys, **values;

@@ -26,8 +26,7 @@ static int64_t append(void *context, const void *data, size_t nbytes) {
 static int write_archive(const tenon_module *module, uint32_t flags, struct archive *out) {
   tenon_export_options options;
   tenon_status status;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = flags;
   out->data = NULL;
   out->nbytes = 0;
@@ -42,8 +41,7 @@ static tenon_status read_archive(const struct archive *archive, int32_t tensors,
                                  tenon_module **out, tenon_error **error) {
   tenon_import_options options;
   tenon_status status;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.tensors = tensors;
   options.device = device;
   status =
@@ -175,8 +173,7 @@ int run_cuda_share(const struct test_case *test) {
     GIVE(read_archive(&archive, TENON_IMPORT_DEVICE, 0, &module, NULL));
   }
   MUST(storage_of(module, (size_t)case_number(test, "share"), &storage));
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.transport = (tenon_cuda_transport)case_number(test, "transport");
   options.form = (tenon_cuda_form)case_number(test, "form");
   handle.struct_size = sizeof(handle);
@@ -201,8 +198,7 @@ static int same_figures(const struct test_case *test, const tenon_cuda_arena *ar
   static const char prefix[] = "expect.stats.";
   tenon_cuda_arena_stats now;
   int at;
-  memset(&now, 0, sizeof(now));
-  now.struct_size = sizeof(now);
+  SIZED(now);
   GIVE(tenon_cuda_arena_stats_get(arena, &now, NULL));
   for (at = 0; at < test->n; at++) {
     const char *name = test->keys[at] + strlen(prefix);
@@ -264,8 +260,7 @@ int run_cuda_event(const struct test_case *test) {
   tenon_status status;
   uint8_t handle[64];
   int complete = -1, result;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.device = (int32_t)case_number(test, "device");
   if (case_number(test, "interprocess") != 0) options.flags = TENON_CUDA_EVENT_INTERPROCESS;
   status = tenon_cuda_event_new(&options, &event, &error);

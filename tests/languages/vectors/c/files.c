@@ -28,8 +28,7 @@ unsigned char *read_file(const char *path, size_t *nbytes) {
 tenon_open_options open_options(const struct test_case *test) {
   tenon_open_options options;
   const char *access = case_find(test, "access");
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   if (access != NULL && strcmp(access, "read_only") == 0) options.access = TENON_ACCESS_READ_ONLY;
   if (access != NULL && strcmp(access, "writable") == 0) options.access = TENON_ACCESS_WRITABLE;
   if (case_number_or(test, "allow_unsealed", 0) != 0) options.flags = TENON_OPEN_ALLOW_UNSEALED;
@@ -68,8 +67,7 @@ int run_named_file(const struct test_case *test) {
   tenon_error *error = NULL;
   tenon_status status;
   int result;
-  memset(&handle, 0, sizeof(handle));
-  handle.struct_size = sizeof(handle);
+  SIZED(handle);
   handle.offset = (uint64_t)case_number(test, "offset");
   handle.nbytes = (uint64_t)case_number(test, "nbytes");
   snprintf(handle.name, sizeof(handle.name), "%s", path);
@@ -91,8 +89,7 @@ int run_new_named_file(const struct test_case *test) {
   unsigned char *data;
   tenon_status status;
   int result;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.directory = case_text(test, "directory");
   options.name = case_text(test, "name");
   status =

@@ -11,8 +11,7 @@ int make_tensor(const struct test_case *test, const char *prefix, tenon_storage 
   size_t n, n_sizes, n_strides;
   const int64_t *dtype = case_numbers(test, case_key(prefix, "dtype"), &n);
   tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = (uint8_t)dtype[0];
   spec.dtype.bits = (uint8_t)dtype[1];
   spec.dtype.lanes = (uint16_t)dtype[2];
@@ -27,8 +26,7 @@ int make_tensor(const struct test_case *test, const char *prefix, tenon_storage 
 tenon_status make_bytes_tensor(tenon_storage *storage, tenon_tensor **out) {
   const int64_t size = (int64_t)tenon_storage_nbytes(storage);
   tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = TENON_DTYPE_UINT;
   spec.dtype.bits = 8;
   spec.dtype.lanes = 1;
@@ -40,8 +38,7 @@ tenon_status make_bytes_tensor(tenon_storage *storage, tenon_tensor **out) {
 tenon_storage *make_storage(uint64_t nbytes, uint32_t flags) {
   tenon_storage *storage = NULL;
   tenon_storage_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  SIZED(options);
   options.flags = flags;
   if (tenon_storage_new(&options, nbytes, &storage, NULL) != TENON_OK) abort();
   return keep_storage(storage);
@@ -99,8 +96,7 @@ static int run_dtype(const struct test_case *test) {
   tenon_error *error = NULL;
   tenon_tensor_spec spec;
   tenon_status status;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
+  SIZED(spec);
   spec.dtype.code = (uint8_t)dtype[0];
   spec.dtype.bits = (uint8_t)dtype[1];
   spec.dtype.lanes = (uint16_t)dtype[2];
