@@ -8,14 +8,14 @@
 #include <sys/mman.h>
 
 #include "bench/bench.h"
+#include "support/sized.h"
 
 namespace {
 
 using Bytes = std::vector<char>;
 
 tenon_arena* new_arena(uint64_t capacity) {
-  tenon_arena_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_arena_options>();
   options.capacity_nbytes = capacity;
   tenon_arena* arena = nullptr;
   BENCH_OK(tenon_arena_new(&options, &arena, &err));
@@ -23,8 +23,7 @@ tenon_arena* new_arena(uint64_t capacity) {
 }
 
 tenon_storage_options in(tenon_arena* arena) {
-  tenon_storage_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_storage_options>();
   options.arena = arena;
   return options;
 }

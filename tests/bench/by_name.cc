@@ -17,6 +17,8 @@
 
 #include "bench/names.h"
 #include "support/die_with_parent.h"
+#include "support/packet.h"
+#include "support/sized.h"
 
 namespace {
 
@@ -109,20 +111,7 @@ void bare_serve(int listener, int fd) {
   for (;;) {
     const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     BENCH_CHECK(client >= 0);
-    char byte = 'x';
-    iovec part{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    BENCH_CHECK(sendmsg(client, &message, MSG_NOSIGNAL) == 1);
+    BENCH_CHECK(packets::put_packet(client, "x", 1, fd));
     close(client);
   }
 }
@@ -131,16 +120,8 @@ void bare_connect(const sockaddr_un& address, uint64_t nbytes) {
   const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   BENCH_CHECK(connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  BENCH_CHECK(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
   int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+  BENCH_CHECK(packets::take_packet(socket, &byte, 1, &fd));
   void* bytes = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   BENCH_CHECK(bytes != MAP_FAILED);
   bench::touch(bytes);
@@ -155,8 +136,7 @@ void run_socket(uint64_t nbytes, size_t rounds) {
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof address.sun_path, "%s/bare", folder.path().c_str());
   bench::Holder ours([&](int socket) {
-    tenon_storage_options options{};
-    options.struct_size = sizeof options;
+    auto options = tenon::test::sized<tenon_storage_options>();
     options.flags = TENON_STORAGE_ISOLATED;
     tenon_storage* storage = nullptr;
     BENCH_OK(tenon_storage_new(&options, nbytes, &storage, &err));

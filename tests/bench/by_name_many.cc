@@ -6,17 +6,16 @@
 // 65,000 mappings.
 
 #include "bench/names.h"
+#include "support/sized.h"
 
 namespace {
 
 constexpr uint64_t kNbytes = 64;
 
 tenon_sweep_result sweep(const std::string& directory) {
-  tenon_sweep_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_sweep_options>();
   options.directory = directory.c_str();
-  tenon_sweep_result result{};
-  result.struct_size = sizeof result;
+  auto result = tenon::test::sized<tenon_sweep_result>();
   BENCH_OK(tenon_filename_sweep(&options, &result, &err));
   return result;
 }

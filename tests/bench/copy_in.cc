@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "bench/bench.h"
+#include "support/sized.h"
 
 namespace {
 
@@ -29,8 +30,7 @@ void* map(int fd, uint64_t nbytes) {
 }
 
 tenon_storage* new_from(tenon_mode mode, const Bytes& source) {
-  tenon_storage_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_storage_options>();
   options.mode = mode;
   tenon_storage* storage = nullptr;
   BENCH_OK(tenon_storage_new_from(&options, source.data(), source.size(), &storage, &err));

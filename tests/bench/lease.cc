@@ -20,16 +20,15 @@
 
 #include "bench/hand_over.h"
 #include "support/die_with_parent.h"
+#include "support/sized.h"
 
 namespace {
 
 using bench::Child;
 using bench::Sockets;
-using Note = std::array<char, 64>;
 
 tenon_arena* new_arena(uint64_t capacity) {
-  tenon_arena_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_arena_options>();
   options.capacity_nbytes = capacity;
   tenon_arena* arena = nullptr;
   BENCH_OK(tenon_arena_new(&options, &arena, &err));
@@ -37,11 +36,9 @@ tenon_arena* new_arena(uint64_t capacity) {
 }
 
 tenon_storage* new_storage(tenon_arena* arena, uint64_t nbytes, int64_t timeout_ns = -1) {
-  tenon_wait wait{};
-  wait.struct_size = sizeof wait;
+  auto wait = tenon::test::sized<tenon_wait>();
   wait.timeout_ns = timeout_ns;
-  tenon_storage_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_storage_options>();
   options.arena = arena;
   options.wait = &wait;
   tenon_storage* storage = nullptr;
@@ -50,8 +47,7 @@ tenon_storage* new_storage(tenon_arena* arena, uint64_t nbytes, int64_t timeout_
 }
 
 tenon_tensor* tensor_of(tenon_storage* storage, uint64_t offset, int64_t size) {
-  tenon_tensor_spec spec{};
-  spec.struct_size = sizeof spec;
+  auto spec = tenon::test::sized<tenon_tensor_spec>();
   spec.dtype = {TENON_DTYPE_UINT, 8, 1};
   spec.ndim = 1;
   spec.sizes = &size;
@@ -70,24 +66,7 @@ void send_all(tenon_connection* connection, const std::vector<tenon_tensor*>& te
 }
 
 void round_trip(uint64_t nbytes, bool anew, size_t rounds) {
-  Sockets ours;
-  Sockets theirs;
-  Sockets ack;
-  const Child borrower([&] {
-    for (Sockets* each : {&ours, &theirs, &ack}) each->keep_there();
-    tenon_connection* connection = bench::connect(ours.there);
-    for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
-      bench::borrow_tensor(connection);
-      bench::put_byte(ack.there);
-      Note note{};
-      BENCH_CHECK(recv(theirs.there, note.data(), note.size(), 0) ==
-                  static_cast<ssize_t>(note.size()));
-      bench::put_byte(ack.there);
-    }
-    tenon_connection_release(connection);
-  });
-  for (Sockets* each : {&ours, &theirs, &ack}) each->keep_here();
-  tenon_connection* connection = bench::connect(ours.here);
+  const bench::TwoWays two(rounds, bench::receive_note);
   tenon_arena* arena = new_arena(nbytes * 4);
   bench::Row row{(anew ? "allocate and lend " : "lend ") + bench::size_text(nbytes) +
                      " of a known arena, borrow, give back",
@@ -98,24 +77,21 @@ void round_trip(uint64_t nbytes, bool anew, size_t rounds) {
                  {}};
   if (!anew) row.goal = {"ours/theirs", "at_most", 2};
   tenon_storage* block = new_storage(arena, nbytes);
-  const Note note{};
   bench::interleave(
       &row, rounds, 1e3,
       [&] {
         tenon_storage* storage = anew ? new_storage(arena, nbytes) : block;
         tenon_tensor* tensor = tensor_of(storage, 0, static_cast<int64_t>(nbytes));
         if (anew) tenon_storage_release(storage);
-        bench::send_tensor(connection, tensor);
+        bench::send_tensor(two.connection(), tensor);
         tenon_tensor_release(tensor);
-        bench::get_byte(ack.here);
+        two.wait_for_ack();
       },
       [&] {
-        BENCH_CHECK(send(theirs.here, note.data(), note.size(), MSG_NOSIGNAL) ==
-                    static_cast<ssize_t>(note.size()));
-        bench::get_byte(ack.here);
+        bench::send_note(two.bare_socket());
+        two.wait_for_ack();
       });
   tenon_storage_release(block);
-  tenon_connection_release(connection);
   tenon_arena_release(arena);
   bench::print(row);
 }
@@ -132,8 +108,7 @@ std::vector<tenon_tensor*> tensors_without_leases() {
   BENCH_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
   std::vector<tenon_tensor*> tensors;
   for (size_t i = 0; i < kBatch; ++i) {
-    tenon_fd_handle handle{};
-    handle.struct_size = sizeof handle;
+    auto handle = tenon::test::sized<tenon_fd_handle>();
     handle.fd = fd;
     handle.offset = i * kSmall;
     handle.nbytes = kSmall;
@@ -177,8 +152,7 @@ void batch(size_t rounds) {
   const auto hand_over = [&](const std::vector<tenon_tensor*>& tensors) {
     send_all(connection, tensors);
     bench::get_byte(ack.here);
-    tenon_arena_stats stats{};
-    stats.struct_size = sizeof stats;
+    auto stats = tenon::test::sized<tenon_arena_stats>();
     BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
     BENCH_CHECK(stats.blocks_lent == 0);
   };
@@ -220,8 +194,7 @@ void fill_and_lend(tenon_connection* connection, tenon_arena* arena, size_t coun
 }
 
 void wait_until_free(tenon_arena* arena) {
-  tenon_arena_stats stats{};
-  stats.struct_size = sizeof stats;
+  auto stats = tenon::test::sized<tenon_arena_stats>();
   while (true) {
     BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
     if (stats.blocks_lent == 0) return;

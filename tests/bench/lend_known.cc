@@ -4,35 +4,12 @@
 // the first byte, releases the tensor and acknowledges with one byte. The bare side sends 64 bytes
 // over a socket and gets one byte back. It touches no memory.
 
-#include <array>
-
 #include "bench/hand_over.h"
 
 namespace {
 
-using bench::Child;
-using bench::Sockets;
-using Note = std::array<char, 64>;
-
 void run(uint64_t nbytes, size_t rounds) {
-  Sockets ours;
-  Sockets theirs;
-  Sockets ack;
-  const Child borrower([&] {
-    for (Sockets* each : {&ours, &theirs, &ack}) each->keep_there();
-    tenon_connection* connection = bench::connect(ours.there);
-    for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
-      bench::borrow_tensor(connection);
-      bench::put_byte(ack.there);
-      Note note{};
-      BENCH_CHECK(recv(theirs.there, note.data(), note.size(), 0) ==
-                  static_cast<ssize_t>(note.size()));
-      bench::put_byte(ack.there);
-    }
-    tenon_connection_release(connection);
-  });
-  for (Sockets* each : {&ours, &theirs, &ack}) each->keep_here();
-  tenon_connection* connection = bench::connect(ours.here);
+  const bench::TwoWays two(rounds, bench::receive_note);
   tenon_tensor* tensor = bench::new_tensor(0, nbytes, 1);
   bench::Row row{"hand over " + bench::size_text(nbytes) + ", segment known, C",
                  "us",
@@ -40,20 +17,13 @@ void run(uint64_t nbytes, size_t rounds) {
                  {"ours/theirs", "at_most", 1.3},
                  {},
                  {}};
-  const Note note{};
   bench::interleave(
-      &row, rounds, 1e3,
+      &row, rounds, 1e3, [&] { two.lend(tensor); },
       [&] {
-        bench::send_tensor(connection, tensor);
-        bench::get_byte(ack.here);
-      },
-      [&] {
-        BENCH_CHECK(send(theirs.here, note.data(), note.size(), MSG_NOSIGNAL) ==
-                    static_cast<ssize_t>(note.size()));
-        bench::get_byte(ack.here);
+        bench::send_note(two.bare_socket());
+        two.wait_for_ack();
       });
   tenon_tensor_release(tensor);
-  tenon_connection_release(connection);
   bench::print(row);
 }
 

@@ -15,6 +15,7 @@
 #include "bench/hand_over.h"
 #include "support/mappings.h"
 #include "support/open_fds.h"
+#include "support/sized.h"
 
 namespace {
 
@@ -84,12 +85,10 @@ void run(size_t total, size_t batch) {
   tenon_connection* connection = bench::connect(ours.here);
   tenon_arena* arena = nullptr;
   BENCH_OK(tenon_arena_new(nullptr, &arena, &err));
-  tenon_storage_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_storage_options>();
   options.arena = arena;
   constexpr int64_t kSizes[] = {2, 2, 2, 2};
-  tenon_tensor_spec spec{};
-  spec.struct_size = sizeof spec;
+  auto spec = tenon::test::sized<tenon_tensor_spec>();
   spec.dtype = {TENON_DTYPE_FLOAT, 32, 1};
   spec.ndim = 4;
   spec.sizes = kSizes;
@@ -118,8 +117,7 @@ void run(size_t total, size_t batch) {
             static_cast<double>(bench::now_ns() - begin) / count / 1e3);
   Answer answer{};
   BENCH_CHECK(recv(ack.here, &answer, sizeof answer, 0) == sizeof answer);
-  tenon_arena_stats stats{};
-  stats.struct_size = sizeof stats;
+  auto stats = tenon::test::sized<tenon_arena_stats>();
   BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
   BENCH_CHECK(stats.blocks_lent == total && stats.blocks_live == 0);
   print_one((name + ": the lender's books, each").c_str(), "B", 64,

@@ -13,6 +13,7 @@
 
 #include "bench/bench.h"
 #include "bench/files.h"
+#include "support/sized.h"
 
 namespace {
 
@@ -47,8 +48,7 @@ tenon_value* new_tensor(std::byte* bytes, uint64_t nbytes) {
   tenon_storage* storage = nullptr;
   BENCH_OK(tenon_storage_wrap(bytes, nbytes, nullptr, nullptr, nullptr, &storage, &err));
   const auto numel = static_cast<int64_t>(nbytes / sizeof(float));
-  tenon_tensor_spec spec{};
-  spec.struct_size = sizeof spec;
+  auto spec = tenon::test::sized<tenon_tensor_spec>();
   spec.dtype = {TENON_DTYPE_FLOAT, 32, 1};
   spec.ndim = 1;
   spec.sizes = &numel;
@@ -105,8 +105,7 @@ class Net {
 };
 
 int64_t export_ns(const tenon_module* module, const std::string& path, bool durable) {
-  tenon_export_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_export_options>();
   options.durability = durable ? TENON_DURABILITY_FILE : TENON_DURABILITY_NONE;
   const int64_t begin = bench::now_ns();
   BENCH_OK(tenon_export_module(module, path.c_str(), &options, nullptr, &err));
@@ -196,8 +195,7 @@ void measure_opening(const std::string& size, const Memory& memory, size_t tenso
   bench::print(row);
   const Opened opened = open_module(path);
   unlink(path.c_str());
-  tenon_import_report report{};
-  report.struct_size = sizeof report;
+  auto report = tenon::test::sized<tenon_import_report>();
   BENCH_OK(tenon_module_import_report(opened.module, &report, &err));
   BENCH_CHECK(report.mapped_storages == tensors);
   measure_export({"export the opened module of " + of_many, "GB/s", {}, {}, {}, {}}, net,

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "bench/bench.h"
+#include "support/sized.h"
 #include "support/temporary_directory.h"
 
 namespace bench {
@@ -41,8 +42,7 @@ class Folder : public tenon::test::TemporaryDirectory {
 };
 
 inline tenon_filename_options name_options(const std::string& directory) {
-  tenon_filename_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_filename_options>();
   options.directory = directory.c_str();
   return options;
 }
@@ -58,15 +58,13 @@ inline tenon_storage* new_file(const tenon_filename_options& options, uint64_t n
 
 inline tenon_filename_handle share_name(tenon_storage* storage,
                                         const tenon_filename_options& options) {
-  tenon_filename_handle handle{};
-  handle.struct_size = sizeof handle;
+  auto handle = tenon::test::sized<tenon_filename_handle>();
   BENCH_OK(tenon_share_filename(storage, &options, nullptr, &handle, &err));
   return handle;
 }
 
 inline tenon_storage* open_name(const tenon_filename_handle& handle) {
-  tenon_open_options options{};
-  options.struct_size = sizeof options;
+  auto options = tenon::test::sized<tenon_open_options>();
   options.flags = TENON_OPEN_ALLOW_UNSEALED;
   tenon_storage* storage = nullptr;
   BENCH_OK(tenon_open_filename(&handle, &options, nullptr, &storage, &err));
@@ -88,10 +86,11 @@ class Holder {
     int ends[2];
     BENCH_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
     socket_ = ends[0];
+    const pid_t parent = getpid();
     pid_ = fork();
     BENCH_CHECK(pid_ >= 0);
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      tenon::test::die_with_parent(parent);
       run(ends[1]);
       put_byte(ends[1]);
       pause();

@@ -10,6 +10,7 @@
 #include <tenon/tenon.hpp>
 
 #include "bench/bench.h"
+#include "support/sized.h"
 
 namespace {
 
@@ -31,8 +32,7 @@ void compare(const char* measure, size_t rounds, int calls, Ours&& ours, Theirs&
 }
 
 tenon_tensor_spec floats_spec(const int64_t* sizes) {
-  tenon_tensor_spec spec{};
-  spec.struct_size = sizeof spec;
+  auto spec = tenon::test::sized<tenon_tensor_spec>();
   spec.dtype = {TENON_DTYPE_FLOAT, 32, 1};
   spec.ndim = 1;
   spec.sizes = sizes;
