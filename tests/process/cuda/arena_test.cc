@@ -142,8 +142,7 @@ void many_tensors(CudaTransport transport) {
         line.say('o');
         line.expect('r');
         first.clear();
-        second.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&second);
         line.say('d');
       });
 }
@@ -260,8 +259,7 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
         std::vector<Ref<Storage>> storages = receive(connection);
         line.say('o');
         line.expect('r');
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('d');
       });
 }

@@ -250,8 +250,7 @@ TEST(CudaComposite, EveryLayoutTravelsAndSharesItsStorages) {
         EXPECT_EQ(read_part<float>(*kept->part(Part::kValues)), kValues);
         EXPECT_EQ(read_part<int64_t>(*kept->part(Part::kIndices)), kPointers);
         EXPECT_EQ(read_part<int64_t>(*kept->part(Part::kPlainIndices)), kColumns);
-        kept = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&kept);
         line.say('d');
       });
 }

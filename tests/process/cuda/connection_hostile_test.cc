@@ -301,8 +301,7 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
     });
     line.become(0);
     use_device();
-    Memory memory(kNbytes);
-    fill(memory.pointer, 7, kNbytes);
+    Memory memory(kNbytes, 7);
     EXPECT_EQ(byte_at(memory.pointer), 7);
     const std::shared_ptr<const CudaExport> exported =
         cuda_memory(*wrap_cuda(memory.data(), kNbytes, 0, nullptr, nullptr, false).value())

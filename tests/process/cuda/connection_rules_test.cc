@@ -59,8 +59,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
         std::vector<Ref<Storage>> kept = receive(connection);
         EXPECT_EQ(kept.size(), 1U);
         line.expect('g');  // before, the send of this message could already find it given back
-        kept.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&kept);
         line.say('r');
         // One of the messages is empty: the owner's function sent it.
         EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);
@@ -97,8 +96,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
         std::vector<Ref<Storage>> kept = receive(connection);
         EXPECT_EQ(kept.size(), 1U);
         line.expect('g');  // before, the send of this message could already find it given back
-        kept.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&kept);
         Memory memory(kNbytes);
         send(connection, {wrap(&memory)});
         send(connection, {});

@@ -49,8 +49,7 @@ TEST(CudaConnection, ATensorTravels) {
         line.expect('r');
         // The read is ordered after the sender's stream.
         EXPECT_EQ(byte_at(pointer_of(storages[0]) + kNbytes - 1, stream), 7);
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('d');
         CU(cuStreamDestroy(stream));
       });
@@ -95,8 +94,7 @@ TEST(CudaConnection, ManyTensorsAreOpenedOnce) {
         EXPECT_EQ(byte_at(pointer_of(storages[1999])), 1999 % 256);
         EXPECT_EQ(byte_at(pointer_of(storages[3])), 3);
         line.expect('r');
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('d');
       });
 }
@@ -155,8 +153,7 @@ TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
       down.say('o');
       down.expect('r');
       EXPECT_EQ(byte_at(pointer_of(storages[0])), 4);
-      storages.clear();
-      EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+      release_all(&storages);
     });
     const pid_t middle = start([&] {
       up.become(1);
@@ -264,8 +261,7 @@ TEST(CudaConnection, TwoOfAPoolComeHomeAsWhatTheyAre) {
         EXPECT_EQ(byte_at(pointer_of(kept[1])), 4);
         for (const Ref<Storage>& each : kept) send(connection, {each});
         line.expect('r');
-        kept.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&kept);
         line.say('d');
       });
 }
@@ -313,8 +309,7 @@ TEST(CudaConnection, ReadOnlyIsAskedFor) {
         EXPECT_TRUE(storages[0]->is_read_only());
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 5);
         line.expect('r');
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('d');
       });
 }
@@ -325,8 +320,7 @@ TEST(CudaConnection, WhoLetsWriteLendsReadOnlyStorages) {
   in_two_connected(
       [](Line& line, Connection& connection) {
         use_device();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 6, kNbytes);
+        Memory memory(kNbytes, 6);
         send(connection,
              {wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value()});
         EXPECT_TRUE(has_come_back(memory));
@@ -337,8 +331,7 @@ TEST(CudaConnection, WhoLetsWriteLendsReadOnlyStorages) {
         std::vector<Ref<Storage>> storages = receive(connection);
         EXPECT_FALSE(storages[0]->is_read_only());  // nothing makes it read-only
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 6);
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('d');
       },
       let_write);
@@ -367,8 +360,7 @@ TEST(CudaConnection, WhatIsNotOpenedIsGivenBack) {
         EXPECT_EQ(refused.status().code(), Code::kUnsupported);  // an IPC handle is never read-only
         std::vector<Ref<Storage>> storages = receive(connection);
         EXPECT_EQ(byte_at(pointer_of(storages[0])), 8);
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('d');
       },
       {}, read_only);

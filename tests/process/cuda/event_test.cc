@@ -75,8 +75,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
       [](Line& line) {
         use_device();
         CUstream stream = new_stream();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 1, kNbytes);
+        Memory memory(kNbytes, 1);
         CU(cuStreamSynchronize(nullptr));
         Ref<Storage> storage = wrap(&memory);
         line.send(share(storage));
@@ -94,8 +93,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         line.expect('d');
         EXPECT_TRUE(is_complete(event));
         event = nullptr;
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         CU(cuStreamDestroy(stream));
       },
       [](Line& line) {
@@ -123,8 +121,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         event = nullptr;
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, getpid());
         CU(cuStreamDestroy(stream));
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         line.say('d');
       });
 }

@@ -65,8 +65,7 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
       {},
       [](Line& line) {
         use_device();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 7, kNbytes);
+        Memory memory(kNbytes, 7);
         Ref<Storage> storage = wrap(&memory);
         const CudaHandle first = share(storage);
         const CudaHandle second = share(storage);
@@ -94,14 +93,12 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         expect_not_released(first);
         Ref<Storage> storage = open(first);
         EXPECT_EQ(byte_at(pointer_of(storage)), 7);
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
         storage = open(second);
         line.say('o');
         line.expect('m');
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         // The counter was already released, at the second try.
         EXPECT_EQ(release_cuda_counter(second.counter, second.slot).code(), Code::kCorrupt);
         line.say('s');

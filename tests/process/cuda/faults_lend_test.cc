@@ -102,8 +102,7 @@ void sender_loses(const Loss& loss) {
         expect_host(connection, 'h');
         send(connection, {host_of('a')});
         line.expect('r');
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         EXPECT_EQ(receive(connection).size(), 1U);
         EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');
@@ -231,8 +230,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
       {},
       [](Line& line) {
         use_device();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 7, kNbytes);
+        Memory memory(kNbytes, 7);
         const ForeignStorage foreign(&memory);
         tenon_weak* const weak = weak_to(foreign.storage);
         const uint64_t id = tenon_weak_id(weak);

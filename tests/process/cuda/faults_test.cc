@@ -7,6 +7,7 @@
 #include "connected_kit.h"
 #include "details.h"
 #include "support/open_fds.h"
+#include "support/sized.h"
 
 namespace cuda_test {
 namespace {
@@ -138,8 +139,7 @@ void lend_and_open(const Way& way) {
         EXPECT_EQ(byte_at(pointer_of(storage) + kPage - 1), 7);
         line.say('o');
         line.expect('r');
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         line.say('d');
       });
 }
@@ -262,8 +262,7 @@ TEST(CudaFaults, OfStreams) {
     refuse_each({"cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"}, order);
     refuse("cuStreamGetCtx", [&] { return told(share_cuda(storage, other, {}).status()); });
     EXPECT_EQ(order().code, Code::kOk);
-    storage = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&storage);
     EXPECT_EQ(memory.freed, 1);
     CU(cuStreamDestroy(other));
     expect_nothing_left();
@@ -275,8 +274,7 @@ TEST(CudaFaults, OfPinnedMemory) {
   in_child({}, [] {
     use_device();
     for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_FROZEN}) {
-      tenon_storage_options how{};
-      how.struct_size = sizeof how;
+      auto how = tenon::test::sized<tenon_storage_options>();
       how.mode = mode;
       how.flags = TENON_STORAGE_ISOLATED;
       tenon_storage* storage = nullptr;
@@ -336,8 +334,7 @@ TEST(CudaFaults, MemoryThatItsOwnerFreedIsNeitherWrappedNorLent) {
         expect_no_memory(share_cuda(storage, nullptr, {}).status());
         expect_no_memory(try_send(*here, {storage}));
         EXPECT_EQ(storage->strong_count(), 1U);
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         EXPECT_EQ(memory.back, 1);
       }
       expect_nothing_left();

@@ -149,8 +149,7 @@ TEST(CudaGiveBack, WhenTheDeviceIsLost) {
 // Each thread has its own per-thread default stream, and another thread releases the storage.
 TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
   in_one_process({}, [] {
-    Memory memory(kNbytes);
-    fill(memory.pointer, 1, kNbytes);
+    Memory memory(kNbytes, 1);
     Ref<Storage> storage = wrap(&memory);
     Gate gate;
     std::thread user([&] {
@@ -209,8 +208,7 @@ TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
           line.send(share(storage));
           line.expect('d');
         }
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         EXPECT_EQ(memory.freed, 1);
       },
       [](Line& line) {
@@ -280,8 +278,7 @@ TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
           line.say('n');
         }
         line.expect('e');
-        kept = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&kept);
         line.say('d');
       });
 }
@@ -289,8 +286,7 @@ TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
 // Work that is queued in another stream is ordered after the streams that use the storage.
 TEST(CudaGiveBack, AnotherStreamIsOrdered) {
   in_one_process({}, [] {
-    Memory memory(kNbytes);
-    fill(memory.pointer, 1, kNbytes);
+    Memory memory(kNbytes, 1);
     CU(cuStreamSynchronize(nullptr));
     Ref<Storage> storage = wrap(&memory);
     Work used;
@@ -314,8 +310,7 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
                 std::_Exit(code == Code::kUnsupported ? 0 : 1);
               })),
               0);
-    storage = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&storage);
     Result<Ref<Storage>> host = Storage::create({}, 16);
     ASSERT_TRUE(host.is_ok());
     EXPECT_EQ(order_stream(*host.value(), nullptr).code(), Code::kInvalidArgument);
@@ -339,8 +334,7 @@ TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
     }
     over = true;
     busy.join();
-    storage = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&storage);
   });
 }
 
@@ -351,8 +345,7 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
       {},
       [](Line& line) {
         use_device();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 6, kNbytes);
+        Memory memory(kNbytes, 6);
         Ref<Storage> storage =
             wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
         const CudaHandle mine = share(storage, nullptr, {.let_write = true});
@@ -361,8 +354,7 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
         EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.freed, 1);
 
-        Memory other(kNbytes);
-        fill(other.pointer, 6, kNbytes);
+        Memory other(kNbytes, 6);
         storage = wrap(&other);
         const CudaHandle again = share(storage);
         EXPECT_EQ(open_cuda(again, nullptr, {.read_only = true}).status().code(),
@@ -373,16 +365,14 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
         EXPECT_FALSE(storage->is_read_only());
         line.send(share(storage));
         line.expect('d');
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         EXPECT_EQ(other.freed, 1);
       },
       [](Line& line) {
         use_device();
         Ref<Storage> storage = open(line.receive());
         EXPECT_EQ(byte_at(pointer_of(storage)), 6);
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         line.say('d');
       });
 }

@@ -107,8 +107,7 @@ TEST(CudaKernel, OnMemoryThatWasLent) {
         line.send(share(storage, stream));
         line.expect('d');
         expect_words(memory.pointer, 7, 2, stream);
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         EXPECT_EQ(memory.freed, 1);
         CU(cuStreamDestroy(stream));
       },
@@ -121,8 +120,7 @@ TEST(CudaKernel, OnMemoryThatWasLent) {
           add_one.to(pointer_of(storage), stream);
           add_one.to(pointer_of(storage), stream);
           expect_words(pointer_of(storage), 7, 2, stream);
-          storage = nullptr;
-          EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+          release_all(&storage);
           CU(cuStreamDestroy(stream));
         }
         line.say('d');

@@ -104,6 +104,7 @@ inline void begin() {
   auto* const cu = const_cast<cuda::Driver*>(&driver());
 #define FUNCTION(name, version, part) spare<&cuda::Driver::name>(cu);
 #include "cuda/functions.inc"
+#include "support/sized.h"
 #undef FUNCTION
   std::set_terminate(tell_and_abort);
   use_device();
@@ -230,8 +231,7 @@ inline int64_t counter_of(const tenon_cuda_handle& handle) {
 }
 
 inline tenon_cuda_handle no_handle() {
-  tenon_cuda_handle handle{};
-  handle.struct_size = sizeof handle;
+  auto handle = tenon::test::sized<tenon_cuda_handle>();
   return handle;
 }
 inline tenon_cuda_handle share_it(const Ref<Storage>& storage, CUstream stream = nullptr) {

@@ -1,6 +1,7 @@
 // Lets every allocation fail in turn while device memory travels in messages of a connection, under
 // leases.
 #include "malloc_kit.h"
+#include "support/sized.h"
 
 #if !TENON_TEST_SANITIZED
 namespace cuda_test {
@@ -11,8 +12,7 @@ tenon_connection* as_c_connection(Connection& connection) {
 }
 
 tenon_cuda_arena* new_cuda_arena(tenon_cuda_transport transport) {
-  tenon_cuda_arena_options how{};
-  how.struct_size = sizeof how;
+  auto how = tenon::test::sized<tenon_cuda_arena_options>();
   how.transport = transport;
   how.capacity_nbytes = kPage;
   tenon_cuda_arena* arena = nullptr;
@@ -20,8 +20,7 @@ tenon_cuda_arena* new_cuda_arena(tenon_cuda_transport transport) {
   return arena;
 }
 uint64_t blocks_used(const tenon_cuda_arena* arena) {
-  tenon_cuda_arena_stats stats{};
-  stats.struct_size = sizeof stats;
+  auto stats = tenon::test::sized<tenon_cuda_arena_stats>();
   CHECK_OK(tenon_cuda_arena_stats_get(arena, &stats, err));
   return stats.blocks_used;
 }
@@ -339,8 +338,7 @@ TEST(CudaMallocLease, MessagesThatNobodyReads) {
     Passes passes;
     for (int pass = 0; pass < kPasses; ++pass) {
       until_enough("the end of a connection", [&](long allowed) {
-        int ends[2];
-        REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+        const auto ends = fault::socket_ends();
         tenon_connection* left = fault::new_connection(ends[0]);
         tenon_connection* right = fault::new_connection(ends[1]);
         for (unsigned char i = 0; i < 3; ++i) {

@@ -3,6 +3,7 @@
 #include <dlpack/dlpack.h>
 
 #include "malloc_kit.h"
+#include "support/sized.h"
 
 #if !TENON_TEST_SANITIZED
 namespace cuda_test {
@@ -91,15 +92,13 @@ TEST(CudaMallocObjects, WrapsAndHandsOut) {
 // ---- arenas
 
 tenon_cuda_arena_stats stats_of(const tenon_cuda_arena* arena) {
-  tenon_cuda_arena_stats stats{};
-  stats.struct_size = sizeof stats;
+  auto stats = tenon::test::sized<tenon_cuda_arena_stats>();
   CHECK_OK(tenon_cuda_arena_stats_get(arena, &stats, err));
   return stats;
 }
 
 void arena_at_every_allocation(tenon_cuda_transport transport) {
-  tenon_cuda_arena_options how{};
-  how.struct_size = sizeof how;
+  auto how = tenon::test::sized<tenon_cuda_arena_options>();
   how.transport = transport;
   how.capacity_nbytes = kPage;
   const fault::Held held = fault::hold();

@@ -4,6 +4,7 @@
 
 #if !TENON_TEST_SANITIZED
 #include "device/torch_counter.h"
+#include "support/sized.h"
 
 namespace cuda_test {
 namespace {
@@ -304,8 +305,7 @@ void open_at_every_allocation(CudaTransport way, uint32_t flags,
       environment, [way](Line& line) { lend_by(line, way); },
       [flags](Line& line) {
         begin();
-        tenon_cuda_options options{};
-        options.struct_size = sizeof options;
+        auto options = tenon::test::sized<tenon_cuda_options>();
         options.flags = flags;
         Passes passes;
         for (int pass = 0; pass < kPasses; ++pass) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "gate.h"
+#include "support/sized.h"
 #include "support/threads.h"
 
 namespace cuda_test {
@@ -35,8 +36,7 @@ struct How {
   uint64_t nbytes = kNbytes;
 };
 StoragePointer new_storage(const How& wanted) {
-  tenon_storage_options how{};
-  how.struct_size = sizeof how;
+  auto how = tenon::test::sized<tenon_storage_options>();
   how.mode = wanted.mode;
   how.flags = wanted.flags;
   how.arena = wanted.arena;
@@ -50,22 +50,19 @@ StoragePointer new_isolated(tenon_mode mode = TENON_MODE_SHARED) {
   return new_storage({.flags = TENON_STORAGE_ISOLATED, .mode = mode});
 }
 ArenaPointer new_pinned_arena(uint64_t capacity_nbytes) {
-  tenon_arena_options how{};
-  how.struct_size = sizeof how;
+  auto how = tenon::test::sized<tenon_arena_options>();
   how.capacity_nbytes = capacity_nbytes;
   tenon_arena* out = nullptr;
   EXPECT_EQ(tenon_arena_new(&how, &out, nullptr), TENON_OK);
   return ArenaPointer(out);
 }
 uint64_t reserved_of(const ArenaPointer& arena) {
-  tenon_arena_stats stats{};
-  stats.struct_size = sizeof stats;
+  auto stats = tenon::test::sized<tenon_arena_stats>();
   EXPECT_EQ(tenon_arena_stats_get(arena.get(), &stats, nullptr), TENON_OK);
   return stats.bytes_reserved;
 }
 uint64_t reserved_here() {
-  tenon_stats stats{};
-  stats.struct_size = sizeof stats;
+  auto stats = tenon::test::sized<tenon_stats>();
   EXPECT_EQ(tenon_stats_get(&stats, nullptr), TENON_OK);
   return stats.bytes_reserved;
 }
@@ -126,8 +123,7 @@ class Ends {
   void send(const StoragePointer& storage) {
     connect(0);
     const int64_t size = kNbytes;
-    tenon_tensor_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tenon::test::sized<tenon_tensor_spec>();
     spec.dtype = {1, 8, 1};
     spec.ndim = 1;
     spec.sizes = &size;
@@ -172,8 +168,7 @@ void both_ways(const std::vector<std::string>& environment,
       environment,
       [&](Line& line) {
         use_device();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 7, kNbytes);
+        Memory memory(kNbytes, 7);
         CU(cuStreamSynchronize(nullptr));
         StoragePointer storage = new_isolated();
         void* const address = pin(storage);
@@ -337,8 +332,7 @@ TEST(CudaPinned, AnArenaHasToBeReserved) {
     constexpr uint64_t kCapacity = uint64_t{1} << 20;
     ArenaPointer huge = new_pinned_arena(0);
     StoragePointer storage = new_storage({.arena = huge.get()});
-    tenon_arena_stats stats{};
-    stats.struct_size = sizeof stats;
+    auto stats = tenon::test::sized<tenon_arena_stats>();
     OK(tenon_arena_stats_get(huge.get(), &stats, nullptr));
     const PinnedErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
     EXPECT_EQ(detail_of(error, "wanted"), std::to_string(stats.bytes_capacity));
@@ -433,8 +427,7 @@ TEST(CudaPinned, ForTwoDevices) {
     EXPECT_EQ(pin(storage, 1), address);
     expect_registered(1, 1);
     use_device(1);
-    Memory memory(kNbytes);
-    fill(memory.pointer, 4, kNbytes);
+    Memory memory(kNbytes, 4);
     CU(cuStreamSynchronize(nullptr));
     copy(as_pointer(address), memory.pointer);
     EXPECT_EQ(first_byte(storage), 4);
@@ -516,8 +509,7 @@ TEST(CudaPinned, AChildOfForkIsToldAndLeavesItsParentsAlone) {
     if (on_the_fake()) EXPECT_EQ(LEDGER(fake_cuda_all_calls)(child), 0U);
     EXPECT_COUNT(0U, fake_cuda_faults, 0);
     expect_registered(1, 1);
-    Memory memory(kNbytes);
-    fill(memory.pointer, 6, kNbytes);
+    Memory memory(kNbytes, 6);
     CU(cuStreamSynchronize(nullptr));
     copy(as_pointer(address), memory.pointer);
     EXPECT_EQ(first_byte(storage), 6);

@@ -61,11 +61,17 @@ inline void fail_driver(const char* function, uint64_t nth, CUresult result) {
   LEDGER(fake_cuda_fail)(function, nth, result);
 }
 
+inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes,
+                 CUstream stream = nullptr) {
+  EXPECT_EQ(driver().cuMemsetD8Async(pointer, byte, nbytes, stream), CUDA_SUCCESS);
+}
+
 // Memory as from cudaMalloc, with a count of how often it was freed.
 struct Memory {
   explicit Memory(uint64_t size) : nbytes(size) {
     EXPECT_EQ(driver().cuMemAlloc(&pointer, size), CUDA_SUCCESS);
   }
+  Memory(uint64_t size, unsigned char byte) : Memory(size) { cuda_test::fill(pointer, byte, size); }
   std::byte* data(uint64_t offset = 0) const {
     return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer + offset));
   }
@@ -87,10 +93,6 @@ inline Ref<Storage> wrap(Memory* memory) {
   return std::move(storage).value();
 }
 
-inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes,
-                 CUstream stream = nullptr) {
-  EXPECT_EQ(driver().cuMemsetD8Async(pointer, byte, nbytes, stream), CUDA_SUCCESS);
-}
 // A real driver loads the code of a fill or a copy on the first use. The load can wait for all
 // running work, and would block for ever if that work waits for this process. So this function runs
 // both kinds first.
@@ -270,6 +272,13 @@ inline Ref<Storage> open(const CudaHandle& handle, CUstream stream = nullptr) {
 inline uint64_t left() {
   if (!on_the_fake()) (void)wait_until([] { return collect_cuda() == 0; }, std::chrono::seconds(5));
   return collect_cuda();
+}
+
+// Releases what is held, and expects that all lent and borrowed memory then comes back.
+template <typename Held>
+void release_all(Held* held) {
+  *held = Held();
+  EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
 }
 
 // Expects that nothing is left and that no rule was broken.

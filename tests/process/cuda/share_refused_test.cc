@@ -42,8 +42,7 @@ TEST(CudaShareRefused, WhatCannotBeLentSo) {
     EXPECT_EQ(received->freeze().code(), Code::kInvalidArgument);
     line.say('o');
     line.expect('r');
-    received = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&received);
     line.say('d');
   });
 }
@@ -91,8 +90,7 @@ TEST(CudaShareRefused, HandlesThatAreNotGood) {
     Ref<Storage> storage = open(good);
     line.say('o');
     line.expect('r');
-    storage = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&storage);
     line.say('d');
   });
 }
@@ -112,8 +110,7 @@ TEST(CudaShareRefused, AChildOfForkIsTold) {
     });
     EXPECT_EQ(wait_for(child), 0);
     EXPECT_EQ(byte_at(pointer_of(storage)), 7);
-    storage = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&storage);
     line.say('d');
   });
 }
@@ -142,8 +139,7 @@ TEST(CudaShareRefused, AFailedDriverCallLeavesNothing) {
     Ref<Storage> storage = open(handle);
     line.say('o');
     line.expect('r');
-    storage = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&storage);
     line.say('d');
   });
 }

@@ -40,8 +40,7 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
         line.expect('o');
         gate.open();
         line.expect('d');
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         EXPECT_EQ(memory.freed, 1);
         CU(cuStreamDestroy(stream));
       },
@@ -56,8 +55,7 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
         EXPECT_EQ(driver().cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
         line.say('o');
         EXPECT_EQ(byte_at(copy.pointer, stream), 5);
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         CU(cuMemFree(copy.pointer));
         CU(cuStreamDestroy(stream));
         line.say('d');
@@ -71,8 +69,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
       {},
       [](Line& line) {
         use_device();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 9, kNbytes);
+        Memory memory(kNbytes, 9);
         Ref<Storage> storage = wrap(&memory);
         line.send(share(storage));
         storage = nullptr;
@@ -122,8 +119,7 @@ TEST(CudaShare, WhatIsKeptOpenIsNotOpenedAgain) {
       {},
       [](Line& line) {
         use_device();
-        Memory memory(kNbytes);
-        fill(memory.pointer, 8, kNbytes);
+        Memory memory(kNbytes, 8);
         Ref<Storage> storage = wrap(&memory);
         for (int i = 0; i < 10; ++i) {
           line.send(share(storage));
@@ -181,8 +177,7 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
         for (uint64_t i = 0; i < kMany; i += 97)
           EXPECT_EQ(byte_at(pointer_of(storages[i]) + 511), static_cast<int>(i % 256));
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcCloseMemHandle", getpid());
         line.say('d');
       });
@@ -233,8 +228,7 @@ TEST(CudaShare, InItsOwnProcessAHandleIsTheMemoryItself) {
     EXPECT_EQ(collect_cuda(), 1U);  // the second handle
     Ref<Storage> again = open(second);
     EXPECT_EQ(pointer_of(again), pointer);
-    again = nullptr;
-    EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+    release_all(&again);
     EXPECT_EQ(memory.freed, 1);
     EXPECT_COUNT(0U, fake_cuda_calls, "cuIpcOpenMemHandle", 0);
     EXPECT_EQ(open_cuda(second, nullptr, {}).status().code(), Code::kInvalidArgument);
@@ -254,8 +248,7 @@ TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
            line.expect('r');
            use_device(1);
            EXPECT_EQ(byte_at(pointer_of(storage)), 7);
-           storage = nullptr;
-           EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+           release_all(&storage);
            handle.uuid[3] ^= std::byte{1};
            EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kNotFound);
            line.say('d');
@@ -276,8 +269,7 @@ TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
              line.say('o');
              line.expect('r');
              EXPECT_EQ(byte_at(pointer_of(storage)), 7);
-             storage = nullptr;
-             EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+             release_all(&storage);
              line.say('d');
            },
            {newer_lends ? oldest : newest});
@@ -291,8 +283,7 @@ TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
       {"FAKE_CUDA_DEVICES=gpu=64,gpu=64"},
       [](Line& line) {
         use_device(1);
-        Memory memory(kNbytes);
-        fill(memory.pointer, 7, kNbytes);
+        Memory memory(kNbytes, 7);
         Ref<Storage> storage =
             wrap_cuda(memory.data(), kNbytes, 1, free_memory, &memory, false).value();
         line.send(share(storage));
@@ -319,8 +310,7 @@ TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
         EXPECT_EQ(storage->device().id, 1);
         use_device(1);
         EXPECT_EQ(byte_at(pointer_of(storage)), 7);
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         line.say('d');
       });
 }
@@ -357,8 +347,7 @@ TEST(CudaShare, WithoutAnEventTheLenderWaitsForItsStream) {
         Ref<Storage> storage = open(line.receive());
         EXPECT_EQ(open(line.receive()).get(), storage.get());
         EXPECT_EQ(byte_at(pointer_of(storage)), 4);
-        storage = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storage);
         line.say('d');
         line.expect('k');
       });
@@ -435,8 +424,7 @@ TEST(CudaShare, CallsOfTheDriver) {
           EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
           line.say('d');
         }
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('e');
       });
 }

@@ -91,8 +91,7 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
           line.say('o');
           line.expect('r');
           storage = nullptr;
-          other = nullptr;
-          EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+          release_all(&other);
           line.say('d');
         });
   }
@@ -127,8 +126,7 @@ TEST(CudaTorchSegment, NumbersThatAreUsedAgainAreOthers) {
         EXPECT_EQ(byte_at(pointer_of(first)), 1);
         EXPECT_EQ(byte_at(pointer_of(second)), 2);
         first = nullptr;
-        second = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&second);
         line.say('d');
       });
 }
@@ -184,8 +182,7 @@ TEST(CudaTorchSegment, OneOfTooManyPiecesIsNotLentOn) {
       const Status refused = share_cuda(storage, nullptr, {}).status();
       EXPECT_EQ(refused.code(), Code::kUnsupported);
       EXPECT_NE(refused.message().find("254 pieces"), std::string::npos) << refused.message();
-      storage = nullptr;
-      EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+      release_all(&storage);
       EXPECT_EQ(file.counter(0), 0);
     }
     expect_nothing_left();

@@ -5,6 +5,7 @@
 #include <dlpack/dlpack.h>
 
 #include "share_kit.h"
+#include "support/sized.h"
 #include "torch_kit.h"
 
 namespace cuda_test {
@@ -46,8 +47,7 @@ void torch_sends(const std::string& prefix) {
       line.become(1);
       Tuple tuple = line.receive_as<Tuple>();
       use_device();
-      tenon_cuda_handle handle{};
-      handle.struct_size = sizeof handle;
+      auto handle = tenon::test::sized<tenon_cuda_handle>();
       handle.device = tuple.device;
       handle.memory_nbytes = tuple.memory_nbytes;
       std::memcpy(handle.memory, tuple.memory, sizeof handle.memory);
@@ -74,8 +74,7 @@ void torch_sends(const std::string& prefix) {
     line.become(0);
     {
       use_device();
-      Memory memory(kNbytes);
-      fill(memory.pointer, 0x11, kNbytes);
+      Memory memory(kNbytes, 0x11);
       take_time();
       fill(memory.pointer + kTensorOffset, 0x5a, 2048);
       TorchFile file;
@@ -117,21 +116,9 @@ void torch_sends(const std::string& prefix) {
 
 TEST(CudaTorch, SendsFormA) { torch_sends(""); }
 TEST(CudaTorch, SendsFormB) { torch_sends("c"); }
-TEST(CudaTorch, SendsFormC) {
-  torch_sends(
-      "\x01"
-      "c");
-}
-TEST(CudaTorch, SendsFormD) {
-  torch_sends(
-      "\x02"
-      "c");
-}
-TEST(CudaTorch, SendsFormE) {
-  torch_sends(
-      "\x03"
-      "c");
-}
+TEST(CudaTorch, SendsFormC) { torch_sends("\1c"); }
+TEST(CudaTorch, SendsFormD) { torch_sends("\2c"); }
+TEST(CudaTorch, SendsFormE) { torch_sends("\3c"); }
 
 // A tensor of another framework in this process, as from its __dlpack__.
 struct ForeignTensor {
@@ -190,19 +177,16 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
     });
     line.become(0);
     use_device();
-    Memory memory(kNbytes);
-    fill(memory.pointer, 0x11, kNbytes);
+    Memory memory(kNbytes, 0x11);
     take_time();
     fill(memory.pointer + kTensorOffset, 0x5a, 2048);
     ForeignTensor foreign(&memory);
     tenon_tensor* tensor = nullptr;
     OK(tenon_tensor_from_dlpack(&foreign.managed, &tensor, nullptr));
     tenon_storage* storage = tenon_tensor_storage(tensor);
-    tenon_cuda_options options{};
-    options.struct_size = sizeof options;
+    auto options = tenon::test::sized<tenon_cuda_options>();
     options.form = form;
-    tenon_cuda_handle handle{};
-    handle.struct_size = sizeof handle;
+    auto handle = tenon::test::sized<tenon_cuda_handle>();
     OK(tenon_share_cuda(storage, nullptr, &options, &handle, nullptr));
     EXPECT_EQ(handle.transport, uint32_t{TENON_CUDA_IPC});
     EXPECT_EQ(handle.offset, kTensorOffset);
@@ -233,16 +217,8 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
 }
 
 TEST(CudaTorch, ReceivesFormA) { torch_receives(TENON_CUDA_FORM_A, ""); }
-TEST(CudaTorch, ReceivesFormC) {
-  torch_receives(TENON_CUDA_FORM_C,
-                 "\x01"
-                 "c");
-}
-TEST(CudaTorch, ReceivesFormE) {
-  torch_receives(TENON_CUDA_FORM_E,
-                 "\x03"
-                 "c");
-}
+TEST(CudaTorch, ReceivesFormC) { torch_receives(TENON_CUDA_FORM_C, "\1c"); }
+TEST(CudaTorch, ReceivesFormE) { torch_receives(TENON_CUDA_FORM_E, "\3c"); }
 
 // _release_ipc_counter_cuda gives back a message that was not opened.
 TEST(CudaTorch, AMessageCanBeGivenBackUnopened) {
@@ -252,8 +228,7 @@ TEST(CudaTorch, AMessageCanBeGivenBackUnopened) {
     ForeignTensor foreign(&memory);
     tenon_tensor* tensor = nullptr;
     OK(tenon_tensor_from_dlpack(&foreign.managed, &tensor, nullptr));
-    tenon_cuda_handle handle{};
-    handle.struct_size = sizeof handle;
+    auto handle = tenon::test::sized<tenon_cuda_handle>();
     OK(tenon_share_cuda(tenon_tensor_storage(tensor), nullptr, nullptr, &handle, nullptr));
     tenon_tensor_release(tensor);
     EXPECT_EQ(tenon_cuda_collect(), 1U);
@@ -291,11 +266,9 @@ TEST(CudaTorch, ItIsNoMemoryOfTheCpu) {
     tenon_tensor* tensor = nullptr;
     OK(tenon_tensor_from_dlpack(&foreign.managed, &tensor, nullptr));
     tenon_storage* storage = tenon_tensor_storage(tensor);
-    tenon_fd_handle fd{};
-    fd.struct_size = sizeof fd;
+    auto fd = tenon::test::sized<tenon_fd_handle>();
     EXPECT_EQ(tenon_share_fd(storage, nullptr, &fd, nullptr), TENON_UNSUPPORTED);
-    tenon_filename_handle name{};
-    name.struct_size = sizeof name;
+    auto name = tenon::test::sized<tenon_filename_handle>();
     EXPECT_EQ(tenon_share_filename(storage, nullptr, nullptr, &name, nullptr), TENON_UNSUPPORTED);
     char byte = 0;
     EXPECT_EQ(tenon_storage_read(storage, 0, &byte, 1, nullptr), TENON_UNSUPPORTED);

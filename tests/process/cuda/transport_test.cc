@@ -91,8 +91,7 @@ TEST(CudaTransport, PiecesAreOpenedOnce) {
         EXPECT_COUNT(1U, fake_cuda_calls, "cuMemImportFromShareableHandle", getpid());
         EXPECT_EQ(storages[kMany].get(), storages[kMany - 1].get());
         EXPECT_EQ(byte_at(pointer_of(storages[42])), 3);
-        storages.clear();
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&storages);
         line.say('d');
       });
 }
@@ -127,8 +126,7 @@ TEST(CudaTransport, ANameDoesNotStandForAnotherFile) {
         EXPECT_EQ(byte_at(pointer_of(forged)), 2);
         EXPECT_EQ(byte_at(pointer_of(good)), 1);
         forged = nullptr;
-        good = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&good);
         line.say('d');
       });
 }
@@ -285,8 +283,7 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
         EXPECT_EQ(byte_at(pointer_of(one)), 7);
         EXPECT_EQ(byte_at(pointer_of(two)), 8);
         one = nullptr;
-        two = nullptr;
-        EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
+        release_all(&two);
         line.say('d');
       });
 }

@@ -238,6 +238,9 @@ program() {
   fi
 }
 
+# suite NAME TITLE KIND TOPIC: runs one file of one of the test programs in tests/process/cuda.
+suite() { program "$1" "$2" "tests/process/cuda/cuda_$3_tests" "--file=$4_test.cc"; }
+
 limit=600
 date="$(date -u '+%Y-%m-%d %H:%M UTC')"
 # answer PROGRAM ARGUMENT...: returns the program's output, in a new world of the fake.
@@ -269,46 +272,29 @@ if [[ "$said" == skipped:* ]]; then
 fi
 
 program rules "the rules of the driver that Tenon relies on" tests/support/fake_cuda/fake_cuda_rules
-program driver "the driver is found and started once" \
-  tests/process/cuda/cuda_cuda_tests --file=driver_test.cc
-program errors "what the driver's errors become" \
-  tests/process/cuda/cuda_cuda_tests --file=error_test.cc
-program available "whether CUDA can be used, as a user asks" \
-  tests/process/cuda/cuda_available_tests --file=available_test.cc
-program fork "children of fork" tests/process/cuda/cuda_cuda_tests --file=fork_test.cc
-program share "device memory lent between processes" \
-  tests/process/cuda/cuda_device_tests --file=share_test.cc
-program refused "device memory that is not lent" \
-  tests/process/cuda/cuda_device_tests --file=share_refused_test.cc
-program back "when device memory goes back, and when not" \
-  tests/process/cuda/cuda_device_tests --file=give_back_test.cc
-program protocol "PyTorch's protocol, call by call" \
-  tests/process/cuda/cuda_internal_tests --file=torch_test.cc
-program transport "memory that PyTorch's handle cannot lead to" \
-  tests/process/cuda/cuda_device_tests --file=transport_test.cc
-program pieces "what the driver says of memory that cannot be lent" \
-  tests/process/cuda/cuda_device_tests --file=pieces_test.cc
-program segment "PyTorch's expandable segments, call by call" \
-  tests/process/cuda/cuda_device_tests --file=torch_segment_test.cc
-program event "events as objects" tests/process/cuda/cuda_internal_tests --file=event_test.cc
-program archive "modules in device memory, written and read" \
-  tests/process/cuda/cuda_module_tests --file=archive_test.cc
-program connection "device memory in messages, under leases" \
-  tests/process/cuda/cuda_channel_tests --file=connection_test.cc
-program hostile "messages that no library would send" \
-  tests/process/cuda/cuda_channel_tests --file=connection_hostile_test.cc
-program turns "what a connection does with device memory" \
-  tests/process/cuda/cuda_channel_tests --file=connection_rules_test.cc
-program composite "composites whose parts are in device memory" \
-  tests/process/cuda/cuda_channel_tests --file=composite_test.cc
-program arena "arenas of device memory" tests/process/cuda/cuda_channel_tests --file=arena_test.cc
-program arena-memory "of what an arena is made" \
-  tests/process/cuda/cuda_channel_tests --file=arena_memory_test.cc
-program pinned "pinned host memory" tests/process/cuda/cuda_internal_tests --file=pinned_test.cc
+suite driver "the driver is found and started once" cuda driver
+suite errors "what the driver's errors become" cuda error
+suite available "whether CUDA can be used, as a user asks" available available
+suite fork "children of fork" cuda fork
+suite share "device memory lent between processes" device share
+suite refused "device memory that is not lent" device share_refused
+suite back "when device memory goes back, and when not" device give_back
+suite protocol "PyTorch's protocol, call by call" internal torch
+suite transport "memory that PyTorch's handle cannot lead to" device transport
+suite pieces "what the driver says of memory that cannot be lent" device pieces
+suite segment "PyTorch's expandable segments, call by call" device torch_segment
+suite event "events as objects" internal event
+suite archive "modules in device memory, written and read" module archive
+suite connection "device memory in messages, under leases" channel connection
+suite hostile "messages that no library would send" channel connection_hostile
+suite turns "what a connection does with device memory" channel connection_rules
+suite composite "composites whose parts are in device memory" channel composite
+suite arena "arenas of device memory" channel arena
+suite arena-memory "of what an arena is made" channel arena_memory
+suite pinned "pinned host memory" internal pinned
 program example "an archive's weights lent to a worker, in C" \
   examples/c/cuda_weights "$root/tests/peers/golden/module/2.2.0/net.pt"
-program kernel "a kernel on memory that was lent" \
-  tests/process/cuda/cuda_channel_tests --file=kernel_test.cc
+suite kernel "a kernel on memory that was lent" channel kernel
 TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/languages/cpp/cpp_test \
   '--gtest_filter=Cuda.*:CudaArena.*:CudaEvent.*:CudaPinned.*'
 for wrapper in rust go; do

@@ -228,8 +228,7 @@ static CUresult named_or_current(CUcontext handle, Context** context) {
 
 static CUresult get_device(CUdevice* out, CUcontext handle) {
   Context* context = nullptr;
-  if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(named_or_current(handle, &context));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = context->ordinal;
   return CUDA_SUCCESS;
@@ -237,8 +236,7 @@ static CUresult get_device(CUdevice* out, CUcontext handle) {
 
 static CUresult wait_for_all(CUcontext handle) {
   Context* context = nullptr;
-  if (const CUresult result = named_or_current(handle, &context); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(named_or_current(handle, &context));
   synchronise(*context);
   return CUDA_SUCCESS;
 }

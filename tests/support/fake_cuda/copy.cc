@@ -64,17 +64,12 @@ struct Copy {
 
 CUresult copy(bool per_thread, CUstream handle, const Copy& what, bool wait) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (what.size == 0) return CUDA_SUCCESS;
   Place to;
   Place from;
-  if (const CUresult result = find_place(what.to, what.size, what.to_side, true, &to);
-      result != CUDA_SUCCESS)
-    return result;
-  if (const CUresult result = find_place(what.from, what.size, what.from_side, false, &from);
-      result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_place(what.to, what.size, what.to_side, true, &to));
+  FAKE_CUDA_TRY(find_place(what.from, what.size, what.from_side, false, &from));
   const uint64_t number = stream->submit([to, from, size = what.size] {
     check_not_freed(to);
     check_not_freed(from);
@@ -90,13 +85,10 @@ CUresult copy(bool per_thread, CUstream handle, const Copy& what, bool wait) {
 CUresult fill(bool per_thread, CUstream handle, CUdeviceptr to, unsigned char value, size_t size,
               bool wait) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (size == 0) return CUDA_SUCCESS;
   Place place;
-  if (const CUresult result = find_place(to, size, Side::device, true, &place);
-      result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_place(to, size, Side::device, true, &place));
   const uint64_t number = stream->submit([place, value, size] {
     check_not_freed(place);
     std::memset(place.bytes, value, size);

@@ -74,13 +74,11 @@ CUresult look_up_error(CUresult code, const char** out, const char* Error::* whi
 }  // namespace
 
 FAKE_CUDA_EXPORT CUresult cuGetErrorName(CUresult code, const char** out) {
-  if (const CUresult entered = enter(Function::cuGetErrorName, false); entered != CUDA_SUCCESS)
-    return entered;
+  FAKE_CUDA_TRY(enter(Function::cuGetErrorName, false));
   return look_up_error(code, out, &Error::name);
 }
 
 FAKE_CUDA_EXPORT CUresult cuGetErrorString(CUresult code, const char** out) {
-  if (const CUresult entered = enter(Function::cuGetErrorString, false); entered != CUDA_SUCCESS)
-    return entered;
+  FAKE_CUDA_TRY(enter(Function::cuGetErrorString, false));
   return look_up_error(code, out, &Error::text);
 }

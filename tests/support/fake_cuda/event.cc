@@ -56,11 +56,9 @@ void wait_for(Object& object, uint64_t number) {
 
 CUresult record(bool per_thread, CUevent handle, CUstream stream_handle) {
   std::shared_ptr<Event> event;
-  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(look_up_event(handle, &event));
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(stream_handle, per_thread, &stream);
-      result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(stream_handle, per_thread, &stream));
   // "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is
   // returned."
   if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
@@ -83,11 +81,9 @@ CUresult record_with_flags(bool per_thread, CUevent handle, CUstream stream_hand
 CUresult wait_event(bool per_thread, CUstream stream_handle, CUevent handle, unsigned flags) {
   std::shared_ptr<Event> event;
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(look_up_event(handle, &event));
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(stream_handle, per_thread, &stream);
-      result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(stream_handle, per_thread, &stream));
   check_alive(*event);
   // cuEventRecord: "use the most recently captured state at the time of the API call, and are not
   // affected by later calls"
@@ -101,10 +97,8 @@ CUresult wait_event(bool per_thread, CUstream stream_handle, CUevent handle, uns
 CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   std::shared_ptr<Event> start;
   std::shared_ptr<Event> end;
-  if (const CUresult result = look_up_event(start_handle, &start); result != CUDA_SUCCESS)
-    return result;
-  if (const CUresult result = look_up_event(end_handle, &end); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(look_up_event(start_handle, &start));
+  FAKE_CUDA_TRY(look_up_event(end_handle, &end));
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& event : {start, end}) {
     // "If either event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will
@@ -148,7 +142,7 @@ using namespace fake_cuda;
 FAKE_CUDA_EXPORT CUresult cuEventCreate(CUevent* out, unsigned int flags) {
   FAKE_CUDA_ENTER(cuEventCreate)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   constexpr unsigned kKnown =
       CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -205,7 +199,7 @@ FAKE_CUDA_EXPORT CUresult cuEventDestroy_v2(CUevent handle) {
 FAKE_CUDA_EXPORT CUresult cuEventQuery(CUevent handle) {
   FAKE_CUDA_ENTER(cuEventQuery)
   std::shared_ptr<Event> event;
-  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(look_up_event(handle, &event));
   check_alive(*event);
   Object& object = event->shared();
   // Before the first record an event "represents an empty set of work, so for example
@@ -218,7 +212,7 @@ FAKE_CUDA_EXPORT CUresult cuEventQuery(CUevent handle) {
 FAKE_CUDA_EXPORT CUresult cuEventSynchronize(CUevent handle) {
   FAKE_CUDA_ENTER(cuEventSynchronize)
   std::shared_ptr<Event> event;
-  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(look_up_event(handle, &event));
   check_alive(*event);
   wait_for(event->shared(), event->shared().recorded);
   return CUDA_SUCCESS;

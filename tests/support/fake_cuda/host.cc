@@ -71,7 +71,7 @@ void add(RangeKind kind, Context& context, void* host, size_t size, unsigned fla
 
 CUresult allocate_host(void** out, size_t size, unsigned flags) {
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   constexpr unsigned kKnown =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (out == nullptr || size == 0 || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -127,7 +127,7 @@ FAKE_CUDA_EXPORT CUresult cuMemFreeHost(void* pointer) {
 
 static CUresult register_memory(void* pointer, size_t size, unsigned int flags) {
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   constexpr unsigned kKnown = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                               CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   if (pointer == nullptr || size == 0 || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -165,7 +165,7 @@ FAKE_CUDA_EXPORT CUresult cuMemHostRegister_v2(void* pointer, size_t size, unsig
 FAKE_CUDA_EXPORT CUresult cuMemHostUnregister(void* pointer) {
   FAKE_CUDA_ENTER(cuMemHostUnregister)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   Range range;
   // "The base address must be the same one specified to cuMemHostRegister()."
   if (!take_range(reinterpret_cast<CUdeviceptr>(pointer), {RangeKind::host_registered}, &range)) {

@@ -51,7 +51,7 @@ CUresult find_allocation(const CUipcMemHandle& handle, uint32_t* allocation) {
 FAKE_CUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr pointer) {
   FAKE_CUDA_ENTER(cuIpcGetMemHandle)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!config().ipc || config().machine[context->physical].mig) return CUDA_ERROR_NOT_SUPPORTED;
   const std::lock_guard<std::mutex> guard(process().mutex);
@@ -71,7 +71,7 @@ FAKE_CUDA_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr poi
 
 static CUresult open_memory(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   // "Must be specified as CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS"
   if (out == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
     return CUDA_ERROR_INVALID_VALUE;
@@ -86,8 +86,7 @@ static CUresult open_memory(CUdeviceptr* out, CUipcMemHandle handle, unsigned in
     World::Lock lock(world());
     world().reclaim();
     uint32_t allocation = kNoObject;
-    if (const CUresult result = find_allocation(handle, &allocation); result != CUDA_SUCCESS)
-      return result;
+    FAKE_CUDA_TRY(find_allocation(handle, &allocation));
     const Object& object = world().at(allocation);
     // "exported from another process": the exporter itself gets "invalid device context".
     if (object.process == world().self) return CUDA_ERROR_INVALID_CONTEXT;
@@ -131,7 +130,7 @@ FAKE_CUDA_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle
 FAKE_CUDA_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
   FAKE_CUDA_ENTER(cuIpcCloseMemHandle)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   {
     // "Decrements the reference count of the memory returned by cuIpcOpenMemHandle by 1. When the
     // reference count reaches 0, this API unmaps the memory."
@@ -172,7 +171,7 @@ FAKE_CUDA_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent han
 FAKE_CUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
   FAKE_CUDA_ENTER(cuIpcOpenEventHandle)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!config().ipc || config().machine[context->physical].mig) return CUDA_ERROR_NOT_SUPPORTED;
   auto event = std::make_shared<Event>();

@@ -49,9 +49,7 @@ CUdeviceptr place_range(Range range, const std::shared_ptr<Backing>& backing, si
 
 CUresult allocate(Context* context, const Wanted& wanted, CUmemoryPool pool, CUdeviceptr* out) {
   Range range;
-  if (const CUresult result = make_allocation(context->physical, wanted, &range.object);
-      result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(make_allocation(context->physical, wanted, &range.object));
   world().at(range.object).context = context->id;
   const std::shared_ptr<Backing> backing = map_memory(range.object, false);
   range.kind = wanted.kind;
@@ -108,7 +106,7 @@ using namespace fake_cuda;
 FAKE_CUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t size) {
   FAKE_CUDA_ENTER(cuMemAlloc_v2)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   // "If bytesize is 0, cuMemAlloc() returns CUDA_ERROR_INVALID_VALUE."
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   Wanted wanted;
@@ -119,15 +117,14 @@ FAKE_CUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t size) {
 FAKE_CUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* out, size_t size, unsigned int flags) {
   FAKE_CUDA_ENTER(cuMemAllocManaged)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   if (out == nullptr || size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
   Wanted wanted;
   wanted.size = size;
   wanted.source = Source::managed;
   wanted.kind = RangeKind::managed;
-  if (const CUresult result = allocate(context, wanted, nullptr, out); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(allocate(context, wanted, nullptr, out));
   const std::lock_guard<std::mutex> guard(process().mutex);
   const Range& range = process().ranges[*out];
   // Managed memory is the only device memory that the host may touch. The fake's hidden view moves
@@ -142,7 +139,7 @@ FAKE_CUDA_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* out, size_t size, unsig
 FAKE_CUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
   FAKE_CUDA_ENTER(cuMemFree_v2)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   Range range;
   using Kind = RangeKind;
   if (!take_range(pointer, {Kind::allocated, Kind::managed, Kind::pooled, Kind::pool_pointer},
@@ -165,7 +162,7 @@ FAKE_CUDA_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
 FAKE_CUDA_EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   FAKE_CUDA_ENTER(cuMemGetInfo_v2)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
   World::Lock lock(world());
   world().reclaim();

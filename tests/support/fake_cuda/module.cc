@@ -16,7 +16,7 @@ char add_one_handle;
 
 CUresult load(CUmodule* out, const void* image) {
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUmodule>(&module_handle);
   return CUDA_SUCCESS;
@@ -27,8 +27,7 @@ CUresult launch_kernel(bool per_thread, CUfunction function, CUstream handle, vo
                        uint64_t threads) {
   if (function != reinterpret_cast<CUfunction>(&add_one_handle)) return CUDA_ERROR_NOT_SUPPORTED;
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (parameters == nullptr || threads == 0) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr to = 0;
   uint32_t count = 0;

@@ -143,7 +143,7 @@ FAKE_CUDA_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* siz
                                                   CUdeviceptr pointer) {
   FAKE_CUDA_ENTER(cuMemGetAddressRange_v2)
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   const std::lock_guard<std::mutex> guard(process().mutex);
   MappedAt at;
   if (const Range* range = process().find(pointer); range != nullptr) {

@@ -73,9 +73,7 @@ CUresult allocate_from(Pool* pool, size_t size, CUdeviceptr* out) {
   wanted.kind = RangeKind::pooled;
   wanted.handle_types = pool->handle_types;
   wanted.pool_object = pool->object;
-  if (const CUresult result = allocate(&placed, wanted, pool->handle(), out);
-      result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(allocate(&placed, wanted, pool->handle(), out));
   const std::lock_guard<std::mutex> guard(process().mutex);
   pool->used += size;
   if (pool->used > pool->used_high) pool->used_high = pool->used;
@@ -84,8 +82,7 @@ CUresult allocate_from(Pool* pool, size_t size, CUdeviceptr* out) {
 
 CUresult allocate_async(bool per_thread, CUdeviceptr* out, size_t size, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (!config().pools) return CUDA_ERROR_NOT_SUPPORTED;
   Pool* pool = nullptr;
   {
@@ -101,8 +98,7 @@ CUresult allocate_async(bool per_thread, CUdeviceptr* out, size_t size, CUstream
 CUresult allocate_from_pool(bool per_thread, CUdeviceptr* out, size_t size,
                             CUmemoryPool pool_handle, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (!config().pools) return CUDA_ERROR_NOT_SUPPORTED;
   Pool* pool = nullptr;
   {
@@ -114,8 +110,7 @@ CUresult allocate_from_pool(bool per_thread, CUdeviceptr* out, size_t size,
 
 CUresult free_async(bool per_thread, CUdeviceptr pointer, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   Range range;
   if (!take_range(pointer, {RangeKind::pooled, RangeKind::pool_pointer, RangeKind::allocated},
                   &range)) {
@@ -210,7 +205,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProp
   const auto types = static_cast<unsigned>(props->handleTypes);
   for (unsigned bit = 1; bit != 0 && bit <= types; bit <<= 1) {
     if ((types & bit) == 0) continue;
-    if (const CUresult result = check_type(bit); result != CUDA_SUCCESS) return result;
+    FAKE_CUDA_TRY(check_type(bit));
   }
   auto* pool = new Pool;
   pool->physical = device_of(props->location.id).physical;
@@ -367,7 +362,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, 
   FAKE_CUDA_ENTER(cuMemPoolImportFromShareableHandle)
   if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (!config().pools) return CUDA_ERROR_NOT_SUPPORTED;
-  if (const CUresult result = check_type(type); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(check_type(type));
   const bool by_fd = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   const std::lock_guard<std::mutex> guard(process().mutex);
   World::Lock lock(world());

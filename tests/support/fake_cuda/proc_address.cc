@@ -64,8 +64,7 @@ using namespace fake_cuda;
 // The form of CUDA 11, where a name that is not found is an error.
 FAKE_CUDA_EXPORT CUresult cuGetProcAddress(const char* symbol, void** out, int version,
                                            cuuint64_t flags) {
-  if (const CUresult entered = enter(Function::cuGetProcAddress, false); entered != CUDA_SUCCESS)
-    return entered;
+  FAKE_CUDA_TRY(enter(Function::cuGetProcAddress, false));
   Found found = Found::no_such_name;
   const CUresult result = look_up(symbol, out, version, flags, &found);
   return result == CUDA_SUCCESS && found != Found::yes ? CUDA_ERROR_NOT_FOUND : result;

@@ -10,8 +10,7 @@ using namespace fake_cuda;
 FAKE_CUDA_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version,
                                               cuuint64_t flags,
                                               CUdriverProcAddressQueryResult* status) {
-  if (const CUresult entered = enter(Function::cuGetProcAddress_v2, false); entered != CUDA_SUCCESS)
-    return entered;
+  FAKE_CUDA_TRY(enter(Function::cuGetProcAddress_v2, false));
   Found found = Found::no_such_name;
   const CUresult result = look_up(symbol, out, version, flags, &found);
   if (status != nullptr) {

@@ -227,16 +227,14 @@ __attribute__((constructor)) void at_load() {
 using namespace fake_cuda;
 
 FAKE_CUDA_EXPORT CUresult cuInit(unsigned int flags) {
-  if (const CUresult entered = enter(Function::cuInit, false); entered != CUDA_SUCCESS)
-    return entered;
+  FAKE_CUDA_TRY(enter(Function::cuInit, false));
   // "Flags parameter must be 0."
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return initialise();
 }
 
 FAKE_CUDA_EXPORT CUresult cuDriverGetVersion(int* version) {
-  if (const CUresult entered = enter(Function::cuDriverGetVersion, false); entered != CUDA_SUCCESS)
-    return entered;
+  FAKE_CUDA_TRY(enter(Function::cuDriverGetVersion, false));
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *version = config().driver;
   return CUDA_SUCCESS;

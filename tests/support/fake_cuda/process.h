@@ -126,10 +126,11 @@ Context* find_context(CUcontext handle);
 // Calls `fault` for a caller that does not hold the world's lock.
 void record_fault(int32_t rule, const std::string& text);
 
-#define FAKE_CUDA_ENTER(symbol)                                                   \
-  if (const CUresult entered = ::fake_cuda::enter(::fake_cuda::Function::symbol); \
-      entered != CUDA_SUCCESS) {                                                  \
-    return entered;                                                               \
-  }
+// Returns the result of a call from the function around it, unless the call succeeds.
+#define FAKE_CUDA_TRY(call)                                                    \
+  do {                                                                         \
+    if (const CUresult result = (call); result != CUDA_SUCCESS) return result; \
+  } while (false)
+#define FAKE_CUDA_ENTER(symbol) FAKE_CUDA_TRY(::fake_cuda::enter(::fake_cuda::Function::symbol));
 
 }  // namespace fake_cuda

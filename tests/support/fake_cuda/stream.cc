@@ -60,7 +60,7 @@ CUresult find_stream(CUstream handle, bool per_thread, std::shared_ptr<Stream>* 
     return CUDA_SUCCESS;
   }
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   if (handle == CU_STREAM_LEGACY || (by_default && !per_thread)) {
     *out = context->legacy;
     return CUDA_SUCCESS;
@@ -189,7 +189,7 @@ namespace {
 
 CUresult create(CUstream* out, unsigned flags) {
   Context* context = nullptr;
-  if (const CUresult result = need_context(&context); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(need_context(&context));
   if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUstream>(make_stream(*context, Stream::Role::created, flags).get());
@@ -198,8 +198,7 @@ CUresult create(CUstream* out, unsigned flags) {
 
 CUresult synchronise_stream(bool per_thread, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   // For the legacy stream this submits an operation, so that the wait also covers the work in
   // blocking streams.
   stream->wait(stream->role == Stream::Role::legacy ? stream->submit([] {}) : stream->submitted());
@@ -208,15 +207,13 @@ CUresult synchronise_stream(bool per_thread, CUstream handle) {
 
 CUresult query(bool per_thread, CUstream handle) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   return stream->done(stream->submitted()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult get_context(bool per_thread, CUstream handle, CUcontext* out) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = stream->context->handle();
   return CUDA_SUCCESS;
@@ -230,8 +227,7 @@ CUresult get_contexts(bool per_thread, CUstream handle, CUcontext* out, CUgreenC
 
 CUresult get_flags(bool per_thread, CUstream handle, unsigned* out) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = stream->flags;
   return CUDA_SUCCESS;
@@ -239,8 +235,7 @@ CUresult get_flags(bool per_thread, CUstream handle, unsigned* out) {
 
 CUresult get_id(bool per_thread, CUstream handle, unsigned long long* out) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = stream->id;
   return CUDA_SUCCESS;
@@ -248,8 +243,7 @@ CUresult get_id(bool per_thread, CUstream handle, unsigned long long* out) {
 
 CUresult launch_host(bool per_thread, CUstream handle, CUhostFn function, void* data) {
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, per_thread, &stream));
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   stream->submit([function, data] { function(data); }, Stream::When::queued);
   return CUDA_SUCCESS;
@@ -276,8 +270,7 @@ FAKE_CUDA_EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
     return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Stream> stream;
-  if (const CUresult result = find_stream(handle, false, &stream); result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(find_stream(handle, false, &stream));
   // "the function will return immediately and the resources associated with hStream will be
   // released automatically once the device has completed all work in hStream"
   stream->close();

@@ -146,7 +146,7 @@ FAKE_CUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t* out,
                                                         const CUmemAllocationProp* prop,
                                                         CUmemAllocationGranularity_flags) {
   FAKE_CUDA_ENTER(cuMemGetAllocationGranularity)
-  if (const CUresult result = check(prop); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(check(prop));
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = kGranularity;
   return CUDA_SUCCESS;
@@ -155,10 +155,10 @@ FAKE_CUDA_EXPORT CUresult cuMemGetAllocationGranularity(size_t* out,
 FAKE_CUDA_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t size,
                                       const CUmemAllocationProp* prop, unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemCreate)
-  if (const CUresult result = check(prop); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(check(prop));
   if (out == nullptr || size == 0 || !aligned(size) || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto types = static_cast<unsigned>(prop->requestedHandleTypes);
-  if (const CUresult result = check_handle_types(types); result != CUDA_SUCCESS) return result;
+  FAKE_CUDA_TRY(check_handle_types(types));
   Wanted wanted;
   wanted.size = size;
   wanted.source = Source::vmm;

@@ -75,9 +75,7 @@ FAKE_CUDA_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationH
     return CUDA_ERROR_INVALID_VALUE;
   // "the importer process has not been granted access to the same IMEX channel as the exporter
   // process, this API will error as CUDA_ERROR_NOT_PERMITTED"
-  if (const CUresult result = check_handle_types(static_cast<unsigned>(type));
-      result != CUDA_SUCCESS)
-    return result;
+  FAKE_CUDA_TRY(check_handle_types(static_cast<unsigned>(type)));
   const std::lock_guard<std::mutex> guard(process().mutex);
   World::Lock lock(world());
   const uint32_t allocation =
