@@ -22,6 +22,7 @@
 #include "modules/archive/pickle_to_values.h"
 #include "modules/value/compare.h"
 #include "pickle/reader.h"
+#include "support/run_tasks.h"
 
 namespace {
 
@@ -157,18 +158,7 @@ Status state_dict(const std::vector<std::string>& words) {
 }  // namespace
 
 int main() {
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    std::vector<std::string> words;
-    std::istringstream stream(line);
-    for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
-    const Status status = words.at(0) == "rewrite" ? rewrite(words) : state_dict(words);
-    if (status.is_ok()) {
-      std::cout << "ok\n";
-    } else {
-      std::cout << "error " << code_name(status.code()) << " " << status.message() << "\n";
-    }
-    std::cout.flush();
-  }
-  return 0;
+  return tenon::test::run_tasks([](const std::vector<std::string>& words) {
+    return words.at(0) == "rewrite" ? rewrite(words) : state_dict(words);
+  });
 }

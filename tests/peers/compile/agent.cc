@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include "modules/module/export.h"
 #include "modules/module/import.h"
 #include "modules/module/resolve.h"
+#include "support/run_tasks.h"
 
 namespace {
 
@@ -131,16 +131,4 @@ Status run(const std::vector<std::string>& words) {
 
 }  // namespace
 
-int main() {
-  for (std::string line; std::getline(std::cin, line);) {
-    std::vector<std::string> words;
-    std::istringstream stream(line);
-    for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
-    const Status status = run(words);
-    if (status.is_ok())
-      std::cout << "ok" << std::endl;
-    else
-      std::cout << "error " << code_name(status.code()) << " " << status.message() << std::endl;
-  }
-  return 0;
-}
+int main() { return tenon::test::run_tasks(run); }

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iostream>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "modules/module/module.h"
 #include "modules/value/tensor_value.h"
 #include "modules/value/value.h"
+#include "support/run_tasks.h"
 
 namespace tenon::module {
 
@@ -60,23 +59,6 @@ inline Status add_to_parameters(Module& module, float number) {
     TENON_TRY(module.set(named.name, std::move(made)));
   }
   return Status::ok();
-}
-
-// Gives each line of stdin, split at its tabs, to `run`, and prints "ok" or "error <code>
-// <message>".
-template <typename Run>
-int run_tasks(Run run) {
-  for (std::string line; std::getline(std::cin, line);) {
-    std::vector<std::string> words;
-    std::istringstream text(line);
-    for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
-    const Status status = run(words);
-    if (status.is_ok())
-      std::cout << "ok" << std::endl;
-    else
-      std::cout << "error " << code_name(status.code()) << " " << status.message() << std::endl;
-  }
-  return 0;
 }
 
 }  // namespace tenon::module

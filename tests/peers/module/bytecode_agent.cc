@@ -99,4 +99,4 @@ Status run(const Words& words) {
 
 }  // namespace
 
-int main() { return run_tasks(run); }
+int main() { return tenon::test::run_tasks(run); }

@@ -51,4 +51,4 @@ Status run(const Words& words) {
 
 }  // namespace
 
-int main() { return run_tasks(run); }
+int main() { return tenon::test::run_tasks(run); }
