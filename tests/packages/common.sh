@@ -7,6 +7,9 @@ set -euo pipefail
 work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-packages.XXXXXX")"
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 
+# shellcheck source=tests/packages/functions.sh
+source "$(dirname "${BASH_SOURCE[0]}")/functions.sh"
+
 # The library is compiled once, for the wheel of tools/setup.sh. The packages reuse its objects.
 # shellcheck source=tests/packages/objects.sh
 source "$(dirname "${BASH_SOURCE[0]}")/objects.sh"
@@ -15,31 +18,6 @@ count_objects "$work/ccache.log"
 # Ninja starts fewer processes, and all of these builds use the same generator.
 if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 export CMAKE_BUILD_PARALLEL_LEVEL=2
-
-fail() {
-  echo "FAIL: $*" >&2
-  exit 1
-}
-
-skip() {
-  echo "skipped: $*"
-  exit 77
-}
-
-# need PROGRAM: skips the test if the program is missing.
-need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
-
-# logged COMMAND...: prints the output only if the command fails.
-logged() {
-  "$@" >"$work/log" 2>&1 || fail "$*: $(tail -n 60 "$work/log")"
-}
-
-expect_output() {
-  local wanted="$1" got
-  shift
-  got="$("$@")" || fail "$* returned $?"
-  [[ "$got" == "$wanted" ]] || fail "$* printed '$got', not '$wanted'"
-}
 
 # copy_repository FOLDER: copies what a user would have in a clone: the committed files, and new
 # files that git does not ignore.

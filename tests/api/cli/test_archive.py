@@ -227,21 +227,21 @@ def test_damage_is_said_once_with_the_file_and_the_record(tmp_path: Path) -> Non
     assert run("verify", missing).stderr == f"tenon: {missing}: there is no record version\n"
 
 
-def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
-    """The archive imitates torch.jit.save of torch.jit.optimize_for_inference(scripted)."""
-    good = GOOD[-1]
-    path = tmp_path / "optimised.pt"
-    with zipfile.ZipFile(good) as old, zipfile.ZipFile(path, "w") as new:
+def begin_forward_with(path: Path, line: bytes) -> None:
+    """Writes a good archive whose methods forward begin with this line."""
+    with zipfile.ZipFile(GOOD[-1]) as old, zipfile.ZipFile(path, "w") as new:
         for entry in old.namelist():
             data = old.read(entry)
             if entry.endswith(".py"):
-                data = re.sub(
-                    rb"(def forward\(.*?-> .*?:\n)",
-                    rb"\1    _w = ops.prim.ConstantMKLDNNTensor()\n",
-                    data,
-                    flags=re.S,
-                )
+                head = rb"(def forward\(.*?-> .*?:\n)"
+                data = re.sub(head, rb"\1    " + line + rb"\n", data, flags=re.S)
             new.writestr(entry, data)
+
+
+def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
+    """The archive imitates torch.jit.save of torch.jit.optimize_for_inference(scripted)."""
+    path = tmp_path / "optimised.pt"
+    begin_forward_with(path, rb"_w = ops.prim.ConstantMKLDNNTensor()")
     for command in ("verify", "inspect"):
         done = run(command, path)
         assert done.returncode == 1
@@ -260,17 +260,7 @@ def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
 
 def test_verify_tells_what_only_some_versions_take(tmp_path: Path) -> None:
     path = tmp_path / "new.pt"
-    with zipfile.ZipFile(GOOD[-1]) as old, zipfile.ZipFile(path, "w") as new:
-        for entry in old.namelist():
-            data = old.read(entry)
-            if entry.endswith(".py"):
-                data = re.sub(
-                    rb"(def forward\(.*?-> .*?:\n)",
-                    rb"\1    _s = torch.symeig(torch.zeros([2, 2]))\n",
-                    data,
-                    flags=re.S,
-                )
-            new.writestr(entry, data)
+    begin_forward_with(path, rb"_s = torch.symeig(torch.zeros([2, 2]))")
     done = run("verify", path)
     assert done.returncode == 0 and ": good: " in done.stdout
     (warning,) = read_json("verify", path)["warnings"]

@@ -8,21 +8,8 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-install.XXXXXX")"
 trap 'rm -rf "$work"' EXIT
 
-fail() {
-  echo "FAIL: $*" >&2
-  exit 1
-}
-
-logged() {
-  "$@" >"$work/log" 2>&1 || fail "$*: $(tail -n 50 "$work/log")"
-}
-
-expect_output() {
-  local wanted="$1" got
-  shift
-  got="$("$@")" || fail "$* returned $?"
-  [[ "$got" == "$wanted" ]] || fail "$* printed '$got', not '$wanted'"
-}
+# shellcheck source=tests/packages/functions.sh
+source "$here/../functions.sh"
 
 # Installs Tenon in one place and moves the tree to another, whose name has a blank in it. So no
 # file can depend on the first place.
