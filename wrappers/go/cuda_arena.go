@@ -64,23 +64,16 @@ func (a *CUDAArena) Allocate(ctx context.Context, nbytes uint64) (*Storage, erro
 	defer a.release()
 	arena := (*C.tenon_cuda_arena)(pointer)
 	if ctx != nil {
-		return waitFor(
-			ctx,
-			newStorage,
-			func(
-				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
-				failure **C.tenon_error,
-			) C.tenon_status {
-				return C.tenon_go_cuda_arena_allocate(
-					arena,
-					C.uint64_t(nbytes),
-					timeout,
-					cancel,
-					out,
-					failure,
-				)
-			},
-		)
+		return waitFor(ctx, newStorage, func(w waiting[*C.tenon_storage]) C.tenon_status {
+			return C.tenon_go_cuda_arena_allocate(
+				arena,
+				C.uint64_t(nbytes),
+				w.timeout,
+				w.cancel,
+				w.out,
+				w.failure,
+			)
+		})
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error

@@ -89,24 +89,17 @@ func Watch(ticket []byte, fd int, grace time.Duration) error {
 func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, error) {
 	collect()
 	given := options.c()
-	return waitFor(
-		ctx,
-		newMessage,
-		func(
-			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_message,
-			failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_go_message_fetch(
-				unsafe.Pointer(unsafe.SliceData(ticket)),
-				C.size_t(len(ticket)),
-				&given,
-				timeout,
-				cancel,
-				out,
-				failure,
-			)
-		},
-	)
+	return waitFor(ctx, newMessage, func(w waiting[*C.tenon_message]) C.tenon_status {
+		return C.tenon_go_message_fetch(
+			unsafe.Pointer(unsafe.SliceData(ticket)),
+			C.size_t(len(ticket)),
+			&given,
+			w.timeout,
+			w.cancel,
+			w.out,
+			w.failure,
+		)
+	})
 }
 
 // Deposit is a message that is deposited in pieces, for a program that finds its storages one by
@@ -202,24 +195,17 @@ func newFetched(pointer *C.tenon_fetched) *Fetched {
 func NewFetched(ctx context.Context, head []byte, options *OpenOptions) (*Fetched, error) {
 	collect()
 	given := options.c()
-	return waitFor(
-		ctx,
-		newFetched,
-		func(
-			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_fetched,
-			failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_go_fetched_new(
-				unsafe.Pointer(unsafe.SliceData(head)),
-				C.size_t(len(head)),
-				&given,
-				timeout,
-				cancel,
-				out,
-				failure,
-			)
-		},
-	)
+	return waitFor(ctx, newFetched, func(w waiting[*C.tenon_fetched]) C.tenon_status {
+		return C.tenon_go_fetched_new(
+			unsafe.Pointer(unsafe.SliceData(head)),
+			C.size_t(len(head)),
+			&given,
+			w.timeout,
+			w.cancel,
+			w.out,
+			w.failure,
+		)
+	})
 }
 
 // Storage opens a storage by its record, under its lease. A record can be opened once. ctx is as
@@ -233,24 +219,17 @@ func (f *Fetched) Storage(ctx context.Context, record []byte) (*Storage, error) 
 		return nil, err
 	}
 	defer f.release()
-	return waitFor(
-		ctx,
-		newStorage,
-		func(
-			timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
-			failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_go_fetched_storage(
-				(*C.tenon_fetched)(pointer),
-				unsafe.Pointer(unsafe.SliceData(record)),
-				C.size_t(len(record)),
-				timeout,
-				cancel,
-				out,
-				failure,
-			)
-		},
-	)
+	return waitFor(ctx, newStorage, func(w waiting[*C.tenon_storage]) C.tenon_status {
+		return C.tenon_go_fetched_storage(
+			(*C.tenon_fetched)(pointer),
+			unsafe.Pointer(unsafe.SliceData(record)),
+			C.size_t(len(record)),
+			w.timeout,
+			w.cancel,
+			w.out,
+			w.failure,
+		)
+	})
 }
 
 // DepositLimits limits the unfetched messages of this process. Nil and the zero value mean the

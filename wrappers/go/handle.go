@@ -193,3 +193,10 @@ func run[H user[P], P any](
 	var failure *C.tenon_error
 	return check(call(pointer, &failure), &failure)
 }
+
+// query is what a call of the C library takes that reads something of an object.
+type query[P, T any] struct {
+	pointer P
+	out     *T
+	failure **C.tenon_error
+}

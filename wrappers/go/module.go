@@ -136,13 +136,9 @@ func NewModule(className string) (*Module, error) {
 // ClassName returns the qualified name of the module's class.
 func (m *Module) ClassName() (string, error) {
 	return ask(m, func(pointer *C.tenon_module) (string, error) {
-		return takeText(
-			func(
-				out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
-			) C.tenon_status {
-				return C.tenon_module_class_name(pointer, out, capacity, nbytes, failure)
-			},
-		)
+		return takeText(func(r textRoom) C.tenon_status {
+			return C.tenon_module_class_name(pointer, r.out, r.capacity, r.nbytes, r.failure)
+		})
 	})
 }
 
@@ -183,26 +179,18 @@ func (m *Module) Check() error {
 // Members lists all members, in the order in which the class declares them, methods last. The
 // caller closes them.
 func (m *Module) Members() (Members, error) {
-	return m.members(
-		func(
-			pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_members(pointer, out, failure)
-		},
-	)
+	return m.members(func(q query[*C.tenon_module, *C.tenon_member_list]) C.tenon_status {
+		return C.tenon_module_members(q.pointer, q.out, q.failure)
+	})
 }
 
 // Tensors lists every parameter, every buffer and every tensor of a state below the module, in the
 // order of the tree. The name of each is its path. A shared tensor has an entry for each of its
 // paths. Parameters and buffers that are None are left out. The caller closes the members.
 func (m *Module) Tensors() (Members, error) {
-	return m.members(
-		func(
-			pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_tensors(pointer, out, failure)
-		},
-	)
+	return m.members(func(q query[*C.tenon_module, *C.tenon_member_list]) C.tenon_status {
+		return C.tenon_module_tensors(q.pointer, q.out, q.failure)
+	})
 }
 
 // States lists the paths of all states below the module, such as "conv.state". A class that has
@@ -226,13 +214,9 @@ func (m *Module) Find(path string) (Member, error) {
 	if err != nil {
 		return Member{}, err
 	}
-	found, err := m.members(
-		func(
-			pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_find(pointer, text, out, failure)
-		},
-	)
+	found, err := m.members(func(q query[*C.tenon_module, *C.tenon_member_list]) C.tenon_status {
+		return C.tenon_module_find(q.pointer, text, q.out, q.failure)
+	})
 	if err != nil {
 		return Member{}, err
 	}
@@ -240,7 +224,7 @@ func (m *Module) Find(path string) (Member, error) {
 }
 
 func (m *Module) members(
-	call func(*C.tenon_module, **C.tenon_member_list, **C.tenon_error) C.tenon_status,
+	call func(query[*C.tenon_module, *C.tenon_member_list]) C.tenon_status,
 ) (Members, error) {
 	pointer, err := m.begin()
 	if err != nil {
@@ -249,8 +233,9 @@ func (m *Module) members(
 	defer m.end()
 	var list *C.tenon_member_list
 	var failure *C.tenon_error
-	if status := call(pointer, &list, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
+	given := query[*C.tenon_module, *C.tenon_member_list]{pointer, &list, &failure}
+	if err := check(call(given), &failure); err != nil {
+		return nil, err
 	}
 	defer C.tenon_member_list_release(list)
 	members := make(Members, 0, C.tenon_member_list_count(list))
@@ -281,29 +266,21 @@ func (m *Module) members(
 
 // ExtraFiles gives copies of the extra files of the module.
 func (m *Module) ExtraFiles() ([]File, error) {
-	return m.files(
-		func(
-			pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_extra_files(pointer, out, failure)
-		},
-	)
+	return m.files(func(q query[*C.tenon_module, *C.tenon_file_list]) C.tenon_status {
+		return C.tenon_module_extra_files(q.pointer, q.out, q.failure)
+	})
 }
 
 // CodeFiles gives the code of the module's classes and functions, as an export writes it. There is
 // one file for each qualifier, such as "__torch__/my/layers.py".
 func (m *Module) CodeFiles() ([]File, error) {
-	return m.files(
-		func(
-			pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_module_code_files(pointer, out, failure)
-		},
-	)
+	return m.files(func(q query[*C.tenon_module, *C.tenon_file_list]) C.tenon_status {
+		return C.tenon_module_code_files(q.pointer, q.out, q.failure)
+	})
 }
 
 func (m *Module) files(
-	call func(*C.tenon_module, **C.tenon_file_list, **C.tenon_error) C.tenon_status,
+	call func(query[*C.tenon_module, *C.tenon_file_list]) C.tenon_status,
 ) ([]File, error) {
 	pointer, err := m.begin()
 	if err != nil {
@@ -312,8 +289,9 @@ func (m *Module) files(
 	defer m.end()
 	var list *C.tenon_file_list
 	var failure *C.tenon_error
-	if status := call(pointer, &list, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
+	given := query[*C.tenon_module, *C.tenon_file_list]{pointer, &list, &failure}
+	if err := check(call(given), &failure); err != nil {
+		return nil, err
 	}
 	defer C.tenon_file_list_release(list)
 	files := make([]File, C.tenon_file_list_count(list))

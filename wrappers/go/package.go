@@ -78,13 +78,9 @@ func OpenPackage(path string, options *ImportOptions) (*Package, error) {
 // Modules lists the script modules of the package: each by its resource, or by its id if it has no
 // resource.
 func (p *Package) Modules() ([]string, error) {
-	return p.names(
-		func(
-			pointer *C.tenon_package, out **C.tenon_name_list, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_package_modules(pointer, out, failure)
-		},
-	)
+	return p.names(func(q query[*C.tenon_package, *C.tenon_name_list]) C.tenon_status {
+		return C.tenon_package_modules(q.pointer, q.out, q.failure)
+	})
 }
 
 // Module reads the script module of a resource or an id. Every call with a name of the same module
@@ -112,17 +108,13 @@ func (p *Package) Module(name string) (*Module, error) {
 // Records lists all records of the package in their order. The records that PyTorch keeps below
 // ".data/" are among them.
 func (p *Package) Records() ([]string, error) {
-	return p.names(
-		func(
-			pointer *C.tenon_package, out **C.tenon_name_list, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_package_records(pointer, out, failure)
-		},
-	)
+	return p.names(func(q query[*C.tenon_package, *C.tenon_name_list]) C.tenon_status {
+		return C.tenon_package_records(q.pointer, q.out, q.failure)
+	})
 }
 
 func (p *Package) names(
-	call func(*C.tenon_package, **C.tenon_name_list, **C.tenon_error) C.tenon_status,
+	call func(query[*C.tenon_package, *C.tenon_name_list]) C.tenon_status,
 ) ([]string, error) {
 	pointer, err := p.begin()
 	if err != nil {
@@ -131,8 +123,9 @@ func (p *Package) names(
 	defer p.end()
 	var list *C.tenon_name_list
 	var failure *C.tenon_error
-	if status := call(pointer, &list, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
+	given := query[*C.tenon_package, *C.tenon_name_list]{pointer, &list, &failure}
+	if err := check(call(given), &failure); err != nil {
+		return nil, err
 	}
 	return takeNames(list), nil
 }

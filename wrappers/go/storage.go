@@ -146,23 +146,16 @@ func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 	}
 	defer options.end()
 	if options.waits() {
-		return waitFor(
-			options.Wait,
-			newStorage,
-			func(
-				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
-				failure **C.tenon_error,
-			) C.tenon_status {
-				return C.tenon_go_storage_new(
-					given,
-					C.uint64_t(nbytes),
-					timeout,
-					cancel,
-					out,
-					failure,
-				)
-			},
-		)
+		return waitFor(options.Wait, newStorage, func(w waiting[*C.tenon_storage]) C.tenon_status {
+			return C.tenon_go_storage_new(
+				given,
+				C.uint64_t(nbytes),
+				w.timeout,
+				w.cancel,
+				w.out,
+				w.failure,
+			)
+		})
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
@@ -184,24 +177,17 @@ func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 	}
 	defer options.end()
 	if options.waits() {
-		return waitFor(
-			options.Wait,
-			newStorage,
-			func(
-				timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage,
-				failure **C.tenon_error,
-			) C.tenon_status {
-				return C.tenon_go_storage_new_from(
-					given,
-					unsafe.Pointer(unsafe.SliceData(data)),
-					C.uint64_t(len(data)),
-					timeout,
-					cancel,
-					out,
-					failure,
-				)
-			},
-		)
+		return waitFor(options.Wait, newStorage, func(w waiting[*C.tenon_storage]) C.tenon_status {
+			return C.tenon_go_storage_new_from(
+				given,
+				unsafe.Pointer(unsafe.SliceData(data)),
+				C.uint64_t(len(data)),
+				w.timeout,
+				w.cancel,
+				w.out,
+				w.failure,
+			)
+		})
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error

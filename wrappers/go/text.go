@@ -37,23 +37,23 @@ func pinSlice[T any](pinner *runtime.Pinner, from []T) *T {
 	return unsafe.SliceData(from)
 }
 
+// textRoom is where a call of the C library writes a text.
+type textRoom struct {
+	out      *C.char
+	capacity C.size_t
+	nbytes   *C.size_t
+	failure  **C.tenon_error
+}
+
 // takeText asks for a text that C writes into a buffer of the caller, and asks again if the buffer
 // was too small.
-func takeText(
-	ask func(
-		out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
-	) C.tenon_status,
-) (string, error) {
+func takeText(ask func(room textRoom) C.tenon_status) (string, error) {
 	room := make([]byte, 256)
 	for {
 		var nbytes C.size_t
 		var failure *C.tenon_error
-		status := ask(
-			(*C.char)(unsafe.Pointer(unsafe.SliceData(room))),
-			C.size_t(len(room)),
-			&nbytes,
-			&failure,
-		)
+		start := (*C.char)(unsafe.Pointer(unsafe.SliceData(room)))
+		status := ask(textRoom{start, C.size_t(len(room)), &nbytes, &failure})
 		if status != C.TENON_OK {
 			return "", takeError(status, failure)
 		}

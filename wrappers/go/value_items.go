@@ -12,13 +12,9 @@ import "errors"
 // "Tuple[int, str]". An object shows the name of its class.
 func (v *Value) TypeText() (string, error) {
 	return ask(v, func(pointer *C.tenon_value) (string, error) {
-		return takeText(
-			func(
-				out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
-			) C.tenon_status {
-				return C.tenon_value_type(pointer, out, capacity, nbytes, failure)
-			},
-		)
+		return takeText(func(r textRoom) C.tenon_status {
+			return C.tenon_value_type(pointer, r.out, r.capacity, r.nbytes, r.failure)
+		})
 	})
 }
 
@@ -28,13 +24,9 @@ func TypeText(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return takeText(
-		func(
-			out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error,
-		) C.tenon_status {
-			return C.tenon_type_text(given, out, capacity, nbytes, failure)
-		},
-	)
+	return takeText(func(r textRoom) C.tenon_status {
+		return C.tenon_type_text(given, r.out, r.capacity, r.nbytes, r.failure)
+	})
 }
 
 // ClassName returns the qualified name of a NamedTuple, an enum or an object; "" for other values.

@@ -144,21 +144,25 @@ func wait(
 	return err
 }
 
+// waiting is what a call of the C library takes that waits for a new object.
+type waiting[P any] struct {
+	timeout C.int64_t
+	cancel  *C.tenon_cancel
+	out     *P
+	failure **C.tenon_error
+}
+
 // waitFor is as wait without closers, for a step that gives a new object. convert makes the result
 // of that object.
 func waitFor[P, T any](
-	ctx context.Context,
-	convert func(out P) T,
-	step func(
-		timeout C.int64_t, cancel *C.tenon_cancel, out *P, failure **C.tenon_error,
-	) C.tenon_status,
+	ctx context.Context, convert func(out P) T, step func(w waiting[P]) C.tenon_status,
 ) (none T, err error) {
 	var out P
 	err = wait(
 		ctx,
 		nil,
 		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-			return step(timeout, cancel, &out, failure)
+			return step(waiting[P]{timeout, cancel, &out, failure})
 		},
 	)
 	if err != nil {
