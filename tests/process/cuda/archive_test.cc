@@ -464,8 +464,8 @@ TEST(CudaArchive, AFailedImportLeavesNothing) {
     const std::vector<std::byte> bytes = exported(*net(on_host));
     // When the device is full, the import gives kept memory back and tries once more.
     LEDGER(fake_cuda_fail)("cuMemAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY);
-    refused(imported(bytes, to_device()), Code::kResourceExhausted,
-            {"CUDA_ERROR_OUT_OF_MEMORY", "release memory of the device"});
+    refused(imported(bytes, to_device()),
+            {"CUDA_ERROR_OUT_OF_MEMORY", "release memory of the device"}, Code::kResourceExhausted);
     EXPECT_EQ(allocations(), 0U);
     LEDGER(fake_cuda_fail)("cuMemAlloc", 0, 0);
     const std::vector<std::pair<const char*, int>> functions = {
@@ -488,14 +488,14 @@ TEST(CudaArchive, ARefusedImportLeavesNothing) {
   in_child({}, [] {
     use_device();
     std::vector<std::byte> bytes = exported(*net(on_host));
-    refused(imported(bytes, to_device(999)), Code::kInvalidArgument, {"no CUDA device 999"});
-    refused(imported(bytes, to_device(-1)), Code::kInvalidArgument, {"no CUDA device -1"});
+    refused(imported(bytes, to_device(999)), {"no CUDA device 999"});
+    refused(imported(bytes, to_device(-1)), {"no CUDA device -1"});
     // Changes a byte of the first long storage. The checksum of a record is computed while the
     // record is copied.
     const auto reader = must(archive::ZipReader::open(archive::MemorySource::create(bytes)));
     const uint64_t offset = reader->find("data/1")->data_offset + kPiece;
     bytes[offset] ^= std::byte{1};
-    refused(imported(bytes, to_device()), Code::kCorrupt, {"data/1", "CRC-32"});
+    refused(imported(bytes, to_device()), {"data/1", "CRC-32"}, Code::kCorrupt);
     EXPECT_EQ(allocations(), 0U);
     expect_clean();
   });
@@ -507,9 +507,9 @@ TEST(CudaArchive, AChildOfForkIsTold) {
     const std::vector<std::byte> before = exported(*module);
     EXPECT_EQ(wait_for(start([&] {
                 archive::MemorySink sink;
-                refused(export_module(*module, &sink, {}, nullptr), Code::kUnsupported,
-                        {"child of fork"});
-                refused(imported(before, to_device()), Code::kUnsupported, {"child of fork"});
+                refused(export_module(*module, &sink, {}, nullptr), {"child of fork"},
+                        Code::kUnsupported);
+                refused(imported(before, to_device()), {"child of fork"}, Code::kUnsupported);
                 // After the failure a module on the host can still be exported.
                 EXPECT_TRUE(exported(*must(imported(before))) == before);
               })),
@@ -523,7 +523,7 @@ TEST(CudaArchive, WithoutADevice) {
   NEEDS_THE_FAKE("it has devices");
   in_child({"FAKE_CUDA_WORLD"}, [] {
     const std::vector<std::byte> bytes = exported(*must(Module::create("Net")));
-    refused(imported(bytes, to_device()), Code::kUnsupported, {"CUDA"});
+    refused(imported(bytes, to_device()), {"CUDA"}, Code::kUnsupported);
     (void)must(imported(bytes));
   });
 }
@@ -536,9 +536,9 @@ TEST(CudaArchive, AStorageIsWhereItsBytesAre) {
     EXPECT_EQ(known->device(), "cuda:0");
     EXPECT_EQ(known->data(), nullptr);
     refused(StorageValue::create(tensor::ScalarType::kFloat, 4, bytes, 0, "cpu"),
-            Code::kInvalidArgument, {"cpu", "cuda:0"});
-    refused(StorageValue::create(tensor::ScalarType::kFloat, 4, bytes, 0, "cuda:1"),
-            Code::kUnsupported, {"cuda:1"});
+            {"cpu", "cuda:0"});
+    refused(StorageValue::create(tensor::ScalarType::kFloat, 4, bytes, 0, "cuda:1"), {"cuda:1"},
+            Code::kUnsupported);
   });
 }
 

@@ -27,7 +27,7 @@ namespace tenon::bytecode::test {
 using value::Value;
 using value::ValueRef;
 
-inline void expect_error(const Status& status, Code code, std::string_view part) {
+inline void expect_error(const Status& status, std::string_view part, Code code = Code::kCorrupt) {
   EXPECT_EQ(status.code(), code) << status.message();
   EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }

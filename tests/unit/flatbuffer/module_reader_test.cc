@@ -121,18 +121,18 @@ Result<ValueRef> root_of(const std::vector<std::byte>& file) {
   return reader.root();
 }
 
-void refused(const Status& status, Code code, const std::string& words) {
+void refused(const Status& status, const std::string& words, Code code = Code::kCorrupt) {
   EXPECT_EQ(status.code(), code) << status.message();
   EXPECT_NE(status.message().find(words), std::string::npos)
       << words << " in: " << status.message();
 }
 
 // Checks that a file is refused whose root is the value that `make` adds.
-void root_refused(const std::function<uint32_t(Maker& maker)>& make, Code code,
-                  const std::string& words) {
+void root_refused(const std::function<uint32_t(Maker& maker)>& make, const std::string& words,
+                  Code code = Code::kCorrupt) {
   Maker maker;
   maker.root = make(maker);
-  refused(root_of(maker.file()).status(), code, words);
+  refused(root_of(maker.file()).status(), words, code);
 }
 
 TEST(ModuleReader, ReadsWhatIsGood) {
@@ -146,20 +146,17 @@ TEST(ModuleReader, ReadsWhatIsGood) {
 }
 
 TEST(ModuleReader, ValuesNameWhatStandsBeforeThem) {
-  root_refused([](Maker& maker) { return maker.add_tuple({2}); }, Code::kCorrupt,
-               "value 1 names the value 2");
-  root_refused([](Maker& maker) { return maker.add_tuple({1}); }, Code::kCorrupt,
-               "value 1 names the value 1");
-  root_refused([](Maker& maker) { return maker.add_int(3) + 1; }, Code::kCorrupt,
-               "the root names the value 2");
+  root_refused([](Maker& maker) { return maker.add_tuple({2}); }, "value 1 names the value 2");
+  root_refused([](Maker& maker) { return maker.add_tuple({1}); }, "value 1 names the value 1");
+  root_refused([](Maker& maker) { return maker.add_int(3) + 1; }, "the root names the value 2");
   root_refused([](Maker& maker) { return maker.add_tuple({maker.add_function({})}); },
-               Code::kCorrupt, "names the function 1 as a value");
+               "names the function 1 as a value");
   root_refused(
       [](Maker& maker) {
         return maker.add(static_cast<IValueUnion>(40), maker.builder.CreateString("?").Union());
       },
-      Code::kCorrupt, "is of the kind 40");
-  root_refused([](Maker& maker) { return maker.add(IValueUnion::Tuple, 0); }, Code::kCorrupt,
+      "is of the kind 40");
+  root_refused([](Maker& maker) { return maker.add(IValueUnion::Tuple, 0); },
                "has a kind and no content");
 }
 
@@ -179,8 +176,8 @@ TEST(ModuleReader, NumbersOfListsAreAligned) {
     const Offset<::flatbuffers::Vector<double>> items(static_cast<uint32_t>(add_words(maker)));
     return maker.add(IValueUnion::DoubleList, form::CreateDoubleList(maker.builder, items).Union());
   };
-  root_refused(ints, Code::kCorrupt, "value 1 has numbers that are not aligned");
-  root_refused(doubles, Code::kCorrupt, "value 1 has numbers that are not aligned");
+  root_refused(ints, "value 1 has numbers that are not aligned");
+  root_refused(doubles, "value 1 has numbers that are not aligned");
 
   // The builder aligns the items of an empty list to 4 bytes only, so one of these is on no
   // multiple of 8.
@@ -205,11 +202,11 @@ TEST(ModuleReader, TensorsLieInTheirStorages) {
       return maker.add_tensor(storage, {size}, offset);
     };
   };
-  root_refused(tensor(1, 2, 0), Code::kCorrupt, "of the storage 1, which is not there");
-  root_refused(tensor(0, 5, 0), Code::kCorrupt, "value 1: ");
-  root_refused(tensor(0, 2, 3), Code::kCorrupt, "value 1: ");
-  root_refused(tensor(0, -1, 0), Code::kCorrupt, "value 1: ");
-  root_refused(tensor(0, 1, -1), Code::kCorrupt, "value 1: ");
+  root_refused(tensor(1, 2, 0), "of the storage 1, which is not there");
+  root_refused(tensor(0, 5, 0), "value 1: ");
+  root_refused(tensor(0, 2, 3), "value 1: ");
+  root_refused(tensor(0, -1, 0), "value 1: ");
+  root_refused(tensor(0, 1, -1), "value 1: ");
 }
 
 TEST(ModuleReader, QuantisedTensorsHaveTheScalesOfTheirScheme) {
@@ -231,10 +228,9 @@ TEST(ModuleReader, QuantisedTensorsHaveTheScalesOfTheirScheme) {
   Result<ValueRef> root = root_of(good.file());
   ASSERT_TRUE(root.is_ok()) << root.status().message();
   EXPECT_EQ(root.value()->as_tensor()->quantizer()->zero_point, 1);
-  root_refused(quantised(2, false, false), Code::kCorrupt,
-               "of the quantisation scheme 2, which is not known");
-  root_refused(quantised(1, false, false), Code::kCorrupt, "is a quantised tensor without scales");
-  root_refused(quantised(1, true, true), Code::kCorrupt, "whose scales are quantised themselves");
+  root_refused(quantised(2, false, false), "of the quantisation scheme 2, which is not known");
+  root_refused(quantised(1, false, false), "is a quantised tensor without scales");
+  root_refused(quantised(1, true, true), "whose scales are quantised themselves");
 }
 
 TEST(ModuleReader, StoragesLieApart) {
@@ -242,7 +238,7 @@ TEST(ModuleReader, StoragesLieApart) {
   const auto data = maker.builder.CreateVector(std::vector<uint8_t>(64));
   for (int i = 0; i < 2; ++i)
     maker.storages.push_back(form::CreateStorageData(maker.builder, data));
-  refused(opened(maker.file()).status(), Code::kCorrupt, "two storages lie over each other");
+  refused(opened(maker.file()).status(), "two storages lie over each other");
 }
 
 TEST(ModuleReader, ObjectsHaveTheAttributesOfTheirClass) {
@@ -256,14 +252,13 @@ TEST(ModuleReader, ObjectsHaveTheAttributesOfTheirClass) {
           form::CreateObject(maker.builder, 0, 0, maker.builder.CreateVector(attributes)).Union());
     };
   };
-  root_refused(object(form::ClassKind::CLASS_WITH_FIELD, {0}), Code::kCorrupt,
-               "has 1 attributes, and its class 2");
-  root_refused(object(form::ClassKind::UNSET, {0, 0}), Code::kCorrupt, "does not say how");
+  root_refused(object(form::ClassKind::CLASS_WITH_FIELD, {0}), "has 1 attributes, and its class 2");
+  root_refused(object(form::ClassKind::UNSET, {0, 0}), "does not say how");
   root_refused(
       [](Maker& maker) {
         return maker.add(IValueUnion::Object, form::CreateObject(maker.builder, 3).Union());
       },
-      Code::kCorrupt, "of the class 3, which is not there");
+      "of the class 3, which is not there");
 }
 
 TEST(ModuleReader, ValuesWithinValuesAreBounded) {
@@ -272,7 +267,7 @@ TEST(ModuleReader, ValuesWithinValuesAreBounded) {
   for (int i = 0; i < 600; ++i) last = maker.add_tuple({last});
   maker.root = last;
   const Status status = root_of(maker.file()).status();
-  refused(status, Code::kResourceExhausted, "more than the limit max_depth");
+  refused(status, "more than the limit max_depth", Code::kResourceExhausted);
   EXPECT_EQ(status.detail("limit"), "max_depth");
   EXPECT_EQ(status.detail("limit_value"), "512");
 }
@@ -283,7 +278,7 @@ TEST(ModuleReader, MemoryIsBoundedByTheFile) {
   const auto items = maker.builder.CreateVector(std::vector<uint32_t>(50000));
   for (int i = 0; i < 2000; ++i)
     maker.add(IValueUnion::Tuple, form::CreateTuple(maker.builder, items).Union());
-  refused(root_of(maker.file()).status(), Code::kCorrupt, "64 times as much memory");
+  refused(root_of(maker.file()).status(), "64 times as much memory");
 }
 
 // Every dict puts its keys into order, so long keys that many dicts share would take minutes.
@@ -308,14 +303,14 @@ TEST(ModuleReader, KeysOfDictsAreBounded) {
     return maker.file();
   };
   EXPECT_TRUE(root_of(make(20)).is_ok()) << root_of(make(20)).status().message();
-  refused(root_of(make(400)).status(), Code::kCorrupt, "64 times as much memory");
+  refused(root_of(make(400)).status(), "64 times as much memory");
 }
 
 TEST(ModuleReader, TextsAreNotShared) {
   Maker maker;
   const auto texts = maker.builder.CreateVectorOfStrings(std::vector<std::string>(20000, "int"));
   for (int i = 0; i < 2000; ++i) maker.add_function({}, texts);
-  refused(opened(maker.file()).status(), Code::kCorrupt, "tables share their texts");
+  refused(opened(maker.file()).status(), "tables share their texts");
 
   Maker of_classes;
   const auto class_name = of_classes.builder.CreateString("__torch__.M");
@@ -324,7 +319,7 @@ TEST(ModuleReader, TextsAreNotShared) {
     of_classes.classes.push_back(form::CreateObjectType(of_classes.builder, class_name,
                                                         form::ClassKind::CLASS_WITH_FIELD, names));
   }
-  refused(opened(of_classes.file()).status(), Code::kCorrupt, "tables share their texts");
+  refused(opened(of_classes.file()).status(), "tables share their texts");
 }
 
 TEST(ModuleReader, FunctionsHaveKnownOpcodes) {
@@ -341,10 +336,10 @@ TEST(ModuleReader, FunctionsHaveKnownOpcodes) {
   Result<bytecode::Program> good = program({form::Instruction(12, 0, 0)}, 1);
   ASSERT_TRUE(good.is_ok()) << good.status().message();
   EXPECT_EQ(good.value().functions[0].instructions[0].opcode, bytecode::Opcode::kRet);
-  refused(program({form::Instruction(99, 0, 0)}, 1).status(), Code::kCorrupt, "has the opcode 99");
-  refused(program({form::Instruction(-1, 0, 0)}, 1).status(), Code::kCorrupt, "has the opcode 255");
-  refused(program({}, 0).status(), Code::kCorrupt, "is the value 0, which is no function");
-  refused(program({}, 9).status(), Code::kCorrupt, "is the value 9, which is no function");
+  refused(program({form::Instruction(99, 0, 0)}, 1).status(), "has the opcode 99");
+  refused(program({form::Instruction(-1, 0, 0)}, 1).status(), "has the opcode 255");
+  refused(program({}, 0).status(), "is the value 0, which is no function");
+  refused(program({}, 9).status(), "is the value 9, which is no function");
 }
 
 TEST(ModuleReader, MethodsAreFunctionsWithASchema) {
@@ -372,14 +367,12 @@ TEST(ModuleReader, MethodsAreFunctionsWithASchema) {
     });
   };
   EXPECT_TRUE(function("f", 1, true, 1).is_ok());
-  refused(function("", 1, true, 1).status(), Code::kCorrupt, "method 0 has an empty name");
-  refused(function("f", -1, true, 1).status(), Code::kCorrupt,
-          "function f has fewer than 0 registers");
-  refused(function("f", 1, false, 1).status(), Code::kCorrupt, "function f has no schema");
-  refused(function("f", 1, true, -2).status(), Code::kCorrupt,
-          "gives -2 arguments to the operator 0");
+  refused(function("", 1, true, 1).status(), "method 0 has an empty name");
+  refused(function("f", -1, true, 1).status(), "function f has fewer than 0 registers");
+  refused(function("f", 1, false, 1).status(), "function f has no schema");
+  refused(function("f", 1, true, -2).status(), "gives -2 arguments to the operator 0");
   const auto twice = [](Maker& maker) { maker.methods.assign(2, maker.add_function({})); };
-  refused(program(twice).status(), Code::kCorrupt, "method 1 stands in the list twice");
+  refused(program(twice).status(), "method 1 stands in the list twice");
 }
 
 // The parts that matter lie behind each other, so a file that was cut short has lost some of them.
@@ -404,8 +397,8 @@ TEST(ModuleReader, WhatIsBesideTheStoragesIsBounded) {
               form::CreateString(of_text.builder,
                                  of_text.builder.CreateString(std::string(size_t{2} << 20, 'x')))
                   .Union());
-  refused(opened(of_text.file()).status(), Code::kResourceExhausted,
-          "the limit max_nbytes is 1048576");
+  refused(opened(of_text.file()).status(), "the limit max_nbytes is 1048576",
+          Code::kResourceExhausted);
 }
 
 // Counts how often the source is read.
@@ -435,8 +428,8 @@ TEST(ModuleReader, ALongListOfStoragesIsRefusedSoon) {
   pickle::PickleLimits limits;
   limits.max_nbytes = 4096;
   const auto source = Ref<CountingSource>::adopt(new CountingSource(file));
-  refused(ModuleReader::open(*source, limits).status(), Code::kResourceExhausted,
-          "the limit max_nbytes is 4096");
+  refused(ModuleReader::open(*source, limits).status(), "the limit max_nbytes is 4096",
+          Code::kResourceExhausted);
   EXPECT_LT(source->reads(), 16 * limits.max_nbytes);
 }
 
@@ -447,7 +440,7 @@ TEST(ModuleReader, StoragesAreBounded) {
   pickle::PickleLimits limits;
   const Status status =
       ModuleReader::open(*archive::MemorySource::create(maker.file()), limits).status();
-  refused(status, Code::kResourceExhausted, "has 1048577 storages, and the limit is 1048576");
+  refused(status, "has 1048577 storages, and the limit is 1048576", Code::kResourceExhausted);
   EXPECT_EQ(status.detail("limit"), "storages");
 }
 

@@ -169,7 +169,7 @@ TEST_P(Fixtures, AreWhatTheirPyTorchSays) {
   ASSERT_FALSE(expected.empty()) << folder;
   const auto imported = import_module((folder / "net.pt").string(), {});
   if (expected[0].starts_with("refused: ")) {
-    refused(imported, Code::kUnsupported, {expected[0].substr(9)});
+    refused(imported, {expected[0].substr(9)}, Code::kUnsupported);
     return;
   }
   const Ref<Module> module = must(imported);

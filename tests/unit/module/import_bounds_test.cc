@@ -24,7 +24,7 @@ TEST(ImportBounds, TuplesThatManyMembersOfAUnionMayBe) {
   const double begin = cpu_seconds();
   refused(imported(made_archive(
               code, pickled_object("M", attribute("training", "\x88") + attribute("f", bad)))),
-          Code::kCorrupt, {"data.pkl", "wanted"});
+          {"data.pkl", "wanted"}, Code::kCorrupt);
   EXPECT_LT(cpu_seconds() - begin, 2);
 }
 
@@ -127,7 +127,7 @@ TEST(ImportBounds, PathsOfSharedSubmodulesAreCounted) {
           attribute("w", pickled_tensor("0", 1, 1)) + "ub" + closing;
   const auto bytes = made_archive(code, root, {{"data/0", std::string(4, '\0')}});
   const auto module = must(imported(bytes));
-  refused(module->tensors(), Code::kResourceExhausted, {"paths", "one submodule at a time"});
+  refused(module->tensors(), {"paths", "one submodule at a time"}, Code::kResourceExhausted);
   EXPECT_EQ(must(must(module->find(a)).module->find(a)).kind, MemberKind::kSubmodule);
 }
 
@@ -142,8 +142,8 @@ TEST(ImportBounds, ExtraFilesHaveALimit) {
   const auto good = bytes(1000);
   ok(imported(good, options).status());
   const auto bad = bytes(2500);
-  refused(imported(bad, options), Code::kResourceExhausted,
-          {"max_kept_nbytes", "extra files", "3000"});
+  refused(imported(bad, options), {"max_kept_nbytes", "extra files", "3000"},
+          Code::kResourceExhausted);
 }
 
 }  // namespace

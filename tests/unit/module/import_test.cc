@@ -29,42 +29,42 @@ TEST(Import, ValuesAreThoseOfTheirTypes) {
   EXPECT_EQ(module->package().report.mapped_tensors, 1U);
 
   const Status status = imported(made_archive(kCode, two("K\x05", "K\x05"))).status();
-  refused(status, Code::kCorrupt, {"data.pkl", "w: Tensor wanted, int found"});
+  refused(status, {"data.pkl", "w: Tensor wanted, int found"}, Code::kCorrupt);
   EXPECT_EQ(status.detail("record"), "data.pkl");
-  refused(imported(made_archive(kCode, pickled_object("M", pickled_text("n") + "K\x05"))),
-          Code::kCorrupt, {"w"});
-  refused(imported(made_archive(kCode, two(pickled_tensor("0", 2, 2), "K\x05"), {})),
-          Code::kCorrupt, {"data/0"});
+  refused(imported(made_archive(kCode, pickled_object("M", pickled_text("n") + "K\x05"))), {"w"},
+          Code::kCorrupt);
+  refused(imported(made_archive(kCode, two(pickled_tensor("0", 2, 2), "K\x05"), {})), {"data/0"},
+          Code::kCorrupt);
   refused(imported(made_archive(kCode, pickled_object("M", pickled_text("n") + "K\x05" +
                                                                pickled_text("n") + "K\x05"))),
-          Code::kCorrupt, {"n"});
+          {"n"}, Code::kCorrupt);
   const std::string extra = pickled_text("more") + "K\x05";
   refused(imported(made_archive("class M(Module):\n  n : int\n",
                                 pickled_object("M", pickled_text("n") + "K\x05" + extra))),
-          Code::kCorrupt, {"more"});
+          {"more"}, Code::kCorrupt);
 }
 
 TEST(Import, TheNumberOfElementsIsThatOfTheRecord) {
   const Status status =
       imported(made_archive(kCode, two(pickled_tensor("0", 3, 2), "K\x05"), {{"data/0", kFloats}}))
           .status();
-  refused(status, Code::kCorrupt, {"data.pkl", "data/0", "3 elements", "8 bytes"});
+  refused(status, {"data.pkl", "data/0", "3 elements", "8 bytes"}, Code::kCorrupt);
   EXPECT_EQ(status.detail("record"), "data.pkl");
   EXPECT_FALSE(status.detail("offset").empty());
   refused(
       imported(made_archive(kCode, two(pickled_tensor("0", 2, 3), "K\x05"), {{"data/0", kFloats}})),
-      Code::kCorrupt, {"data.pkl"});
+      {"data.pkl"}, Code::kCorrupt);
 }
 
 TEST(Import, ClassesHaveCode) {
-  refused(imported(made_archive(kCode, pickled_object("N", ""))), Code::kCorrupt, {"__torch__.N"});
-  refused(imported(made_archive("class M:\n  n : int\n", pickled_object("M", ""))), Code::kCorrupt,
-          {"no module"});
-  refused(imported(made_archive("class M(Module)\n", pickled_object("M", ""))), Code::kCorrupt,
-          {"code/__torch__.py:1"});
+  refused(imported(made_archive(kCode, pickled_object("N", ""))), {"__torch__.N"}, Code::kCorrupt);
+  refused(imported(made_archive("class M:\n  n : int\n", pickled_object("M", ""))), {"no module"},
+          Code::kCorrupt);
+  refused(imported(made_archive("class M(Module)\n", pickled_object("M", ""))),
+          {"code/__torch__.py:1"}, Code::kCorrupt);
   refused(imported(made_archive("class M(Module):\n  x : Lisst[int]\n", pickled_object("M", ""))),
-          Code::kCorrupt, {});
-  refused(imported(made_archive(kCode, "K\x01")), Code::kCorrupt, {"no module"});
+          {}, Code::kCorrupt);
+  refused(imported(made_archive(kCode, "K\x01")), {"no module"}, Code::kCorrupt);
 }
 
 TEST(Import, ListsHaveTheTypesOfTheirAnnotations) {
@@ -87,25 +87,25 @@ TEST(Import, ListsHaveTheTypesOfTheirAnnotations) {
 
 TEST(Import, WhatIsNoModuleArchiveIsNamed) {
   const std::string data = pickle("}");
-  refused(imported(archive_of({{"data.pkl", data}, {"version", "3"}})), Code::kUnsupported,
-          {"torch.save"});
+  refused(imported(archive_of({{"data.pkl", data}, {"version", "3"}})), {"torch.save"},
+          Code::kUnsupported);
   refused(imported(archive_of({{"data.pkl", data}, {"bytecode.pkl", data}, {"version", "3"}})),
-          Code::kUnsupported, {"lite interpreter"});
-  refused(imported(archive_of({{"model.json", "{}"}, {"version", "1"}})), Code::kUnsupported,
-          {"model.json", "1.0 to 1.3"});
+          {"lite interpreter"}, Code::kUnsupported);
+  refused(imported(archive_of({{"model.json", "{}"}, {"version", "1"}})),
+          {"model.json", "1.0 to 1.3"}, Code::kUnsupported);
   refused(imported(archive_of({{".data/extern_modules", ""}, {".data/version", "6"}})),
-          Code::kUnsupported, {"torch.package"});
-  refused(imported(archive_of({{"archive_format", "pt2"}})), Code::kUnsupported, {"torch.export"});
-  refused(imported(archive_of({{"x", "y"}})), Code::kUnsupported, {"no record data.pkl"});
+          {"torch.package"}, Code::kUnsupported);
+  refused(imported(archive_of({{"archive_format", "pt2"}})), {"torch.export"}, Code::kUnsupported);
+  refused(imported(archive_of({{"x", "y"}})), {"no record data.pkl"}, Code::kUnsupported);
   const auto bytes_of = [](std::string text) {
     text.resize(64);
     const auto* begin = reinterpret_cast<const std::byte*>(text.data());
     return std::vector<std::byte>(begin, begin + text.size());
   };
-  refused(imported(bytes_of("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")), Code::kUnsupported,
-          {"torch.save", "before 1.6"});
-  refused(imported(bytes_of("PYTORCH1")), Code::kUnsupported, {"preview"});
-  refused(imported(bytes_of("hello")), Code::kCorrupt, {});
+  refused(imported(bytes_of("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")),
+          {"torch.save", "before 1.6"}, Code::kUnsupported);
+  refused(imported(bytes_of("PYTORCH1")), {"preview"}, Code::kUnsupported);
+  refused(imported(bytes_of("hello")), {}, Code::kCorrupt);
 }
 
 TEST(Import, VersionsAreKnownOnes) {
@@ -114,9 +114,9 @@ TEST(Import, VersionsAreKnownOnes) {
   for (const char* version : {"1", "3\n", "10\r\n"})
     ok(imported(made_archive(code, root, {}, version)).status());
   for (const char* version : {"0", "11", "999"})
-    refused(imported(made_archive(code, root, {}, version)), Code::kUnsupported, {"version is"});
+    refused(imported(made_archive(code, root, {}, version)), {"version is"}, Code::kUnsupported);
   for (const char* version : {"", "x", "3x", "99999999999"})
-    refused(imported(made_archive(code, root, {}, version)), Code::kCorrupt, {"no number"});
+    refused(imported(made_archive(code, root, {}, version)), {"no number"}, Code::kCorrupt);
   const std::vector<std::byte> both = made_archive(code, root, {{".data/version", "4"}}, "3");
   EXPECT_EQ(must(imported(both))->package().report.version, 4);
 }
@@ -210,7 +210,7 @@ TEST_F(ImportFile, AccessIsWhatWasAskedFor) {
   const Ref<Module> mapped = must(import_module(path_, {}));
   EXPECT_TRUE(storage_of(mapped)->is_read_only());
   EXPECT_FALSE(storage_of(mapped)->is_sealed());
-  refused(storage_of(mapped)->data_mut(), Code::kPermission, {});
+  refused(storage_of(mapped)->data_mut(), {}, Code::kPermission);
 
   const Ref<Module> own = must(import_module(path_, with_tensors(Tensors::kMapPrivate)));
   *must(storage_of(own)->data_mut()) = std::byte{9};
@@ -228,7 +228,7 @@ TEST_F(ImportFile, AccessIsWhatWasAskedFor) {
     EXPECT_EQ(std::memcmp(storage_of(filled)->data(), kFloats.data(), 8), 0);
     EXPECT_EQ(filled->package().report.filled_tensors, 1U);
   }
-  refused(import_module(path_ + ".missing", {}), Code::kNotFound, {".missing"});
+  refused(import_module(path_ + ".missing", {}), {".missing"}, Code::kNotFound);
 }
 
 TEST_F(ImportFile, AnExportOverTheFileItselfKeepsItsTensors) {

@@ -34,7 +34,8 @@ T must(Result<T> result) {
 inline void ok(const Status& status) { EXPECT_TRUE(status.is_ok()) << status.message(); }
 
 // Checks that the status has this code, and that its message is one line with all these words.
-inline void refused(const Status& status, Code code, const std::vector<std::string>& words) {
+inline void refused(const Status& status, const std::vector<std::string>& words,
+                    Code code = Code::kInvalidArgument) {
   EXPECT_EQ(status.code(), code) << status.message();
   for (const std::string& word : words)
     EXPECT_NE(status.message().find(word), std::string::npos)
@@ -42,8 +43,9 @@ inline void refused(const Status& status, Code code, const std::vector<std::stri
   EXPECT_EQ(status.message().find('\n'), std::string::npos);
 }
 template <typename T>
-void refused(const Result<T>& result, Code code, const std::vector<std::string>& words) {
-  refused(result.status(), code, words);
+void refused(const Result<T>& result, const std::vector<std::string>& words,
+             Code code = Code::kInvalidArgument) {
+  refused(result.status(), words, code);
 }
 
 inline TypeRef type(const char* text) { return must(Type::parse(text)); }

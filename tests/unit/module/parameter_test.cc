@@ -71,11 +71,11 @@ TEST(Export, RefusesAttributesOfAClassThatReadsAState) {
   // does it.
   ok(module->check());
   ok(module->define("def __setstate__(self, s: int) -> NoneType:\n  self.k = s\n"));
-  refused(module->check(), Code::kUnsupported,
-          {"__torch__.St", "__setstate__", "remove the two methods"});
+  refused(module->check(), {"__torch__.St", "__setstate__", "remove the two methods"},
+          Code::kUnsupported);
   archive::MemorySink sink;
-  refused(export_module(*module, &sink, unchecked(), nullptr), Code::kUnsupported,
-          {"__setstate__"});
+  refused(export_module(*module, &sink, unchecked(), nullptr), {"__setstate__"},
+          Code::kUnsupported);
   ok(module->remove_method("__setstate__"));
   ok(module->remove_method("__getstate__"));
   const auto bytes = exported(*module);
@@ -104,7 +104,7 @@ TEST(Import, TensorsOfEveryDeviceComeToTheCpu) {
                    pickled_text(device));
     const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor),
                                     {{"data/0", std::string(4, '\0')}});
-    refused(imported(bytes), Code::kUnsupported, {"device"});
+    refused(imported(bytes), {"device"}, Code::kUnsupported);
   }
 }
 

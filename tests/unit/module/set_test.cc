@@ -53,16 +53,14 @@ TEST(Set, ViewsOfOtherElementsStay) {
 
 TEST(Set, TypesStay) {
   const Ref<Module> module = net_that_shares();
-  refused(module->set("decoder.weight", Value::none()), Code::kInvalidArgument,
-          {"decoder.weight", "Tensor wanted"});
-  refused(module->set("encoder.bias", floats({1})), Code::kInvalidArgument, {"encoder.bias"});
-  refused(module->set("n", Value::of_float(1)), Code::kInvalidArgument, {"n", "int"});
-  refused(module->set("encoder", floats({1})), Code::kInvalidArgument, {"submodule"});
-  refused(module->set("encoder.nothing", floats({1})), Code::kNotFound,
-          {"__torch__.Part", "nothing"});
-  refused(module->set("n.m", floats({1})), Code::kNotFound, {"no submodule"});
-  refused(module->set_submodule("n", must(Module::create("Other"))), Code::kInvalidArgument,
-          {"no submodule"});
+  refused(module->set("decoder.weight", Value::none()), {"decoder.weight", "Tensor wanted"});
+  refused(module->set("encoder.bias", floats({1})), {"encoder.bias"});
+  refused(module->set("n", Value::of_float(1)), {"n", "int"});
+  refused(module->set("encoder", floats({1})), {"submodule"});
+  refused(module->set("encoder.nothing", floats({1})), {"__torch__.Part", "nothing"},
+          Code::kNotFound);
+  refused(module->set("n.m", floats({1})), {"no submodule"}, Code::kNotFound);
+  refused(module->set_submodule("n", must(Module::create("Other"))), {"no submodule"});
   ok(module->set("n", Value::of_int(5)));
   EXPECT_EQ(must(module->find("n")).value->as_int(), 5);
 }
@@ -72,13 +70,11 @@ TEST(Set, LoadingNamesWhatIsMissingAndUnexpected) {
   LoadReport report;
   const std::vector<NamedTensor> tensors{{"decoder.weight", floats({1})},
                                          {"decoder.scale", floats({2})}};
-  refused(module->load(tensors, {}, &report), Code::kInvalidArgument,
-          {"missing decoder.mean", "unexpected decoder.scale"});
+  refused(module->load(tensors, {}, &report), {"missing decoder.mean", "unexpected decoder.scale"});
   EXPECT_EQ(report.missing, std::vector<std::string>({"decoder.mean"}));
   EXPECT_EQ(report.unexpected, std::vector<std::string>({"decoder.scale"}));
   EXPECT_EQ(elements_of(*must(module->find("decoder.weight")).value).size(), 4U);
-  refused(module->load(tensors, {.allow_missing = true}, &report), Code::kInvalidArgument,
-          {"unexpected decoder.scale"});
+  refused(module->load(tensors, {.allow_missing = true}, &report), {"unexpected decoder.scale"});
   ok(module->load(tensors, {.allow_missing = true, .allow_unexpected = true}, &report));
   EXPECT_EQ(report.missing.size(), 1U);
   EXPECT_EQ(elements_of(*must(module->find("encoder.weight")).value), std::vector<float>({1}));
@@ -93,8 +89,7 @@ TEST(Set, LoadingGivesSharedTensorsOneValue) {
             {"encoder.weight", one}, {"decoder.weight", other}, {"decoder.mean", mean}},
         {}, nullptr);
   };
-  refused(load(floats({1, 2}), floats({1, 3})), Code::kInvalidArgument,
-          {"encoder.weight", "decoder.weight", "one tensor"});
+  refused(load(floats({1, 2}), floats({1, 3})), {"encoder.weight", "decoder.weight", "one tensor"});
   EXPECT_EQ(elements_of(*must(module->find("decoder.mean")).value), std::vector<float>({5}));
   ok(load(floats({1, 2}), floats({1, 2})));
   EXPECT_EQ(must(module->find("encoder.weight")).value.get(),
@@ -103,10 +98,10 @@ TEST(Set, LoadingGivesSharedTensorsOneValue) {
   ok(load(same, same));
   refused(module->load(std::vector<NamedTensor>{{"decoder.mean", mean}, {"decoder.mean", mean}}, {},
                        nullptr),
-          Code::kInvalidArgument, {"given twice"});
+          {"given twice"});
   refused(module->load(std::vector<NamedTensor>{{"decoder.mean", Value::of_int(1)}},
                        {.allow_missing = true}, nullptr),
-          Code::kInvalidArgument, {"decoder.mean", "Tensor wanted"});
+          {"decoder.mean", "Tensor wanted"});
 }
 
 TEST(Set, WhatIsRemovedIsGone) {
@@ -117,9 +112,9 @@ TEST(Set, WhatIsRemovedIsGone) {
   ok(module->add_constant("c", Type::integer(), Value::of_int(1)));
   for (const char* path : {"encoder.weight", "decoder.mean", "all", "c", "h", "decoder"}) {
     ok(module->remove(path));
-    refused(module->find(path), Code::kNotFound, {});
+    refused(module->find(path), {}, Code::kNotFound);
   }
-  refused(module->remove("decoder"), Code::kNotFound, {"decoder"});
+  refused(module->remove("decoder"), {"decoder"}, Code::kNotFound);
   const std::string code = records_of(exported(*module)).at("code/__torch__.py");
   EXPECT_EQ(code.find("hooks"), std::string::npos) << code;
   EXPECT_EQ(code.find("decoder"), std::string::npos) << code;
@@ -147,7 +142,7 @@ TEST(Set, AClassOfSeveralIsSplit) {
   ok(must(again->find("a"))
          .module->define("def more(self, x: Tensor) -> Tensor:\n  return x + 1\n"));
   EXPECT_EQ(must(again->find("a.more")).kind, MemberKind::kMethod);
-  refused(again->find("b.more"), Code::kNotFound, {"more"});
+  refused(again->find("b.more"), {"more"}, Code::kNotFound);
   const std::map<std::string, std::string> records = records_of(exported(*again));
   EXPECT_EQ(records.count("code/__torch__/___torch_mangle_0.py"), 1U);
   EXPECT_NE(records.at("code/__torch__.py")

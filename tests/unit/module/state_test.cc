@@ -56,12 +56,10 @@ Ref<Module> with_state(ValueRef w) {
 
 TEST(State, TakesThePlaceOfAttributes) {
   const Ref<Module> module = with_fields(kMethods);
-  refused(module->check(), Code::kUnsupported,
-          {"__torch__.Kept", "__getstate__", "tenon_module_set_state"});
-  refused(module->set_state("", Value::of_int(1)), Code::kInvalidArgument,
-          {"state", "Tuple", "int"});
-  refused(module->set_state("", Value::tuple({floats({1}), Value::none()})), Code::kInvalidArgument,
-          {"state"});
+  refused(module->check(), {"__torch__.Kept", "__getstate__", "tenon_module_set_state"},
+          Code::kUnsupported);
+  refused(module->set_state("", Value::of_int(1)), {"state", "Tuple", "int"});
+  refused(module->set_state("", Value::tuple({floats({1}), Value::none()})), {"state"});
   EXPECT_FALSE(module->object()->is_opaque()) << "a refused state changed the module";
   ok(module->set_state("", state_of(floats({1, 2}), 3)));
   ok(module->check());
@@ -69,9 +67,8 @@ TEST(State, TakesThePlaceOfAttributes) {
   EXPECT_EQ(must(module->find("state[2]['k']")).value->as_int(), 3);
   // The class declares the attributes, but only the state has their values.
   EXPECT_EQ(must(module->find("k")).value.get(), nullptr);
-  refused(module->set("k", Value::of_int(1)), Code::kInvalidArgument,
-          {"k", "has a state", "state[0]"});
-  refused(module->add_parameter("p", floats({1})), Code::kUnsupported, {"add attributes before"});
+  refused(module->set("k", Value::of_int(1)), {"k", "has a state", "state[0]"});
+  refused(module->add_parameter("p", floats({1})), {"add attributes before"}, Code::kUnsupported);
   ok(module->define("def twice(self, x: Tensor) -> Tensor:\n  return x * 2\n"));
   ok(module->check());
 }
@@ -93,7 +90,7 @@ TEST(State, PathsLeadIntoIt) {
   EXPECT_EQ(must(root->find("kept.state[2]['k']")).name, "state[2]['k']");
   for (const char* bad : {"kept.state[3]", "kept.state[x]", "kept.state[0][0]",
                           "kept.state[2]['q']", "kept.state[2].k", "kept.state.state"})
-    refused(root->find(bad), Code::kNotFound, {"kept.state"});
+    refused(root->find(bad), {"kept.state"}, Code::kNotFound);
   for (const char* bad : {"state", "state[0]", "kept.states", "same.state"})
     EXPECT_EQ(root->find(bad).status().code(), Code::kNotFound);
 
@@ -104,15 +101,13 @@ TEST(State, PathsLeadIntoIt) {
   ok(root->set("kept.state[2]['k']", Value::of_int(9)));
   EXPECT_EQ(must(root->find("kept.state[2]['k']")).value->as_int(), 9);
   EXPECT_EQ(must(root->tensors()).size(), 3U);
-  refused(root->set("kept.state[0]", Value::none()), Code::kInvalidArgument,
-          {"kept.state[0]", "Tensor wanted"});
-  refused(root->set("kept.state[2]", numbers(1)->entries()[0].value), Code::kInvalidArgument,
+  refused(root->set("kept.state[0]", Value::none()), {"kept.state[0]", "Tensor wanted"});
+  refused(root->set("kept.state[2]", numbers(1)->entries()[0].value),
           {"kept.state[2]", "Dict[str, int]"});
-  refused(root->set("kept.state[1]", root->object()), Code::kInvalidArgument,
-          {"kept.state[1]", "cannot be in a state"});
-  refused(root->set_state("same", Value::none()), Code::kInvalidArgument, {"same", "buffer"});
-  refused(root->set_state("other", Value::none()), Code::kNotFound, {"other"});
-  refused(root->remove("kept.state[0]"), Code::kNotFound, {"state[0]"});
+  refused(root->set("kept.state[1]", root->object()), {"kept.state[1]", "cannot be in a state"});
+  refused(root->set_state("same", Value::none()), {"same", "buffer"});
+  refused(root->set_state("other", Value::none()), {"other"}, Code::kNotFound);
+  refused(root->remove("kept.state[0]"), {"state[0]"}, Code::kNotFound);
 }
 
 TEST(State, IsLoadedAndNeverMissing) {
@@ -123,7 +118,7 @@ TEST(State, IsLoadedAndNeverMissing) {
   ok(module->load(good, {}, &report));
   EXPECT_EQ(must(module->find("state[0]")).value.get(), good[0].value.get());
   const NamedTensor none[] = {{"state[0]", Value::none()}};
-  refused(module->load(none, {}, &report), Code::kInvalidArgument, {"state[0]", "Tensor wanted"});
+  refused(module->load(none, {}, &report), {"state[0]", "Tensor wanted"});
 }
 
 TEST(State, OfACppClassKeepsItsElementType) {
@@ -134,11 +129,9 @@ TEST(State, OfACppClassKeepsItsElementType) {
       Value::object_with_state(kClass, Value::tuple({floats({1}), Value::none()}))));
   EXPECT_EQ(must(module->states()), std::vector<std::string>{"packed.state"});
   ok(module->set("packed.state[1]", floats({2})));
-  refused(module->set("packed.state[0]", one_double()), Code::kInvalidArgument,
-          {"packed.state[0]", "float32", "float64"});
-  refused(module->set("packed.state[0]", Value::of_int(2)), Code::kInvalidArgument,
-          {"packed.state[0]", "Tensor wanted"});
-  refused(module->set_state("packed", Value::of_int(2)), Code::kInvalidArgument, {"packed.state"});
+  refused(module->set("packed.state[0]", one_double()), {"packed.state[0]", "float32", "float64"});
+  refused(module->set("packed.state[0]", Value::of_int(2)), {"packed.state[0]", "Tensor wanted"});
+  refused(module->set_state("packed", Value::of_int(2)), {"packed.state"});
   ok(module->set_state("packed", Value::tuple({floats({4, 5}), floats({6})})));
   EXPECT_EQ(must(module->tensors()).size(), 2U);
 }
@@ -148,17 +141,17 @@ TEST(State, NeedsBothMethods) {
                             "def __setstate__(self, s: int) -> None:\n  self.k = s\n"}) {
     const Ref<Module> module = with_fields(alone);
     ok(module->check());  // PyTorch reads its attributes
-    refused(module->set_state("", Value::of_int(1)), Code::kInvalidArgument,
+    refused(module->set_state("", Value::of_int(1)),
             {"__torch__.Kept has no method", "define __getstate__"});
   }
   const Ref<Module> module = with_state(floats({1}));
   ok(module->remove("__getstate__"));
-  refused(module->check(), Code::kUnsupported, {"__torch__.Kept has a state", "both"});
+  refused(module->check(), {"__torch__.Kept has a state", "both"}, Code::kUnsupported);
 
   const Ref<Module> parent = with_fields(kMethods);
   ok(parent->add_submodule("child", must(Module::create("Child"))));
-  refused(parent->set_state("", state_of(floats({1}), 1)), Code::kUnsupported,
-          {"child", "no submodules"});
+  refused(parent->set_state("", state_of(floats({1}), 1)), {"child", "no submodules"},
+          Code::kUnsupported);
 }
 
 // Each case gives a `__setstate__` and the sentence that refuses it. An empty sentence means that
@@ -196,7 +189,7 @@ TEST(State, EveryAttributeIsAssigned) {
     if (*refusal == '\0')
       EXPECT_TRUE(status.is_ok()) << body << status.message();
     else
-      refused(status, Code::kInvalidArgument, {refusal, "on every way"});
+      refused(status, {refusal, "on every way"});
   }
 }
 
@@ -220,7 +213,7 @@ TEST(State, TypesOfTheMethodsAgree) {
     ok(module->check());
     ok(module->define(method));
     const Status status = module->check();
-    refused(status, Code::kInvalidArgument, {sentence});
+    refused(status, {sentence});
     EXPECT_NE(status.detail("excerpt").find('^'), std::string::npos);
   }
   const Ref<Module> optional = must(Module::create("Kept"));

@@ -19,7 +19,7 @@ std::string message(const ValueRef& value, const char* declared, const CheckOpti
   return message(*value, declared, options);
 }
 
-ValueRef tensor() { return Value::of_tensor(tensor_of(tensor::ScalarType::kFloat, 1)); }
+ValueRef tensor() { return Value::of_tensor(tensor_of(ScalarType::kFloat, 1)); }
 ValueRef dict(const char* declared, std::vector<DictEntry> entries) {
   return must(Value::dict(declared != nullptr ? type(declared) : nullptr, std::move(entries)));
 }

@@ -19,20 +19,20 @@ ValueRef object_of(std::vector<Attribute> attributes) {
 }
 
 ValueRef everything() {
-  const StorageValueRef storage = storage_of(tensor::ScalarType::kFloat, 6, 1);
+  const StorageValueRef storage = storage_of(ScalarType::kFloat, 6, 1);
   const ValueRef weight =
       Value::of_tensor(must(TensorValue::create(spec_of(storage, {2, 3}, {3, 1}))));
   const ValueRef view = Value::of_tensor(must(TensorValue::create(spec_of(storage, {3}, {1}, 3))));
-  StridedSpec spec = spec_of(storage_of(tensor::ScalarType::kQInt8, 2), {2}, {1});
+  StridedSpec spec = spec_of(storage_of(ScalarType::kQInt8, 2), {2}, {1});
   spec.quantizer = Quantizer();
   spec.quantizer->scheme = QScheme::kPerChannelAffine;
-  spec.quantizer->scales = tensor_of(tensor::ScalarType::kDouble, 2);
-  spec.quantizer->zero_points = tensor_of(tensor::ScalarType::kLong, 2);
+  spec.quantizer->scales = tensor_of(ScalarType::kDouble, 2);
+  spec.quantizer->zero_points = tensor_of(ScalarType::kLong, 2);
   SparseSpec sparse;
   sparse.sizes = {4};
   sparse.indices =
-      must(TensorValue::create(spec_of(storage_of(tensor::ScalarType::kLong, 2), {1, 2}, {2, 1})));
-  sparse.values = tensor_of(tensor::ScalarType::kFloat, 2);
+      must(TensorValue::create(spec_of(storage_of(ScalarType::kLong, 2), {1, 2}, {2, 1})));
+  sparse.values = tensor_of(ScalarType::kFloat, 2);
   const ValueRef shared = Value::tuple({num(1), Value::of_float(std::nan(""))});
   return object_of(
       {{"weight", weight},
@@ -64,25 +64,23 @@ TEST(Compare, EveryDifferenceIsNamed) {
     ValueRef value;
     const char* message;
   };
-  const auto strided = [](tensor::ScalarType scalar_type, Dims sizes, Dims strides,
-                          int64_t offset) {
+  const auto strided = [](ScalarType scalar_type, Dims sizes, Dims strides, int64_t offset) {
     return Value::of_tensor(must(TensorValue::create(
         spec_of(storage_of(scalar_type, 6, 1), std::move(sizes), std::move(strides), offset))));
   };
-  StridedSpec grad = spec_of(storage_of(tensor::ScalarType::kFloat, 6, 1), {3}, {1}, 3);
+  StridedSpec grad = spec_of(storage_of(ScalarType::kFloat, 6, 1), {3}, {1}, 3);
   grad.requires_grad = true;
   const Row rows[] = {
       {"view", num(1), "root.view: kinds Tensor and int"},
-      {"view", strided(tensor::ScalarType::kInt, {3}, {1}, 3),
-       "root.view: element types Float and Int"},
-      {"view", strided(tensor::ScalarType::kFloat, {2}, {1}, 3), "root.view: sizes [3] and [2]"},
-      {"view", strided(tensor::ScalarType::kFloat, {3}, {2}, 0), "root.view: strides [1] and [2]"},
-      {"view", strided(tensor::ScalarType::kFloat, {3}, {1}, 2), "root.view: offsets 3 and 2"},
-      {"view", strided(tensor::ScalarType::kFloat, {3}, {1}, 3),
+      {"view", strided(ScalarType::kInt, {3}, {1}, 3), "root.view: element types Float and Int"},
+      {"view", strided(ScalarType::kFloat, {2}, {1}, 3), "root.view: sizes [3] and [2]"},
+      {"view", strided(ScalarType::kFloat, {3}, {2}, 0), "root.view: strides [1] and [2]"},
+      {"view", strided(ScalarType::kFloat, {3}, {1}, 2), "root.view: offsets 3 and 2"},
+      {"view", strided(ScalarType::kFloat, {3}, {1}, 3),
        "root.view: a storage shared in one and not in the other"},
       {"view", Value::of_tensor(must(TensorValue::create(grad))),
        "root.view: requires_grad false and true"},
-      {"sparse", strided(tensor::ScalarType::kFloat, {3}, {1}, 3),
+      {"sparse", strided(ScalarType::kFloat, {3}, {1}, 3),
        "root.sparse: layouts sparse_coo and strided"},
       {"pair", Value::tuple({num(1)}), "root.pair: lengths 2 and 1"},
       {"pair",
@@ -128,7 +126,7 @@ TEST(Compare, FloatsByTheirBits) {
 
 TEST(Compare, BytesOfStorages) {
   const auto tensor = [](unsigned char fill) {
-    return Value::of_tensor(tensor_of(tensor::ScalarType::kByte, 4, fill));
+    return Value::of_tensor(tensor_of(ScalarType::kByte, 4, fill));
   };
   EXPECT_EQ(text(difference(*tensor(1), *tensor(2))), "root: storages differ from byte 0 on");
   EXPECT_EQ(text(difference(*tensor(1), *tensor(2), {.tensor_bytes = false})), "equal");
@@ -136,7 +134,7 @@ TEST(Compare, BytesOfStorages) {
 
 TEST(Compare, QuantizersAndSparseParts) {
   const auto quantized = [](double scale, int64_t zero_point) {
-    StridedSpec spec = spec_of(storage_of(tensor::ScalarType::kQInt8, 2), {2}, {1});
+    StridedSpec spec = spec_of(storage_of(ScalarType::kQInt8, 2), {2}, {1});
     spec.quantizer = Quantizer();
     spec.quantizer->scale = scale;
     spec.quantizer->zero_point = zero_point;
@@ -146,11 +144,11 @@ TEST(Compare, QuantizersAndSparseParts) {
   EXPECT_NE(text(difference(*quantized(1, 0), *quantized(2, 0))).find("root: scales 1 "),
             std::string::npos);
   const auto channels = [](unsigned char fill, QScheme scheme) {
-    StridedSpec spec = spec_of(storage_of(tensor::ScalarType::kQInt8, 2), {2}, {1});
+    StridedSpec spec = spec_of(storage_of(ScalarType::kQInt8, 2), {2}, {1});
     spec.quantizer = Quantizer();
     spec.quantizer->scheme = scheme;
-    spec.quantizer->scales = tensor_of(tensor::ScalarType::kDouble, 2, fill);
-    spec.quantizer->zero_points = tensor_of(tensor::ScalarType::kLong, 2);
+    spec.quantizer->scales = tensor_of(ScalarType::kDouble, 2, fill);
+    spec.quantizer->zero_points = tensor_of(ScalarType::kLong, 2);
     return Value::of_tensor(must(TensorValue::create(spec)));
   };
   EXPECT_EQ(text(difference(*channels(0, QScheme::kPerChannelAffine),
@@ -162,9 +160,9 @@ TEST(Compare, QuantizersAndSparseParts) {
   const auto sparse = [](unsigned char index, std::optional<bool> coalesced) {
     SparseSpec spec;
     spec.sizes = {4};
-    spec.indices = must(TensorValue::create(
-        spec_of(storage_of(tensor::ScalarType::kLong, 2, index), {1, 2}, {2, 1})));
-    spec.values = tensor_of(tensor::ScalarType::kFloat, 2);
+    spec.indices =
+        must(TensorValue::create(spec_of(storage_of(ScalarType::kLong, 2, index), {1, 2}, {2, 1})));
+    spec.values = tensor_of(ScalarType::kFloat, 2);
     spec.is_coalesced = coalesced;
     return Value::of_tensor(must(TensorValue::create_sparse(spec)));
   };

@@ -10,7 +10,7 @@
 namespace tenon::value {
 namespace {
 
-TensorValueRef dense(tensor::ScalarType type, Dims sizes) {
+TensorValueRef dense(ScalarType type, Dims sizes) {
   Dims strides(sizes.size());
   int64_t next = 1;
   for (size_t i = sizes.size(); i > 0; --i) {
@@ -26,9 +26,9 @@ SparseSpec sparse(TensorLayout layout, Dims sizes, std::optional<Dims> indices,
   SparseSpec spec;
   spec.layout = layout;
   spec.sizes = std::move(sizes);
-  if (indices) spec.indices = dense(tensor::ScalarType::kLong, *std::move(indices));
-  if (plain) spec.plain_indices = dense(tensor::ScalarType::kLong, *std::move(plain));
-  spec.values = dense(tensor::ScalarType::kFloat, std::move(values));
+  if (indices) spec.indices = dense(ScalarType::kLong, *std::move(indices));
+  if (plain) spec.plain_indices = dense(ScalarType::kLong, *std::move(plain));
+  spec.values = dense(ScalarType::kFloat, std::move(values));
   return spec;
 }
 
@@ -98,12 +98,11 @@ TEST(Sparse, PartsMustBeThere) {
   spec = sparse(TensorLayout::kStrided, {3, 4}, Dims{2, 5}, std::nullopt, {5});
   EXPECT_FALSE(TensorValue::create_sparse(spec).is_ok());
   spec = sparse(TensorLayout::kSparseCoo, {3, 4}, Dims{2, 5}, std::nullopt, {5});
-  spec.indices = dense(tensor::ScalarType::kFloat, {2, 5});
+  spec.indices = dense(ScalarType::kFloat, {2, 5});
   EXPECT_FALSE(TensorValue::create_sparse(spec).is_ok());
   spec = sparse(TensorLayout::kSparseCoo, {3, 4}, Dims{2, 5}, std::nullopt, {5});
-  spec.indices = must(TensorValue::create(
-      spec_of(must(StorageValue::create(tensor::ScalarType::kLong, 10, nullptr, 0, "meta")), {2, 5},
-              {5, 1})));
+  spec.indices = must(TensorValue::create(spec_of(
+      must(StorageValue::create(ScalarType::kLong, 10, nullptr, 0, "meta")), {2, 5}, {5, 1})));
   EXPECT_FALSE(TensorValue::create_sparse(spec).is_ok());
   spec = sparse(TensorLayout::kSparseCsr, {3, 4}, Dims{4}, Dims{5}, {5});
   spec.is_coalesced = true;
@@ -115,7 +114,7 @@ TEST(Sparse, SaysWhatItIs) {
   spec.is_coalesced = true;
   spec.requires_grad = true;
   const TensorValueRef tensor = must(TensorValue::create_sparse(spec));
-  EXPECT_EQ(tensor->type(), tensor::ScalarType::kFloat);
+  EXPECT_EQ(tensor->type(), ScalarType::kFloat);
   EXPECT_EQ(tensor->device(), "cpu");
   EXPECT_EQ(tensor->numel(), 12u);
   EXPECT_TRUE(tensor->requires_grad());

@@ -16,6 +16,8 @@
 
 namespace tenon::value {
 
+using tensor::ScalarType;
+
 using Dims = std::vector<int64_t>;
 
 inline TypeRef type(const char* text) {
@@ -41,8 +43,7 @@ inline Ref<storage::Storage> bytes_of(uint64_t nbytes, unsigned char fill = 0) {
   return must(storage::Storage::create_from(options, data.data(), nbytes));
 }
 
-inline StorageValueRef storage_of(tensor::ScalarType scalar_type, uint64_t numel,
-                                  unsigned char fill = 0) {
+inline StorageValueRef storage_of(ScalarType scalar_type, uint64_t numel, unsigned char fill = 0) {
   return must(StorageValue::create(
       scalar_type, numel, bytes_of(numel * tensor::scalar_type_info(scalar_type).nbytes, fill)));
 }
@@ -56,8 +57,7 @@ inline StridedSpec spec_of(StorageValueRef storage, Dims sizes, Dims strides, in
   return spec;
 }
 
-inline TensorValueRef tensor_of(tensor::ScalarType scalar_type, int64_t numel,
-                                unsigned char fill = 0) {
+inline TensorValueRef tensor_of(ScalarType scalar_type, int64_t numel, unsigned char fill = 0) {
   return must(TensorValue::create(
       spec_of(storage_of(scalar_type, static_cast<uint64_t>(numel), fill), {numel}, {1})));
 }

@@ -21,7 +21,7 @@ TEST(Value, HoldsWhatItWasGiven) {
   EXPECT_EQ(Value::of_complex({1, -2})->as_complex(), std::complex<double>(1, -2));
   EXPECT_EQ(Value::of_str(std::string("a\0b", 3))->as_str().size(), 3u);
   EXPECT_EQ(Value::of_device("cuda:0")->as_device(), "cuda:0");
-  const TensorValueRef tensor = tensor_of(tensor::ScalarType::kFloat, 2);
+  const TensorValueRef tensor = tensor_of(ScalarType::kFloat, 2);
   EXPECT_EQ(Value::of_tensor(tensor)->as_tensor().get(), tensor.get());
   const ValueRef one = num(1);
   const ValueRef tuple = Value::tuple({one, one}, "__torch__.P");
@@ -77,7 +77,7 @@ TEST(Dict, KeepsItsOrderAndFindsKeys) {
 }
 
 TEST(Dict, KeysOfAllKinds) {
-  const ValueRef tensor = Value::of_tensor(tensor_of(tensor::ScalarType::kFloat, 1));
+  const ValueRef tensor = Value::of_tensor(tensor_of(ScalarType::kFloat, 1));
   const ValueRef same_tensor = Value::of_tensor(tensor->as_tensor());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   std::vector<ValueRef> keys = {Value::none(),
@@ -222,7 +222,7 @@ TEST(Value, DeepTreesEndWithoutRecursion) {
 }
 
 TEST(Value, SharedPartsOutliveTheirOwners) {
-  const TensorValueRef tensor = tensor_of(tensor::ScalarType::kFloat, 1);
+  const TensorValueRef tensor = tensor_of(ScalarType::kFloat, 1);
   ValueRef part = Value::tuple({Value::of_tensor(tensor)});
   EXPECT_EQ(tensor->strong_count(), 2u);
   ValueRef owner = Value::tuple({part, part, list("List[Tensor]", {part->items()[0]})});
