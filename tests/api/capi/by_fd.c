@@ -147,12 +147,12 @@ static void bad_share(void) {
   tenon_fd_handle out;
   memset(&out, 0x5a, sizeof(out));
   out.struct_size = sizeof(out);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_share_fd(storage, NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_share_fd(NULL, NULL, &out, ERR));
+  INVALID(tenon_share_fd(storage, NULL, NULL, ERR));
+  INVALID_KEEPING(out, tenon_share_fd(NULL, NULL, &out, ERR));
   options.struct_size = 0;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_share_fd(storage, &options, &out, ERR));
+  INVALID_KEEPING(out, tenon_share_fd(storage, &options, &out, ERR));
   options.struct_size = sizeof(options) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_share_fd(storage, &options, &out, ERR));
+  INVALID_KEEPING(out, tenon_share_fd(storage, &options, &out, ERR));
   options = check_share_options(3);
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
                        tenon_share_fd(storage, &options, &out, ERR));
@@ -173,9 +173,9 @@ static void bad_share(void) {
   CHECK(larger.tail[0] == 1 && larger.tail[23] == 0 && larger.handle.struct_size == sizeof(larger));
   tenon_fd_handle_close(&larger.handle);
   out.struct_size = 0;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_share_fd(storage, NULL, &out, ERR));
+  INVALID_KEEPING(out, tenon_share_fd(storage, NULL, &out, ERR));
   out.struct_size = sizeof(out) - 8;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_share_fd(storage, NULL, &out, ERR));
+  INVALID_KEEPING(out, tenon_share_fd(storage, NULL, &out, ERR));
   tenon_storage_release(storage);
 }
 
@@ -192,21 +192,21 @@ static void bad_structs_on_open(void) {
   tenon_fd_handle handle = handle_of(fd, TENON_ACCESS_AUTO, 0, 100, 8192);
   tenon_open_options options = check_open_options(TENON_ACCESS_AUTO, 0);
   tenon_storage *out = kNothing;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_open_fd(&handle, NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(NULL, NULL, &out, ERR));
+  INVALID(tenon_open_fd(&handle, NULL, NULL, ERR));
+  INVALID_KEEPING(out, tenon_open_fd(NULL, NULL, &out, ERR));
   handle.struct_size = 0;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, NULL, &out, ERR));
+  INVALID_KEEPING(out, tenon_open_fd(&handle, NULL, &out, ERR));
   handle.struct_size = sizeof(handle) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, NULL, &out, ERR));
+  INVALID_KEEPING(out, tenon_open_fd(&handle, NULL, &out, ERR));
   handle.struct_size = sizeof(handle);
   handle.access = 3;
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
                        tenon_open_fd(&handle, NULL, &out, ERR));
   handle.access = TENON_ACCESS_AUTO;
   options.struct_size = 0;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &options, &out, ERR));
+  INVALID_KEEPING(out, tenon_open_fd(&handle, &options, &out, ERR));
   options.struct_size = sizeof(options) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &options, &out, ERR));
+  INVALID_KEEPING(out, tenon_open_fd(&handle, &options, &out, ERR));
   options = check_open_options(3, 0);
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
                        tenon_open_fd(&handle, &options, &out, ERR));
@@ -214,7 +214,7 @@ static void bad_structs_on_open(void) {
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out,
                        tenon_open_fd(&handle, &options, &out, ERR));
   options = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COW | TENON_OPEN_PRIVATE_COPY);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &options, &out, ERR));
+  INVALID_KEEPING(out, tenon_open_fd(&handle, &options, &out, ERR));
   memset(&larger_options, 0, sizeof(larger_options));
   larger_options.options.struct_size = sizeof(larger_options);
   larger_options.tail[5] = 1;
@@ -254,22 +254,22 @@ static void wrong_fds(void) {
     char text[16];
     CHECK(fds[i] >= 0);
     snprintf(text, sizeof(text), "%d", fds[i]);
-    FAILS_SAYING(TENON_INVALID_ARGUMENT, "fd", text, tenon_open_fd(&handle, NULL, &out, ERR));
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &unsealed, &out, ERR));
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &copy, &out, ERR));
+    INVALID_SAYING("fd", text, tenon_open_fd(&handle, NULL, &out, ERR));
+    INVALID_KEEPING(out, tenon_open_fd(&handle, &unsealed, &out, ERR));
+    INVALID_KEEPING(out, tenon_open_fd(&handle, &copy, &out, ERR));
     CHECK(fcntl(fds[i], F_GETFD) >= 0);
   }
   closed = fds[0];
   for (i = 0; i < n; i++) close(fds[i]);
   {
     tenon_fd_handle handle = handle_of(closed, TENON_ACCESS_AUTO, 0, 64, 0);
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, NULL, &out, ERR));
+    INVALID_KEEPING(out, tenon_open_fd(&handle, NULL, &out, ERR));
     handle.fd = -1;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, NULL, &out, ERR));
+    INVALID_KEEPING(out, tenon_open_fd(&handle, NULL, &out, ERR));
     handle.fd = -100;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, NULL, &out, ERR));
+    INVALID_KEEPING(out, tenon_open_fd(&handle, NULL, &out, ERR));
     handle.fd = INT32_MAX;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_open_fd(&handle, &copy, &out, ERR));
+    INVALID_KEEPING(out, tenon_open_fd(&handle, &copy, &out, ERR));
   }
 }
 

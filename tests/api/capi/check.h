@@ -221,6 +221,11 @@ CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_
       check_fail(__FILE__, __LINE__, "output touched: " #call); \
   } while (0)
 
+/* As FAILS, FAILS_SAYING and FAILS_KEEPING, for calls that are wrong in themselves. */
+#define INVALID(call) FAILS(TENON_INVALID_ARGUMENT, call)
+#define INVALID_SAYING(key, part, call) FAILS_SAYING(TENON_INVALID_ARGUMENT, key, part, call)
+#define INVALID_KEEPING(object, call) FAILS_KEEPING(TENON_INVALID_ARGUMENT, object, call)
+
 /* ---- what could leak ------------------------------------------------------------------------- */
 
 struct check_held {

@@ -242,11 +242,11 @@ static void watched_messages(void) {
   }
   CHECK(pipe2(files, O_CLOEXEC) == 0);
   close(files[0]);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(unread.data, unread.n, files[0], 0, ERR));
+  INVALID(tenon_ticket_watch(unread.data, unread.n, files[0], 0, ERR));
   FAILS(TENON_CORRUPT, tenon_ticket_watch(unread.data, 10, files[1], 0, ERR));
   close(files[1]); /* still the caller's */
   files[0] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(unread.data, unread.n, files[0], 0, ERR));
+  INVALID(tenon_ticket_watch(unread.data, unread.n, files[0], 0, ERR));
   close(files[0]);
   CHECK(stats().messages == 3);
 
@@ -417,8 +417,7 @@ static void wait_for_a_stopped_lender(int sock) {
   tenon_cancel_release(wait.cancel);
   wait = check_wait_ns(0);
   wait.struct_size = 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
-                tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
+  INVALID_KEEPING(out, tenon_message_fetch(ticket.data, ticket.n, NULL, &wait, &out, ERR));
   check_signal(sock);
   check_await(sock);
   message = fetch(&ticket); /* the message stayed where it was */
@@ -469,55 +468,46 @@ static void bad_arguments(void) {
   unsigned char record[TENON_DEPOSIT_RECORD_NBYTES] = {0x5a};
   size_t n = 77, kept = 77;
   int withdrawn = 77;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, ticket, tenon_message_deposit(NULL, &ticket, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_deposit(message, NULL, ERR));
+  INVALID_KEEPING(ticket, tenon_message_deposit(NULL, &ticket, ERR));
+  INVALID(tenon_message_deposit(message, NULL, ERR));
   CHECK(tenon_ticket_bytes(NULL, &n) == NULL && n == 0);
   CHECK(tenon_ticket_bytes(NULL, NULL) == NULL);
   tenon_ticket_release(NULL);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn, tenon_ticket_withdraw(NULL, 8, &withdrawn, ERR));
+  INVALID_KEEPING(withdrawn, tenon_ticket_withdraw(NULL, 8, &withdrawn, ERR));
   FAILS_KEEPING(TENON_CORRUPT, withdrawn, tenon_ticket_withdraw(NULL, 0, &withdrawn, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn,
-                tenon_ticket_withdraw(record, SIZE_MAX, &withdrawn, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(NULL, 8, 0, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(record, sizeof(record), -1, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(record, sizeof(record), 0, -1, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_message_fetch(NULL, 8, NULL, NULL, &out, ERR));
+  INVALID_KEEPING(withdrawn, tenon_ticket_withdraw(record, SIZE_MAX, &withdrawn, ERR));
+  INVALID(tenon_ticket_watch(NULL, 8, 0, 0, ERR));
+  INVALID(tenon_ticket_watch(record, sizeof(record), -1, 0, ERR));
+  INVALID(tenon_ticket_watch(record, sizeof(record), 0, -1, ERR));
+  INVALID_KEEPING(out, tenon_message_fetch(NULL, 8, NULL, NULL, &out, ERR));
   FAILS_KEEPING(TENON_CORRUPT, out, tenon_message_fetch(NULL, 0, NULL, NULL, &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
-                tenon_message_fetch(record, SIZE_MAX, NULL, NULL, &out, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_fetch(record, sizeof(record), NULL, NULL, NULL, ERR));
+  INVALID_KEEPING(out, tenon_message_fetch(record, SIZE_MAX, NULL, NULL, &out, ERR));
+  INVALID(tenon_message_fetch(record, sizeof(record), NULL, NULL, NULL, ERR));
 
-  FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_new(NULL, ERR));
+  INVALID(tenon_deposit_new(NULL, ERR));
   n = 77;
   CHECK(tenon_deposit_head(NULL, &n) == NULL && n == 0 && tenon_deposit_head(NULL, NULL) == NULL);
   n = 77;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record,
-                tenon_deposit_add(NULL, storage, TENON_ACCESS_AUTO, record, &n, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record,
-                tenon_deposit_add(deposit, NULL, TENON_ACCESS_AUTO, record, &n, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, record,
-                tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, record, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, NULL, &n, ERR));
+  INVALID_KEEPING(record, tenon_deposit_add(NULL, storage, TENON_ACCESS_AUTO, record, &n, ERR));
+  INVALID_KEEPING(record, tenon_deposit_add(deposit, NULL, TENON_ACCESS_AUTO, record, &n, ERR));
+  INVALID_KEEPING(record,
+                  tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, record, NULL, ERR));
+  INVALID(tenon_deposit_add(deposit, storage, TENON_ACCESS_AUTO, NULL, &n, ERR));
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, record,
                        tenon_deposit_add(deposit, storage, 3, record, &n, ERR));
   CHECK(n == 77);
   CHECK(tenon_deposit_withdraw(NULL) == 0);
   tenon_deposit_release(NULL);
 
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, no_fetched,
-                tenon_fetched_new(NULL, 8, NULL, NULL, &no_fetched, ERR));
+  INVALID_KEEPING(no_fetched, tenon_fetched_new(NULL, 8, NULL, NULL, &no_fetched, ERR));
   FAILS_KEEPING(TENON_CORRUPT, no_fetched,
                 tenon_fetched_new(NULL, 0, NULL, NULL, &no_fetched, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_fetched_new(record, sizeof(record), NULL, NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
-                tenon_fetched_storage(NULL, record, sizeof(record), NULL, &opened, ERR));
+  INVALID(tenon_fetched_new(record, sizeof(record), NULL, NULL, NULL, ERR));
+  INVALID_KEEPING(opened, tenon_fetched_storage(NULL, record, sizeof(record), NULL, &opened, ERR));
   OK(tenon_fetched_new(tenon_deposit_head(deposit, NULL), (tenon_deposit_head(deposit, &n), n),
                        NULL, NULL, &fetched, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_fetched_storage(fetched, record, sizeof(record), NULL, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened,
-                tenon_fetched_storage(fetched, NULL, 8, NULL, &opened, ERR));
+  INVALID(tenon_fetched_storage(fetched, record, sizeof(record), NULL, NULL, ERR));
+  INVALID_KEEPING(opened, tenon_fetched_storage(fetched, NULL, 8, NULL, &opened, ERR));
   FAILS_KEEPING(TENON_CORRUPT, opened, tenon_fetched_storage(fetched, NULL, 0, NULL, &opened, ERR));
   tenon_fetched_release(fetched);
   tenon_fetched_release(NULL);
@@ -525,21 +515,21 @@ static void bad_arguments(void) {
   tenon_deposit_release(deposit);
   CHECK(no_deposit == PATTERN);
 
-  FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_limits_set(NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_stats_get(NULL, ERR));
+  INVALID(tenon_deposit_limits_set(NULL, ERR));
+  INVALID(tenon_deposit_stats_get(NULL, ERR));
   {
     tenon_keep_options options;
     memset(&options, 0, sizeof(options));
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, kept, tenon_deposit_hand_over(&options, &kept, ERR));
+    INVALID_KEEPING(kept, tenon_deposit_hand_over(&options, &kept, ERR));
     options.struct_size = sizeof(options);
     options.timeout_ns = -1;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, kept, tenon_deposit_hand_over(&options, &kept, ERR));
+    INVALID_KEEPING(kept, tenon_deposit_hand_over(&options, &kept, ERR));
     options.timeout_ns = 0;
     options.n_pidfds = 1;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, kept, tenon_deposit_hand_over(&options, &kept, ERR));
+    INVALID_KEEPING(kept, tenon_deposit_hand_over(&options, &kept, ERR));
     options.pidfds = &withdrawn;
     options.n_pidfds = 1025;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, kept, tenon_deposit_hand_over(&options, &kept, ERR));
+    INVALID_KEEPING(kept, tenon_deposit_hand_over(&options, &kept, ERR));
   }
   tenon_message_release(message);
   tenon_storage_release(storage);
@@ -561,12 +551,12 @@ static void bad_structs(void) {
   tenon_deposit_limits limits;
   tenon_deposit_stats figures;
   memset(&limits, 0, sizeof(limits));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_limits_set(&limits, ERR));
+  INVALID(tenon_deposit_limits_set(&limits, ERR));
   limits.struct_size = sizeof(limits) - 1;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_limits_set(&limits, ERR));
+  INVALID(tenon_deposit_limits_set(&limits, ERR));
   limits.struct_size = sizeof(limits);
   limits.max_unfetched_ns = -1;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_deposit_limits_set(&limits, ERR));
+  INVALID(tenon_deposit_limits_set(&limits, ERR));
   memset(&larger_limits, 0, sizeof(larger_limits));
   larger_limits.limits.struct_size = sizeof(larger_limits);
   larger_limits.tail[15] = 1;
@@ -576,9 +566,9 @@ static void bad_structs(void) {
 
   memset(&figures, 0x5a, sizeof(figures));
   figures.struct_size = 0;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, figures, tenon_deposit_stats_get(&figures, ERR));
+  INVALID_KEEPING(figures, tenon_deposit_stats_get(&figures, ERR));
   figures.struct_size = sizeof(figures) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, figures, tenon_deposit_stats_get(&figures, ERR));
+  INVALID_KEEPING(figures, tenon_deposit_stats_get(&figures, ERR));
   memset(&larger_stats, 0x5a, sizeof(larger_stats));
   larger_stats.stats.struct_size = sizeof(larger_stats);
   OK(tenon_deposit_stats_get(&larger_stats.stats, ERR));
@@ -678,10 +668,8 @@ static void a_foreign_ticket(void) {
   struct bytes ticket = take(sock);
   char pid[16];
   snprintf(pid, sizeof(pid), "%d", (int)child);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn,
-                tenon_ticket_withdraw(ticket.data, ticket.n, &withdrawn, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "pid", pid,
-               tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
+  INVALID_KEEPING(withdrawn, tenon_ticket_withdraw(ticket.data, ticket.n, &withdrawn, ERR));
+  INVALID_SAYING("pid", pid, tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
   check_signal(sock);
   check_join(child);
   close(sock);
@@ -875,8 +863,7 @@ static void use_a_parents_deposit(int sock) {
   struct bytes head = take(sock);
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, kSmall, 5);
   int withdrawn = 77;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn,
-                tenon_ticket_withdraw(head.data, head.n, &withdrawn, ERR));
+  INVALID_KEEPING(withdrawn, tenon_ticket_withdraw(head.data, head.n, &withdrawn, ERR));
   CHECK(stats().messages == 0);
   tenon_storage_release(storage);
 }
@@ -1155,7 +1142,7 @@ static void fail_to_hand_over(int sock) {
   options.family = NULL;
   options.pidfds = &pidfd;
   options.n_pidfds = 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, kept, tenon_deposit_hand_over(&options, &kept, ERR));
+  INVALID_KEEPING(kept, tenon_deposit_hand_over(&options, &kept, ERR));
   CHECK(kept == 77);
   tenon_message_release(fetch(&ticket)); /* this process still has the message */
 }

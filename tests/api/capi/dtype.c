@@ -26,9 +26,9 @@ static void names(void) {
   CHECK(dtype.code == TENON_DTYPE_COMPLEX && dtype.bits == 64 && dtype.lanes == 1);
   OK(tenon_dtype_parse("float8_e4m3fnx2", &dtype, ERR));
   CHECK(dtype.code == TENON_DTYPE_FLOAT8_E4M3FN && dtype.bits == 8 && dtype.lanes == 2);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_parse("float31", &dtype, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_parse(NULL, &dtype, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_dtype_parse("float32", NULL, ERR));
+  INVALID(tenon_dtype_parse("float31", &dtype, ERR));
+  INVALID(tenon_dtype_parse(NULL, &dtype, ERR));
+  INVALID(tenon_dtype_parse("float32", NULL, ERR));
   CHECK(dtype.code == TENON_DTYPE_FLOAT8_E4M3FN && dtype.lanes == 2); /* untouched */
 }
 
@@ -41,18 +41,12 @@ static void nbytes(void) {
   CHECK(bytes == 2);
   OK(tenon_dtype_nbytes(make(TENON_DTYPE_BOOL, 8, 1), NULL, 0, &bytes, ERR));
   CHECK(bytes == 1);
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 3, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 63, 1), sizes, 2, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 65, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, -1, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), NULL, 1, &bytes, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 2, NULL, ERR));
+  INVALID(tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 3, &bytes, ERR));
+  INVALID(tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 63, 1), sizes, 2, &bytes, ERR));
+  INVALID(tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 65, &bytes, ERR));
+  INVALID(tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, -1, &bytes, ERR));
+  INVALID(tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), NULL, 1, &bytes, ERR));
+  INVALID(tenon_dtype_nbytes(make(TENON_DTYPE_FLOAT, 64, 1), sizes, 2, NULL, ERR));
   CHECK(bytes == 1);
 }
 

@@ -110,14 +110,14 @@ static void views(void) {
     CHECK(larger[0].newer[i] == 0x5a && larger[1].newer[i] == 0x5a);
 
   OK(tenon_message_get_views(message, NULL, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(message, out, 3, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(message, NULL, 1, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(NULL, out, 0, ERR));
+  INVALID(tenon_message_get_views(message, out, 3, ERR));
+  INVALID(tenon_message_get_views(message, NULL, 1, ERR));
+  INVALID(tenon_message_get_views(NULL, out, 0, ERR));
   out[0].struct_size = sizeof(out[0]) - 1;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(message, out, 1, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_get_view(tensors[0], out, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_get_view(tensors[0], NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_get_view(NULL, &out[2], ERR));
+  INVALID(tenon_message_get_views(message, out, 1, ERR));
+  INVALID(tenon_tensor_get_view(tensors[0], out, ERR));
+  INVALID(tenon_tensor_get_view(tensors[0], NULL, ERR));
+  INVALID(tenon_tensor_get_view(NULL, &out[2], ERR));
   tenon_message_release(message);
   for (i = 0; i < 2; i++) {
     tenon_tensor_release(tensors[i]);
@@ -146,20 +146,20 @@ static void names_and_bytes_refused(void) {
   names[0] = "good";
   for (i = 0; i < COUNT_OF(bad); i++) {
     names[1] = bad[i];
-    FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, tensors, names, 2, NULL, ERR));
+    INVALID(tenon_message_add(message, tensors, names, 2, NULL, ERR));
     CHECK(tenon_message_count(message) == 0 &&
           tenon_storage_use_count(storage) == 2); /* none of them */
   }
   memset(longest, 'n', sizeof(longest) - 1);
   names[1] = longest;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, tensors, names, 2, NULL, ERR));
+  INVALID(tenon_message_add(message, tensors, names, 2, NULL, ERR));
   longest[TENON_MESSAGE_MAX_NAME_NBYTES] = '\0';
   OK(tenon_message_add(message, tensors, names, 2, NULL, ERR));
   CHECK(strcmp(tenon_message_name(message, 1), longest) == 0);
   OK(tenon_message_set_user_bytes(message, "kept", 4, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(message, bytes, sizeof(bytes), ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(message, bytes, SIZE_MAX, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(message, NULL, 1, ERR));
+  INVALID(tenon_message_set_user_bytes(message, bytes, sizeof(bytes), ERR));
+  INVALID(tenon_message_set_user_bytes(message, bytes, SIZE_MAX, ERR));
+  INVALID(tenon_message_set_user_bytes(message, NULL, 1, ERR));
   CHECK(memcmp(tenon_message_user_bytes(message, NULL), "kept", 4) == 0);
   tenon_message_release(message);
   tenon_tensor_release(tensors[0]);
@@ -220,16 +220,16 @@ static void bad_input(void) {
   with_null[0] = tensor;
   with_null[1] = NULL;
   with_null[2] = tensor;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_new(NULL, ERR));
+  INVALID(tenon_message_new(NULL, ERR));
   OK(tenon_message_new(&message, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(NULL, &tensor, NULL, 1, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, NULL, NULL, 1, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, with_null, NULL, 3, NULL, ERR));
+  INVALID(tenon_message_add(NULL, &tensor, NULL, 1, NULL, ERR));
+  INVALID(tenon_message_add(message, NULL, NULL, 1, NULL, ERR));
+  INVALID(tenon_message_add(message, with_null, NULL, 3, NULL, ERR));
   FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED,
                tenon_message_add(message, with_null, NULL, SIZE_MAX, NULL, ERR));
   FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED,
                tenon_message_add(message, with_null, NULL, SIZE_MAX / sizeof(void *), NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(NULL, "x", 1, ERR));
+  INVALID(tenon_message_set_user_bytes(NULL, "x", 1, ERR));
   FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED,
                tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
   options = check_share_options(0);
@@ -238,9 +238,9 @@ static void bad_input(void) {
                tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
   options = check_share_options(0);
   options.struct_size = 0;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  INVALID(tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
   options.struct_size = sizeof(options) - 1;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  INVALID(tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.options.struct_size = sizeof(larger);
   larger.tail[0] = 1;

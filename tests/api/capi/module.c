@@ -30,43 +30,32 @@ static void building(void) {
   OK(tenon_module_check(module, ERR));
 
   /* A name that is taken, by a member of any kind. */
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale",
-               tenon_module_add_parameter(module, "scale", scale, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "scale",
-               tenon_module_add_buffer(module, "scale", scale, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "n",
-               tenon_module_add_attribute(module, "n", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "size",
-               tenon_module_add_constant(module, "size", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "0",
-               tenon_module_add_submodule(module, "0", child, NULL, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "name", "forward",
-               tenon_module_add_attribute(module, "forward", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "line", "1",
-               tenon_module_define(module, "def scale(self) -> int:\n  return 1\n", ERR));
+  INVALID_SAYING("name", "scale", tenon_module_add_parameter(module, "scale", scale, ERR));
+  INVALID_SAYING("name", "scale", tenon_module_add_buffer(module, "scale", scale, ERR));
+  INVALID_SAYING("name", "n", tenon_module_add_attribute(module, "n", "int", number, ERR));
+  INVALID_SAYING("name", "size", tenon_module_add_constant(module, "size", "int", number, ERR));
+  INVALID_SAYING("name", "0", tenon_module_add_submodule(module, "0", child, NULL, ERR));
+  INVALID_SAYING("name", "forward",
+                 tenon_module_add_attribute(module, "forward", "int", number, ERR));
+  INVALID_SAYING("line", "1",
+                 tenon_module_define(module, "def scale(self) -> int:\n  return 1\n", ERR));
 
   /* Invalid names and types, and values that do not fit. */
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "a.b", scale, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "", scale, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, "\xc3", scale, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_constant(module, "0", "int", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "found", "int",
-               tenon_module_add_parameter(module, "p", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "wanted", "float",
-               tenon_module_add_attribute(module, "f", "float", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "where", "f",
-               tenon_module_add_attribute(module, "f", "float", number, ERR));
-  FAILS_SAYING(TENON_INVALID_ARGUMENT, "column", "6",
-               tenon_module_add_attribute(module, "f", "List[", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_module_add_attribute(module, "f", "__torch__.Nothing", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT,
-        tenon_module_add_submodule(module, "self_again", module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(child, "parent", module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(module, "c", child, "int", ERR));
+  INVALID(tenon_module_add_parameter(module, "a.b", scale, ERR));
+  INVALID(tenon_module_add_parameter(module, "", scale, ERR));
+  INVALID(tenon_module_add_parameter(module, "\xc3", scale, ERR));
+  INVALID(tenon_module_add_constant(module, "0", "int", number, ERR));
+  INVALID_SAYING("found", "int", tenon_module_add_parameter(module, "p", number, ERR));
+  INVALID_SAYING("wanted", "float", tenon_module_add_attribute(module, "f", "float", number, ERR));
+  INVALID_SAYING("where", "f", tenon_module_add_attribute(module, "f", "float", number, ERR));
+  INVALID_SAYING("column", "6", tenon_module_add_attribute(module, "f", "List[", number, ERR));
+  INVALID(tenon_module_add_attribute(module, "f", "__torch__.Nothing", number, ERR));
+  INVALID(tenon_module_add_submodule(module, "self_again", module, NULL, ERR));
+  INVALID(tenon_module_add_submodule(child, "parent", module, NULL, ERR));
+  INVALID(tenon_module_add_submodule(module, "c", child, "int", ERR));
   FAILS(TENON_NOT_FOUND, tenon_module_add_submodule(module, "c", child, "__torch__.Nothing", ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_module_new("1x", &out, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_module_new("", &out, ERR));
+  INVALID_KEEPING(out, tenon_module_new("1x", &out, ERR));
+  INVALID_KEEPING(out, tenon_module_new("", &out, ERR));
   tenon_value_release(scale);
   tenon_value_release(number);
   tenon_value_release(text);
@@ -82,75 +71,75 @@ static void nulls(void) {
   tenon_file_list *files = PATTERN;
   tenon_member member;
   tenon_file file;
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_new(NULL, &nothing, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_new("A", NULL, ERR));
+  INVALID(tenon_module_new(NULL, &nothing, ERR));
+  INVALID(tenon_module_new("A", NULL, ERR));
   CHECK(tenon_module_retain(NULL) == NULL);
   tenon_module_release(NULL);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_class_name(NULL, NULL, 0, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_class_name(module, NULL, 1, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, value, tenon_module_object(NULL, &value, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_object(module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(NULL, "a", NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_parameter(module, NULL, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_buffer(NULL, "a", NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_buffer(module, NULL, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_attribute(NULL, "a", "int", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_attribute(module, NULL, "int", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_attribute(module, "a", "int", NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_constant(NULL, "a", "int", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_constant(module, NULL, "int", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_constant(module, "a", "int", NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(NULL, "a", module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(module, NULL, module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_add_submodule(module, "a", NULL, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_define(NULL, kForward, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_define(module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_define_types(NULL, "__torch__", "", ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_define_types(module, NULL, "", ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_define_types(module, "__torch__", NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_hooks(NULL, 1, NULL, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_hooks(module, 1, NULL, 1, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_traced_inputs(NULL, "forward", NULL, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_traced_inputs(module, NULL, NULL, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_traced_inputs(module, "forward", NULL, 1, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_extra_file(NULL, "a", NULL, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_extra_file(module, NULL, NULL, 0, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_extra_file(module, "a", NULL, 1, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_remove_extra_file(NULL, "a", ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_remove_extra_file(module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set(NULL, "a", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set(module, NULL, number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_state(NULL, "a", number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_state(module, NULL, number, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_submodule(NULL, "a", module, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_submodule(module, NULL, module, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_submodule(module, "a", NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_remove(NULL, "a", ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_remove(module, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(NULL, NULL, NULL, 0, 0, NULL, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_load(module, NULL, NULL, 1, 0, NULL, NULL, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_check(NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, members, tenon_module_members(NULL, &members, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_members(module, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, members, tenon_module_find(NULL, "a", &members, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, members, tenon_module_find(module, NULL, &members, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_find(module, "a", NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, members, tenon_module_tensors(NULL, &members, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_tensors(module, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, names, tenon_module_states(NULL, &names, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_states(module, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, files, tenon_module_extra_files(NULL, &files, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_extra_files(module, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, files, tenon_module_code_files(NULL, &files, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_code_files(module, NULL, ERR));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, value, tenon_module_constants(NULL, &value, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_constants(module, NULL, ERR));
+  INVALID(tenon_module_class_name(NULL, NULL, 0, NULL, ERR));
+  INVALID(tenon_module_class_name(module, NULL, 1, NULL, ERR));
+  INVALID_KEEPING(value, tenon_module_object(NULL, &value, ERR));
+  INVALID(tenon_module_object(module, NULL, ERR));
+  INVALID(tenon_module_add_parameter(NULL, "a", NULL, ERR));
+  INVALID(tenon_module_add_parameter(module, NULL, NULL, ERR));
+  INVALID(tenon_module_add_buffer(NULL, "a", NULL, ERR));
+  INVALID(tenon_module_add_buffer(module, NULL, NULL, ERR));
+  INVALID(tenon_module_add_attribute(NULL, "a", "int", number, ERR));
+  INVALID(tenon_module_add_attribute(module, NULL, "int", number, ERR));
+  INVALID(tenon_module_add_attribute(module, "a", "int", NULL, ERR));
+  INVALID(tenon_module_add_constant(NULL, "a", "int", number, ERR));
+  INVALID(tenon_module_add_constant(module, NULL, "int", number, ERR));
+  INVALID(tenon_module_add_constant(module, "a", "int", NULL, ERR));
+  INVALID(tenon_module_add_submodule(NULL, "a", module, NULL, ERR));
+  INVALID(tenon_module_add_submodule(module, NULL, module, NULL, ERR));
+  INVALID(tenon_module_add_submodule(module, "a", NULL, NULL, ERR));
+  INVALID(tenon_module_define(NULL, kForward, ERR));
+  INVALID(tenon_module_define(module, NULL, ERR));
+  INVALID(tenon_module_define_types(NULL, "__torch__", "", ERR));
+  INVALID(tenon_module_define_types(module, NULL, "", ERR));
+  INVALID(tenon_module_define_types(module, "__torch__", NULL, ERR));
+  INVALID(tenon_module_set_hooks(NULL, 1, NULL, 0, ERR));
+  INVALID(tenon_module_set_hooks(module, 1, NULL, 1, ERR));
+  INVALID(tenon_module_set_traced_inputs(NULL, "forward", NULL, 0, ERR));
+  INVALID(tenon_module_set_traced_inputs(module, NULL, NULL, 0, ERR));
+  INVALID(tenon_module_set_traced_inputs(module, "forward", NULL, 1, ERR));
+  INVALID(tenon_module_set_extra_file(NULL, "a", NULL, 0, ERR));
+  INVALID(tenon_module_set_extra_file(module, NULL, NULL, 0, ERR));
+  INVALID(tenon_module_set_extra_file(module, "a", NULL, 1, ERR));
+  INVALID(tenon_module_remove_extra_file(NULL, "a", ERR));
+  INVALID(tenon_module_remove_extra_file(module, NULL, ERR));
+  INVALID(tenon_module_set(NULL, "a", number, ERR));
+  INVALID(tenon_module_set(module, NULL, number, ERR));
+  INVALID(tenon_module_set_state(NULL, "a", number, ERR));
+  INVALID(tenon_module_set_state(module, NULL, number, ERR));
+  INVALID(tenon_module_set_submodule(NULL, "a", module, ERR));
+  INVALID(tenon_module_set_submodule(module, NULL, module, ERR));
+  INVALID(tenon_module_set_submodule(module, "a", NULL, ERR));
+  INVALID(tenon_module_remove(NULL, "a", ERR));
+  INVALID(tenon_module_remove(module, NULL, ERR));
+  INVALID(tenon_module_load(NULL, NULL, NULL, 0, 0, NULL, NULL, ERR));
+  INVALID(tenon_module_load(module, NULL, NULL, 1, 0, NULL, NULL, ERR));
+  INVALID(tenon_module_check(NULL, ERR));
+  INVALID_KEEPING(members, tenon_module_members(NULL, &members, ERR));
+  INVALID(tenon_module_members(module, NULL, ERR));
+  INVALID_KEEPING(members, tenon_module_find(NULL, "a", &members, ERR));
+  INVALID_KEEPING(members, tenon_module_find(module, NULL, &members, ERR));
+  INVALID(tenon_module_find(module, "a", NULL, ERR));
+  INVALID_KEEPING(members, tenon_module_tensors(NULL, &members, ERR));
+  INVALID(tenon_module_tensors(module, NULL, ERR));
+  INVALID_KEEPING(names, tenon_module_states(NULL, &names, ERR));
+  INVALID(tenon_module_states(module, NULL, ERR));
+  INVALID_KEEPING(files, tenon_module_extra_files(NULL, &files, ERR));
+  INVALID(tenon_module_extra_files(module, NULL, ERR));
+  INVALID_KEEPING(files, tenon_module_code_files(NULL, &files, ERR));
+  INVALID(tenon_module_code_files(module, NULL, ERR));
+  INVALID_KEEPING(value, tenon_module_constants(NULL, &value, ERR));
+  INVALID(tenon_module_constants(module, NULL, ERR));
   SIZED(member);
   CHECK(tenon_member_list_count(NULL) == 0 && tenon_file_list_count(NULL) == 0 &&
         tenon_name_list_count(NULL) == 0);
   CHECK(tenon_name_list_get(NULL, 0) == NULL);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_member_list_get(NULL, 0, &member, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_file_list_get(NULL, 0, &file, ERR));
+  INVALID(tenon_member_list_get(NULL, 0, &member, ERR));
+  INVALID(tenon_file_list_get(NULL, 0, &file, ERR));
   tenon_member_list_release(NULL);
   tenon_file_list_release(NULL);
   tenon_name_list_release(NULL);
@@ -208,11 +197,10 @@ static void looking(void) {
   CHECK(larger.member.struct_size == sizeof(larger) && larger.newer[0] == 0x5a &&
         larger.newer[15] == 0x5a);
   member.struct_size = sizeof(member) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, member, tenon_member_list_get(list, 0, &member, ERR));
+  INVALID_KEEPING(member, tenon_member_list_get(list, 0, &member, ERR));
   member.struct_size = sizeof(member);
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, member,
-                tenon_member_list_get(list, COUNT_OF(wanted), &member, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_member_list_get(list, 0, NULL, ERR));
+  INVALID_KEEPING(member, tenon_member_list_get(list, COUNT_OF(wanted), &member, ERR));
+  INVALID(tenon_member_list_get(list, 0, NULL, ERR));
 
   /* The submodule is the one that was added, and so is its object. */
   OK(tenon_module_object(part, &object, ERR));
@@ -254,7 +242,7 @@ static void files(void) {
   OK(tenon_module_extra_files(module, &list, ERR));
   CHECK_EQ(tenon_file_list_count(list), 0);
   memset(&untouched, 0x5a, sizeof(untouched));
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, untouched, tenon_file_list_get(list, 0, &untouched, ERR));
+  INVALID_KEEPING(untouched, tenon_file_list_get(list, 0, &untouched, ERR));
   tenon_file_list_release(list);
   OK(tenon_module_set_extra_file(module, "labels.txt", "cat", 3, ERR));
   OK(tenon_module_set_extra_file(module, "empty", NULL, 0, ERR));
@@ -262,15 +250,15 @@ static void files(void) {
   OK(tenon_module_extra_files(module, &list, ERR));
   OK(tenon_module_remove_extra_file(module, "labels.txt", ERR)); /* the list does not change */
   FAILS(TENON_NOT_FOUND, tenon_module_remove_extra_file(module, "labels.txt", ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_module_set_extra_file(module, "", "x", 1, ERR));
+  INVALID(tenon_module_set_extra_file(module, "", "x", 1, ERR));
   CHECK_EQ(tenon_file_list_count(list), 2);
   OK(tenon_file_list_get(list, 0, &file, ERR));
   CHECK(strcmp(file.name, "labels.txt") == 0 && file.nbytes == 3 &&
         memcmp(file.data, "d\0g", 4) == 0);
   OK(tenon_file_list_get(list, 1, &file, ERR));
   CHECK(strcmp(file.name, "empty") == 0 && file.nbytes == 0);
-  FAILS(TENON_INVALID_ARGUMENT, tenon_file_list_get(list, 2, &file, ERR));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_file_list_get(list, 0, NULL, ERR));
+  INVALID(tenon_file_list_get(list, 2, &file, ERR));
+  INVALID(tenon_file_list_get(list, 0, NULL, ERR));
   tenon_file_list_release(list);
 
   /* A tensor has no literal: it lies among the constants, and the code refers to it. */

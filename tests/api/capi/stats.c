@@ -86,11 +86,11 @@ static void bad_input(void) {
   } larger;
   tenon_stats out;
   memset(&out, 0x5a, sizeof(out));
-  FAILS(TENON_INVALID_ARGUMENT, tenon_stats_get(NULL, ERR));
+  INVALID(tenon_stats_get(NULL, ERR));
   out.struct_size = 0;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_stats_get(&out, ERR));
+  INVALID_KEEPING(out, tenon_stats_get(&out, ERR));
   out.struct_size = sizeof(out) - 1;
-  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_stats_get(&out, ERR));
+  INVALID_KEEPING(out, tenon_stats_get(&out, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.stats.struct_size = sizeof(larger);
   larger.tail[0] = larger.tail[31] = 1; /* a newer caller's struct: unknown fields do not change */
