@@ -112,7 +112,7 @@ TEST_F(Archives, ByFd) {
   weight.view_mut<float>()[999] = -1;
   EXPECT_EQ(last(back), -1);
   EXPECT_EQ(last(tenon::import_module(path)), 999);
-  EXPECT_EQ(tenon::try_import_module_fd(-1).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_import_module_fd(-1));
 }
 
 TEST_F(Archives, WhereTensorsAre) {
@@ -149,14 +149,10 @@ TEST_F(Archives, WhoKeepsMemoryIsCalledLast) {
   // A failed import destroys the callable and does not call it.
   const auto alive = std::make_shared<int>();
   const auto holds = [&called, alive] { ++called; };
-  EXPECT_EQ(tenon::try_import_module_memory(std::as_bytes(std::span(bytes)).first(bytes.size() / 2),
-                                            holds)
-                .code(),
-            tenon::Code::kCorrupt);
-  EXPECT_EQ(
-      tenon::try_import_module_memory(std::as_bytes(std::span(bytes)), holds, {.max_records = 2})
-          .code(),
-      tenon::Code::kResourceExhausted);
+  EXPECT_CODE(kCorrupt, tenon::try_import_module_memory(
+                            std::as_bytes(std::span(bytes)).first(bytes.size() / 2), holds));
+  EXPECT_CODE(kResourceExhausted, tenon::try_import_module_memory(std::as_bytes(std::span(bytes)),
+                                                                  holds, {.max_records = 2}));
   EXPECT_EQ(called, 1);
   EXPECT_EQ(alive.use_count(), 2);
 }
@@ -179,16 +175,14 @@ TEST_F(Archives, ErrorsOfTheWriter) {
     EXPECT_EQ(taken, pieces);
   }
   // The writer may return a negative errno, as in the C header.
-  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes) { return -ENOSPC; }).code(),
-            tenon::Code::kResourceExhausted);
-  EXPECT_EQ(tenon::try_export_module_to(
-                module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()) - 1; })
-                .code(),
-            tenon::Code::kIo);
-  EXPECT_EQ(tenon::try_export_module_to(
-                module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()); })
-                .code(),
-            tenon::Code::kOk);
+  EXPECT_CODE(kResourceExhausted,
+              tenon::try_export_module_to(module, [](Bytes) { return -ENOSPC; }));
+  EXPECT_CODE(kIo, tenon::try_export_module_to(module, [](Bytes bytes) {
+                return static_cast<std::int64_t>(bytes.size()) - 1;
+              }));
+  EXPECT_CODE(kOk, tenon::try_export_module_to(module, [](Bytes bytes) {
+                return static_cast<std::int64_t>(bytes.size());
+              }));
 }
 
 struct Odd {};
@@ -222,7 +216,7 @@ TEST_F(Archives, ExtraFilesAndTheirHook) {
     ++asked;
     EXPECT_EQ(looked_at, module);
     EXPECT_EQ(looked_at.find("weight").kind, tenon::MemberKind::kParameter);
-    EXPECT_EQ(Module(looked_at).try_set("name", "x").code(), tenon::Code::kPermission);
+    EXPECT_CODE(kPermission, Module(looked_at).try_set("name", "x"));
     return std::vector<File>{{"hooked", std::string("from\0it", 7)}, {"own", "left out"}};
   };
   std::string bytes;
@@ -264,11 +258,9 @@ TEST_F(Archives, AHookThatFails) {
   const auto with_nul = [](const Module&) {
     return std::vector<File>{{std::string("a\0b", 3), ""}};
   };
-  EXPECT_EQ(tenon::try_export_module(module, path, with(with_nul)).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_module(module, path, {.extra_files = {{std::string("a\0b", 3), ""}}})
-                .code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_module(module, path, with(with_nul)));
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_module(
+                                    module, path, {.extra_files = {{std::string("a\0b", 3), ""}}}));
   // The old file is still there.
   EXPECT_EQ(tenon::import_module(path).extra_files().front().data, "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(kit::Folder::path()),
@@ -284,11 +276,9 @@ TEST_F(Archives, CodeThatPytorchWouldRefuse) {
   ASSERT_EQ(refused.code(), tenon::Code::kInvalidArgument);
   EXPECT_TRUE(refused.error().detail("excerpt") && refused.error().detail("line"));
   EXPECT_GT(tenon::export_module_to(module, nowhere, {.unchecked = true}).nbytes, 0U);
-  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, {.file_version = 99}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(
-      tenon::try_export_module_to(net(), nowhere, {.archive_name = std::string("a\0", 2)}).code(),
-      tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_module_to(module, nowhere, {.file_version = 99}));
+  EXPECT_CODE(kInvalidArgument,
+              tenon::try_export_module_to(net(), nowhere, {.archive_name = std::string("a\0", 2)}));
 }
 
 TEST_F(Archives, SharingStays) {
@@ -329,9 +319,9 @@ TEST_F(Archives, Bytecode) {
   EXPECT_EQ(module.opnames({"forward", "both"}), module.opnames());
   EXPECT_EQ(module.opnames({"forward"}), Operators{"aten::mul.Tensor"});
 
-  EXPECT_EQ(module.try_opnames({"no"}).code(), tenon::Code::kNotFound);
-  EXPECT_EQ(module.try_opnames({""}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(module.try_opnames({std::string("a\0", 2)}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kNotFound, module.try_opnames({"no"}));
+  EXPECT_CODE(kInvalidArgument, module.try_opnames({""}));
+  EXPECT_CODE(kInvalidArgument, module.try_opnames({std::string("a\0", 2)}));
   const auto code_for = [&](tenon::Bytecode bytecode, const Operators& methods) {
     return tenon::try_export_module_to(module, nowhere, {.bytecode = bytecode, .methods = methods})
         .code();
@@ -349,10 +339,9 @@ TEST_F(Archives, AForkedFunctionRunsAtOnceIfAsked) {
       "def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n");
   const auto nowhere = [](Bytes) {};
   tenon::ExportOptions options{.bytecode = tenon::Bytecode::kCompile};
-  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, options).code(),
-            tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, tenon::try_export_module_to(module, nowhere, options));
   options.emit_flags = TENON_EMIT_FORKS_AT_ONCE;
-  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, options).code(), tenon::Code::kOk);
+  EXPECT_CODE(kOk, tenon::try_export_module_to(module, nowhere, options));
 }
 
 TEST_F(Archives, WhatTheBytecodeLooksLike) {
@@ -369,8 +358,7 @@ TEST_F(Archives, WhatTheBytecodeLooksLike) {
   EXPECT_NE(with(TENON_EMIT_PLAIN_OPERATORS), plain);
   const auto nowhere = [](Bytes) {};
   const tenon::ExportOptions old{.bytecode = tenon::Bytecode::kCompile, .bytecode_version = 3};
-  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, old).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_module_to(module, nowhere, old));
 }
 
 TEST_F(Archives, Flatbuffers) {

@@ -56,8 +56,8 @@ TEST_F(Arenas, StoragesOutliveIt) {
   arena.close();
   EXPECT_FALSE(arena);
   EXPECT_EQ(copy.stats().blocks_live, 1U);
-  EXPECT_EQ(arena.try_stats().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(arena.try_reserve(1).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, arena.try_stats());
+  EXPECT_CODE(kInvalidArgument, arena.try_reserve(1));
   EXPECT_EQ(tensor.view<float>()[3], 0.0F);
 }
 
@@ -86,12 +86,11 @@ TEST_F(Arenas, Full) {
   ASSERT_EQ(late.code(), tenon::Code::kTimeout);
   EXPECT_EQ(late.error().detail("holders"), "nobody");
   // No wait can make room for this.
-  EXPECT_EQ(
-      tenon::Storage::try_make(kMiB + 1, {.arena = &arena, .wait = {.timeout = kit::kPatience}})
-          .code(),
-      tenon::Code::kResourceExhausted);
-  EXPECT_EQ(tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = -1ns}}).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(
+      kResourceExhausted,
+      tenon::Storage::try_make(kMiB + 1, {.arena = &arena, .wait = {.timeout = kit::kPatience}}));
+  EXPECT_CODE(kInvalidArgument,
+              tenon::Storage::try_make(1, {.arena = &arena, .wait = {.timeout = -1ns}}));
   keep.close();
   EXPECT_TRUE(tenon::Storage::try_make(1, {.arena = &arena}));
 }

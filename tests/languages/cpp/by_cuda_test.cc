@@ -28,7 +28,7 @@ TEST(Cuda, Available) {
     return;
   }
   if (available) GTEST_SKIP() << "this machine has CUDA";
-  EXPECT_EQ(available.code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, available);
   try {
     tenon::cuda_available();
     FAIL() << "it did not throw";
@@ -119,7 +119,7 @@ TEST(Cuda, WithoutADriver) {
   handle.nbytes = 64;
   handle.memory.resize(64);
   handle.counter = "/tenon-cuda-none";
-  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr).code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, tenon::try_open_cuda(handle, nullptr));
   EXPECT_EQ(cuda_kit::left(), 0U);
 }
 
@@ -127,9 +127,9 @@ TEST(Cuda, OnlyDeviceMemoryIsLentSo) {
   const tenon::Storage storage = tenon::Storage::make(64);
   EXPECT_EQ(storage.device(), (tenon::Device{1, 0}));
   EXPECT_TRUE(storage.device().is_cpu());
-  EXPECT_EQ(tenon::try_share_cuda(storage, nullptr).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(storage.try_record_stream(nullptr).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(storage.try_order_stream(nullptr).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_share_cuda(storage, nullptr));
+  EXPECT_CODE(kInvalidArgument, storage.try_record_stream(nullptr));
+  EXPECT_CODE(kInvalidArgument, storage.try_order_stream(nullptr));
   EXPECT_EQ(tenon::Storage().device(), tenon::Device{});
   const tenon::Storage none;
   EXPECT_EQ(none.try_bytes()->size(), 0U);
@@ -138,12 +138,11 @@ TEST(Cuda, OnlyDeviceMemoryIsLentSo) {
 TEST(Cuda, WhatIsWrongWithoutACall) {
   tenon::CudaHandle handle;
   handle.counter = std::string("/a\0b", 4);
-  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_open_cuda(handle, nullptr));
   handle.counter = std::string(256, 'a');
-  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_release_cuda_counter(std::string("/a\0b", 4), 0).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_release_cuda_counter("no slash", 0).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_open_cuda(handle, nullptr));
+  EXPECT_CODE(kInvalidArgument, tenon::try_release_cuda_counter(std::string("/a\0b", 4), 0));
+  EXPECT_CODE(kInvalidArgument, tenon::try_release_cuda_counter("no slash", 0));
   tenon::release_cuda_counter("/tenon-cuda-0123456789abcdef0123456789abcdef", 0);
 }
 
@@ -185,23 +184,18 @@ TEST(Cuda, AMessageIsTakenBackUnopened) {
   tenon::release_cuda_counter(handle.counter, handle.slot);
   EXPECT_EQ(cuda_kit::left(), 0U);
   EXPECT_EQ(foreign.freed, 1);
-  EXPECT_EQ(tenon::try_release_cuda_counter(handle.counter, handle.slot).code(),
-            tenon::Code::kCorrupt);
+  EXPECT_CODE(kCorrupt, tenon::try_release_cuda_counter(handle.counter, handle.slot));
 }
 
 TEST(Cuda, WhatIsRefused) {
   NEEDS_DRIVER();
   Foreign foreign;
   tenon::Tensor tensor = tenon::from_dlpack(&foreign.managed);
-  EXPECT_EQ(
-      tenon::try_share_cuda(tensor.storage(), nullptr, {.form = static_cast<tenon::CudaForm>(9)})
-          .code(),
-      tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_share_cuda(tensor.storage(), nullptr,
+                                                      {.form = static_cast<tenon::CudaForm>(9)}));
   tenon::CudaHandle handle = tenon::share_cuda(tensor.storage(), nullptr);
-  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = 999}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = -1}).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_open_cuda(handle, nullptr, {.device = 999}));
+  EXPECT_CODE(kInvalidArgument, tenon::try_open_cuda(handle, nullptr, {.device = -1}));
   // This segment of fabric handles is longer than the C struct's field for a memory handle. It is
   // read in full, and then refused by name.
   tenon::CudaHandle segment = handle;
@@ -211,7 +205,7 @@ TEST(Cuda, WhatIsRefused) {
   segment.memory[2] = std::byte{1};
   segment.memory[2 + 9] = std::byte{1};
   segment.memory[2 + 16] = std::byte{100};
-  EXPECT_EQ(tenon::try_open_cuda(segment, nullptr).code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, tenon::try_open_cuda(segment, nullptr));
   tenon::release_cuda_counter(handle.counter, handle.slot);
   tensor.close();
   EXPECT_EQ(cuda_kit::left(), 0U);
@@ -225,16 +219,16 @@ TEST(Cuda, NoSpanShowsIt) {
   tenon::Storage storage = tensor.storage();
   const auto reason = kit::thrown_by<tenon::Unsupported>([&] { (void)storage.bytes(); });
   EXPECT_NE(reason.find("device (2, 0)"), std::string::npos) << reason;
-  EXPECT_EQ(storage.try_bytes().code(), tenon::Code::kUnsupported);
-  EXPECT_EQ(storage.try_bytes_mut().code(), tenon::Code::kUnsupported);
-  EXPECT_EQ(tensor.try_view<float>().code(), tenon::Code::kUnsupported);
-  EXPECT_EQ(tensor.try_view_mut<float>().code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, storage.try_bytes());
+  EXPECT_CODE(kUnsupported, storage.try_bytes_mut());
+  EXPECT_CODE(kUnsupported, tensor.try_view<float>());
+  EXPECT_CODE(kUnsupported, tensor.try_view_mut<float>());
   const tenon::TensorView view = tensor.view();
   EXPECT_EQ(view.device(), (tenon::Device{2, 0}));
-  EXPECT_EQ(view.try_view<float>().code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, view.try_view<float>());
   std::byte byte{};
-  EXPECT_EQ(storage.try_read({&byte, 1}).code(), tenon::Code::kUnsupported);
-  EXPECT_EQ(storage.try_write({&byte, 1}).code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, storage.try_read({&byte, 1}));
+  EXPECT_CODE(kUnsupported, storage.try_write({&byte, 1}));
   // The address is meant for work on the device.
   EXPECT_EQ(loaded_driver().byte_at(address_of(tensor)), 0x5a);
   storage.close();
@@ -272,9 +266,8 @@ TEST(Cuda, ToAnArchiveAndBack) {
         read({.tensors = tenon::ImportTensors::kDevice})->value("w").as<tenon::Tensor>();
     EXPECT_EQ(there.storage().device(), (tenon::Device{2, 0}));
     EXPECT_EQ(loaded_driver().byte_at(address_of(there) + 127), 0x5a);
-    EXPECT_EQ(read({.tensors = tenon::ImportTensors::kDevice, .device = 999}).code(),
-              tenon::Code::kInvalidArgument);
-    EXPECT_EQ(read({.device = 999}).code(), tenon::Code::kInvalidArgument);
+    EXPECT_CODE(kInvalidArgument, read({.tensors = tenon::ImportTensors::kDevice, .device = 999}));
+    EXPECT_CODE(kInvalidArgument, read({.device = 999}));
   }
   EXPECT_EQ(foreign.freed, 1);
 }
@@ -313,8 +306,7 @@ struct Packet {
   char counter[256];
 };
 
-// The other process of the next test, which runs this program again. A forked child could not use
-// CUDA.
+// The other process of the next test.
 TEST(Cuda, DISABLED_Receiver) {
   const int line = std::atoi(std::getenv("TENON_TEST_LINE"));
   Packet packet{};
@@ -333,7 +325,7 @@ TEST(Cuda, DISABLED_Receiver) {
   tenon::Storage storage = tenon::open_cuda(handle, nullptr);
   EXPECT_EQ(storage.nbytes(), 128U);
   EXPECT_EQ(storage.device(), (tenon::Device{2, 0}));
-  EXPECT_EQ(storage.try_bytes().code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, storage.try_bytes());
   tenon::Tensor tensor = tenon::Tensor::over(storage, {128}, tenon::kDtypeOf<std::uint8_t>);
   storage.close();
   EXPECT_EQ(loaded_driver().byte_at(address_of(tensor)), 0x5a);
@@ -361,24 +353,10 @@ TEST(Cuda, LentToAnotherProcess) {
   packet.memory_nbytes = handle.memory.size();
   std::memcpy(packet.memory, handle.memory.data(), handle.memory.size());
   std::memcpy(packet.counter, handle.counter.c_str(), handle.counter.size() + 1);
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-  ASSERT_EQ(setenv("TENON_TEST_LINE", std::to_string(ends[1]).c_str(), 1), 0);
-  const char* const words[] = {"cpp_test", "--gtest_filter=Cuda.DISABLED_Receiver",
-                               "--gtest_also_run_disabled_tests", nullptr};
-  const pid_t child = fork();
-  if (child == 0) {
-    execv("/proc/self/exe", const_cast<char* const*>(words));
-    _exit(3);
-  }
-  EXPECT_EQ(send(ends[0], &packet, sizeof packet, MSG_NOSIGNAL),
+  const cuda_kit::OtherProcess other_process("Cuda.DISABLED_Receiver");
+  EXPECT_EQ(send(other_process.line(), &packet, sizeof packet, MSG_NOSIGNAL),
             static_cast<ssize_t>(sizeof packet));
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  close(ends[0]);
-  close(ends[1]);
-  unsetenv("TENON_TEST_LINE");
+  other_process.expect_success();
   EXPECT_EQ(loaded_driver().byte_at(address), 42);
   tensor.close();
   EXPECT_EQ(cuda_kit::left(), 0U);

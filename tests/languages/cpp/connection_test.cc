@@ -37,7 +37,7 @@ TEST_F(Connections, LendAndModify) {
   EXPECT_EQ(answer.user_bytes().size(), 4U);
   EXPECT_EQ(weight.view<float>()[7], 42.0F);
   EXPECT_EQ(borrower.wait(), 0);
-  EXPECT_EQ(connection.try_recv({.timeout = kPatience}).code(), tenon::Code::kPeerGone);
+  EXPECT_CODE(kPeerGone, connection.try_recv({.timeout = kPatience}));
 }
 
 TEST_F(Connections, ReadOnlyLend) {
@@ -236,7 +236,7 @@ TEST_F(Connections, ThePeerOfAPairMadeIt) {
   EXPECT_EQ(peer.pid, getpid());
   EXPECT_EQ(peer.uid, geteuid());
   EXPECT_EQ(peer.gid, getegid());
-  EXPECT_EQ(tenon::Connection().try_peer().code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::Connection().try_peer());
 }
 
 TEST_F(Connections, AnotherUsersPeer) {

@@ -26,14 +26,13 @@ tenon::Tensor tensor_of(const tenon::Storage& storage) {
 TEST(CudaArena, WithoutADriver) {
   tenon::CudaArena none;
   EXPECT_FALSE(none);
-  EXPECT_EQ(none.try_allocate(1).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(none.try_stats().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::Connection().try_set_stream(0, nullptr).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::CudaArena::try_make({.device = -1, .capacity_nbytes = kCapacity}).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, none.try_allocate(1));
+  EXPECT_CODE(kInvalidArgument, none.try_stats());
+  EXPECT_CODE(kInvalidArgument, tenon::Connection().try_set_stream(0, nullptr));
+  EXPECT_CODE(kInvalidArgument,
+              tenon::CudaArena::try_make({.device = -1, .capacity_nbytes = kCapacity}));
   if (tenon::try_cuda_available()) return;
-  EXPECT_EQ(tenon::CudaArena::try_make({.capacity_nbytes = kCapacity}).code(),
-            tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, tenon::CudaArena::try_make({.capacity_nbytes = kCapacity}));
 }
 
 TEST(CudaArena, AFullOneSaysSo) {
@@ -62,7 +61,7 @@ TEST(CudaArena, AFullOneSaysSo) {
   }
   const tenon::Result<tenon::Storage> late =
       arena.try_allocate(256, {.timeout = std::chrono::milliseconds(2)});
-  EXPECT_EQ(late.code(), tenon::Code::kTimeout);
+  EXPECT_CODE(kTimeout, late);
   EXPECT_EQ(late.error().detail("limit"), "arena");
   arena.close();
   all.close();
@@ -73,18 +72,17 @@ TEST(CudaArena, AFullOneSaysSo) {
 
 TEST(CudaArena, WhatIsRefused) {
   NEEDS_DRIVER();
-  EXPECT_EQ(tenon::CudaArena::try_make({}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::CudaArena::try_make({.device = 999, .capacity_nbytes = kCapacity}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::CudaArena::try_make(
-                {.transport = tenon::CudaTransport::kPool, .capacity_nbytes = kCapacity})
-                .code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::CudaArena::try_make({}));
+  EXPECT_CODE(kInvalidArgument,
+              tenon::CudaArena::try_make({.device = 999, .capacity_nbytes = kCapacity}));
+  EXPECT_CODE(kInvalidArgument,
+              tenon::CudaArena::try_make(
+                  {.transport = tenon::CudaTransport::kPool, .capacity_nbytes = kCapacity}));
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
   {
     tenon::Connection connection = tenon::Connection::make(ends[0]);
-    EXPECT_EQ(connection.try_set_stream(-1, nullptr).code(), tenon::Code::kInvalidArgument);
+    EXPECT_CODE(kInvalidArgument, connection.try_set_stream(-1, nullptr));
   }
   close(ends[0]);
   close(ends[1]);
@@ -126,21 +124,11 @@ TEST(CudaArena, DISABLED_Receiver) {
 TEST(CudaArena, SentToAnotherProcess) {
   NEEDS_DRIVER();
   tenon::CudaArena arena = tenon::CudaArena::make({.capacity_nbytes = kCapacity});
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-  ASSERT_EQ(setenv("TENON_TEST_LINE", std::to_string(ends[1]).c_str(), 1), 0);
-  const char* const words[] = {"cpp_test", "--gtest_filter=CudaArena.DISABLED_Receiver",
-                               "--gtest_also_run_disabled_tests", nullptr};
-  const pid_t child = fork();
-  if (child == 0) {
-    execv("/proc/self/exe", const_cast<char* const*>(words));
-    _exit(3);
-  }
-  close(ends[1]);
-  unsetenv("TENON_TEST_LINE");
+  cuda_kit::OtherProcess other_process("CudaArena.DISABLED_Receiver");
   Busy busy;
   {
-    tenon::Connection connection = tenon::Connection::make(ends[0], {.adopt_socket = true});
+    tenon::Connection connection =
+        tenon::Connection::make(other_process.take_line(), {.adopt_socket = true});
     connection.set_stream(0, busy.stream());
     {
       const tenon::Tensor one = tensor_of(arena.allocate(1000));
@@ -154,14 +142,12 @@ TEST(CudaArena, SentToAnotherProcess) {
     (void)connection.recv();
     EXPECT_EQ(arena.stats().blocks_used, 2U);
     const tenon::Result<tenon::Storage> full = arena.try_allocate(kCapacity);
-    EXPECT_EQ(full.code(), tenon::Code::kResourceExhausted);
+    EXPECT_CODE(kResourceExhausted, full);
     EXPECT_NE(std::string(full.error().detail("holders").value_or("")).find("2 leases"),
               std::string::npos)
         << full.error().what();
     busy.let_go();
-    int status = -1;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    other_process.expect_success();
     EXPECT_TRUE(
         tenon::test::wait_until([&] { return arena.stats().bytes_used == 0; }, kit::kPatience));
   }

@@ -5,11 +5,16 @@
 #include "kit.h"
 
 #include <dlfcn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <utility>
 
 #define NEEDS_DRIVER()                               \
   if (std::getenv("TENON_TEST_HAS_CUDA") == nullptr) \
@@ -42,6 +47,45 @@ inline std::uint64_t left() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return tenon::cuda_collect();
 }
+
+// Another process, which runs one disabled test of this program. A forked child could not use CUDA.
+// TENON_TEST_LINE names its end of a socket.
+class OtherProcess {
+ public:
+  explicit OtherProcess(const std::string& test) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) std::abort();
+    line_ = ends[0];
+    setenv("TENON_TEST_LINE", std::to_string(ends[1]).c_str(), 1);
+    const std::string filter = "--gtest_filter=" + test;
+    const char* const words[] = {"cpp_test", filter.c_str(), "--gtest_also_run_disabled_tests",
+                                 nullptr};
+    child_ = fork();
+    if (child_ == 0) {
+      execv("/proc/self/exe", const_cast<char* const*>(words));
+      _exit(3);
+    }
+    close(ends[1]);
+    unsetenv("TENON_TEST_LINE");
+  }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+  ~OtherProcess() {
+    if (line_ >= 0) close(line_);
+  }
+  int line() const { return line_; }
+  // The caller becomes the owner of this process's end.
+  int take_line() { return std::exchange(line_, -1); }
+  void expect_success() const {
+    int status = -1;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    EXPECT_EQ(status, 0);
+  }
+
+ private:
+  int line_ = -1;
+  pid_t child_ = -1;
+};
 
 // A real driver loads the code of a fill or a copy on the first use. The load can wait for all
 // running work, and would block for ever if that work waits for this process. So this function runs

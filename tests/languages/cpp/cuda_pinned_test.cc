@@ -16,15 +16,14 @@ constexpr std::size_t kNbytes = 4096;
 
 TEST(CudaPinned, WithoutADriver) {
   const tenon::Storage none;
-  EXPECT_EQ(none.try_pin().code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, none.try_pin());
   EXPECT_FALSE(none.is_pinned());
-  EXPECT_EQ(tenon::Storage::make(64, {.private_memory = true}).try_pin().code(),
-            tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, tenon::Storage::make(64, {.private_memory = true}).try_pin());
   const tenon::Storage storage = tenon::Storage::make(64);
-  EXPECT_EQ(storage.try_pin(-1).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, storage.try_pin(-1));
   EXPECT_FALSE(storage.is_pinned());
   if (tenon::try_cuda_available()) return;
-  EXPECT_EQ(storage.try_pin().code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, storage.try_pin());
   EXPECT_THROW((void)storage.pin(), tenon::Unsupported);
 }
 

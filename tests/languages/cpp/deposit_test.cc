@@ -140,12 +140,12 @@ TEST_F(Deposits, AMessageThatItsCarrierLetGoOfIsTakenBack) {
   int marker[2];
   ASSERT_EQ(pipe2(marker, O_CLOEXEC), 0);
   tenon::watch(ticket, marker[0], 1ms);
-  EXPECT_EQ(tenon::try_watch(ticket, -1, 1ms).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_watch(ticket, -1, 1ms));
   EXPECT_EQ(tenon::deposit_stats().messages, 1U);
   close(marker[1]);
   for (int tries = 0; tries < 2000 && tenon::deposit_stats().messages > 0; ++tries)
     std::this_thread::sleep_for(5ms);
-  EXPECT_EQ(tenon::try_fetch(ticket).code(), tenon::Code::kNotFound);
+  EXPECT_CODE(kNotFound, tenon::try_fetch(ticket));
 }
 
 TEST_F(Deposits, InPieces) {
@@ -282,7 +282,7 @@ TEST_F(Deposits, WhatIsRefused) {
   kit::thrown_by<tenon::InvalidArgument>([] { (void)tenon::deposit(tenon::Message()); });
   const tenon::Storage private_storage = tenon::Storage::make(32, {.private_memory = true});
   tenon::Deposit deposit = tenon::Deposit::make();
-  EXPECT_EQ(deposit.try_add(private_storage).code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, deposit.try_add(private_storage));
   EXPECT_TRUE(deposit.withdraw());
   Carried ticket = ticket_of(tenon::zeros<float>({8}));
   kit::thrown_by<tenon::Unsupported>([&] { (void)tenon::fetch(ticket, {.private_copy = true}); });
@@ -299,12 +299,12 @@ TEST_F(Deposits, WhatIsRefused) {
   tenon::Deposit no_deposit;
   EXPECT_TRUE(no_deposit.head().empty());
   EXPECT_FALSE(no_deposit.withdraw());
-  EXPECT_EQ(no_deposit.try_add(private_storage).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::Fetched().try_storage(ticket).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, no_deposit.try_add(private_storage));
+  EXPECT_CODE(kInvalidArgument, tenon::Fetched().try_storage(ticket));
   const std::string nul("a\0b", 3);
-  EXPECT_EQ(tenon::try_hand_over_deposits({.family = nul}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_hand_over_deposits({.program = nul}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_hand_over_deposits({.timeout = -1ns}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_hand_over_deposits({.family = nul}));
+  EXPECT_CODE(kInvalidArgument, tenon::try_hand_over_deposits({.program = nul}));
+  EXPECT_CODE(kInvalidArgument, tenon::try_hand_over_deposits({.timeout = -1ns}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kit.h"
+#include "support/sized.h"
 
 namespace {
 
@@ -64,10 +65,8 @@ TEST_F(Errors, MessageAndEveryDetailAreKept) {
   const tenon::Storage storage = tenon::Storage::make(64);
   expect_same<tenon::PermissionDenied>(
       ask_c([&](tenon_error** err) {
-        tenon_fd_handle out{};
-        out.struct_size = sizeof out;
-        tenon_share_options options{};
-        options.struct_size = sizeof options;
+        auto out = tenon::test::sized<tenon_fd_handle>();
+        auto options = tenon::test::sized<tenon_share_options>();
         options.access = TENON_ACCESS_READ_ONLY;
         return tenon_share_fd(storage.get(), &options, &out, err);
       }),
@@ -75,8 +74,7 @@ TEST_F(Errors, MessageAndEveryDetailAreKept) {
 
   expect_same<tenon::NotFound>(
       ask_c([&](tenon_error** err) {
-        tenon_filename_handle handle{};
-        handle.struct_size = sizeof handle;
+        auto handle = tenon::test::sized<tenon_filename_handle>();
         handle.nbytes = 8;
         std::strcpy(handle.name, "/tenon-cpp-no-such-name");
         tenon_storage* out = nullptr;
@@ -172,7 +170,7 @@ TEST_F(Errors, CopiesShareAndCrossThreads) {
   tenon::Error copy(tenon::Code::kIo, "first", {},
                     std::make_shared<const tenon::Error>(tenon::Code::kTimeout, "below"));
   tenon::Error moved = std::move(copy);
-  EXPECT_EQ(copy.code(), tenon::Code::kIo);  // NOLINT(bugprone-use-after-move): a move copies
+  EXPECT_CODE(kIo, copy);  // NOLINT(bugprone-use-after-move): a move copies
   EXPECT_STREQ(moved.what(), "first");
   ASSERT_NE(moved.cause(), nullptr);
   EXPECT_EQ(moved.cause()->code(), tenon::Code::kTimeout);
@@ -181,13 +179,13 @@ TEST_F(Errors, CopiesShareAndCrossThreads) {
 TEST_F(Errors, Results) {
   tenon::Result<tenon::Storage> good = tenon::Storage::try_make(16);
   ASSERT_TRUE(good);
-  EXPECT_EQ(good.code(), tenon::Code::kOk);
+  EXPECT_CODE(kOk, good);
   EXPECT_EQ(good->nbytes(), 16U);
   const tenon::Storage out = std::move(good).value();
   EXPECT_EQ(out.use_count(), 1U);
   const tenon::Result<tenon::Storage> bad = tenon::Storage::try_make(16, {.alignment = 3});
   ASSERT_FALSE(bad);
-  EXPECT_EQ(bad.code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, bad);
   EXPECT_STRNE(bad.error().what(), "");
   EXPECT_THROW((void)bad.value(), tenon::InvalidArgument);
   EXPECT_THROW((void)*bad, tenon::InvalidArgument);
@@ -201,10 +199,10 @@ TEST_F(Errors, Results) {
   EXPECT_THROW((void)nothing.error(), tenon::Internal);
   EXPECT_THROW((void)tenon::Storage::try_make(16).error(), tenon::Internal);
   const tenon::Error& kept = tenon::Storage::try_make(16, {.alignment = 3}).error();
-  EXPECT_EQ(kept.code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, kept);
   // The error of a caller that passed no error object to C.
   EXPECT_STRNE(tenon::Error::take(TENON_RESOURCE_EXHAUSTED, nullptr).what(), "");
-  EXPECT_EQ(tenon::Error::take(TENON_CORRUPT, nullptr).code(), tenon::Code::kCorrupt);
+  EXPECT_CODE(kCorrupt, tenon::Error::take(TENON_CORRUPT, nullptr));
 }
 
 }  // namespace

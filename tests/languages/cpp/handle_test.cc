@@ -56,10 +56,10 @@ TEST_F(Handle, FoundByAnAddress) {
     EXPECT_EQ(found.offset, 30U);
   }
   EXPECT_EQ(storage.use_count(), 1U);
-  EXPECT_EQ(tenon::Storage::try_at(data + 30, 71).code(), tenon::Code::kNotFound);
+  EXPECT_CODE(kNotFound, tenon::Storage::try_at(data + 30, 71));
   EXPECT_THROW((void)tenon::Storage::at(&storage), tenon::NotFound);
   storage.close();
-  EXPECT_EQ(tenon::Storage::try_at(data).code(), tenon::Code::kNotFound);
+  EXPECT_CODE(kNotFound, tenon::Storage::try_at(data));
 }
 
 TEST_F(Handle, MoveLeavesAnEmptyOne) {

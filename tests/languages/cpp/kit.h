@@ -25,6 +25,10 @@
 #include "support/open_fds.h"
 #include "support/wait_until.h"
 
+// Expects that a result of a try_ function, or an error, has a code: EXPECT_CODE(kNotFound,
+// result).
+#define EXPECT_CODE(name, ...) EXPECT_EQ((__VA_ARGS__).code(), tenon::Code::name)
+
 namespace kit {
 
 using namespace std::chrono_literals;

@@ -76,9 +76,9 @@ TEST_F(Leases, AKilledBorrowerEndsTheWait) {
 }
 
 TEST_F(Leases, WithAThreadThereIsNothingToPoll) {
-  EXPECT_EQ(tenon::try_lease_use_no_thread().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_lease_fd().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_lease_poll().code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_lease_use_no_thread());
+  EXPECT_CODE(kInvalidArgument, tenon::try_lease_fd());
+  EXPECT_CODE(kInvalidArgument, tenon::try_lease_poll());
 }
 
 // A forked child has no library thread yet, so it can still choose to have none.

@@ -128,8 +128,7 @@ TEST_F(Descriptors, HostileBytes) {
     EXPECT_FALSE(opened);
   }
   EXPECT_FALSE(tenon::try_open_descriptor(bytes, {}));
-  EXPECT_EQ(tenon::try_open_descriptor(std::vector<std::byte>()).error().code(),
-            tenon::Code::kCorrupt);
+  EXPECT_CODE(kCorrupt, tenon::try_open_descriptor(std::vector<std::byte>()).error());
 }
 
 TEST_F(ByFd, ShareAndOpen) {

@@ -74,8 +74,8 @@ TEST_F(Modules, EveryKindOfMember) {
   EXPECT_EQ(module.find("child").type_text, "__torch__.layers.Scale");
   EXPECT_EQ(module.value("name").as<std::string>(), "net");
   EXPECT_EQ(module.value("bias").kind(), tenon::ValueKind::kNone);
-  EXPECT_EQ(module.try_value("child").code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(module.try_submodule("sizes").code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, module.try_value("child"));
+  EXPECT_CODE(kInvalidArgument, module.try_submodule("sizes"));
   EXPECT_EQ(names(module.tensors()), (Texts{"weight", "mean", "child.weight"}));
   EXPECT_EQ(names(module.parameters()), (Texts{"weight", "child.weight"}));
   EXPECT_EQ(names(module.buffers()), (Texts{"mean"}));
@@ -107,7 +107,7 @@ TEST_F(Modules, WhatIsWrongIsSaidAndChangesNothing) {
   kit::thrown_by<tenon::InvalidArgument>([&] { module.add_parameter("bias", Value()); });
   kit::thrown_by<tenon::InvalidArgument>([&] { module.set("weight", Value()); });
   const tenon::Result<void> unclosed = module.try_define("def f(self) -> int:\n  return (1\n");
-  EXPECT_EQ(unclosed.code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, unclosed);
   EXPECT_TRUE(unclosed.error().detail("line") && unclosed.error().detail("excerpt"));
   kit::thrown_by<tenon::NotFound>([&] { (void)module.find("weight.more"); });
   EXPECT_NE(kit::thrown_by<tenon::NotFound>([&] { module.remove("nothing"); }).find("nothing"),
@@ -154,7 +154,7 @@ TEST_F(Modules, ChangeWhatIsThere) {
   module.set_submodule("b", scale({7}));
   EXPECT_EQ(first(module, "b.weight"), 7);
   module.remove("b");
-  EXPECT_EQ(module.try_find("b").code(), tenon::Code::kNotFound);
+  EXPECT_CODE(kNotFound, module.try_find("b"));
   kit::thrown_by<tenon::InvalidArgument>([&] { module.add_submodule("itself", module); });
 }
 
@@ -227,9 +227,8 @@ TEST_F(Modules, TypesHooksInputsAndFiles) {
   module.set_hooks_before_forward({"hook"});
   module.set_hooks_before_forward({});
   const tenon::Result<void> no_hook = module.try_set_hooks_after_forward({"nothing"});
-  EXPECT_EQ(no_hook.code(), tenon::Code::kNotFound);
-  EXPECT_EQ(module.try_set_hooks_after_forward({std::string("hook\0", 5)}).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kNotFound, no_hook);
+  EXPECT_CODE(kInvalidArgument, module.try_set_hooks_after_forward({std::string("hook\0", 5)}));
   module.set_traced_inputs("forward", {tensor({1})});
   module.set_extra_file("a.txt", "text");
   module.set_extra_file("empty", "");

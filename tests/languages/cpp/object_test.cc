@@ -95,8 +95,8 @@ TEST_F(Objects, AccessorsDoNotGuess) {
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)Object(true).as<int>(); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)Object("a").as<std::vector<std::byte>>(); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)Object().as<tenon::Composite>(); });
-  EXPECT_EQ(Object(300).try_as<std::uint8_t>().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(Object(-1).try_as<std::uint64_t>().code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, Object(300).try_as<std::uint8_t>());
+  EXPECT_CODE(kInvalidArgument, Object(-1).try_as<std::uint64_t>());
   EXPECT_EQ(Object(255).as<std::uint8_t>(), 255);
   const Object dict = Object::dict({{1, "number"}, {"1", "text"}});
   EXPECT_EQ(dict.find("1").as<std::string>(), "text");
@@ -149,8 +149,8 @@ TEST_F(Objects, TheCLibraryRefusesWhatIsWrong) {
   EXPECT_EQ(index_of(Object::set({Object::list({})})), "1");
   EXPECT_EQ(index_of(Object::list({tenon::Tensor()})), "1");
   EXPECT_EQ(index_of(Object::list({tenon::Composite()})), "1");
-  EXPECT_EQ(Object(tenon::zeros<float>({2}, {.private_memory = true})).try_to_message().code(),
-            tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported,
+              Object(tenon::zeros<float>({2}, {.private_memory = true})).try_to_message());
   kit::thrown_by<tenon::Corrupt>([] { (void)Object::from(tenon::Message::make()); });
   kit::thrown_by<tenon::InvalidArgument>([] { (void)Object::from(tenon::Message()); });
 }
@@ -161,9 +161,8 @@ TEST_F(Objects, AccessIsThatOfALend) {
   kit::Sockets sockets;
   tenon::Connection connection = tenon::Connection::make(sockets.here);
   const Object object = Object::list({numbers({1})});
-  EXPECT_EQ(object.try_to_message(tenon::Access::kReadOnly).code(), tenon::Code::kPermission);
-  EXPECT_EQ(connection.try_send_object(object, {}, tenon::Access::kReadOnly).code(),
-            tenon::Code::kPermission);
+  EXPECT_CODE(kPermission, object.try_to_message(tenon::Access::kReadOnly));
+  EXPECT_CODE(kPermission, connection.try_send_object(object, {}, tenon::Access::kReadOnly));
   EXPECT_TRUE(connection.try_send_object(object, {}, tenon::Access::kWritable));
 }
 
@@ -217,7 +216,7 @@ TEST_F(Objects, AFullSocketLeavesTheObjectToFlush) {
     (void)sender.try_flush({.timeout = 0s});
     EXPECT_EQ(receiver.recv_object({.timeout = kit::kPatience}).size(), 1U);
   }
-  EXPECT_EQ(receiver.try_recv_object({.timeout = 0s}).code(), tenon::Code::kWouldBlock);
+  EXPECT_CODE(kWouldBlock, receiver.try_recv_object({.timeout = 0s}));
 }
 
 }  // namespace

@@ -256,26 +256,22 @@ TEST_F(Packages, Refused) {
 
   // A text with a NUL would be cut off, and an empty object would be taken for none.
   const std::string nul("a\0b", 3);
-  EXPECT_EQ(Package::try_open(nul).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(package.try_module(nul).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(package.try_read(nul).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(nul, {}).code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {{nul, &module}}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {}, {.externs = {nul}}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {}, {.archive_name = nul}).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, Package::try_open(nul));
+  EXPECT_CODE(kInvalidArgument, package.try_module(nul));
+  EXPECT_CODE(kInvalidArgument, package.try_read(nul));
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_package(nul, {}));
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_package(net_path, {{nul, &module}}));
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_package(net_path, {}, {.externs = {nul}}));
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_package(net_path, {}, {.archive_name = nul}));
   const Module no_module;
   const Package no_package;
-  EXPECT_EQ(tenon::try_export_package(net_path, {{"a/b", &no_module}}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(tenon::try_export_package(net_path, {{"a/b", &module}}, {.base = &no_package}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(no_package.try_modules().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(no_package.try_module("0").code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(no_package.try_records().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(no_package.try_read("byteorder").code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, tenon::try_export_package(net_path, {{"a/b", &no_module}}));
+  EXPECT_CODE(kInvalidArgument,
+              tenon::try_export_package(net_path, {{"a/b", &module}}, {.base = &no_package}));
+  EXPECT_CODE(kInvalidArgument, no_package.try_modules());
+  EXPECT_CODE(kInvalidArgument, no_package.try_module("0"));
+  EXPECT_CODE(kInvalidArgument, no_package.try_records());
+  EXPECT_CODE(kInvalidArgument, no_package.try_read("byteorder"));
 
   // Code that PyTorch would refuse is refused, unless the options say otherwise.
   module.define("def bad(self) -> int:\n  return nothing\n");

@@ -142,8 +142,7 @@ TEST_F(Values, InValues) {
   EXPECT_EQ(unfit.error().detail("wanted"), "int");
   EXPECT_EQ(unfit.error().detail("found"), "str");
   EXPECT_TRUE(Value::try_list("List[", {1}).error().detail("column"));
-  EXPECT_EQ(Value::try_list(std::string("List[int]\0", 10), {1}).code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, Value::try_list(std::string("List[int]\0", 10), {1}));
 
   const Value colour = Value::enum_member("__torch__.Colour", "red");
   EXPECT_EQ(colour.kind(), ValueKind::kEnum);
@@ -180,10 +179,8 @@ TEST_F(Values, OfContainersAndBack) {
   EXPECT_EQ(Value(mixed).as<std::vector<Value>>()[1].as<std::string>(), "a");
   EXPECT_EQ(Value::tuple({1, 2}).as<std::vector<std::int64_t>>(),
             (std::vector<std::int64_t>{1, 2}));
-  EXPECT_EQ(Value::try_make(words)->try_as<std::vector<int>>().code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(Value::try_make(holes)->try_as<std::vector<int>>().code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, Value::try_make(words)->try_as<std::vector<int>>());
+  EXPECT_CODE(kInvalidArgument, Value::try_make(holes)->try_as<std::vector<int>>());
 }
 
 TEST_F(Values, Types) {
@@ -222,7 +219,7 @@ TEST_F(Values, TensorsAreNotCopied) {
   const tenon::Storage storage = tenon::Storage::make(8);
   const tenon::Tensor backwards = tenon::Tensor::over(storage, {8}, tenon::kDtypeOf<std::uint8_t>,
                                                       {.strides = {-1}, .offset = 7});
-  EXPECT_EQ(Value::try_make(backwards).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, Value::try_make(backwards));
   kit::thrown_by<tenon::InvalidArgument>([] { (void)Value(tenon::Tensor()); });
 }
 
@@ -235,7 +232,7 @@ TEST_F(Values, TensorsThatDlpackHasNot) {
                               .scale = 0.5,
                               .zero_point = 3};
   const Value quantised = Value::tensor_from_spec(spec);
-  EXPECT_EQ(quantised.try_as<tenon::Tensor>().code(), tenon::Code::kUnsupported);
+  EXPECT_CODE(kUnsupported, quantised.try_as<tenon::Tensor>());
   const tenon::ValueTensorSpec back = quantised.tensor_spec();
   EXPECT_EQ(back.quantizer, tenon::Quantizer::kPerTensorAffine);
   EXPECT_EQ(back.scalar_type, tenon::ScalarType::kQint8);
@@ -243,7 +240,7 @@ TEST_F(Values, TensorsThatDlpackHasNot) {
   EXPECT_EQ(back.zero_point, 3);
   EXPECT_EQ(back.storage, storage);
   spec.sizes = {5};
-  EXPECT_EQ(Value::try_tensor_from_spec(spec).code(), tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument, Value::try_tensor_from_spec(spec));
 
   const std::vector<std::int64_t> indices{0, 2};
   const std::vector<float> elements{1, 2};
@@ -268,12 +265,10 @@ TEST_F(Values, TensorsThatDlpackHasNot) {
   EXPECT_EQ(meta.device, "meta");
   EXPECT_FALSE(meta.storage);
   EXPECT_EQ(meta.storage_numel, 6U);
-  EXPECT_EQ(Value::try_tensor_from_spec({.sizes = {2, 3}, .strides = {1}, .device = "meta"}).code(),
-            tenon::Code::kInvalidArgument);
-  EXPECT_EQ(
-      Value::try_tensor_from_spec({.sizes = std::vector<std::int64_t>(65, 1), .device = "meta"})
-          .code(),
-      tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kInvalidArgument,
+              Value::try_tensor_from_spec({.sizes = {2, 3}, .strides = {1}, .device = "meta"}));
+  EXPECT_CODE(kInvalidArgument, Value::try_tensor_from_spec(
+                                    {.sizes = std::vector<std::int64_t>(65, 1), .device = "meta"}));
 }
 
 }  // namespace

@@ -46,12 +46,11 @@ TEST_F(WeightsFile, AreReplacedAndWrittenAgain) {
 TEST_F(WeightsFile, AreRefusedByName) {
   Weights weights = Weights::open(golden_weights("executorch-1.5.1.ptd"));
   EXPECT_EQ(first_element(weights, "linear.weight"), 0);
-  EXPECT_EQ(weights.try_tensor("linear.wait").error().code(), tenon::Code::kNotFound);
-  EXPECT_EQ(weights.try_replace("table", Value(1)).error().code(), tenon::Code::kInvalidArgument);
-  EXPECT_EQ(weights.try_rewrite("/nowhere/x.ptd").error().code(), tenon::Code::kUnsupported);
-  EXPECT_EQ(Weights::try_open("/nowhere/x.pt2").error().code(), tenon::Code::kNotFound);
-  EXPECT_EQ(Weights::try_open(std::string("a\0b", 3)).error().code(),
-            tenon::Code::kInvalidArgument);
+  EXPECT_CODE(kNotFound, weights.try_tensor("linear.wait").error());
+  EXPECT_CODE(kInvalidArgument, weights.try_replace("table", Value(1)).error());
+  EXPECT_CODE(kUnsupported, weights.try_rewrite("/nowhere/x.ptd").error());
+  EXPECT_CODE(kNotFound, Weights::try_open("/nowhere/x.pt2").error());
+  EXPECT_CODE(kInvalidArgument, Weights::try_open(std::string("a\0b", 3)).error());
 }
 
 }  // namespace
