@@ -139,8 +139,7 @@ void many_tensors(CudaTransport transport) {
         EXPECT_EQ(first[7].get(), second[7].get());
         EXPECT_EQ(byte_at(pointer_of(first[0])), 3);
         EXPECT_EQ(byte_at(pointer_of(first[kMany - 1])), 4);
-        line.say('o');
-        line.expect('r');
+        line.ask('o', 'r');
         first.clear();
         release_all(&second);
         line.say('d');
@@ -165,8 +164,7 @@ TEST(CudaArena, LentByHandlesToo) {
         }
         EXPECT_EQ(arena->stats().used_blocks, 10U);
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcGetMemHandle", getpid());
-        line.say('r');
-        line.expect('d');
+        line.ask('r', 'd');
         EXPECT_TRUE(comes_back(*arena));
       },
       [](Line& line) {
@@ -257,8 +255,7 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
       [](Line& line, Connection& connection) {
         use_device();
         std::vector<Ref<Storage>> storages = receive(connection);
-        line.say('o');
-        line.expect('r');
+        line.ask('o', 'r');
         release_all(&storages);
         line.say('d');
       });
@@ -279,8 +276,7 @@ TEST(CudaArena, AKilledBorrowerMakesRoom) {
       [](Line& line, Connection& connection) {
         use_device();
         const std::vector<Ref<Storage>> storages = receive(connection);
-        line.say('o');
-        line.expect('k');
+        line.ask('o', 'k');
         raise(SIGKILL);
       });
 }

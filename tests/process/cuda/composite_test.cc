@@ -244,8 +244,7 @@ TEST(CudaComposite, EveryLayoutTravelsAndSharesItsStorages) {
           EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
         }
         // The composite alone keeps the leases of its parts. The message is gone.
-        line.say('k');
-        line.expect('r');
+        line.ask('k', 'r');
         EXPECT_EQ(kept->parts()[0]->storage()->device(), (storage::Device{storage::kCuda, 0}));
         EXPECT_EQ(read_part<float>(*kept->part(Part::kValues)), kValues);
         EXPECT_EQ(read_part<int64_t>(*kept->part(Part::kIndices)), kPointers);
@@ -271,8 +270,7 @@ TEST(CudaComposite, AKilledReceiverGivesThePartsBack) {
         use_device();
         const Result<std::unique_ptr<Message>> message = connection.recv({});
         EXPECT_TRUE(message.is_ok()) << message.status().message();
-        line.say('o');
-        line.expect('k');
+        line.ask('o', 'k');
         raise(SIGKILL);
       });
 }

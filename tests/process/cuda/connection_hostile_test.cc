@@ -313,13 +313,11 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
       Frame bad(*exported);
       kCases[i].spoil(&bad);
       peer.send(std::move(bad));
-      line.say('1');
-      line.expect('r');
+      line.ask('1', 'r');
       // The connection stays open, even if it is broken.
       EXPECT_TRUE(wait_until([&] { return peer.given_back() == 1; }));
       peer.send(Frame(*exported));
-      line.say('2');
-      line.expect('r');
+      line.ask('2', 'r');
       if (!ends(kCases[i].expected))
         EXPECT_TRUE(wait_until([&] { return peer.given_back() == 2; }));
       line.say('d');

@@ -44,8 +44,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
           send(connection, {});
         };
         send(connection, {owned.wrap()});
-        line.say('g');
-        line.expect('r');
+        line.ask('g', 'r');
         EXPECT_EQ(told, 0);
         Memory more(kNbytes);
         send(connection, {wrap(&more)});
@@ -81,8 +80,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
           received += receive(connection).size();
         };
         send(connection, {owned.wrap()});
-        line.say('g');
-        line.expect('r');
+        line.ask('g', 'r');
         EXPECT_EQ(told, 0);
         received += receive(connection).size();
         EXPECT_EQ(told, 1);
@@ -100,8 +98,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
         Memory memory(kNbytes);
         send(connection, {wrap(&memory)});
         send(connection, {});
-        line.say('r');
-        line.expect('d');
+        line.ask('r', 'd');
         EXPECT_TRUE(wait_until([&] { return collect_cuda() == 0 && memory.freed == 1; }));
       });
 }

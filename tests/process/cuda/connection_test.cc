@@ -45,8 +45,7 @@ TEST(CudaConnection, ATensorTravels) {
         EXPECT_EQ(storages[0]->device(), (storage::Device{storage::kCuda, 0}));
         EXPECT_EQ(storages[0]->nbytes(), kNbytes);
         EXPECT_FALSE(storages[0]->is_read_only());
-        line.say('o');
-        line.expect('r');
+        line.ask('o', 'r');
         // The read is ordered after the sender's stream.
         EXPECT_EQ(byte_at(pointer_of(storages[0]) + kNbytes - 1, stream), 7);
         release_all(&storages);
@@ -116,8 +115,7 @@ TEST(CudaConnection, AKilledReceiverGivesBack) {
       [](Line& line, Connection& connection) {
         use_device();
         const std::vector<Ref<Storage>> storages = receive(connection);
-        line.say('o');
-        line.expect('k');
+        line.ask('o', 'k');
         raise(SIGKILL);
       });
 }
@@ -247,8 +245,7 @@ TEST(CudaConnection, TwoOfAPoolComeHomeAsWhatTheyAre) {
           }
           EXPECT_COUNT(0U, fake_cuda_calls, "cuMemPoolImportFromShareableHandle", getpid());
         }
-        line.say('r');
-        line.expect('d');
+        line.ask('r', 'd');
         EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         for (const CUdeviceptr pointer : pointers) CU(cuMemFreeAsync(pointer, nullptr));
         CU(cuMemPoolDestroy(pool));
@@ -439,8 +436,7 @@ TEST(CudaConnection, TheReceiversStreamPassesFirst) {
         gate.stand_in(nullptr);
         storages.clear();
         EXPECT_EQ(collect_cuda(), 1U);
-        line.say('g');
-        line.expect('p');
+        line.ask('g', 'p');
         gate.open();
         EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         line.say('d');

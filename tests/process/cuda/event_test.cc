@@ -139,8 +139,7 @@ TEST(CudaEvent, WhoOpenedItCanRecordIt) {
         line.say('g');
         OK(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr));
         EXPECT_TRUE(is_complete(event));
-        line.say('d');
-        line.expect('e');
+        line.ask('d', 'e');
       },
       [](Line& line) {
         use_device();
@@ -150,8 +149,7 @@ TEST(CudaEvent, WhoOpenedItCanRecordIt) {
         Gate gate;
         gate.stand_in(stream);
         OK(tenon_cuda_event_record(event.get(), stream, nullptr));
-        line.say('r');
-        line.expect('g');
+        line.ask('r', 'g');
         gate.open();
         line.expect('d');
         // Only the maker of an event can lend it.

@@ -76,12 +76,10 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         line.expect('o');
         storage = nullptr;
         ASSERT_EQ(chmod(path.c_str(), 0600), 0);
-        line.say('m');
-        line.expect('s');
+        line.ask('m', 's');
         EXPECT_EQ(collect_cuda(), 1U);  // for the first handle
         EXPECT_EQ(memory.freed, 0);
-        line.say('l');
-        line.expect('d');
+        line.ask('l', 'd');
         EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.freed, 1);
       },
@@ -96,13 +94,11 @@ TEST(CudaFaultsCounter, ACounterThatMayNotBeOpened) {
         release_all(&storage);
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
         storage = open(second);
-        line.say('o');
-        line.expect('m');
+        line.ask('o', 'm');
         release_all(&storage);
         // The counter was already released, at the second try.
         EXPECT_EQ(release_cuda_counter(second.counter, second.slot).code(), Code::kCorrupt);
-        line.say('s');
-        line.expect('l');
+        line.ask('s', 'l');
         EXPECT_TRUE(release_cuda_counter(first.counter, first.slot).is_ok());
         line.say('d');
       });

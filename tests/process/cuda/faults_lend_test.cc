@@ -253,8 +253,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
         tenon_weak* const weak_to_back = weak_to(back);
         expect_kept_by_upgrade(weak_to_back, back);
         tenon_weak_release(weak_to_back);
-        line.say('r');
-        line.expect('d');
+        line.ask('r', 'd');
         EXPECT_TRUE(wait_until([] { return tenon_cuda_collect() == 0; }));
         EXPECT_EQ(memory.freed, 1);  // a weak reference keeps no memory alive
         expect_dead(weak, id);
@@ -273,8 +272,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
         EXPECT_EQ(same, storage);
         tenon_storage_release(same);
         EXPECT_EQ(tenon_weak_expired(weak), 0);
-        line.say('o');
-        line.expect('r');
+        line.ask('o', 'r');
         expect_kept_by_upgrade(weak, storage);
         EXPECT_TRUE(wait_until([] { return tenon_cuda_collect() == 0; }));
         EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());

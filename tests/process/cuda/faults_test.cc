@@ -122,8 +122,7 @@ void lend_and_open(const Way& way) {
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);  // one lend succeeded
         EXPECT_EQ(memory.back, 0);
-        line.say('r');
-        line.expect('d');
+        line.ask('r', 'd');
         EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         EXPECT_EQ(memory.back, 1);
       },
@@ -137,8 +136,7 @@ void lend_and_open(const Way& way) {
                     open_it);
         Ref<Storage> storage = open(handle);  // the handle is still good
         EXPECT_EQ(byte_at(pointer_of(storage) + kPage - 1), 7);
-        line.say('o');
-        line.expect('r');
+        line.ask('o', 'r');
         release_all(&storage);
         line.say('d');
       });

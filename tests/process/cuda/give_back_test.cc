@@ -264,8 +264,7 @@ TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
           line.expect('n');
         }
         EXPECT_GT(16U, COUNT(fake_cuda_live, FAKE_CUDA_EVENT, getpid()));
-        line.say('e');
-        line.expect('d');
+        line.ask('e', 'd');
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 0U);
       },

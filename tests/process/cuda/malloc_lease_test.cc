@@ -104,8 +104,7 @@ void lend_blocks(Line& line, Connection& connection, tenon_cuda_transport transp
     const auto allowed = line.receive_as<long>();
     CHECK_SAYING(blocks_used(arena) == kBlocks,
                  "received with " + std::to_string(allowed) + " allocations");
-    line.say('r');
-    line.expect('d');
+    line.ask('r', 'd');
     look(allowed % 4);
     CHECK_SAYING(blocks_come_back(arena),
                  "received with " + std::to_string(allowed) + " allocations");
@@ -139,8 +138,7 @@ void receive_at_every_allocation(tenon_cuda_transport transport, bool stubborn,
             line.say('d');
             return refused && !stubborn;
           });
-          line.say('p');
-          line.expect('p');
+          line.ask('p', 'p');
           passes.end_of_one();
         }
         line.say('e');
@@ -177,8 +175,7 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
         tenon_message_release(message);
         (void)tenon_cuda_collect();
         CHECK_EQ(blocks_used(arena), kBlocks);
-        line.say('r');
-        line.expect('d');
+        line.ask('r', 'd');
         CHECK(blocks_come_back(arena));
         tenon_cuda_arena_release(arena);
         EXPECT_EQ(fault::g_failures, 0);
@@ -186,12 +183,10 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
       [](Line& line, Connection& connection) {
         begin();
         tenon_message* first = nullptr;
-        line.say('n');
-        line.expect('s');
+        line.ask('n', 's');
         REQUIRE_OK(tenon_recv(as_c_connection(connection), nullptr, &first, err));
         until_enough("tenon_recv of what is here", [&](long allowed) {
-          line.say('n');
-          line.expect('s');
+          line.ask('n', 's');
           bool refused = false;
           tenon_message* message =
               receive_at(as_c_connection(connection), allowed, false, &refused);
@@ -201,8 +196,7 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
                            [&] { tenon_message_release(message); });
           return refused;
         });
-        line.say('e');
-        line.expect('r');
+        line.ask('e', 'r');
         CHECK(shows(first, 5));
         tenon_message_release(first);
         CHECK_EQ(tenon_cuda_collect(), 0);
@@ -248,8 +242,7 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
             line.send_as(byte);
             line.expect('h');
             CHECK_SAYING(blocks_used(arena) == kBlocks, where);
-            line.say('r');
-            line.expect('d');
+            line.ask('r', 'd');
             look(allowed % 4);
             CHECK_SAYING(blocks_come_back(arena), where);
             return refused;
@@ -269,8 +262,7 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
           REQUIRE_OK(tenon_recv(as_c_connection(connection), &now, &message, err));
           CHECK_STATUS(TENON_WOULD_BLOCK,
                        tenon_recv(as_c_connection(connection), &now, &more, err));
-          line.say('h');
-          line.expect('r');
+          line.ask('h', 'r');
           CHECK(shows(message, byte));
           tenon_message_release(message);
           CHECK_EQ(tenon_cuda_collect(), 0);

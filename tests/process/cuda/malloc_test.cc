@@ -224,8 +224,7 @@ void lend_by(Line& line, CudaTransport way) {
     line.expect('f');
     CHECK_EQ(tenon_cuda_collect(), 1);
     CHECK_EQ(memory.back, 0);
-    line.say('r');
-    line.expect('d');
+    line.ask('r', 'd');
     CHECK_EQ(tenon_cuda_collect(), 0);
     CHECK_EQ(memory.back, 1);
   }
@@ -280,8 +279,7 @@ bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
     CHECK_SAYING(opened_here() == open_before,
                  where + ": open is " + std::to_string(opened_here()));
   }
-  line.say('f');
-  line.expect('r');
+  line.ask('f', 'r');
   if (storage == nullptr && !CHECK_OK(tenon_open_cuda(&handle, nullptr, options, &storage, err)))
     _exit(1);
   CHECK_SAYING(

@@ -201,8 +201,7 @@ void both_ways(const std::vector<std::string>& environment,
         fill(memory.pointer, 9, kNbytes);
         CU(cuStreamSynchronize(nullptr));
         copy(as_pointer(address), memory.pointer);
-        line.say('w');
-        line.expect('d');
+        line.ask('w', 'd');
         expect_registered(1, 1);
         storage = nullptr;
         ends.end();
@@ -412,8 +411,7 @@ TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
       },
       [&](Line& line) {
         StoragePointer storage = ends.receive();
-        line.say('h');
-        line.expect('e');
+        line.ask('h', 'e');
         storage = nullptr;
         ends.end();
       });

@@ -167,6 +167,11 @@ class Line {
 
   void say(char word) { send_as(word); }
   void expect(char word) { ASSERT_EQ(receive_as<char>(), word); }
+  // Says a word, and waits for the answer.
+  void ask(char word, char answer) {
+    say(word);
+    expect(answer);
+  }
   template <typename Value>
   void send_as(const Value& value) {
     if (!packets::put_packet(ends_[side_], &value, sizeof value, -1)) end("is not there to hear");
@@ -325,8 +330,7 @@ inline void lend_one(Line& line) {
   storage = nullptr;
   EXPECT_EQ(collect_cuda(), 1U);
   EXPECT_EQ(memory.freed, 0);
-  line.say('r');
-  line.expect('d');
+  line.ask('r', 'd');
   EXPECT_EQ(left(), 0U);
   EXPECT_EQ(memory.freed, 1);
 }

@@ -40,8 +40,7 @@ TEST(CudaShareRefused, WhatCannotBeLentSo) {
     EXPECT_EQ(received->read(0, &byte, 1).code(), Code::kUnsupported);
     EXPECT_EQ(received->write(0, &byte, 1).code(), Code::kUnsupported);
     EXPECT_EQ(received->freeze().code(), Code::kInvalidArgument);
-    line.say('o');
-    line.expect('r');
+    line.ask('o', 'r');
     release_all(&received);
     line.say('d');
   });
@@ -88,8 +87,7 @@ TEST(CudaShareRefused, HandlesThatAreNotGood) {
               Code::kInvalidArgument);
     EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0);
     Ref<Storage> storage = open(good);
-    line.say('o');
-    line.expect('r');
+    line.ask('o', 'r');
     release_all(&storage);
     line.say('d');
   });
@@ -100,8 +98,7 @@ TEST(CudaShareRefused, AChildOfForkIsTold) {
     use_device();
     const CudaHandle handle = line.receive();
     Ref<Storage> storage = open(handle);
-    line.say('o');
-    line.expect('r');
+    line.ask('o', 'r');
     const pid_t child = start([&] {
       EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kUnsupported);
       EXPECT_EQ(share_cuda(storage, nullptr, {}).status().code(), Code::kUnsupported);
@@ -137,8 +134,7 @@ TEST(CudaShareRefused, AFailedDriverCallLeavesNothing) {
     own = nullptr;
     EXPECT_EQ(memory.freed, 1);
     Ref<Storage> storage = open(handle);
-    line.say('o');
-    line.expect('r');
+    line.ask('o', 'r');
     release_all(&storage);
     line.say('d');
   });

@@ -8,8 +8,7 @@ TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
   in_two({}, lend_one, [](Line& line) {
     use_device();
     Ref<Storage> storage = open(line.receive());
-    line.say('o');
-    line.expect('r');
+    line.ask('o', 'r');
     EXPECT_EQ(storage->nbytes(), kNbytes);
     EXPECT_EQ(storage->device(), (storage::Device{storage::kCuda, 0}));
     EXPECT_EQ(byte_at(pointer_of(storage) + kNbytes - 1), 7);
@@ -76,8 +75,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
         line.expect('g');
         EXPECT_EQ(collect_cuda(), 1U);
         EXPECT_EQ(memory.freed, 0);
-        line.say('k');
-        line.expect('d');
+        line.ask('k', 'd');
         EXPECT_EQ(left(), 0U);
         EXPECT_EQ(memory.freed, 1);
       },
@@ -100,8 +98,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
           CU(cuMemcpyAsync(copy.pointer, pointer_of(storage), kNbytes, other));
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);
-        line.say('g');
-        line.expect('k');
+        line.ask('g', 'k');
         gate.open();
         EXPECT_TRUE(wait_until([] { return collect_cuda() == 0; }));
         CU(cuStreamSynchronize(other));
@@ -196,8 +193,7 @@ TEST(CudaShare, TheSameBytesAreOneStorage) {
         // The second message's counter went back at once. The first message still stands.
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);
-        line.say('k');
-        line.expect('d');
+        line.ask('k', 'd');
         EXPECT_EQ(left(), 0U);
       },
       [](Line& line) {
@@ -205,8 +201,7 @@ TEST(CudaShare, TheSameBytesAreOneStorage) {
         Ref<Storage> second = open(line.receive());
         EXPECT_EQ(first.get(), second.get());
         second = nullptr;
-        line.say('2');
-        line.expect('k');
+        line.ask('2', 'k');
         Weak<Storage> weak(first.get());
         first = nullptr;
         EXPECT_TRUE(weak.expired());
@@ -244,8 +239,7 @@ TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
            CudaHandle handle = line.receive();
            Ref<Storage> storage = open(handle);
            EXPECT_EQ(storage->device().id, 1);
-           line.say('o');
-           line.expect('r');
+           line.ask('o', 'r');
            use_device(1);
            EXPECT_EQ(byte_at(pointer_of(storage)), 7);
            release_all(&storage);
@@ -266,8 +260,7 @@ TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
            [](Line& line) {
              use_device();
              Ref<Storage> storage = open(line.receive());
-             line.say('o');
-             line.expect('r');
+             line.ask('o', 'r');
              EXPECT_EQ(byte_at(pointer_of(storage)), 7);
              release_all(&storage);
              line.say('d');
@@ -348,8 +341,7 @@ TEST(CudaShare, WithoutAnEventTheLenderWaitsForItsStream) {
         EXPECT_EQ(open(line.receive()).get(), storage.get());
         EXPECT_EQ(byte_at(pointer_of(storage)), 4);
         release_all(&storage);
-        line.say('d');
-        line.expect('k');
+        line.ask('d', 'k');
       });
 }
 

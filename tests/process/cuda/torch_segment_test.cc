@@ -69,8 +69,7 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
           line.send(handle);
           line.expect('o');
           EXPECT_EQ(file.counter(5), 1);
-          line.say('r');
-          line.expect('d');
+          line.ask('r', 'd');
           EXPECT_EQ(file.counter(5), 0);
         },
         [](Line& line) {
@@ -88,8 +87,7 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
           Ref<Storage> other = open(part);
           EXPECT_EQ(pointer_of(other), pointer_of(storage));
           EXPECT_COUNT(2U, fake_cuda_calls, "cuMemImportFromShareableHandle", getpid());
-          line.say('o');
-          line.expect('r');
+          line.ask('o', 'r');
           storage = nullptr;
           release_all(&other);
           line.say('d');

@@ -65,8 +65,7 @@ void torch_sends(const std::string& prefix) {
       EXPECT_EQ(byte_at(pointer), 0x5a);
       EXPECT_EQ(byte_at(pointer + tuple.nbytes - 1), 0x5a);
       EXPECT_EQ(byte_at(pointer - 1), 0x11);
-      line.say('o');
-      line.expect('g');
+      line.ask('o', 'g');
       tenon_storage_release(storage);
       EXPECT_TRUE(wait_until([] { return tenon_cuda_collect() == 0; }));
       line.say('d');
@@ -98,8 +97,7 @@ void torch_sends(const std::string& prefix) {
       line.send_as(tuple);
       line.expect('o');
       EXPECT_EQ(file.counter(3), 1);
-      line.say('g');
-      line.expect('d');
+      line.ask('g', 'd');
       EXPECT_EQ(file.counter(3), 0);
       EXPECT_EQ(file.counter(2), 0);
       EXPECT_EQ(file.counter(4), 0);
@@ -163,8 +161,7 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
       EXPECT_EQ(byte_at(base + tuple.offset), 0x5a);
       EXPECT_EQ(byte_at(base + tuple.offset + tuple.nbytes - 1), 0x5a);
       EXPECT_EQ(byte_at(base + tuple.offset - 1), 0x11);
-      line.say('o');
-      line.expect('g');
+      line.ask('o', 'g');
       CU(cuIpcCloseMemHandle(base));
       CU(cuStreamSynchronize(nullptr));
       {
@@ -206,8 +203,7 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
     tenon_tensor_release(tensor);
     EXPECT_EQ(tenon_cuda_collect(), 1U);
     EXPECT_EQ(memory.freed, 0);
-    line.say('g');
-    line.expect('d');
+    line.ask('g', 'd');
     EXPECT_EQ(tenon_cuda_collect(), 0U);
     EXPECT_EQ(memory.freed, 1);
     EXPECT_EQ(wait_for(torch), 0);

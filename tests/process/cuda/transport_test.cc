@@ -11,8 +11,7 @@ namespace {
 void read_and_let_go(Line& line, const CudaHandle& handle, uint64_t nbytes, int first, int last) {
   Ref<Storage> storage = open(handle);
   line.close_fds();
-  line.say('o');
-  line.expect('r');
+  line.ask('o', 'r');
   EXPECT_EQ(storage->nbytes(), nbytes);
   EXPECT_EQ(byte_at(pointer_of(storage)), first);
   EXPECT_EQ(byte_at(pointer_of(storage) + nbytes - 1), last);
@@ -34,8 +33,7 @@ CudaHandle lend_and_wait(Line& line, Ref<Storage> storage, const int& gone, Cuda
   storage = nullptr;
   EXPECT_EQ(collect_cuda(), 1U);
   EXPECT_EQ(gone, 0);
-  line.say('r');
-  line.expect('d');
+  line.ask('r', 'd');
   EXPECT_EQ(left(), 0U);
   EXPECT_EQ(gone, 1);
   return handle;
@@ -189,8 +187,7 @@ TEST(CudaTransport, ReadOnlyIsReadOnly) {
       EXPECT_TRUE(storage.value()->is_read_only());
       EXPECT_EQ(byte_at(pointer_of(storage.value())), 5);
       EXPECT_EQ(share_cuda(storage.value(), nullptr, {}).status().code(), Code::kPermission);
-      line.say('o');
-      line.expect('r');
+      line.ask('o', 'r');
       storage = Ref<Storage>();
       EXPECT_EQ(left(), 0U);
       line.say('d');
@@ -230,8 +227,7 @@ TEST(CudaTransport, ReadOnlyThatCannotBeIsNotOpened) {
         Ref<Storage> storage = open(handle);
         line.close_fds();
         EXPECT_EQ(byte_at(pointer_of(storage)), 6);
-        line.say('o');
-        line.expect('r');
+        line.ask('o', 'r');
         storage = nullptr;
         EXPECT_EQ(left(), 0U);
         line.say('d');
