@@ -6,6 +6,7 @@
 #include "details.h"
 #include "device/arena.h"
 #include "modern_kit.h"
+#include "support/must.h"
 
 namespace cuda_test {
 namespace {
@@ -29,14 +30,12 @@ TEST(CudaArenaMemory, AllThatIsTakenCanBeUsed) {
         EXPECT_EQ(arena->stats().capacity_nbytes, all) << wanted;
         EXPECT_EQ(arena->stats().free_nbytes, all);
         EXPECT_EQ(arena->stats().largest_free_nbytes, all);
-        Result<Ref<Storage>> whole = arena->allocate(all, {.timeout_ns = 0});
-        ASSERT_TRUE(whole.is_ok()) << whole.status().message();
-        const CUdeviceptr first = pointer_of(whole.value());
+        Ref<Storage> whole = must(arena->allocate(all, {.timeout_ns = 0}));
+        const CUdeviceptr first = pointer_of(whole);
         fill(first, 7, all);
         EXPECT_EQ(byte_at(first + all - 1), 7);
-        Result<cuda::Allocation> taken = cuda::find_allocation(first);
-        ASSERT_TRUE(taken.is_ok()) << taken.status().message();
-        EXPECT_GE(taken.value().nbytes, all);
+        cuda::Allocation taken = must(cuda::find_allocation(first));
+        EXPECT_GE(taken.nbytes, all);
         EXPECT_EQ(arena->allocate(all + 1, {.timeout_ns = 0}).status().code(),
                   Code::kResourceExhausted);
       }
@@ -90,8 +89,7 @@ TEST(CudaArenaMemory, AChildOfForkMayAskWhatItHolds) {
   in_child({}, [] {
     use_device();
     const Ref<CudaArena> arena = arena_of(kBlock);
-    Result<Ref<Storage>> storage = arena->allocate(kBlock / 2, {.timeout_ns = 0});
-    ASSERT_TRUE(storage.is_ok());
+    Ref<Storage> storage = must(arena->allocate(kBlock / 2, {.timeout_ns = 0}));
     std::atomic<bool> over{false};
     std::atomic<int> begun{0};
     std::vector<std::thread> threads;
@@ -113,7 +111,7 @@ TEST(CudaArenaMemory, AChildOfForkMayAskWhatItHolds) {
         EXPECT_EQ(stats.transport, CudaTransport::kIpc);
         EXPECT_GE(stats.used_nbytes, kBlock / 2);
         EXPECT_EQ(stats.used_nbytes + stats.free_nbytes, kBlock);
-        EXPECT_EQ(share_cuda(storage.value(), nullptr, {}).status().code(), Code::kUnsupported);
+        EXPECT_EQ(share_cuda(storage, nullptr, {}).status().code(), Code::kUnsupported);
       });
       EXPECT_EQ(wait_for(child), 0);
     }

@@ -6,6 +6,7 @@
 
 #include "connected_kit.h"
 #include "details.h"
+#include "support/must.h"
 #include "tensor/pack.h"
 #include "tensor/portable.h"
 
@@ -34,9 +35,7 @@ constexpr uint64_t kHalf = kNbytes / 2;  // the size of each of the two storages
 Ref<Tensor> part_over(const Ref<Storage>& storage, DType dtype, const Sizes& sizes,
                       uint64_t offset = 0) {
   const Sizes strides = tensor::contiguous_strides(sizes).value();
-  Result<Ref<Tensor>> made = Tensor::create(storage, {dtype, sizes, strides, offset}, 0);
-  EXPECT_TRUE(made.is_ok()) << made.status().message();
-  return std::move(made).value();
+  return must(Tensor::create(storage, {dtype, sizes, strides, offset}, 0));
 }
 Ref<Tensor> numbers_of_the_host(const std::vector<int64_t>& numbers, const Sizes& sizes) {
   return part_over(
@@ -44,11 +43,7 @@ Ref<Tensor> numbers_of_the_host(const std::vector<int64_t>& numbers, const Sizes
       sizes);
 }
 
-Ref<Composite> made(CompositeSpec spec) {
-  Result<Ref<Composite>> composite = Composite::create(std::move(spec));
-  EXPECT_TRUE(composite.is_ok()) << composite.status().message();
-  return std::move(composite).value();
-}
+Ref<Composite> made(CompositeSpec spec) { return must(Composite::create(std::move(spec))); }
 
 // [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]] over the storages of TwoStorages.
 CompositeSpec csr_spec(const Ref<Storage>& values, const Ref<Storage>& numbers) {
@@ -415,11 +410,9 @@ TEST(CudaComposite, ADescriptorCarriesMetaAndNoDeviceMemory) {
       Composite* const without_memory = meta.get();
       Message of_meta;
       ASSERT_TRUE(of_meta.add({&without_memory, 1}, nullptr, memory::Access::kAuto).is_ok());
-      Result<std::unique_ptr<tensor::Descriptor>> descriptor =
-          tensor::Descriptor::create(of_meta, false);
-      ASSERT_TRUE(descriptor.is_ok()) << descriptor.status().message();
-      auto opened =
-          tensor::open_descriptor(descriptor.value()->bytes(), descriptor.value()->fds(), {});
+      std::unique_ptr<tensor::Descriptor> descriptor =
+          must(tensor::Descriptor::create(of_meta, false));
+      auto opened = tensor::open_descriptor(descriptor->bytes(), descriptor->fds(), {});
       ASSERT_TRUE(opened.is_ok()) << opened.status().message();
       ASSERT_EQ(opened.value()->composites().size(), 1U);
       expect_same(*opened.value()->composites()[0].composite, *meta);

@@ -10,6 +10,7 @@
 #include "details.h"
 #include "memory/ledger.h"
 #include "os/process.h"
+#include "support/must.h"
 
 namespace cuda_test {
 namespace {
@@ -26,9 +27,7 @@ struct Owned {
       free_memory(&self->memory);
       self->then();
     };
-    Result<Ref<Storage>> storage = wrap_cuda(memory.data(), kNbytes, 0, let_go, this, false);
-    EXPECT_TRUE(storage.is_ok()) << storage.status().message();
-    return std::move(storage).value();
+    return must(wrap_cuda(memory.data(), kNbytes, 0, let_go, this, false));
   }
 };
 

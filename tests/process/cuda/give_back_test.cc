@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "support/must.h"
+
 #include "gate.h"
 
 namespace cuda_test {
@@ -310,9 +312,8 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
               })),
               0);
     release_all(&storage);
-    Result<Ref<Storage>> host = Storage::create({}, 16);
-    ASSERT_TRUE(host.is_ok());
-    EXPECT_EQ(order_stream(*host.value(), nullptr).code(), Code::kInvalidArgument);
+    Ref<Storage> host = must(Storage::create({}, 16));
+    EXPECT_EQ(order_stream(*host, nullptr).code(), Code::kInvalidArgument);
   });
 }
 

@@ -2,6 +2,7 @@
 // kernel is PTX text, which a driver compiles for its own device.
 #include "connected_kit.h"
 #include "device/arena.h"
+#include "support/must.h"
 
 namespace cuda_test {
 namespace {
@@ -137,15 +138,13 @@ TEST(CudaKernel, OnAMappedBlockOverAConnection) {
         EXPECT_TRUE(connection.set_stream(0, stream).is_ok());
         {
           const AddOne add_one;
-          Result<Ref<CudaArena>> arena = CudaArena::create(
-              {.device = 0, .transport = CudaTransport::kFd, .capacity_nbytes = 1 << 20});
-          ASSERT_TRUE(arena.is_ok()) << arena.status().message();
-          Result<Ref<Storage>> storage = arena.value()->allocate(kWordsNbytes, {.timeout_ns = 0});
-          ASSERT_TRUE(storage.is_ok()) << storage.status().message();
-          fill(pointer_of(storage.value()), 3, kWordsNbytes, stream);
+          Ref<CudaArena> arena = must(CudaArena::create(
+              {.device = 0, .transport = CudaTransport::kFd, .capacity_nbytes = 1 << 20}));
+          Ref<Storage> storage = must(arena->allocate(kWordsNbytes, {.timeout_ns = 0}));
+          fill(pointer_of(storage), 3, kWordsNbytes, stream);
           take_time(stream);
-          add_one.to(pointer_of(storage.value()), stream);
-          send(connection, {storage.value()});
+          add_one.to(pointer_of(storage), stream);
+          send(connection, {storage});
           const std::vector<Ref<Storage>> back = receive(connection);
           ASSERT_EQ(back.size(), 1U);
           add_one.to(pointer_of(back[0]), stream);

@@ -1,6 +1,8 @@
 // Tests device memory of a lender that died, in a borrower whose connection drops it.
 #include <poll.h>
 
+#include "support/must.h"
+
 #include "connected_kit.h"
 #include "gate.h"
 
@@ -18,9 +20,8 @@ bool is_open(const Ref<Storage>& storage) {
 }
 
 void wait_until_gone(Connection& connection) {
-  Result<int> fd = connection.gone_fd();
-  ASSERT_TRUE(fd.is_ok()) << fd.status().message();
-  pollfd polled{fd.value(), POLLIN, 0};
+  int fd = must(connection.gone_fd());
+  pollfd polled{fd, POLLIN, 0};
   EXPECT_EQ(poll(&polled, 1, 30'000), 1);
 }
 

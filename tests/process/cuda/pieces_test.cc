@@ -4,6 +4,7 @@
 #include "cuda/vmm.h"
 #include "details.h"
 #include "modern_kit.h"
+#include "support/must.h"
 
 namespace cuda_test {
 namespace {
@@ -19,9 +20,8 @@ TEST(CudaPieces, AHoleIsNamedWithTheDriversWord) {
   in_child({}, [] {
     use_device();
     const Mapped mapped({1, 2});
-    Result<cuda::Pieces> found = cuda::find_pieces(mapped.base(), 3 * kPage, 0);
-    ASSERT_TRUE(found.is_ok()) << found.status().message();
-    EXPECT_EQ(found.value().sizes, (std::vector<uint64_t>{kPage, 2 * kPage}));
+    cuda::Pieces found = must(cuda::find_pieces(mapped.base(), 3 * kPage, 0));
+    EXPECT_EQ(found.sizes, (std::vector<uint64_t>{kPage, 2 * kPage}));
     const Status hole = cuda::find_pieces(mapped.base(), 4 * kPage, 0).status();
     EXPECT_EQ(hole.code(), Code::kUnsupported) << hole.message();
     EXPECT_TRUE(says(hole, "no device memory is mapped at 0x")) << hole.message();

@@ -1,6 +1,7 @@
 // Tests device memory that is not lent or not opened, the reason given, and that a failure leaves
 // nothing behind.
 #include "share_kit.h"
+#include "support/must.h"
 
 namespace cuda_test {
 namespace {
@@ -52,10 +53,9 @@ TEST(CudaShareRefused, ReadOnlyMemoryIsLentToWriteOnlyWhenAsked) {
     Memory memory(kNbytes);
     Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
     EXPECT_EQ(share_cuda(storage, nullptr, {}).status().code(), Code::kPermission);
-    Result<CudaHandle> handle =
-        share_cuda(storage, nullptr, {.form = CudaForm::kA, .let_write = true});
-    ASSERT_TRUE(handle.is_ok());
-    EXPECT_EQ(open(handle.value()).get(), storage.get());
+    CudaHandle handle =
+        must(share_cuda(storage, nullptr, {.form = CudaForm::kA, .let_write = true}));
+    EXPECT_EQ(open(handle).get(), storage.get());
     storage = nullptr;
     EXPECT_EQ(left(), 0U);
     EXPECT_EQ(memory.freed, 1);

@@ -1,5 +1,6 @@
 // Tests device memory that one process lends to another.
 #include "gate.h"
+#include "support/must.h"
 
 namespace cuda_test {
 namespace {
@@ -154,10 +155,9 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
         std::vector<Ref<Storage>> storages;
         for (uint64_t i = 0; i < kMany; ++i) {
           fill(memory.pointer + i * 512, static_cast<unsigned char>(i), 512);
-          Result<Ref<Storage>> storage =
-              wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false);
-          ASSERT_TRUE(storage.is_ok());
-          storages.push_back(std::move(storage).value());
+          Ref<Storage> storage =
+              must(wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false));
+          storages.push_back(std::move(storage));
         }
         for (const Ref<Storage>& storage : storages) line.send(share(storage));
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcGetMemHandle", getpid());
@@ -349,9 +349,8 @@ TEST(CudaShare, AnEmptyStorageHasNoHandle) {
   in_two(
       {},
       [](Line& line) {
-        Result<Ref<Storage>> storage = wrap_cuda(nullptr, 0, 0, nullptr, nullptr, false);
-        ASSERT_TRUE(storage.is_ok());
-        const CudaHandle handle = share(storage.value());
+        Ref<Storage> storage = must(wrap_cuda(nullptr, 0, 0, nullptr, nullptr, false));
+        const CudaHandle handle = share(storage);
         EXPECT_TRUE(handle.memory.empty());
         line.send(handle);
         line.expect('d');

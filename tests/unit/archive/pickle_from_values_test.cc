@@ -8,6 +8,7 @@
 
 #include "modules/value/compare.h"
 #include "modules/value/walk.h"
+#include "support/must.h"
 #include "unit/archive/pickle_support.h"
 
 namespace tenon::archive {
@@ -24,12 +25,8 @@ value::StorageValueRef floats(uint64_t numel) {
   storage::StorageOptions options;
   options.is_private = true;
   options.zeroed = true;
-  Result<Ref<storage::Storage>> made = storage::Storage::create(options, numel * 4);
-  EXPECT_TRUE(made.is_ok());
-  Result<value::StorageValueRef> out =
-      value::StorageValue::create(ScalarType::kFloat, numel, std::move(made).value());
-  EXPECT_TRUE(out.is_ok());
-  return std::move(out).value();
+  Ref<storage::Storage> made = must(storage::Storage::create(options, numel * 4));
+  return must(value::StorageValue::create(ScalarType::kFloat, numel, std::move(made)));
 }
 
 value::TensorValueRef vector_over(const value::StorageValueRef& storage, int64_t numel) {
@@ -37,16 +34,10 @@ value::TensorValueRef vector_over(const value::StorageValueRef& storage, int64_t
   spec.storage = storage;
   spec.sizes = {numel};
   spec.strides = {1};
-  Result<value::TensorValueRef> made = value::TensorValue::create(spec);
-  EXPECT_TRUE(made.is_ok()) << made.status().message();
-  return std::move(made).value();
+  return must(value::TensorValue::create(spec));
 }
 
-TypeRef type(std::string_view text) {
-  Result<TypeRef> parsed = Type::parse(text);
-  EXPECT_TRUE(parsed.is_ok()) << parsed.status().message();
-  return std::move(parsed).value();
-}
+TypeRef type(std::string_view text) { return must(Type::parse(text)); }
 
 std::string written(const ValueRef& value, SequentialKeys* keys = nullptr) {
   SequentialKeys own;
@@ -98,9 +89,8 @@ TEST(PickleFromValues, WhatTheSourceHadInItsMemo) {
   const std::vector<ValueRef> memoised = {inner, root};
   FromValuesOptions options;
   options.memoised = &memoised;
-  Result<std::vector<std::byte>> result = values_to_pickle(root, options);
-  ASSERT_TRUE(result.is_ok());
-  EXPECT_EQ(text_of(result.value()), proto2(")" + memo_put(0) + "K\x01\x86" + memo_put(1)));
+  std::vector<std::byte> result = must(values_to_pickle(root, options));
+  EXPECT_EQ(text_of(result), proto2(")" + memo_put(0) + "K\x01\x86" + memo_put(1)));
 }
 
 TEST(PickleFromValues, ListsAndDicts) {
@@ -115,9 +105,8 @@ TEST(PickleFromValues, ListsAndDicts) {
                    str("List[Optional[int]]") + memo_put(1) + "\x86R"));
   EXPECT_EQ(written(Value::list(nullptr, {one})), proto2("](K\x01"
                                                          "e"));
-  Result<ValueRef> dict = Value::dict(type("Dict[str, int]"), {{Value::of_str("a"), one}});
-  ASSERT_TRUE(dict.is_ok());
-  EXPECT_EQ(written(dict.value()),
+  ValueRef dict = must(Value::dict(type("Dict[str, int]"), {{Value::of_str("a"), one}}));
+  EXPECT_EQ(written(dict),
             proto2(module + "restore_type_tag\n" + memo_put(0) + "}(" + str("a") + memo_put(1) +
                    "K\x01u" + str("Dict[str, int]") + memo_put(2) + "\x86R"));
   FromValuesOptions options;
@@ -155,9 +144,8 @@ TEST(PickleFromValues, StoragesOnceAndInOrder) {
   options.find_storage = [&](const PickledStorage& wanted) -> Result<value::StorageValueRef> {
     return keys.storages().at(std::stoul(std::string(wanted.key)));
   };
-  Result<UnpickledValue> again = unpickle(pickle, nullptr, options);
-  ASSERT_TRUE(again.is_ok()) << again.status().message();
-  EXPECT_EQ(value::difference(*root, *again.value().root), std::nullopt);
+  UnpickledValue again = must(unpickle(pickle, nullptr, options));
+  EXPECT_EQ(value::difference(*root, *again.root), std::nullopt);
 }
 
 // A memo number above 255 needs the long opcodes.
@@ -169,9 +157,8 @@ TEST(PickleFromValues, LongMemo) {
   const std::string pickle = written(root);
   EXPECT_NE(pickle.find("text 256r" + u32(256)), std::string::npos);
   EXPECT_NE(pickle.find("j" + u32(299) + "t."), std::string::npos);
-  Result<UnpickledValue> again = unpickle(pickle);
-  ASSERT_TRUE(again.is_ok()) << again.status().message();
-  EXPECT_EQ(value::difference(*root, *again.value().root), std::nullopt);
+  UnpickledValue again = must(unpickle(pickle));
+  EXPECT_EQ(value::difference(*root, *again.root), std::nullopt);
 }
 
 TEST(PickleFromValues, WhatCannotBeWritten) {
@@ -204,20 +191,16 @@ TEST(PickleFromValues, WhatCannotBeWritten) {
     value::StridedSpec strided;
     strided.sizes = {numel};
     strided.strides = {1};
-    Result<value::StorageValueRef> meta = value::StorageValue::create(
-        ScalarType::kLong, static_cast<uint64_t>(numel), nullptr, 0, "meta");
-    EXPECT_TRUE(meta.is_ok());
-    strided.storage = std::move(meta).value();
-    Result<value::TensorValueRef> made = value::TensorValue::create(strided);
-    EXPECT_TRUE(made.is_ok());
-    return std::move(made).value();
+    value::StorageValueRef meta = must(value::StorageValue::create(
+        ScalarType::kLong, static_cast<uint64_t>(numel), nullptr, 0, "meta"));
+    strided.storage = std::move(meta);
+    return must(value::TensorValue::create(strided));
   };
   spec.indices = longs(2);
   spec.plain_indices = longs(1);
   spec.values = longs(1);
-  Result<value::TensorValueRef> csc = value::TensorValue::create_sparse(spec);
-  ASSERT_TRUE(csc.is_ok()) << csc.status().message();
-  refused(Value::of_tensor(std::move(csc).value()), Code::kUnsupported, "sparse_csc");
+  value::TensorValueRef csc = must(value::TensorValue::create_sparse(spec));
+  refused(Value::of_tensor(std::move(csc)), Code::kUnsupported, "sparse_csc");
 }
 
 // Each of 60 tuples holds the tuple before it twice. The pickle must not repeat them.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pickle/opcodes.h"
+#include "support/must.h"
 #include "unit/archive/pickle_support.h"
 
 namespace tenon::archive {
@@ -26,9 +27,8 @@ TEST(PickleReader, Scalars) {
   const Bytes content = bytes_of(proto2("(N\x88\x89K\xffM\x01\x02J\xfe\xff\xff\xff\x8a\x08" +
                                         std::string("\0\0\0\0\0\1\0\0", 8) + "G\x3f\xf8" +
                                         std::string(6, '\0') + str("hé") + "t"));
-  Result<pickle::PickleTree> result = read_tree(content);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const pickle::PickleTree& tree = result.value();
+  pickle::PickleTree result = must(read_tree(content));
+  const pickle::PickleTree& tree = result;
   EXPECT_EQ(tree.protocol(), 2);
   EXPECT_EQ(tree.nbytes(), content.size());
   ASSERT_EQ(tree.kind(tree.root()), pickle::NodeKind::kTuple);
@@ -57,9 +57,8 @@ TEST(PickleReader, BothFamiliesOfItems) {
   const std::string by_mark = proto2("(K\x01K\x02l(K\x03NK\x04Nd\x86");
   for (const std::string& pickle : {one_by_one, at_once, by_mark}) {
     const Bytes content = bytes_of(pickle);
-    Result<pickle::PickleTree> result = read_tree(content);
-    ASSERT_TRUE(result.is_ok()) << result.status().message();
-    const pickle::PickleTree& tree = result.value();
+    pickle::PickleTree result = must(read_tree(content));
+    const pickle::PickleTree& tree = result;
     const std::span<const pickle::NodeId> both = tree.children(tree.root());
     ASSERT_EQ(both.size(), 2U);
     EXPECT_EQ(tree.kind(both[0]), pickle::NodeKind::kList);
@@ -73,9 +72,8 @@ TEST(PickleReader, BothFamiliesOfItems) {
 TEST(PickleReader, TheMemoKeepsIdentity) {
   const Bytes content =
       bytes_of(proto2("]q" + kNul + "h" + kNul + "r\x01\x02\x03\x04j\x01\x02\x03\x04\x87"));
-  Result<pickle::PickleTree> result = read_tree(content);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const pickle::PickleTree& tree = result.value();
+  pickle::PickleTree result = must(read_tree(content));
+  const pickle::PickleTree& tree = result;
   const std::span<const pickle::NodeId> items = tree.children(tree.root());
   ASSERT_EQ(items.size(), 3U);
   EXPECT_EQ(items[0], items[1]);
@@ -86,9 +84,8 @@ TEST(PickleReader, TheMemoKeepsIdentity) {
 
 TEST(PickleReader, CallsAreNodes) {
   const Bytes content = bytes_of(proto2("cos\nsystem\n" + str("ls") + "\x85R}b"));
-  Result<pickle::PickleTree> result = read_tree(content);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const pickle::PickleTree& tree = result.value();
+  pickle::PickleTree result = must(read_tree(content));
+  const pickle::PickleTree& tree = result;
   ASSERT_EQ(tree.kind(tree.root()), pickle::NodeKind::kReduce);
   const pickle::PickledCall& call = tree.call(tree.root());
   EXPECT_EQ(tree.module(call.callable), "os");
@@ -100,9 +97,8 @@ TEST(PickleReader, CallsAreNodes) {
 
 TEST(PickleReader, WhatFollowsStopIsNotRead) {
   const Bytes content = bytes("\x80\x02N.garbage");
-  Result<pickle::PickleTree> result = read_tree(content);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  EXPECT_EQ(result.value().nbytes(), 4U);
+  pickle::PickleTree result = must(read_tree(content));
+  EXPECT_EQ(result.nbytes(), 4U);
 }
 
 TEST(PickleReader, GeneralDialect) {
@@ -117,9 +113,8 @@ TEST(PickleReader, GeneralDialect) {
       "cm\nC\n)}\x92\x8a" +
       kNul + "\x8a\x01\xff\x8b" + u32(9) + std::string(9, '\x7f') + "U\x02okT" + u32(1) + "k";
   const Bytes content = bytes_of("\x80\x04\x95" + u64(body.size() + 3) + "(" + body + "t.");
-  Result<pickle::PickleTree> result = read_tree(content, general());
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const pickle::PickleTree& tree = result.value();
+  pickle::PickleTree result = must(read_tree(content, general()));
+  const pickle::PickleTree& tree = result;
   const std::span<const pickle::NodeId> items = tree.children(tree.root());
   ASSERT_EQ(items.size(), 13U);
   EXPECT_EQ(tree.kind(items[0]), pickle::NodeKind::kGlobal);
@@ -307,9 +302,8 @@ TEST(PickleReader, ListsGrowInTurns) {
     body += "e";
   }
   const Bytes content = bytes_of(proto2(body + "t"));
-  Result<pickle::PickleTree> result = read_tree(content);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const pickle::PickleTree& tree = result.value();
+  pickle::PickleTree result = must(read_tree(content));
+  const pickle::PickleTree& tree = result;
   for (size_t list = 0; list < kLists; ++list) {
     std::vector<int64_t> found;
     for (const pickle::NodeId child : tree.children(tree.children(tree.root())[list]))
@@ -326,9 +320,8 @@ TEST(PickleReader, AMemoBombStaysSmall) {
     body += "h" + std::string(1, static_cast<char>(i)) + "\x86q" +
             std::string(1, static_cast<char>(i + 1));
   const Bytes content = bytes_of(proto2(body));
-  Result<pickle::PickleTree> result = read_tree(content);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  EXPECT_EQ(result.value().count(), 61U);
+  pickle::PickleTree result = must(read_tree(content));
+  EXPECT_EQ(result.count(), 61U);
 }
 
 TEST(PickleReader, EveryOpcodeHasAName) {

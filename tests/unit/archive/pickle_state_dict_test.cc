@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "support/must.h"
 #include "unit/archive/pickle_support.h"
 
 namespace tenon::archive {
@@ -32,25 +33,23 @@ const std::string kOne = tensor(storage("0", 1), 1);
 const std::string kOrdered = "ccollections\nOrderedDict\n)R";
 
 TEST(PickleStateDict, NamesOfWhatIsNested) {
-  Result<StateDict> result =
-      state_dict("}(" + str("a") + kOrdered + str("b") + kOne + "s" + str("epoch") + "K\x03" +
-                 str("list") + "](" + kOne + "(K\x01" + kOne + "te" + "K\x05}K\x06" + kOne + "s" +
-                 str("odd") + "cnumpy\nscalar\n)Ru");
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  EXPECT_EQ(names(result.value()), std::vector<std::string>({"a.b", "list.0", "list.1.1", "5.6"}));
-  EXPECT_EQ(result.value().others,
+  StateDict result =
+      must(state_dict("}(" + str("a") + kOrdered + str("b") + kOne + "s" + str("epoch") + "K\x03" +
+                      str("list") + "](" + kOne + "(K\x01" + kOne + "te" + "K\x05}K\x06" + kOne +
+                      "s" + str("odd") + "cnumpy\nscalar\n)Ru"));
+  EXPECT_EQ(names(result), std::vector<std::string>({"a.b", "list.0", "list.1.1", "5.6"}));
+  EXPECT_EQ(result.others,
             std::vector<std::string>({"epoch", "list.1.0", "odd: a call of 'numpy.scalar'"}));
-  EXPECT_EQ(result.value().n_others, 3U);
+  EXPECT_EQ(result.n_others, 3U);
 }
 
 // torch.load makes one storage of equal keys, however often a pickle spells them out.
 TEST(PickleStateDict, StoragesByKey) {
   Storages storages;
-  Result<StateDict> result = state_dict(
+  StateDict result = must(state_dict(
       "}(" + str("a") + kOne + "q" + kNul + str("b") + "h" + kNul + str("c") + kOne + "u", {},
-      &storages);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const std::vector<NamedTensor>& tensors = result.value().tensors;
+      &storages));
+  const std::vector<NamedTensor>& tensors = result.tensors;
   ASSERT_EQ(tensors.size(), 3U);
   EXPECT_EQ(tensors[0].tensor.get(), tensors[1].tensor.get());
   EXPECT_NE(tensors[0].tensor.get(), tensors[2].tensor.get());
@@ -71,9 +70,8 @@ TEST(PickleStateDict, ParametersAndSubclasses) {
   const std::string of_v3 = "ctorch._utils\n_rebuild_tensor_v3\n(" +
                             storage("1", 8, "UntypedStorage") + "K" + kNul + "(K\x04t(K\x01t\x89" +
                             kOrdered + "ctorch\nuint16\ntR";
-  Result<StateDict> result = state_dict("(" + parameter + subclass + of_v3 + "t");
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  const std::vector<NamedTensor>& tensors = result.value().tensors;
+  StateDict result = must(state_dict("(" + parameter + subclass + of_v3 + "t"));
+  const std::vector<NamedTensor>& tensors = result.tensors;
   ASSERT_EQ(tensors.size(), 3U);
   EXPECT_TRUE(tensors[0].is_parameter);
   EXPECT_TRUE(tensors[0].tensor->requires_grad());
@@ -87,9 +85,8 @@ TEST(PickleStateDict, Devices) {
   expect_error(state_dict(of_cuda).status(), Code::kUnsupported, "cuda:0");
   StateDictOptions options;
   options.any_device = true;
-  Result<StateDict> result = state_dict(of_cuda, options);
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  EXPECT_EQ(result.value().tensors[0].tensor->device(), "cpu");
+  StateDict result = must(state_dict(of_cuda, options));
+  EXPECT_EQ(result.tensors[0].tensor->device(), "cpu");
 }
 
 TEST(PickleStateDict, Refused) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "support/must.h"
 #include "unit/archive/pickle_support.h"
 
 namespace tenon::archive {
@@ -101,12 +102,11 @@ TEST(PickleToValues, SharedNodesAreOneValue) {
 }
 
 TEST(PickleToValues, WhatIsInTheMemoIsTold) {
-  Result<UnpickledValue> result =
-      unpickle(proto2("(" + build("build_intlist", "]") + memo_put(0) +
-                      build("build_intlist", "]") + str("a") + memo_put(1) + "t"));
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  ASSERT_EQ(result.value().memoised.size(), 1U);
-  EXPECT_EQ(result.value().memoised[0].get(), result.value().root->items()[0].get());
+  UnpickledValue result =
+      must(unpickle(proto2("(" + build("build_intlist", "]") + memo_put(0) +
+                           build("build_intlist", "]") + str("a") + memo_put(1) + "t")));
+  ASSERT_EQ(result.memoised.size(), 1U);
+  EXPECT_EQ(result.memoised[0].get(), result.root->items()[0].get());
 }
 
 TEST(PickleToValues, ObjectsAndEnums) {
@@ -367,22 +367,20 @@ TEST(PickleToValues, AMemoBombIsOneValueEach) {
   std::string body = ")" + memo_put(0);
   for (uint8_t i = 0; i < 60; ++i)
     body += memo_get(i) + "\x86" + memo_put(static_cast<uint8_t>(i + 1));
-  Result<UnpickledValue> result = unpickle(proto2(body));
-  ASSERT_TRUE(result.is_ok()) << result.status().message();
-  EXPECT_EQ(result.value().memoised.size(), 61U);
+  UnpickledValue result = must(unpickle(proto2(body)));
+  EXPECT_EQ(result.memoised.size(), 61U);
 }
 
 TEST(PickleToValues, NoStorageNoTensor) {
   const Bytes content = bytes_of(proto2(tensor(storage("0", 1), 1)));
-  Result<pickle::PickleTree> tree = pickle::read_pickle(content, {});
-  ASSERT_TRUE(tree.is_ok());
-  expect_error(pickle_to_values(tree.value(), {}).status(), Code::kUnsupported,
+  pickle::PickleTree tree = must(pickle::read_pickle(content, {}));
+  expect_error(pickle_to_values(tree, {}).status(), Code::kUnsupported,
                "a tensor where none can be");
   ToValuesOptions failing;
   failing.find_storage = [](const PickledStorage& wanted) -> Result<value::StorageValueRef> {
     return Status(Code::kNotFound, "no record data/" + std::string(wanted.key));
   };
-  EXPECT_EQ(pickle_to_values(tree.value(), failing).status().code(), Code::kNotFound);
+  EXPECT_EQ(pickle_to_values(tree, failing).status().code(), Code::kNotFound);
 }
 
 }  // namespace

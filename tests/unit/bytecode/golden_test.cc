@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "support/must.h"
 #include "unit/bytecode/bytecode_kit.h"
 
 namespace tenon::bytecode::test {
@@ -27,21 +28,18 @@ std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
 void check_golden(const std::filesystem::path& path) {
   SCOPED_TRACE(path.string());
   const std::vector<std::byte> bytes = bytes_of_file(path);
-  Result<Record> record = read_record(bytes);
-  ASSERT_TRUE(record.is_ok()) << record.status().message();
-  Result<Program> program = read_program(record.value().pickled.root);
-  ASSERT_TRUE(program.is_ok()) << program.status().message();
-  const Status verified = verify(program.value(), with_arities());
+  Record record = must(read_record(bytes));
+  Program program = must(read_program(record.pickled.root));
+  const Status verified = verify(program, with_arities());
   EXPECT_TRUE(verified.is_ok()) << verified.message();
-  const Status without_schemas = verify(program.value(), {});
+  const Status without_schemas = verify(program, {});
   EXPECT_TRUE(without_schemas.is_ok()) << without_schemas.message();
 
-  Result<ValueRef> value = program_value(program.value());
+  Result<ValueRef> value = program_value(program);
   ASSERT_TRUE(value.is_ok()) << value.status().message();
-  archive::FromValuesOptions options = record.value().writing();
-  Result<std::vector<std::byte>> written = archive::values_to_pickle(value.value(), options);
-  ASSERT_TRUE(written.is_ok()) << written.status().message();
-  EXPECT_TRUE(written.value() == bytes) << written.value().size() << " bytes of " << bytes.size();
+  archive::FromValuesOptions options = record.writing();
+  std::vector<std::byte> written = must(archive::values_to_pickle(value.value(), options));
+  EXPECT_TRUE(written == bytes) << written.size() << " bytes of " << bytes.size();
 }
 
 TEST(BytecodeGolden, records_of_pytorch_come_back_byte_for_byte) {

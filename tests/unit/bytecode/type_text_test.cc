@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/must.h"
 #include "unit/bytecode/bytecode_kit.h"
 
 namespace tenon::bytecode::test {
@@ -55,10 +56,9 @@ TEST(BytecodeTypeText, what_exporters_write_is_read) {
   };
   for (const GoodText& good : texts) {
     SCOPED_TRACE(good.text);
-    Result<TypeShape> shape = parse_type_text(good.text);
-    ASSERT_TRUE(shape.is_ok()) << shape.status().message();
-    EXPECT_EQ(shape.value().form, good.form);
-    EXPECT_EQ(shape.value().parts, good.parts);
+    TypeShape shape = must(parse_type_text(good.text));
+    EXPECT_EQ(shape.form, good.form);
+    EXPECT_EQ(shape.parts, good.parts);
   }
   for (const char* const simple :
        {"Tensor", "int", "float", "bool", "complex", "str", "Device", "Generator", "Stream",

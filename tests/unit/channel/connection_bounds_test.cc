@@ -13,6 +13,7 @@
 #include "content_kit.h"
 #include "frames_kit.h"
 #include "os/map_budget.h"
+#include "support/must.h"
 #include "support/sanitizers.h"
 #include "tensor/message.h"
 #include "unit/os/silent_server.h"
@@ -55,9 +56,8 @@ struct Victim {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     ours = Fd(ends[0]);
     peer = std::make_unique<FrameSocket>(ours.get(), SocketType::kStream);
-    Result<Connection::Owned> made = Connection::create(ends[1], options);
-    EXPECT_TRUE(made.is_ok()) << made.status().message();
-    connection = std::move(made).value();
+    Connection::Owned made = must(Connection::create(ends[1], options));
+    connection = std::move(made);
     connection->adopt_socket();
   }
   Status recv() { return connection->recv(kNow).status(); }
@@ -172,9 +172,8 @@ TEST_F(ConnectionBounds, AnArenaThatReservesATebibyteIsOpened) {
   for (uint64_t id = 1; id <= 8; ++id) {
     const Fd file = sparse(uint64_t{1} << 40);
     victim.send(one_byte_of(id, uint64_t{1} << 40), {file.get()});
-    Result<std::unique_ptr<tensor::Message>> got = victim.connection->recv(kNow);
-    ASSERT_TRUE(got.is_ok()) << got.status().message();
-    kept.push_back(std::move(got).value());
+    std::unique_ptr<tensor::Message> got = must(victim.connection->recv(kNow));
+    kept.push_back(std::move(got));
   }
 }
 

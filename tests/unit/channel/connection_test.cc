@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include "support/must.h"
+
 #include "content_kit.h"
 #include "frames_kit.h"
 
@@ -31,9 +33,8 @@ void expect_end(const std::vector<int>& fds, const std::function<void(Descriptor
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
   const Fd ours(ends[0]);
-  Result<Connection::Owned> connection = Connection::create(ends[1], {});
-  ASSERT_TRUE(connection.is_ok()) << connection.status().message();
-  connection.value()->adopt_socket();
+  Connection::Owned connection = must(Connection::create(ends[1], {}));
+  connection->adopt_socket();
   FrameSocket peer(ours.get(), SocketType::kSeqpacket);
   DescriptorContent content = one_byte_of(1, 1);
   change(&content);
@@ -41,11 +42,11 @@ void expect_end(const std::vector<int>& fds, const std::function<void(Descriptor
   enqueue(&peer, DescriptorContent(), {});
   ASSERT_TRUE(flush_all(peer).is_ok());
   const Wait now{.timeout_ns = 0};
-  const Status first = connection.value()->recv(now).status();
+  const Status first = connection->recv(now).status();
   EXPECT_EQ(first.code(), Code::kCorrupt) << first.message();
   EXPECT_NE(first.message().find(words), std::string::npos) << first.message();
   for (int i = 0; i < 2; ++i) {
-    const Status next = connection.value()->recv(now).status();
+    const Status next = connection->recv(now).status();
     EXPECT_EQ(next.code(), Code::kCorrupt) << next.message();
     EXPECT_EQ(next.message(), first.message());
   }

@@ -25,6 +25,7 @@
 #include "memory/depot.h"
 #include "memory/lease_page.h"
 #include "os/memfd.h"
+#include "support/must.h"
 #include "support/unix_socket.h"
 #include "tensor/descriptor.h"
 #include "unit/channel/block_kit.h"
@@ -180,18 +181,15 @@ void expect_same(const Ticket& a, const Ticket& b) {
 TEST(DepositGolden, TicketsAreRead) {
   size_t used = 0;
   const Bytes bytes = read("whole.bin");
-  Result<Ticket> ticket = decode_ticket(bytes, &used);
-  ASSERT_TRUE(ticket.is_ok()) << ticket.status().message();
-  expect_same(ticket.value(), whole());
-  Result<tensor::DescriptorContent> content =
-      tensor::decode_descriptor(std::span(bytes).subspan(used), 0, {});
-  ASSERT_TRUE(content.is_ok()) << content.status().message();
-  EXPECT_EQ(tensor::encode_descriptor(content.value()), tensor::encode_descriptor(whole_content()));
+  Ticket ticket = must(decode_ticket(bytes, &used));
+  expect_same(ticket, whole());
+  tensor::DescriptorContent content =
+      must(tensor::decode_descriptor(std::span(bytes).subspan(used), 0, {}));
+  EXPECT_EQ(tensor::encode_descriptor(content), tensor::encode_descriptor(whole_content()));
   const Bytes alone = read("head.bin");
-  Result<Ticket> of_pieces = decode_ticket(alone, &used);
-  ASSERT_TRUE(of_pieces.is_ok()) << of_pieces.status().message();
+  Ticket of_pieces = must(decode_ticket(alone, &used));
   EXPECT_EQ(used, alone.size());
-  expect_same(of_pieces.value(), head());
+  expect_same(of_pieces, head());
 }
 
 // A message has exactly one right ticket. This ticket has the right CRC, but one byte of its
@@ -272,10 +270,9 @@ TEST(DepositGolden, TheHeaderOfAClaimsPageIsTaken) {
   const std::span<const std::byte, sizeof(page::Header)> header(bytes);
   const size_t nbytes =
       page::page_nbytes(page::kMessages, page::kThings, memory::lease_page::kSlots);
-  Result<page::Counts> counts = page::check_header(header, nbytes, memory::lease_page::kSlots);
-  ASSERT_TRUE(counts.is_ok()) << counts.status().message();
-  EXPECT_EQ(counts.value().messages, page::kMessages);
-  EXPECT_EQ(counts.value().things, page::kThings);
+  page::Counts counts = must(page::check_header(header, nbytes, memory::lease_page::kSlots));
+  EXPECT_EQ(counts.messages, page::kMessages);
+  EXPECT_EQ(counts.things, page::kThings);
   EXPECT_EQ(page::check_header(header, nbytes - 1, memory::lease_page::kSlots).status().code(),
             Code::kCorrupt);
   EXPECT_EQ(page::check_header(header, nbytes, memory::lease_page::kSlots - 1).status().code(),

@@ -26,6 +26,7 @@
 #include "memory/ledger.h"
 #include "os/local_socket.h"
 #include "support/mappings.h"
+#include "support/must.h"
 #include "support/wait_until.h"
 #include "tensor/tensor.h"
 
@@ -126,13 +127,12 @@ TEST(Deposit, IsFetchedOnceAndGivenBack) {
   Receiver receiver([](Receiver& self) {
     const std::vector<std::byte> ticket = self.receive();
     {
-      Result<std::unique_ptr<Message>> message = try_fetch(ticket);
-      ASSERT_TRUE(message.is_ok()) << message.status().message();
-      ASSERT_EQ(message.value()->items().size(), 2U);
-      const Storage& one = *message.value()->items()[0].tensor->storage();
+      std::unique_ptr<Message> message = must(try_fetch(ticket));
+      ASSERT_EQ(message->items().size(), 2U);
+      const Storage& one = *message->items()[0].tensor->storage();
       EXPECT_EQ(one.nbytes(), 5000U);
       EXPECT_EQ(one.data()[4999], std::byte{7});
-      EXPECT_EQ(message.value()->items()[1].tensor->storage()->data()[0], std::byte{8});
+      EXPECT_EQ(message->items()[1].tensor->storage()->data()[0], std::byte{8});
       EXPECT_EQ(try_fetch(ticket).status().code(), Code::kNotFound);
       self.say('h');
       self.expect('g');
@@ -214,9 +214,8 @@ TEST(Deposit, WhatNobodyFetchedIsTakenBack) {
 TEST(Deposit, ItsOwnLenderFetchesTheSameStorage) {
   const Ref<Storage> storage = filled(5000, 7);
   const std::vector<std::byte> ticket = ticket_of({storage});
-  Result<std::unique_ptr<Message>> message = try_fetch(ticket);
-  ASSERT_TRUE(message.is_ok()) << message.status().message();
-  EXPECT_EQ(message.value()->items()[0].tensor->storage().get(), storage.get());
+  std::unique_ptr<Message> message = must(try_fetch(ticket));
+  EXPECT_EQ(message->items()[0].tensor->storage().get(), storage.get());
   EXPECT_FALSE(memory::has_leases());
   EXPECT_EQ(try_fetch(ticket).status().code(), Code::kNotFound);
 }
@@ -234,9 +233,8 @@ TEST(Deposit, OfAKilledLenderOneThatMetItStillFetches) {
   Result<std::unique_ptr<Message>> message = try_fetch(first);
   ASSERT_TRUE(message.is_ok()) << message.status().message();
   lender.kill();
-  Result<std::unique_ptr<Message>> after = try_fetch(second);
-  ASSERT_TRUE(after.is_ok()) << after.status().message();
-  EXPECT_EQ(after.value()->items()[0].tensor->storage()->data()[4999], std::byte{2});
+  std::unique_ptr<Message> after = must(try_fetch(second));
+  EXPECT_EQ(after->items()[0].tensor->storage()->data()[4999], std::byte{2});
   EXPECT_EQ(message.value()->items()[0].tensor->storage()->data()[0], std::byte{1});
 }
 
@@ -262,13 +260,11 @@ std::vector<std::vector<std::byte>> parted(const std::vector<std::byte>& bytes) 
 constexpr os::Wait kPatience{.timeout_ns = 10'000'000'000};
 
 std::vector<std::byte> pieces_of(const std::vector<Ref<Storage>>& storages) {
-  Result<std::unique_ptr<Deposit>> made = Deposit::create();
-  EXPECT_TRUE(made.is_ok()) << made.status().message();
-  std::vector<std::vector<std::byte>> parts{made.value()->head()};
+  std::unique_ptr<Deposit> made = must(Deposit::create());
+  std::vector<std::vector<std::byte>> parts{made->head()};
   for (const Ref<Storage>& each : storages) {
-    Result<std::vector<std::byte>> part = made.value()->add(each, memory::Access::kAuto);
-    EXPECT_TRUE(part.is_ok()) << part.status().message();
-    parts.push_back(std::move(part).value());
+    std::vector<std::byte> part = must(made->add(each, memory::Access::kAuto));
+    parts.push_back(std::move(part));
   }
   return joined(parts);
 }
@@ -278,17 +274,15 @@ TEST(Deposit, InPiecesWhatIsNotOpenedIsGivenBack) {
     const std::vector<std::vector<std::byte>> parts = parted(self.receive());
     Ref<Storage> kept;
     {
-      Result<std::unique_ptr<Fetched>> fetched = Fetched::create(parts[0], {}, kPatience);
-      ASSERT_TRUE(fetched.is_ok()) << fetched.status().message();
+      std::unique_ptr<Fetched> fetched = must(Fetched::create(parts[0], {}, kPatience));
       EXPECT_EQ(Fetched::create(parts[0], {}, kPatience).status().code(), Code::kNotFound);
-      Result<Ref<Storage>> second = fetched.value()->open(parts[2], kPatience);
-      ASSERT_TRUE(second.is_ok()) << second.status().message();
-      kept = std::move(second).value();
+      Ref<Storage> second = must(fetched->open(parts[2], kPatience));
+      kept = std::move(second);
       EXPECT_EQ(kept->data()[99], std::byte{8});
-      EXPECT_EQ(fetched.value()->open(parts[2], kPatience).status().code(), Code::kCorrupt);
-      EXPECT_EQ(fetched.value()->open(parts[4], kPatience).value()->nbytes(), 0U);
+      EXPECT_EQ(fetched->open(parts[2], kPatience).status().code(), Code::kCorrupt);
+      EXPECT_EQ(fetched->open(parts[4], kPatience).value()->nbytes(), 0U);
       // This record belongs to another message.
-      EXPECT_EQ(fetched.value()->open(parts[5], kPatience).status().code(), Code::kCorrupt);
+      EXPECT_EQ(fetched->open(parts[5], kPatience).status().code(), Code::kCorrupt);
     }
     self.say('h');
     self.expect('g');
@@ -404,17 +398,16 @@ TEST(Deposit, OneSegmentTooMany) {
 }
 
 TEST(Deposit, AChildOfForkAddsNothingToItsParents) {
-  Result<std::unique_ptr<Deposit>> made = Deposit::create();
-  ASSERT_TRUE(made.is_ok());
+  std::unique_ptr<Deposit> made = must(Deposit::create());
   Receiver child([&](Receiver&) {
-    EXPECT_EQ(made.value()->add(filled(100, 1), memory::Access::kAuto).status().code(),
+    EXPECT_EQ(made->add(filled(100, 1), memory::Access::kAuto).status().code(),
               Code::kInvalidArgument);
-    EXPECT_FALSE(made.value()->withdraw());
+    EXPECT_FALSE(made->withdraw());
     EXPECT_EQ(deposit_stats().messages, 0U);
   });
   child.end();
   EXPECT_EQ(deposit_stats().messages, 1U);
-  EXPECT_TRUE(made.value()->withdraw());
+  EXPECT_TRUE(made->withdraw());
 }
 
 // Returns the path of a ticket's socket. The path begins behind the 64 bytes of the ticket's head.
@@ -486,13 +479,11 @@ TEST(Deposit, AKeeperServesWhatAnEndedLenderLeft) {
   EXPECT_EQ(message.value()->items()[1].tensor->storage()->data()[299], std::byte{2});
   EXPECT_EQ(try_fetch(ended.whole).status().code(), Code::kNotFound);
   {
-    Result<std::unique_ptr<Fetched>> fetched = Fetched::create(ended.pieces[0], {}, kPatience);
-    ASSERT_TRUE(fetched.is_ok()) << fetched.status().message();
+    std::unique_ptr<Fetched> fetched = must(Fetched::create(ended.pieces[0], {}, kPatience));
     // The message is claimed and not opened yet, so the keeper waits.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    Result<Ref<Storage>> second = fetched.value()->open(ended.pieces[2], kPatience);
-    ASSERT_TRUE(second.is_ok()) << second.status().message();
-    EXPECT_EQ(second.value()->data()[99], std::byte{4});
+    Ref<Storage> second = must(fetched->open(ended.pieces[2], kPatience));
+    EXPECT_EQ(second->data()[99], std::byte{4});
   }
   EXPECT_TRUE(wait_until([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
 }
@@ -511,19 +502,17 @@ TEST(Deposit, ALenderThatHangsUpIsAskedAgain) {
   const std::vector<std::byte> ticket = ticket_of({filled(5000, 7)});
   const std::string path = socket_of(ticket);
   const std::string other = path + "-ending";
-  Result<os::Fd> listener =
-      os::listen_local(os::SocketKind::kPackets, other, 0600, static_cast<gid_t>(-1));
-  ASSERT_TRUE(listener.is_ok()) << listener.status().message();
+  os::Fd listener =
+      must(os::listen_local(os::SocketKind::kPackets, other, 0600, static_cast<gid_t>(-1)));
   Receiver receiver([](Receiver& self) {
-    Result<std::unique_ptr<Message>> message = try_fetch(self.receive());
-    ASSERT_TRUE(message.is_ok()) << message.status().message();
-    EXPECT_EQ(message.value()->items()[0].tensor->storage()->data()[4999], std::byte{7});
+    std::unique_ptr<Message> message = must(try_fetch(self.receive()));
+    EXPECT_EQ(message->items()[0].tensor->storage()->data()[4999], std::byte{7});
     self.say('d');
   });
   receiver.send(ticket_with_path(ticket, other));
   os::Fd client;
   ASSERT_TRUE(wait_until([&] {
-    Result<os::Fd> accepted = os::accept_local(listener.value().get());
+    Result<os::Fd> accepted = os::accept_local(listener.get());
     if (accepted.is_ok()) client = std::move(accepted).value();
     return client.is_open();
   }));
@@ -537,12 +526,11 @@ TEST(Deposit, ALenderThatHangsUpIsAskedAgain) {
 TEST(Deposit, ALenderThatAlwaysHangsUpIsGone) {
   const std::vector<std::byte> ticket = ticket_of({filled(5000, 7)});
   const std::string path = socket_of(ticket) + "-silent";
-  Result<os::Fd> listener =
-      os::listen_local(os::SocketKind::kPackets, path, 0600, static_cast<gid_t>(-1));
-  ASSERT_TRUE(listener.is_ok()) << listener.status().message();
+  os::Fd listener =
+      must(os::listen_local(os::SocketKind::kPackets, path, 0600, static_cast<gid_t>(-1)));
   std::atomic<bool> is_over = false;
   std::thread lender([&] {
-    while (!is_over) (void)os::accept_local(listener.value().get());
+    while (!is_over) (void)os::accept_local(listener.get());
   });
   Receiver receiver([](Receiver& self) {
     EXPECT_EQ(try_fetch(self.receive()).status().code(), Code::kPeerGone);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/must.h"
 #include "unit/compile/compile_kit.h"
 
 namespace tenon::compile::test {
@@ -241,10 +242,9 @@ TEST(CompileProgram, AFutureInASchemaIsItsResult) {
   EXPECT_EQ(compiled(code).status().code(), Code::kUnsupported);
   CompileOptions options;
   options.forks_at_once = true;
-  Result<bytecode::Program> program = compiled(code, options);
-  ASSERT_TRUE(program.is_ok()) << program.status().message();
-  EXPECT_EQ(program.value().functions[0].arguments[1].type, "Tensor");
-  EXPECT_EQ(program.value().functions[0].returns[0].type, "List[int]");
+  bytecode::Program program = must(compiled(code, options));
+  EXPECT_EQ(program.functions[0].arguments[1].type, "Tensor");
+  EXPECT_EQ(program.functions[0].returns[0].type, "List[int]");
 }
 
 TEST(CompileProgram, HasTheSchemaOfEachMethod) {
@@ -263,12 +263,10 @@ TEST(CompileProgram, HasTheSchemaOfEachMethod) {
 }
 
 TEST(CompileProgram, NamesTheOperatorsThatItCalls) {
-  Result<bytecode::Program> program =
-      compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n  return "
-                           "torch.add(torch.relu(x), torch.relu(x))\n"));
-  ASSERT_TRUE(program.is_ok()) << program.status().message();
-  EXPECT_EQ(operator_names(program.value()),
-            (std::vector<std::string>{"aten::add.Tensor", "aten::relu"}));
+  bytecode::Program program =
+      must(compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n  return "
+                                "torch.add(torch.relu(x), torch.relu(x))\n")));
+  EXPECT_EQ(operator_names(program), (std::vector<std::string>{"aten::add.Tensor", "aten::relu"}));
 }
 
 // These assignments call the operators that PyTorch calls. Some operators change the tensor, others

@@ -1,5 +1,6 @@
 // These tests compile to bytecode of versions below 8. They check which operators of the target's
 // PyTorch replace the operators of the code, and what is refused.
+#include "support/must.h"
 #include "unit/compile/compile_kit.h"
 
 namespace tenon::compile::test {
@@ -29,9 +30,8 @@ void expect_has(const std::string& text, const std::string& part) {
 
 TEST(CompileLower, TheProgramSaysTheVersion) {
   for (const int wanted : {4, 5, 6, 7, 8}) {
-    Result<bytecode::Program> program = compiled(method_of("torch.relu(x)"), version(wanted));
-    ASSERT_TRUE(program.is_ok()) << program.status().message();
-    EXPECT_EQ(program.value().version, wanted);
+    bytecode::Program program = must(compiled(method_of("torch.relu(x)"), version(wanted)));
+    EXPECT_EQ(program.version, wanted);
   }
   for (const int wanted : {3, 9}) {
     const Status refused = compiled(method_of("torch.relu(x)"), version(wanted)).status();
@@ -105,17 +105,15 @@ TEST(CompileLower, NamedTuplesAreTuples) {
       "class P(NamedTuple):\n  left : Tensor\n  n : int\n" +
       module_with("def forward(self, x: Tensor) -> __torch__.P:\n  return __torch__.P(x, 1)\n");
   expect_has(lowered(code, 7), "TUPLE_CONSTRUCT 2\n");
-  Result<bytecode::Program> program = compiled(code, version(7));
-  ASSERT_TRUE(program.is_ok());
-  EXPECT_EQ(program.value().functions[0].returns[0].type, "Tuple[Tensor, int]");
+  bytecode::Program program = must(compiled(code, version(7)));
+  EXPECT_EQ(program.functions[0].returns[0].type, "Tuple[Tensor, int]");
 }
 
 TEST(CompileLower, TheTypeOfNoneHasTheNameThatTheTargetReads) {
   const std::string code = module_with("def forward(self, n: int) -> NoneType:\n  return None\n");
   for (const int wanted : {4, 5}) {
-    Result<bytecode::Program> program = compiled(code, version(wanted));
-    ASSERT_TRUE(program.is_ok()) << program.status().message();
-    EXPECT_EQ(program.value().functions[0].returns[0].type, wanted == 4 ? "None" : "NoneType");
+    bytecode::Program program = must(compiled(code, version(wanted)));
+    EXPECT_EQ(program.functions[0].returns[0].type, wanted == 4 ? "None" : "NoneType");
   }
 }
 

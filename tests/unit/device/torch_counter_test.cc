@@ -20,6 +20,7 @@
 
 #include "names/by_filename.h"
 #include "support/mappings.h"
+#include "support/must.h"
 
 namespace tenon::device {
 namespace {
@@ -69,11 +70,7 @@ std::string torch_name() {
          std::to_string(next++);
 }
 
-CudaCounter create() {
-  Result<CudaCounter> made = CudaCounter::create();
-  EXPECT_TRUE(made.is_ok()) << made.status().message();
-  return std::move(made).value();
-}
+CudaCounter create() { return must(CudaCounter::create()); }
 
 TEST(CudaCounter, IsReleasedOnceByWhoeverGotItsName) {
   const CudaCounter first = create();
@@ -160,15 +157,12 @@ TEST(CudaCounter, WhatIsNoCounterFileIsNotWritten) {
   EXPECT_EQ(release_cuda_counter(strange.name(), 3).code(), Code::kCorrupt);
   EXPECT_EQ(strange.counter(3), 5);
   // A storage in a named file can have the same size as a counter file.
-  Result<Ref<storage::Storage>> storage = names::create_named({}, kNbytes - 64);
-  ASSERT_TRUE(storage.is_ok());
-  Result<names::NameClaim> claim = names::lend_by_filename(storage.value(), {}, nullptr);
-  ASSERT_TRUE(claim.is_ok());
-  Result<std::byte*> bytes = storage.value()->data_mut();
-  ASSERT_TRUE(bytes.is_ok());
-  std::memset(bytes.value(), 7, kNbytes - 64);
-  EXPECT_EQ(release_cuda_counter(claim.value().name, 0).code(), Code::kCorrupt);
-  EXPECT_EQ(storage.value()->data()[0], std::byte{7});
+  Ref<storage::Storage> storage = must(names::create_named({}, kNbytes - 64));
+  names::NameClaim claim = must(names::lend_by_filename(storage, {}, nullptr));
+  std::byte* bytes = must(storage->data_mut());
+  std::memset(bytes, 7, kNbytes - 64);
+  EXPECT_EQ(release_cuda_counter(claim.name, 0).code(), Code::kCorrupt);
+  EXPECT_EQ(storage->data()[0], std::byte{7});
 }
 
 TEST(CudaCounter, NamesAndSlotsAreChecked) {

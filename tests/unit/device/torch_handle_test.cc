@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "support/must.h"
+
 namespace tenon::device {
 namespace {
 
@@ -60,11 +62,10 @@ TEST(CudaMemoryHandle, EachFormHasItsPrefixAndIsReadBack) {
     const cuda::IpcHandle ipc = some_ipc();
     put(&expected, ipc.data(), ipc.size());
     EXPECT_EQ(encode_cuda_memory_handle(ipc, form), expected);
-    Result<CudaMemoryHandle> read = decode_cuda_memory_handle(expected);
-    ASSERT_TRUE(read.is_ok()) << read.status().message();
-    EXPECT_EQ(read.value().form, form);
-    EXPECT_EQ(read.value().type, CudaMemoryHandle::Type::kIpc);
-    EXPECT_EQ(read.value().ipc, ipc);
+    CudaMemoryHandle read = must(decode_cuda_memory_handle(expected));
+    EXPECT_EQ(read.form, form);
+    EXPECT_EQ(read.type, CudaMemoryHandle::Type::kIpc);
+    EXPECT_EQ(read.ipc, ipc);
   }
   EXPECT_EQ(encode_cuda_memory_handle(some_ipc()).size(), 64U);
 }
@@ -73,9 +74,8 @@ TEST(CudaMemoryHandle, EachFormHasItsPrefixAndIsReadBack) {
 TEST(CudaMemoryHandle, SixtyFourBytesAreFormA) {
   for (const char first : {'c', 'e', '\0', '\1', '\3', '\x7f'}) {
     Bytes bytes(64, static_cast<std::byte>(first));
-    Result<CudaMemoryHandle> read = decode_cuda_memory_handle(bytes);
-    ASSERT_TRUE(read.is_ok());
-    EXPECT_EQ(read.value().form, CudaForm::kA);
+    CudaMemoryHandle read = must(decode_cuda_memory_handle(bytes));
+    EXPECT_EQ(read.form, CudaForm::kA);
   }
   // A segment of form B with 64 bytes would have 39 bytes behind its header, which is no whole
   // number of fds. With 10 fds it has 65 bytes.
@@ -85,13 +85,12 @@ TEST(CudaMemoryHandle, SixtyFourBytesAreFormA) {
 TEST(CudaMemoryHandle, SegmentsAreReadWhereTheirLayoutIsKnown) {
   const std::vector<int32_t> fds = {7, 0, 1023};
   for (const std::string& prefix : {std::string("e"), std::string("\1e"), std::string("\2e")}) {
-    Result<CudaMemoryHandle> read =
-        decode_cuda_memory_handle(segment(prefix, 4711, fds.size(), entries_of(fds)));
-    ASSERT_TRUE(read.is_ok()) << read.status().message();
-    EXPECT_EQ(read.value().type, CudaMemoryHandle::Type::kSegment);
-    EXPECT_EQ(read.value().pid, 4711);
-    EXPECT_EQ(read.value().page_nbytes, uint64_t{2} << 20);
-    EXPECT_EQ(read.value().fds, fds);
+    CudaMemoryHandle read =
+        must(decode_cuda_memory_handle(segment(prefix, 4711, fds.size(), entries_of(fds))));
+    EXPECT_EQ(read.type, CudaMemoryHandle::Type::kSegment);
+    EXPECT_EQ(read.pid, 4711);
+    EXPECT_EQ(read.page_nbytes, uint64_t{2} << 20);
+    EXPECT_EQ(read.fds, fds);
   }
 }
 

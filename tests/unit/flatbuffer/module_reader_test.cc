@@ -13,6 +13,7 @@
 
 #include "modules/flatbuffer/generated.h"
 #include "storage/storage.h"
+#include "support/must.h"
 
 namespace tenon::flatbuffer {
 namespace {
@@ -139,10 +140,9 @@ TEST(ModuleReader, ReadsWhatIsGood) {
   Maker maker;
   maker.add_storage(16);
   maker.root = maker.add_tuple({maker.add_int(7), maker.add_tensor(0, {2}, 2)});
-  Result<ValueRef> root = root_of(maker.file());
-  ASSERT_TRUE(root.is_ok()) << root.status().message();
-  EXPECT_EQ(root.value()->items()[0]->as_int(), 7);
-  EXPECT_EQ(root.value()->items()[1]->as_tensor()->offset(), 2);
+  ValueRef root = must(root_of(maker.file()));
+  EXPECT_EQ(root->items()[0]->as_int(), 7);
+  EXPECT_EQ(root->items()[1]->as_tensor()->offset(), 2);
 }
 
 TEST(ModuleReader, ValuesNameWhatStandsBeforeThem) {
@@ -190,9 +190,8 @@ TEST(ModuleReader, NumbersOfListsAreAligned) {
         of_empty.add(IValueUnion::IntList, form::CreateIntList(of_empty.builder, items).Union()));
   }
   of_empty.root = of_empty.add_tuple(lists);
-  Result<ValueRef> root = root_of(of_empty.file());
-  ASSERT_TRUE(root.is_ok()) << root.status().message();
-  EXPECT_TRUE(root.value()->items()[1]->items().empty());
+  ValueRef root = must(root_of(of_empty.file()));
+  EXPECT_TRUE(root->items()[1]->items().empty());
 }
 
 TEST(ModuleReader, TensorsLieInTheirStorages) {
@@ -225,9 +224,8 @@ TEST(ModuleReader, QuantisedTensorsHaveTheScalesOfTheirScheme) {
   };
   Maker good;
   good.root = quantised(0, false, false)(good);
-  Result<ValueRef> root = root_of(good.file());
-  ASSERT_TRUE(root.is_ok()) << root.status().message();
-  EXPECT_EQ(root.value()->as_tensor()->quantizer()->zero_point, 1);
+  ValueRef root = must(root_of(good.file()));
+  EXPECT_EQ(root->as_tensor()->quantizer()->zero_point, 1);
   root_refused(quantised(2, false, false), "of the quantisation scheme 2, which is not known");
   root_refused(quantised(1, false, false), "is a quantised tensor without scales");
   root_refused(quantised(1, true, true), "whose scales are quantised themselves");
@@ -328,14 +326,12 @@ TEST(ModuleReader, FunctionsHaveKnownOpcodes) {
     maker.add_function(instructions);
     maker.methods = {method};
     const std::vector<std::byte> file = maker.file();
-    Result<ModuleReader> reader = opened(file);
-    EXPECT_TRUE(reader.is_ok());
-    EXPECT_TRUE(reader.value().read_values(nullptr, nullptr).is_ok());
-    return reader.value().program();
+    ModuleReader reader = must(opened(file));
+    EXPECT_TRUE(reader.read_values(nullptr, nullptr).is_ok());
+    return reader.program();
   };
-  Result<bytecode::Program> good = program({form::Instruction(12, 0, 0)}, 1);
-  ASSERT_TRUE(good.is_ok()) << good.status().message();
-  EXPECT_EQ(good.value().functions[0].instructions[0].opcode, bytecode::Opcode::kRet);
+  bytecode::Program good = must(program({form::Instruction(12, 0, 0)}, 1));
+  EXPECT_EQ(good.functions[0].instructions[0].opcode, bytecode::Opcode::kRet);
   refused(program({form::Instruction(99, 0, 0)}, 1).status(), "has the opcode 99");
   refused(program({form::Instruction(-1, 0, 0)}, 1).status(), "has the opcode 255");
   refused(program({}, 0).status(), "is the value 0, which is no function");

@@ -6,6 +6,7 @@
 #include "memory/backing.h"
 #include "os/huge_pages.h"
 #include "os/mapping.h"
+#include "support/must.h"
 #include "unit/memory/backing_kit.h"
 
 namespace tenon {
@@ -109,11 +110,10 @@ TEST_F(Hugetlb, ABorrowerReadsAndCannotWrite) {
   std::memcpy(memory.base + page - 6, "lender", 6);
   os::Nonce nonce{};
   EXPECT_TRUE(os::read_nonce(memory.fd.get(), &nonce));
-  Result<os::FileInfo> file = os::inspect_file(memory.fd.get());
-  ASSERT_TRUE(file.is_ok());
-  EXPECT_TRUE(file.value().in_memory);
-  EXPECT_EQ(file.value().allocated_nbytes, page);
-  EXPECT_EQ(file.value().seals, os::kSealShrink | os::kSealGrow | os::kSealFutureWrite);
+  os::FileInfo file = must(os::inspect_file(memory.fd.get()));
+  EXPECT_TRUE(file.in_memory);
+  EXPECT_EQ(file.allocated_nbytes, page);
+  EXPECT_EQ(file.seals, os::kSealShrink | os::kSealGrow | os::kSealFutureWrite);
   Result<os::Fd> lent = os::reopen_read_only(memory.fd.get());
   ASSERT_TRUE(lent.is_ok()) << text_of(lent.status());
   void* const theirs =

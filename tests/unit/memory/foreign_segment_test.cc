@@ -12,6 +12,7 @@
 
 #include "memory/segment.h"
 #include "os/limits.h"
+#include "support/must.h"
 #include "unit/os/guards.h"
 
 namespace tenon::memory {
@@ -69,12 +70,11 @@ TEST_F(ForeignSegment, HugePagesThatTheirWritersCanTakeAwayAreRefused) {
 TEST_F(ForeignSegment, HugePagesThatAreLackingAreAnErrorAndNoSignal) {
   const os::Fd file = sealed(kHugePage, os::kSealFutureWrite, MFD_HUGETLB | MFD_HUGE_2MB);
   if (!file.is_open()) GTEST_SKIP() << "no hugetlbfs here";
-  Result<Ref<Segment>> opened = open_foreign(file.get(), Access::kReadOnly, 4096);
-  ASSERT_TRUE(opened.is_ok()) << opened.status().message();
-  const Status status = opened.value()->check_pages(0, 4096);
+  Ref<Segment> opened = must(open_foreign(file.get(), Access::kReadOnly, 4096));
+  const Status status = opened->check_pages(0, 4096);
   // The load succeeds if the pool has a page.
   if (status.is_ok()) {
-    EXPECT_EQ(*opened.value()->base(), std::byte{0});
+    EXPECT_EQ(*opened->base(), std::byte{0});
   } else {
     EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
   }

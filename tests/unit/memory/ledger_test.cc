@@ -17,6 +17,7 @@
 #include "memory/lease.h"
 #include "memory/lease_page.h"
 #include "os/memfd.h"
+#include "support/must.h"
 #include "unit/memory/lent_object.h"
 #include "unit/memory/standing.h"
 
@@ -32,9 +33,8 @@ struct Both {
   os::Fd bell;
 
   Both() {
-    Result<Ref<Ledger>> made = Ledger::create({getpid(), getuid()}, true);
-    EXPECT_TRUE(made.is_ok());
-    ledger = std::move(made).value();
+    Ref<Ledger> made = must(Ledger::create({getpid(), getuid()}, true));
+    ledger = std::move(made);
     EXPECT_TRUE(ledger->has_fds());
     // The message would do this: the borrower gets copies of the fds, and the lender closes its
     // own.
@@ -43,11 +43,7 @@ struct Both {
     bell = os::duplicate(ledger->fds().bell.get()).value();
     (void)ledger->take_fds();
   }
-  Ref<Holding> open() {
-    Result<Ref<Holding>> made = Holding::open(&token, &page, &bell);
-    EXPECT_TRUE(made.is_ok()) << made.status().message();
-    return std::move(made).value();
-  }
+  Ref<Holding> open() { return must(Holding::open(&token, &page, &bell)); }
   std::vector<uint32_t> grant(LentObject* object, size_t count) {
     const std::vector<Leased*> objects(count, object);
     std::vector<uint32_t> slots(count);

@@ -15,21 +15,13 @@
 #include "modules/module/export.h"
 #include "modules/module/import.h"
 #include "modules/module/module.h"
+#include "support/must.h"
 
 namespace tenon::module {
 
 using value::Type;
 using value::Value;
 using value::ValueKind;
-
-template <typename T>
-T must(Result<T> result) {
-  if (!result.is_ok()) {
-    ADD_FAILURE() << result.status().message();
-    std::abort();
-  }
-  return std::move(result).value();
-}
 
 inline void ok(const Status& status) { EXPECT_TRUE(status.is_ok()) << status.message(); }
 

@@ -17,6 +17,7 @@
 
 #include "os/local_socket.h"
 #include "share/named_file_head.h"
+#include "support/must.h"
 #include "unit/os/surroundings.h"
 
 namespace tenon::names {
@@ -82,14 +83,12 @@ TEST(Liveness, AHolderThatIsGoneWithoutAWord) {
   ASSERT_GE(directory, 0);
   {
     const Held held(folder.path() + "/one");
-    Result<NameReport> report = look_at(directory, "one", {.remove = true});
-    ASSERT_TRUE(report.is_ok()) << report.status().message();
-    EXPECT_EQ(report.value().state, NameState::kLive) << report.value().why;
+    NameReport report = must(look_at(directory, "one", {.remove = true}));
+    EXPECT_EQ(report.state, NameState::kLive) << report.why;
   }
-  Result<NameReport> report = look_at(directory, "one", {.remove = true});
-  ASSERT_TRUE(report.is_ok()) << report.status().message();
-  EXPECT_EQ(report.value().state, NameState::kDead) << report.value().why;
-  EXPECT_TRUE(report.value().removed);
+  NameReport report = must(look_at(directory, "one", {.remove = true}));
+  EXPECT_EQ(report.state, NameState::kDead) << report.why;
+  EXPECT_TRUE(report.removed);
   EXPECT_NE(access((folder.path() + "/one").c_str(), F_OK), 0);
   close(directory);
 }

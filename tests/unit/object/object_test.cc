@@ -15,6 +15,7 @@
 
 #include "object/object_from_pickle.h"
 #include "object/object_message.h"
+#include "support/must.h"
 #include "support/seed.h"
 #include "unit/object/object_kit.h"
 
@@ -332,9 +333,8 @@ TEST(Object, ObjectsAtRandomSurviveTheirMessages) {
     const Ref<Object> object = objects.next();
     const std::unique_ptr<tensor::Message> message =
         message_of(*object, memory::Access::kAuto).value();
-    Result<Ref<Object>> got = object_of(*message);
-    ASSERT_TRUE(got.is_ok()) << got.status().message();
-    ASSERT_EQ(test::difference(*object, *got.value()), std::nullopt) << "object " << i;
+    Ref<Object> got = must(object_of(*message));
+    ASSERT_EQ(test::difference(*object, *got), std::nullopt) << "object " << i;
   }
 }
 
@@ -457,10 +457,9 @@ TEST(Object, CopiesAreBounded) {
     for (size_t i = 1; i < uses; ++i) text += "h\0"sv;
     return text + "e.";
   };
-  Result<Ref<Object>> few = read(pickle(60));
-  ASSERT_TRUE(few.is_ok()) << few.status().message();
-  EXPECT_EQ(few.value()->nodes().size(), 1U + 60 * 1001);
-  expect_round(*few.value());
+  Ref<Object> few = must(read(pickle(60)));
+  EXPECT_EQ(few->nodes().size(), 1U + 60 * 1001);
+  expect_round(*few);
   const Status many = read(pickle(80)).status();
   EXPECT_EQ(many.code(), Code::kResourceExhausted);
   EXPECT_EQ(many.detail("limit"), "nodes");

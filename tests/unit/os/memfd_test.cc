@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "os/fd.h"
+#include "support/must.h"
 #include "unit/os/guards.h"
 
 namespace tenon::os {
@@ -40,13 +41,11 @@ struct HeldPage {
 };
 
 Fd filled() {
-  Result<Nonce> nonce = random_nonce();
-  EXPECT_TRUE(nonce.is_ok());
-  Result<Fd> fd = create_memfd(nonce.value(), 4096);
-  EXPECT_TRUE(fd.is_ok());
+  Nonce nonce = must(random_nonce());
+  Fd fd = must(create_memfd(nonce, 4096));
   const char byte = 1;
-  EXPECT_EQ(::pwrite(fd.value().get(), &byte, 1, 0), 1);
-  return std::move(fd).value();
+  EXPECT_EQ(::pwrite(fd.get(), &byte, 1, 0), 1);
+  return fd;
 }
 
 TEST_F(MemfdTest, SealingOutlastsWhoHoldsAPageForAMoment) {

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/must.h"
+
 namespace tenon::share {
 namespace {
 
@@ -19,9 +21,7 @@ using storage::Storage;
 using storage::StorageOptions;
 
 Ref<Storage> new_storage(uint64_t nbytes, const StorageOptions& options = {}) {
-  Result<Ref<Storage>> made = Storage::create(options, nbytes);
-  EXPECT_TRUE(made.is_ok()) << made.status().message();
-  return std::move(made).value();
+  return must(Storage::create(options, nbytes));
 }
 
 void expect_found(const Ref<Storage>& storage) {

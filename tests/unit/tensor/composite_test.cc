@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "support/must.h"
 #include "tensor/message.h"
 
 namespace tenon::tensor {
@@ -59,9 +60,8 @@ void expect_wrong_number(CompositeSpec spec, const std::string& part, const std:
 }
 
 void expect_right(CompositeSpec spec) {
-  Result<Ref<Composite>> composite = Composite::create(std::move(spec));
-  ASSERT_TRUE(composite.is_ok()) << composite.status().message();
-  const Result<Ref<Composite>> checked = check_contents(composite.value().get());
+  Ref<Composite> composite = must(Composite::create(std::move(spec)));
+  const Result<Ref<Composite>> checked = check_contents(composite.get());
   EXPECT_TRUE(checked.is_ok()) << checked.status().message();
 }
 

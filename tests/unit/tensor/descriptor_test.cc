@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 
+#include "support/must.h"
 #include "tensor/name.h"
 #include "unit/tensor/descriptor_support.h"
 
@@ -479,9 +480,8 @@ TEST(DescriptorVersions, CompatBitsAreIgnored) {
   Bytes bytes = encode_descriptor(one_tensor());
   put<uint64_t>(&bytes, 32, 0xffffffffffffffff);
   fix_sum(&bytes);
-  Result<DescriptorContent> decoded = decode_descriptor(bytes, 1, {});
-  ASSERT_TRUE(decoded.is_ok()) << decoded.status().message();
-  expect_same(decoded.value(), one_tensor());
+  DescriptorContent decoded = must(decode_descriptor(bytes, 1, {}));
+  expect_same(decoded, one_tensor());
 }
 
 // Returns what a later version 1.x may write: a longer header, longer records, and bytes behind the
@@ -516,9 +516,8 @@ TEST(DescriptorVersions, NewerMinorVersionsAreRead) {
   DescriptorContent one = one_tensor();
   one.storages.push_back({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY});
   for (const DescriptorContent& content : {one, decoded_composites()}) {
-    Result<DescriptorContent> decoded = decode_descriptor(newer_minor(content, 2), 2, {});
-    ASSERT_TRUE(decoded.is_ok()) << decoded.status().message();
-    expect_same(decoded.value(), content);
+    DescriptorContent decoded = must(decode_descriptor(newer_minor(content, 2), 2, {}));
+    expect_same(decoded, content);
     expect_error(decode_descriptor(newer_minor(content, 1), 2, {}).status(), Code::kCorrupt,
                  "header_size");
     expect_error(decode_descriptor(newer_minor(content, 0), 2, {}).status(), Code::kCorrupt,

@@ -13,6 +13,7 @@
 #include "modules/value/type.h"
 #include "modules/value/value.h"
 #include "storage/storage.h"
+#include "support/must.h"
 
 namespace tenon::value {
 
@@ -24,16 +25,6 @@ inline TypeRef type(const char* text) {
   Result<TypeRef> parsed = Type::parse(text);
   EXPECT_TRUE(parsed.is_ok()) << text << ": " << parsed.status().message();
   return parsed.is_ok() ? parsed.value() : Type::none();
-}
-
-// Returns the value. If there is an error instead, prints its message and aborts.
-template <typename T>
-T must(Result<T> result) {
-  if (!result.is_ok()) {
-    ADD_FAILURE() << result.status().message();
-    std::abort();
-  }
-  return std::move(result).value();
 }
 
 inline Ref<storage::Storage> bytes_of(uint64_t nbytes, unsigned char fill = 0) {

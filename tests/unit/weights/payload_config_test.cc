@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/must.h"
+
 namespace tenon::weights {
 namespace {
 
@@ -40,10 +42,9 @@ class PayloadConfig : public testing::Test {
 };
 
 TEST_F(PayloadConfig, SaysWhatTheListSays) {
-  Result<std::vector<Payload>> found = read(with_meta(kMeta));
-  ASSERT_TRUE(found.is_ok()) << found.status().message();
-  ASSERT_EQ(found.value().size(), 1u);
-  const Payload& payload = found.value()[0];
+  std::vector<Payload> found = must(read(with_meta(kMeta)));
+  ASSERT_EQ(found.size(), 1u);
+  const Payload& payload = found[0];
   EXPECT_EQ(payload.name, "fc.weight");
   EXPECT_EQ(payload.path_name, "weight_0");
   EXPECT_EQ(payload.device, "cuda:1");
