@@ -7,7 +7,6 @@
 #include "channel/deposit_server.h"
 #include "os/clock.h"
 #include "os/limits.h"
-#include "os/service.h"
 
 namespace tenon::channel {
 namespace {
@@ -18,37 +17,35 @@ bool is_same(Depot::MessageSlot a, Depot::MessageSlot b) noexcept {
   return a.message == b.message && a.generation == b.generation;
 }
 
-void want_age_tick(DepositState* all, int64_t now_ns) noexcept;
+// Requests a tick for the time when the oldest message becomes too old. The caller holds the lock.
+void want_age_tick(DepositState* all, int64_t now_ns) noexcept {
+  const int64_t oldest = all->waiting.oldest_ns();
+  if (all->limits.age_ns == 0 || oldest == 0) return;
+  // The age of a message is never negative, so the subtraction cannot overflow.
+  all->age_tick.request(std::max<int64_t>(all->limits.age_ns - (now_ns - oldest), 1'000'000));
+}
 
-void age_tick() noexcept {
+}  // namespace
+
+void age_tick_came() noexcept {
   DepositState& all = deposit_state();
+  if (!all.age_tick.begin()) return;
   Ref<Depot> depot;
   std::vector<Depot::MessageSlot> places;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    all.age_tick_is_due = false;
     if (!all.depot) return;
     depot = all.depot;
     const int64_t now = os::monotonic_ns();
     try {
       all.waiting.take_expired(*depot, all.limits, now, &places);
     } catch (...) {
-      // No memory: the next deposit checks again.
+      // No memory: the next tick checks again.
     }
     want_age_tick(&all, now);
   }
   withdraw_expired(&all, depot, places);
 }
-
-// Requests a tick for the time when the oldest message becomes too old. The caller holds the lock.
-void want_age_tick(DepositState* all, int64_t now_ns) noexcept {
-  const int64_t oldest = all->waiting.oldest_ns();
-  if (all->age_tick_is_due || all->limits.age_ns == 0 || oldest == 0) return;
-  all->age_tick_is_due = true;
-  os::call_later(&age_tick, std::max<int64_t>(oldest + all->limits.age_ns - now_ns, 1'000'000));
-}
-
-}  // namespace
 
 void withdraw_expired(DepositState* all, const Ref<Depot>& depot,
                       const std::vector<Depot::MessageSlot>& places) noexcept {
@@ -126,6 +123,7 @@ Status set_deposit_limits(const DepositLimits& limits) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.limits = limits;
   if (limits.nbytes == 0 && limits.age_ns == 0) all.waiting.clear();
+  want_age_tick(&all, os::monotonic_ns());
   return Status::ok();
 }
 
@@ -137,6 +135,10 @@ DepositStats deposit_stats() {
   if (!all.depot) return stats;
   stats.messages = all.depot->count_unfetched();
   if (stats.messages == 0) return stats;
+  // A program that waits for its messages to expire calls this again and again, so a tick that was
+  // lost is requested here too.
+  want_age_tick(&all, os::monotonic_ns());
+  want_watch_tick(&all);
   sweep_things(&all, all.things.size());
   stats.segments = all.segment_serials.size();
   return stats;

@@ -22,10 +22,11 @@ struct DepositLimits {
   uint64_t nbytes = 0;  // bytes of the storages in unfetched messages; 0: no limit
   int64_t age_ns = 0;   // how long a message may stay unfetched; 0: for ever
 };
-// Sets the limits, and always returns OK. The call withdraws nothing. The next deposit applies the
-// limits. It also requests a timer tick for the time when the oldest message becomes too old, so a
-// message that waits too long is withdrawn without another deposit. A tick that was requested under
-// an earlier limit keeps its time, and no other is requested before it.
+// Sets the limits, and always returns OK. The call withdraws nothing itself. The next deposit
+// applies the limits. This call and each deposit also request a timer tick for the time when the
+// oldest message becomes too old, so a message that waits too long is withdrawn without another
+// deposit, also under a limit that was lowered. If there was no memory for the tick, the next
+// deposit, set_deposit_limits() or deposit_stats() requests it again.
 //
 // Only messages that are deposited while `nbytes` or `age_ns` is a limit are counted. A call with
 // both 0 forgets the counted ones. A forked child keeps the limits and begins without messages.

@@ -126,20 +126,8 @@ bool serve(DepositState* all, const DepotClient& client, FoundThings* found) {
 
 // ---- clients
 
-void depot_tick() noexcept;
-
-void want_tick(DepositState* all) noexcept {
-  if (all->tick_is_due || all->clients.empty()) return;
-  all->tick_is_due = true;
-  os::call_later(&depot_tick, kDepotSilenceNs);
-}
-
-void depot_tick() noexcept {
-  DepositState& all = deposit_state();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.tick_is_due = false;
-  os::drop_silent_clients(&all.clients, kDepotSilenceNs);
-  want_tick(&all);
+void want_clients_tick(DepositState* all) noexcept {
+  if (!all->clients.empty()) all->clients_tick.request(kDepotSilenceNs);
 }
 
 void on_depot_client(int fd, bool, bool) noexcept {
@@ -189,7 +177,7 @@ void on_depot_listener(int fd, bool, bool) noexcept {
       }
       all.clients.emplace(socket, std::move(client));
       if (!os::serve_fd(socket, &on_depot_client).is_ok()) all.clients.erase(socket);
-      want_tick(&all);
+      want_clients_tick(&all);
     } catch (...) {
       return;  // no memory: the client sees a hang-up, or waits
     }
@@ -200,13 +188,21 @@ void on_depot_listener(int fd, bool, bool) noexcept {
 
 DepositState& deposit_state() noexcept { return process_state<DepositState>(); }
 
+void clients_tick_came() noexcept {
+  DepositState& all = deposit_state();
+  if (!all.clients_tick.begin()) return;
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  os::drop_silent_clients(&all.clients, kDepotSilenceNs);
+  want_clients_tick(&all);
+}
+
 void DepositState::in_child() noexcept {
   forget_depot(this);  // its leases are the parent's
   clients.clear();
   expired = 0;
-  tick_is_due = false;
-  age_tick_is_due = false;
-  watch_tick_is_due = false;
+  clients_tick.forget();
+  age_tick.forget();
+  watch_tick.forget();
 }
 
 void sweep_things(DepositState* all, size_t looks) noexcept {

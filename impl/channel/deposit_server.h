@@ -18,6 +18,7 @@
 #include "memory/segment.h"
 #include "names/filename.h"
 #include "os/fd.h"
+#include "os/shared_tick.h"
 
 namespace tenon::channel {
 
@@ -42,6 +43,13 @@ struct DepotClient {
   int64_t since_ns = 0;
 };
 
+// The ticks of the service thread. clients_tick_came() drops silent clients (deposit_server.cc),
+// age_tick_came() applies DepositLimits::age_ns (deposit_limits.cc), and watch_tick_came() checks
+// the watches (deposit_watch.cc).
+void clients_tick_came() noexcept;
+void age_tick_came() noexcept;
+void watch_tick_came() noexcept;
+
 // `mutex` guards all fields. A forked child begins without a depot: in_child() forgets the
 // parent's, closes the child's copies of the fds, and keeps the limits.
 struct DepositState : ProcessState<LockRank::kDeposits> {
@@ -62,9 +70,9 @@ struct DepositState : ProcessState<LockRank::kDeposits> {
   size_t look_at_watches = 0;  // with as many watches as this, all are checked before one is added
   uint64_t expired = 0;        // as DepositStats::expired
   bool exit_hook = false;      // leave_deposits() will be called at exit
-  bool tick_is_due = false;    // a tick that drops silent clients is requested
-  bool age_tick_is_due = false;    // a tick that applies DepositLimits::age_ns is requested
-  bool watch_tick_is_due = false;  // a tick that checks the watches is requested
+  os::SharedTick clients_tick{&clients_tick_came};
+  os::SharedTick age_tick{&age_tick_came};
+  os::SharedTick watch_tick{&watch_tick_came};
 
   void in_child() noexcept;
 };

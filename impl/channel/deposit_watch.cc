@@ -9,7 +9,6 @@
 #include "channel/deposit_server.h"
 #include "os/clock.h"
 #include "os/limits.h"
-#include "os/service.h"
 #include "os/socket.h"
 
 namespace tenon::channel {
@@ -48,22 +47,19 @@ void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::Messa
   all->look_at_watches = std::max(kFewWatches, 2 * all->watches.size());
 }
 
-void watch_tick() noexcept;
+}  // namespace
 
-// Requests a tick if there is anything to check. The caller holds the lock.
 void want_watch_tick(DepositState* all) noexcept {
-  if (all->watch_tick_is_due || (all->watches.empty() && all->let_go.empty())) return;
-  all->watch_tick_is_due = true;
-  os::call_later(&watch_tick, kLookNs);
+  if (!all->watches.empty() || !all->let_go.empty()) all->watch_tick.request(kLookNs);
 }
 
-void watch_tick() noexcept {
+void watch_tick_came() noexcept {
   DepositState& all = deposit_state();
+  if (!all.watch_tick.begin()) return;
   Ref<Depot> depot;
   std::vector<Depot::MessageSlot> due;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    all.watch_tick_is_due = false;
     if (!all.depot) return;
     depot = all.depot;
     try {
@@ -75,8 +71,6 @@ void watch_tick() noexcept {
   }
   withdraw_expired(&all, depot, due);
 }
-
-}  // namespace
 
 Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns) {
   TENON_ASSIGN(const OwnMessage own, own_message(ticket));

@@ -40,4 +40,8 @@ struct LetGo {
 // closed.
 Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns);
 
+struct DepositState;
+// Requests a tick if there is anything to check. The caller holds the lock of the state.
+void want_watch_tick(DepositState* all) noexcept;
+
 }  // namespace tenon::channel

@@ -8,9 +8,9 @@
 
 #include "base/process_state.h"
 #include "memory/unread_guard.h"
-#include "os/clock.h"
 #include "os/process.h"
 #include "os/service.h"
+#include "os/shared_tick.h"
 #include "os/socket.h"
 #include "os/token.h"
 
@@ -21,52 +21,12 @@ namespace {
 constexpr size_t kSlice = 4096;
 constexpr int64_t kRenewAgainNs = 5'000'000;
 constexpr int64_t kEndAgainNs = 1'000'000;
-constexpr int64_t kLostNs = 100'000'000;
-
-// A check that many callers may request, and that one timer tick does for all of them. If each
-// request got a tick of its own, and each tick could request the check again, the ticks would
-// become more every time.
-class Look {
- public:
-  constexpr explicit Look(void (*tick)() noexcept) noexcept : tick_(tick) {}
-  // Requests the check, in `after_ns` or earlier. It does not come if call_later() has no memory. A
-  // check that is long overdue (kLostNs) was lost that way, so it is requested again.
-  void ask(int64_t after_ns) noexcept {
-    const int64_t now = os::monotonic_ns();
-    const int64_t wanted = now + after_ns;
-    int64_t due = due_.load();
-    bool comes = false;
-    // The value is written even if it stays the same, so that the check which was due sees what
-    // this thread did before.
-    do {
-      comes = due <= wanted && now - due < kLostNs;
-    } while (!due_.compare_exchange_weak(due, comes ? due : wanted));
-    if (!comes) os::call_later(tick_, after_ns);
-  }
-  // The tick calls this first. False: an earlier tick has done the check, and the next one is not
-  // due.
-  bool begin() noexcept {
-    const int64_t now = os::monotonic_ns();
-    int64_t due = due_.load();
-    do {
-      if (due > now) return false;
-    } while (!due_.compare_exchange_weak(due, kNever));
-    return true;
-  }
-  // For the child of a fork, which has no ticks.
-  void forget() noexcept { due_.store(kNever); }
-
- private:
-  static constexpr int64_t kNever = INT64_MAX;
-  void (*tick_)() noexcept;
-  std::atomic<int64_t> due_{kNever};
-};
 
 void end_hung_up() noexcept;
 void renew_again() noexcept;
 
-constinit Look g_end_hung_up{&end_hung_up};
-constinit Look g_renew_again{&renew_again};
+constinit os::SharedTick g_end_hung_up{&end_hung_up};
+constinit os::SharedTick g_renew_again{&renew_again};
 
 struct LedgersState : ProcessState<LockRank::kLedgers> {
   std::unordered_map<int, Ref<Ledger>> open;  // by watch
@@ -139,7 +99,7 @@ bool end_if_gone(int watch) noexcept {
     if (found == all.open.end() || !os::has_hung_up(watch)) return false;
     if (const Drained drained = ask_guards(found->second->id()); drained != Drained::kYes) {
       os::stop_serving_fd(watch);
-      if (drained == Drained::kBusy) g_end_hung_up.ask(kEndAgainNs);
+      if (drained == Drained::kBusy) g_end_hung_up.request(kEndAgainNs);
       return false;
     }
     ledger = found->second;
@@ -180,7 +140,7 @@ void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
   if (ledger->drain() > 0) signal_space();
   // A borrower that forked does not wait for the next message to get a new token: the lender may be
   // waiting for leases whose end only the old token can tell.
-  if (ledger->wants_renewal() && !ledger->renew()) g_renew_again.ask(kRenewAgainNs);
+  if (ledger->wants_renewal() && !ledger->renew()) g_renew_again.request(kRenewAgainNs);
 }
 
 // Ends one slice of the leases that are left in ledgers whose token is gone. False: none is left.
@@ -243,7 +203,7 @@ void renew_again() noexcept {
   } catch (...) {
     again = true;
   }
-  if (again) g_renew_again.ask(kRenewAgainNs);
+  if (again) g_renew_again.request(kRenewAgainNs);
 }
 
 }  // namespace
@@ -297,7 +257,7 @@ uint64_t own_ledger_of(int token) noexcept {
   return found == all.open.end() ? 0 : found->second->id();
 }
 
-void end_hung_up_soon() noexcept { g_end_hung_up.ask(0); }
+void end_hung_up_soon() noexcept { g_end_hung_up.request(0); }
 
 uint64_t tokens_forgotten() noexcept {
   return ledgers_state().forgotten.load(std::memory_order_acquire);
@@ -305,7 +265,7 @@ uint64_t tokens_forgotten() noexcept {
 
 void tell_forgotten() noexcept {
   ledgers_state().forgotten.fetch_add(1, std::memory_order_release);
-  g_renew_again.ask(0);
+  g_renew_again.request(0);
 }
 
 void count_leases(int64_t more) noexcept {
@@ -372,7 +332,7 @@ std::vector<Ledger::Totals> ledger_totals() {
     if (!ledger->has_ended()) {
       ledger->hear_bell();
       if (ledger->drain() > 0) signal_space();
-      if (ledger->wants_renewal()) g_renew_again.ask(0);
+      if (ledger->wants_renewal()) g_renew_again.request(0);
     }
     const Ledger::Totals totals = ledger->totals();
     if (totals.leases > 0) result.push_back(totals);

@@ -27,6 +27,7 @@
 #include "os/named_file.h"
 #include "os/peer.h"
 #include "os/service.h"
+#include "os/shared_tick.h"
 #include "os/socket.h"
 
 namespace tenon::names {
@@ -81,6 +82,8 @@ struct Bell {
   size_t names = 0;
 };
 
+void clients_tick_came() noexcept;
+
 struct NameServerState : ProcessState<LockRank::kNameServer> {
   std::unordered_map<const Directory*, Bell> bells;
   std::unordered_map<int, std::unique_ptr<Served>> served;  // by listener
@@ -91,7 +94,7 @@ struct NameServerState : ProcessState<LockRank::kNameServer> {
   // From the path of each served name to its listener.
   std::unordered_map<std::string, int, KeyedHash> paths;
   bool exit_hook = false;
-  bool tick_is_due = false;
+  os::SharedTick clients_tick{&clients_tick_came};
 
   // A forked child serves nothing: its copies of the listeners would keep the parent's names alive
   // after the parent. The messages are the parent's, so the references to their segments are
@@ -104,7 +107,7 @@ struct NameServerState : ProcessState<LockRank::kNameServer> {
     own_names.clear();
     storage_names.clear();
     paths.clear();
-    tick_is_due = false;
+    clients_tick.forget();
   }
 };
 
@@ -297,8 +300,6 @@ Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
   return let_go;
 }
 
-void tick() noexcept;
-
 uint64_t most_clients() noexcept {
   return std::clamp(os::fd_limit() / 8, kFewestClients, kMostClients);
 }
@@ -318,18 +319,17 @@ bool has_place(const NameServerState& all, const Client& client) noexcept {
   return strangers < most / 2 && of_user < most / 4;
 }
 
-void want_tick(NameServerState* all) noexcept {
-  if (all->tick_is_due || all->clients.empty()) return;
-  all->tick_is_due = true;
-  call_later(&tick, kSilenceNs);
+void want_clients_tick(NameServerState* all) noexcept {
+  if (!all->clients.empty()) all->clients_tick.request(kSilenceNs);
 }
 
-void tick() noexcept {
+// Drops silent clients.
+void clients_tick_came() noexcept {
   NameServerState& all = name_server_state();
+  if (!all.clients_tick.begin()) return;
   const std::lock_guard<std::mutex> lock(all.mutex);
-  all.tick_is_due = false;
   os::drop_silent_clients(&all.clients, kSilenceNs);
-  want_tick(&all);
+  want_clients_tick(&all);
 }
 
 void on_client(int fd, bool, bool) noexcept {
@@ -380,7 +380,7 @@ bool accept_one(NameServerState* all, int listener) {
   }
   all->clients.emplace(socket, std::move(client));
   if (!serve_fd(socket, &on_client).is_ok()) all->clients.erase(socket);
-  want_tick(all);
+  want_clients_tick(all);
   return true;
 }
 

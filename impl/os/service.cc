@@ -253,7 +253,7 @@ void stop_serving_fd(int fd) noexcept {
   if (all.served.erase(fd) > 0) all.poller->remove(fd);
 }
 
-void call_later(Tick tick, int64_t after_ns) noexcept {
+bool call_later(Tick tick, int64_t after_ns) noexcept {
   ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   try {
@@ -261,8 +261,9 @@ void call_later(Tick tick, int64_t after_ns) noexcept {
     const auto added = all.ticks.emplace(Clock::now() + after, tick);
     (void)start(&all);
     if (added == all.ticks.begin()) tell_due(&all);
+    return true;
   } catch (...) {
-    // There is no memory. The header says what happens then.
+    return false;  // no memory
   }
 }
 

@@ -32,9 +32,10 @@ Status serve_hang_up(int fd, ServiceHandler handler);
 void stop_serving_fd(int fd) noexcept;
 
 // Calls `tick` once, in about `after_ns`. Ticks that are due together are called in the order of
-// their times. A tick that was asked for twice is called twice, and none can be cancelled. If there
-// is no memory or no thread, the tick comes when a later call starts the service, or never.
-void call_later(void (*tick)() noexcept, int64_t after_ns) noexcept;
+// their times. A tick that was asked for twice is called twice (os/shared_tick.h helps), and none
+// can be cancelled. False: there is no memory, and the tick may never come. If the service cannot
+// start, the result is true, and the tick comes when a later call starts the service.
+bool call_later(void (*tick)() noexcept, int64_t after_ns) noexcept;
 
 // Adds work that is done in slices. `slice` is called again and again, with events and ticks in
 // between, until it returns false. Each call must take <= 1 ms. The queue has each function once.

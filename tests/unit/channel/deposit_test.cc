@@ -379,6 +379,26 @@ TEST(Deposit, WhatWaitsTooLongGoes) {
   });
 }
 
+TEST(Deposit, ALoweredAgeAppliesWithoutAnotherDeposit) {
+  with_limits({.age_ns = 3'600'000'000'000}, [] {
+    (void)ticket_of({filled(5000, 1)});
+    ASSERT_TRUE(set_deposit_limits({.age_ns = 50'000'000}).is_ok());
+    EXPECT_TRUE(wait_until([] { return deposit_stats().expired == 1; }));
+    // The tick of the first limit is still due, and does not hold back the one of this message.
+    (void)ticket_of({filled(5000, 2)});
+    EXPECT_TRUE(wait_until([] { return deposit_stats().expired == 2; }));
+    // A limit that is raised before the tick comes keeps the message.
+    ASSERT_TRUE(set_deposit_limits({.age_ns = 1'000'000'000}).is_ok());
+    (void)ticket_of({filled(5000, 3)});
+    ASSERT_TRUE(set_deposit_limits({.age_ns = INT64_MAX}).is_ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    EXPECT_EQ(deposit_stats().messages, 1U);
+    EXPECT_EQ(deposit_stats().expired, 2U);
+    ASSERT_TRUE(set_deposit_limits({.age_ns = 1}).is_ok());
+    EXPECT_TRUE(wait_until([] { return deposit_stats().expired == 3; }));
+  });
+}
+
 TEST(Deposit, OneSegmentTooMany) {
   with_limits({.segments = 2}, [] {
     const auto isolated = [] { return Storage::create({.isolated = true}, 5000).value(); };
