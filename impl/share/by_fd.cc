@@ -200,11 +200,11 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
   request.needed_nbytes = end;
   request.access = Access::kReadOnly;
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
-  (void)inspected;
   return options.private_copy
              ? Storage::open_private_copy(fd, claim.offset, claim.nbytes)
              : memory::with_spare([&] {
-                 return Storage::open_private_cow(fd, claim.offset, claim.nbytes, options.budget);
+                 return Storage::open_private_cow(fd, claim.offset, claim.nbytes, inspected.sealed,
+                                                  options.budget);
                });
 }
 

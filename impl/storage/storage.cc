@@ -11,6 +11,7 @@
 #include "memory/spare.h"
 #include "os/limits.h"
 #include "os/memfd.h"
+#include "os/named_file.h"
 #include "storage/host_access.h"
 
 namespace tenon::storage {
@@ -295,10 +296,12 @@ Ref<Storage> Storage::open_empty(Mode mode, bool read_only) {
 }
 
 Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes,
+                                               bool sealed,
                                                const std::shared_ptr<os::MapBudget>& budget) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
   storage->private_ = std::make_unique<Private>();
   storage->private_->copies_on_write = true;
+  storage->private_->sealed = sealed || nbytes == 0;
   storage->nbytes_ = nbytes;
   if (nbytes == 0) return storage;
   const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
@@ -390,8 +393,12 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   // file grow again. FROZEN memory has no writable mapping.
   if (filling || (segment_ && !segment_->sealed())) {
     TENON_TRY(segment_->write_through_fd(this->offset() + offset, data, nbytes, false));
-  } else {
+  } else if (is_sealed()) {
     std::memcpy(data_ + offset, data, nbytes);
+  } else {
+    // A private mapping of a file. The pages that were written are not in the file, so the kernel
+    // copies to the mapping.
+    TENON_TRY(os::copy_to_mapping(data, data_ + offset, nbytes));
   }
   count_copy(nbytes);
   return Status::ok();
@@ -402,10 +409,12 @@ Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
   TENON_TRY(check_host(device()));
   if (nbytes == 0) return Status::ok();
-  if (!segment_ || segment_->sealed()) {
+  if (is_sealed()) {
     std::memcpy(data, data_ + offset, nbytes);
-  } else {
+  } else if (segment_) {
     TENON_TRY(segment_->read_through_fd(this->offset() + offset, data, nbytes));
+  } else {
+    TENON_TRY(os::copy_from_mapping(data_ + offset, data, nbytes));
   }
   count_copy(nbytes);
   return Status::ok();

@@ -31,7 +31,7 @@ struct StorageOptions {
   bool zeroed = false;     // false: bytes of an earlier storage that was never lent may show
   bool will_fill = false;  // create() only: the caller writes all bytes before it lends
   bool read_only = false;  // wrap() only
-  bool sealed = true;      // wrap() only: false for a file's bytes, which may be cut short
+  bool sealed = true;      // wrap() only: false for a mapped file, which may be cut short
   uint64_t alignment = memory::kBlockAlignment;
   memory::Arena* arena = nullptr;  // null: the default home of the mode
   os::Wait wait{.timeout_ns = 0};  // for room in the arena
@@ -85,9 +85,11 @@ class Storage final : public memory::Leased {
   // storage.
   void swap_lease(memory::Lease* lease) noexcept { lease_.swap(*lease); }
   // Private openings: a copy-on-write mapping, or a copy that is made now. The address space of the
-  // mapping counts against `budget`, as in Segment::open(). RESOURCE_EXHAUSTED names the limit.
-  // CORRUPT, from the copy: the file ends before the range does.
+  // mapping counts against `budget`, as in Segment::open(). `sealed` says whether the file is
+  // sealed against shrinking. RESOURCE_EXHAUSTED names the limit. CORRUPT, from the copy: the file
+  // ends before the range does.
   static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes,
+                                               bool sealed,
                                                const std::shared_ptr<os::MapBudget>& budget);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
@@ -122,6 +124,8 @@ class Storage final : public memory::Leased {
   bool is_private() const noexcept { return kind_ == Kind::kPrivate; }
   bool is_read_only() const noexcept { return read_only_; }
   bool is_shared() const noexcept { return kind_ != Kind::kPrivate; }
+  // False if the bytes are mapped from a file that may be cut short. The pages that a copy-on-write
+  // mapping of the file has copied are lost then, too.
   bool is_sealed() const noexcept {
     return segment_ ? segment_->sealed() : kind_ != Kind::kPrivate || private_->sealed;
   }
@@ -139,8 +143,10 @@ class Storage final : public memory::Leased {
 
   // write() and read() are for bytes of the CPU. UNSUPPORTED for a device's bytes.
   // INVALID_ARGUMENT: the range leaves the storage. PEER_GONE: the storage is dropped. PERMISSION:
-  // it is read-only or frozen. CORRUPT: the unsealed file of its segment was cut short. (A private
-  // storage over a file that is cut short raises SIGBUS.) After an error a part may be copied.
+  // it is read-only or frozen; or a filter forbids the system calls of os::copy_from_mapping(),
+  // which copy where is_sealed() is false and there is no fd. CORRUPT: the unsealed file was cut
+  // short. (A write through the fd of an unsealed segment makes the file grow again.) After an
+  // error a part may be copied.
   Status write(uint64_t offset, const void* data, uint64_t nbytes);
   Status read(uint64_t offset, void* data, uint64_t nbytes) const;
   // INVALID_ARGUMENT if the mode is not FROZEN. UNSUPPORTED in a forked child of the process that

@@ -35,7 +35,8 @@ enum {
 enum {
   /**
    * Map the memory copy-on-write: this process's writes stay in this process. Pages that it has not
-   * written yet still show later writes of the lender.
+   * written yet still show later writes of the lender. If the lender's file is cut short, the pages
+   * beyond its new end are lost, written or not.
    */
   TENON_OPEN_PRIVATE_COW = 1,
   /** Copy the bytes now into private memory. The result is a snapshot. */

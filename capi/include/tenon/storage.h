@@ -312,7 +312,8 @@ TENON_API int tenon_storage_is_shared(const tenon_storage *storage) TENON_NOEXCE
  * @return 1 if the segment is sealed, or if there is no file that could be cut short (private
  *         memory, memory of a device, an empty storage). The result is 0 for an unsealed segment
  *         (opened with TENON_OPEN_ALLOW_UNSEALED, or made where memfd_create is denied, see
- *         tenon_share_fd), for a view of a module archive's file, and for NULL.
+ *         tenon_share_fd), for a copy-on-write opening of an unsealed file
+ *         (TENON_OPEN_PRIVATE_COW), for a view of a module archive's file, and for NULL.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API int tenon_storage_is_sealed(const tenon_storage *storage) TENON_NOEXCEPT;
@@ -356,7 +357,9 @@ TENON_API uint64_t tenon_storage_use_count(const tenon_storage *storage) TENON_N
  * @param[in]  nbytes   how many bytes to copy. offset + nbytes must not exceed the size of the
  *                      storage.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only or frozen),
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only or frozen;
+ *         or a seccomp filter forbids process_vm_writev, which copies into unsealed memory that is
+ *         a named file's or private), TENON_CORRUPT (the file under such memory was cut short),
  *         TENON_RESOURCE_EXHAUSTED, TENON_IO, TENON_UNSUPPORTED (the storage is on a device, where
  *         only work in the device's streams copies; or a child of fork fills a storage that its
  *         parent made), TENON_PEER_GONE (the storage was dropped). After a failure, some of the
@@ -379,9 +382,11 @@ TENON_API tenon_status tenon_storage_write(tenon_storage *storage, uint64_t offs
  * @param[in]  nbytes   how many bytes to copy. offset + nbytes must not exceed the size of the
  *                      storage.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO,
- *         TENON_UNSUPPORTED (the storage is on a device), TENON_PEER_GONE (the storage was
- *         dropped). After a failure, some of the bytes at `data` may have been written.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short),
+ *         TENON_PERMISSION (a seccomp filter forbids process_vm_readv, which copies out of unsealed
+ *         memory that is a named file's or private), TENON_IO, TENON_UNSUPPORTED (the storage is on
+ *         a device), TENON_PEER_GONE (the storage was dropped). After a failure, some of the bytes
+ *         at `data` may have been written.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_storage_read(const tenon_storage *storage, uint64_t offset, void *data,

@@ -64,7 +64,7 @@ Status copy_elements(const TensorValue& from, const TensorValue& to, std::byte* 
   elements.resize(extent_of(from) * size);
   const uint64_t begin =
       from.storage()->byte_offset() + static_cast<uint64_t>(from.offset()) * size;
-  TENON_TRY(read_storage(*from.storage()->bytes(), begin, elements));
+  TENON_TRY(from.storage()->bytes()->read(begin, elements.data(), elements.size()));
   data += static_cast<size_t>(to.offset()) * size;
   const std::span<const int64_t> sizes = from.sizes();
   std::vector<int64_t> index(sizes.size());

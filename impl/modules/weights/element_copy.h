@@ -21,7 +21,7 @@ bool have_same_order(const value::TensorValue& one, const value::TensorValue& ot
 
 // Writes the elements of `from` where `to` has them in a storage whose bytes begin at `data`. Both
 // are in host memory and have one type and shape. RESOURCE_EXHAUSTED if memory is lacking. The
-// other errors are those of read_storage(). After an error nothing was written.
+// other errors are those of Storage::read(). After an error nothing was written.
 Status copy_elements(const value::TensorValue& from, const value::TensorValue& to, std::byte* data);
 
 }  // namespace tenon::weights

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "modules/archive/crc32.h"
-#include "os/named_file.h"
 
 namespace tenon::weights {
 
@@ -25,12 +24,6 @@ void PatchedFile::replace(uint64_t offset, uint32_t number) {
   patches_[offset] = {sizeof number, nullptr, 0, number};
 }
 
-Status read_storage(const storage::Storage& storage, uint64_t offset, std::span<std::byte> to) {
-  if (storage.segment() || storage.is_sealed()) return storage.read(offset, to.data(), to.size());
-  TENON_TRY(storage.check_lender());
-  return os::copy_from_mapping(storage.data() + offset, to.data(), to.size());
-}
-
 Status PatchedFile::read(uint64_t offset, std::span<std::byte> to) const {
   auto next = patches_.upper_bound(offset);
   if (next != patches_.begin()) {
@@ -45,7 +38,7 @@ Status PatchedFile::read(uint64_t offset, std::span<std::byte> to) const {
     if (!is_patch) {
       TENON_TRY(source_.read(offset, to.data(), nbytes));
     } else if (const Patch& patch = next->second; patch.bytes) {
-      TENON_TRY(read_storage(*patch.bytes, patch.from + (offset - next->first), to.first(nbytes)));
+      TENON_TRY(patch.bytes->read(patch.from + (offset - next->first), to.data(), nbytes));
     } else {
       std::memcpy(to.data(),
                   reinterpret_cast<const std::byte*>(&patch.number) + (offset - next->first),

@@ -15,11 +15,6 @@
 
 namespace tenon::weights {
 
-// Copies bytes of a storage in host memory. The copy fails with CORRUPT where a load from a mapped
-// file that was cut short would raise SIGBUS. PEER_GONE if the storage was dropped. The caller has
-// checked that the range is inside.
-Status read_storage(const storage::Storage& storage, uint64_t offset, std::span<std::byte> to);
-
 // `source` must outlive it. The storages that replace ranges must not change between crc32() and
 // write(), or the checksums are wrong.
 class PatchedFile {

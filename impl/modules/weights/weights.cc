@@ -170,7 +170,7 @@ Result<Ref<Storage>> Weights::copy_of_record(const Slot& slot) const {
   TENON_ASSIGN(Ref<Storage> copy, Storage::create(options, record.nbytes));
   TENON_ASSIGN(std::byte* const data, copy->data_mut());
   if (slot.bytes) {
-    TENON_TRY(read_storage(*slot.bytes, slot.from, {data, record.nbytes}));
+    TENON_TRY(slot.bytes->read(slot.from, data, record.nbytes));
   } else {
     TENON_TRY(part_of(slot).reader->read_into(record, data));
   }

@@ -83,6 +83,40 @@ static void only_the_older_takes(tenon_module *built) {
   free(bytes.data);
 }
 
+/* A file that is cut short under a mapped tensor is an error of the library's own copies. */
+static void from_a_file_that_is_cut_short(void) {
+  static const int32_t kMaps[] = {TENON_IMPORT_MAP, TENON_IMPORT_MAP_PRIVATE};
+  struct bytes bytes = exported();
+  size_t i;
+  for (i = 0; i < 2; ++i) {
+    tenon_import_options options = options_of(kMaps[i]);
+    tenon_module *module = NULL;
+    tenon_storage *storage;
+    tenon_tensor *tensor;
+    float numbers[2] = {0, 0};
+    write_file(&bytes);
+    OK(tenon_import_module(path, &options, &module, ERR));
+    tensor = tensor_at(module, "fc2.weight");
+    tenon_module_release(module);
+    storage = tenon_tensor_storage(tensor);
+    CHECK(tenon_storage_is_sealed(storage) == 0 && tenon_storage_is_shared(storage) == 0);
+    if (kMaps[i] == TENON_IMPORT_MAP_PRIVATE) {
+      const float own = 7;
+      OK(tenon_storage_write(storage, sizeof(float), &own, sizeof(own), ERR));
+      OK(tenon_storage_read(storage, 0, numbers, sizeof(numbers), ERR));
+      CHECK(numbers[0] == 100 && numbers[1] == 7);
+    }
+    OK(tenon_storage_read(storage, 0, numbers, sizeof(float), ERR));
+    CHECK(numbers[0] == 100);
+    CHECK(truncate(path, 0) == 0 && unlink(path) == 0);
+    FAILS(TENON_CORRUPT, tenon_storage_read(storage, 0, numbers, sizeof(numbers), ERR));
+    FAILS(kMaps[i] == TENON_IMPORT_MAP ? TENON_PERMISSION : TENON_CORRUPT,
+          tenon_storage_write(storage, 0, numbers, sizeof(numbers), ERR));
+    tenon_tensor_release(tensor);
+  }
+  free(bytes.data);
+}
+
 static void from_a_file(void) {
   struct bytes bytes = exported();
   tenon_import_options options = options_of(TENON_IMPORT_MAP_PRIVATE);
@@ -372,6 +406,7 @@ static void refused(void) {
 int main(void) {
   check_begin(240);
   RUN(from_a_file);
+  RUN(from_a_file_that_is_cut_short);
   RUN(filled);
   RUN(from_memory);
   RUN(damaged);

@@ -89,8 +89,11 @@ void cut_all_the_time(int fd) {
   std::atomic<bool> stop{false};
   const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
   const tenon_open_options shared = open_options(TENON_OPEN_ALLOW_UNSEALED);
+  const tenon_open_options cow = open_options(TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
   tenon_storage* held = nullptr;
   REQUIRE_OK(tenon_open_fd(&handle, &shared, &held, err));
+  tenon_storage* held_private = nullptr;
+  REQUIRE_OK(tenon_open_fd(&handle, &cow, &held_private, err));
   std::thread cutter([&] {
     while (!stop.load(std::memory_order_relaxed)) {
       (void)!ftruncate(fd, 4096);
@@ -114,9 +117,12 @@ void cut_all_the_time(int fd) {
     }
     tenon_storage_release(storage);
     right_or_an_error(CALL(tenon_storage_read(held, 100000, bytes.data(), 200000, err)));
+    right_or_an_error(CALL(tenon_storage_read(held_private, 100000, bytes.data(), 200000, err)));
+    right_or_an_error(CALL(tenon_storage_write(held_private, 100000, bytes.data(), 200000, err)));
   }
   stop = true;
   cutter.join();
+  tenon_storage_release(held_private);
   tenon_storage_release(held);
 }
 
@@ -125,6 +131,54 @@ TEST(Shrink, AMemfdAllTheTime) {
 }
 TEST(Shrink, AFileOnADiskAllTheTime) {
   IN_CHILD([] { cut_all_the_time(disk_file(kShrunkNbytes)); });
+}
+
+// A copy-on-write opening of the file. Its written pages are lost with the file's end too.
+void cut_under_private_pages(int fd) {
+  const Held before = hold();
+  const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
+  const tenon_open_options options =
+      open_options(TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED);
+  tenon_storage* storage = nullptr;
+  REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
+  CHECK_EQ(tenon_storage_is_sealed(storage), 0);
+  std::vector<unsigned char> bytes(kShrunkNbytes);
+  for (const uint64_t offset : {uint64_t{100}, uint64_t{500000}})
+    CHECK_OK(tenon_storage_write(storage, offset, "mine", 4, err));
+  CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
+  for (const uint64_t offset : {uint64_t{100}, uint64_t{500000}}) {
+    CHECK(std::memcmp(bytes.data() + offset, "mine", 4) == 0);
+    std::memcpy(bytes.data() + offset, pattern(offset + 4, 1).data() + offset, 4);
+  }
+  CHECK(has_pattern(bytes.data(), kShrunkNbytes, 1));
+  char kept[4];
+  REQUIRE(pread(fd, kept, sizeof kept, 100) == 4 && std::memcmp(kept, "mine", 4) != 0);
+  REQUIRE(ftruncate(fd, 8192) == 0);
+  CHECK_OK(tenon_storage_read(storage, 100, bytes.data(), 8192 - 100, err));
+  CHECK(std::memcmp(bytes.data(), "mine", 4) == 0);
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 500000, bytes.data(), 4, err));
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_write(storage, 500000, "more", 4, err));
+  CHECK_OK(tenon_storage_write(storage, 4096, "more", 4, err));
+  tenon_storage_release(storage);
+  CHECK_HELD(before);
+}
+
+TEST(Shrink, AMemfdUnderPrivatePages) {
+  IN_CHILD([] { cut_under_private_pages(unsealed_memfd(kShrunkNbytes)); });
+}
+TEST(Shrink, AFileOnADiskUnderPrivatePages) {
+  IN_CHILD([] { cut_under_private_pages(disk_file(kShrunkNbytes)); });
+}
+TEST(Shrink, ASealedMemfdUnderPrivatePages) {
+  IN_CHILD([] {
+    const tenon_fd_handle handle = handle_over(foreign_memfd(kShrunkNbytes), kShrunkNbytes);
+    const tenon_open_options options = open_options(TENON_OPEN_PRIVATE_COW);
+    tenon_storage* storage = nullptr;
+    REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
+    CHECK_EQ(tenon_storage_is_sealed(storage), 1);
+    tenon_storage_release(storage);
+  });
 }
 
 }  // namespace

@@ -566,7 +566,8 @@ pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_10 = 1;
 pub const TENON_ACCESS_WRITABLE: _bindgen_ty_10 = 2;
 pub type _bindgen_ty_10 = ::core::ffi::c_uint;
 /**Map the memory copy-on-write: this process's writes stay in this process. Pages that it has not
- written yet still show later writes of the lender.*/
+ written yet still show later writes of the lender. If the lender's file is cut short, the pages
+ beyond its new end are lost, written or not.*/
 pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_11 = 1;
 ///Copy the bytes now into private memory. The result is a snapshot.
 pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_11 = 2;
@@ -3115,7 +3116,8 @@ extern "C" {
  @return 1 if the segment is sealed, or if there is no file that could be cut short (private
          memory, memory of a device, an empty storage). The result is 0 for an unsealed segment
          (opened with TENON_OPEN_ALLOW_UNSEALED, or made where memfd_create is denied, see
-         tenon_share_fd), for a view of a module archive's file, and for NULL.
+         tenon_share_fd), for a copy-on-write opening of an unsealed file
+         (TENON_OPEN_PRIVATE_COW), for a view of a module archive's file, and for NULL.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_is_sealed(storage: *const tenon_storage) -> ::core::ffi::c_int;
     /**Tells whether two storages of this process are views of the same bytes: the same range of the
@@ -3149,7 +3151,9 @@ extern "C" {
  @param[in]  nbytes   how many bytes to copy. offset + nbytes must not exceed the size of the
                       storage.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only or frozen),
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only or frozen;
+         or a seccomp filter forbids process_vm_writev, which copies into unsealed memory that is
+         a named file's or private), TENON_CORRUPT (the file under such memory was cut short),
          TENON_RESOURCE_EXHAUSTED, TENON_IO, TENON_UNSUPPORTED (the storage is on a device, where
          only work in the device's streams copies; or a child of fork fills a storage that its
          parent made), TENON_PEER_GONE (the storage was dropped). After a failure, some of the
@@ -3173,9 +3177,11 @@ extern "C" {
  @param[in]  nbytes   how many bytes to copy. offset + nbytes must not exceed the size of the
                       storage.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO,
-         TENON_UNSUPPORTED (the storage is on a device), TENON_PEER_GONE (the storage was
-         dropped). After a failure, some of the bytes at `data` may have been written.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short),
+         TENON_PERMISSION (a seccomp filter forbids process_vm_readv, which copies out of unsealed
+         memory that is a named file's or private), TENON_IO, TENON_UNSUPPORTED (the storage is on
+         a device), TENON_PEER_GONE (the storage was dropped). After a failure, some of the bytes
+         at `data` may have been written.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_read(
         storage: *const tenon_storage,
