@@ -188,9 +188,13 @@ int inspect_name(const names::Filename& filename, bool json) {
     look.patience = kPatience;
     TENON_ASSIGN(NameReport report, names::look_at(directory.get(), filename.leaf, look));
     FilenameHead head;
-    const bool has_head = report.kind == NameKind::kFile || report.kind == NameKind::kTorchFile;
+    bool has_head = report.kind == NameKind::kFile || report.kind == NameKind::kTorchFile;
     if (has_head) {
-      TENON_ASSIGN(head, read_head_of(directory.get(), filename.leaf));
+      Result<FilenameHead> read = read_head_of(directory.get(), filename.leaf);
+      // If the file cannot be opened, the report says why.
+      if (!read.is_ok() && report.state != names::NameState::kUnsure) return read.status();
+      has_head = read.is_ok();
+      if (has_head) head = read.value();
     }
     const Listed listed = std::move(add_holders(filename.directory, {std::move(report)}).front());
     if (json) {

@@ -50,6 +50,17 @@ bool is_hidden(std::string_view leaf) noexcept {
   return leaf.starts_with(kBellPrefix) || leaf.starts_with(kMakingPrefix);
 }
 
+// Whether the name looks like one of Tenon's or PyTorch's.
+bool by_its_name(std::string_view leaf) noexcept {
+  return leaf.starts_with(kDefaultPrefix) || maker_of_torch_name(leaf) != 0 ||
+         leaf.starts_with(kHalfMadePrefix);
+}
+
+// The kind of a file that cannot be opened.
+NameKind kind_by_name(std::string_view leaf) noexcept {
+  return maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kFile;
+}
+
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 // kTenon: a process that uses Tenon has the lock. kSomebody: another process has the file open or
@@ -136,7 +147,9 @@ Status look_at_socket(int directory, const NameInfo& info, const LookOptions& op
     return Status::ok();
   }
   if (connected.status().code() != Code::kPeerGone) {
-    if (connected.status().code() == Code::kNotFound) return connected.status();
+    if (connected.status().code() == Code::kNotFound ||
+        connected.status().code() == Code::kResourceExhausted)
+      return connected.status();
     report->why = connected.status().message();
     return Status::ok();
   }
@@ -164,14 +177,17 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
       fd = std::move(opened).value();
       break;
     }
-    if (opened.status().code() == Code::kNotFound) return opened.status();
+    if (opened.status().code() == Code::kNotFound ||
+        opened.status().code() == Code::kResourceExhausted)
+      return opened.status();
     report->why = opened.status().message();
     if (opened.status().code() == Code::kWouldBlock) {
       // Another process checks the file and holds a lease on it, so the file cannot be read now.
       // The caller asks again.
-      report->kind =
-          maker_of_torch_name(report->leaf) != 0 ? NameKind::kTorchFile : NameKind::kFile;
+      report->kind = kind_by_name(report->leaf);
       report->state = NameState::kLive;
+    } else if (by_its_name(report->leaf) && !is_hidden(report->leaf)) {
+      report->kind = kind_by_name(report->leaf);
     }
     if (opened.status().code() != Code::kWouldBlock || tries >= options.patience)
       return Status::ok();
@@ -231,11 +247,6 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
   return Status::ok();
 }
 
-bool by_its_name(std::string_view leaf) noexcept {
-  return leaf.starts_with(kDefaultPrefix) || maker_of_torch_name(leaf) != 0 ||
-         leaf.starts_with(kHalfMadePrefix);
-}
-
 }  // namespace
 
 NameReport report_unopened(const std::string& leaf, const NameInfo& info) {
@@ -259,9 +270,7 @@ Result<NameReport> look_at(int directory, const std::string& leaf, const LookOpt
   if (info.kind == NameInfo::Kind::kSocket && !options.sockets) return report;
   if (!options.any_user && info.uid != os::user_id()) {
     if (by_its_name(leaf)) {
-      report.kind = info.kind == NameInfo::Kind::kSocket ? NameKind::kSocket
-                    : maker_of_torch_name(leaf) != 0     ? NameKind::kTorchFile
-                                                         : NameKind::kFile;
+      report.kind = info.kind == NameInfo::Kind::kSocket ? NameKind::kSocket : kind_by_name(leaf);
       report.why = format("it belongs to user %u", info.uid);
     }
     return report;
@@ -312,7 +321,8 @@ bool remove_if_dead(int directory, const std::string& leaf) noexcept {
     options.min_age_ns = std::numeric_limits<int64_t>::max();
     options.sockets = false;
     Result<NameReport> report = look_at(directory, leaf, options);
-    return !report.is_ok() || report.value().removed ||
+    if (!report.is_ok()) return report.status().code() != Code::kResourceExhausted;
+    return report.value().removed ||
            (report.value().kind == NameKind::kOther && !is_hidden(leaf)) ||
            report.value().state == NameState::kInFlight;
   } catch (...) {

@@ -18,7 +18,8 @@
 
 namespace tenon::names {
 
-// kFile: made by Tenon. kOther: neither Tenon's nor PyTorch's, or a file that cannot be opened.
+// kFile: made by Tenon. kOther: neither Tenon's nor PyTorch's. For a file that cannot be opened
+// only its name tells the kind.
 enum class NameKind { kFile, kTorchFile, kSocket, kOther };
 // kInFlight: no process holds the file, but a message with its handle may be on its way. kUnsure:
 // the kernel did not tell, or the name was not opened.
@@ -55,8 +56,9 @@ struct LookOptions {
 
 // The report of a name that was not opened: kOther and kUnsure.
 NameReport report_unopened(const std::string& leaf, const os::NameInfo& info);
-// Examines one name. NOT_FOUND if it is gone. A file that cannot be opened, also for want of an fd,
-// gives a report of kOther and kUnsure. A file that another process is checking is kLive.
+// Examines one name. NOT_FOUND if it is gone. RESOURCE_EXHAUSTED if no fd is left for it. A file
+// that cannot be opened for another reason, such as its permissions, gives a report of kUnsure. A
+// file that another process is checking is kLive.
 Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options);
 // Examines all names of a directory, in no order, and gives each report that is not kOther to
 // `each`, which returns false to stop and is called without LockRank::kNameCheck. A look_at() that
@@ -70,12 +72,12 @@ Status look_at_all(const std::string& directory, const LookOptions& options,
 // count is 0. Never fails. Does not sleep, but may wait for a mutex while another thread of this
 // process checks a name. True: a later call would do no more, because the name is gone, is kept for
 // a message, or is not for this function. False: the caller may try again, because a process holds
-// the file or checked it in the same moment, or the kernel did not tell.
+// the file or checked it in the same moment, the kernel did not tell, or no fd was left.
 bool remove_if_dead(int directory, const std::string& leaf) noexcept;
 
 // For each name in a sweep of a directory. Removes the name if it is dead, a socket's too, but
 // never a file of PyTorch's own. Looks once. False: a later look may remove it, because a process
-// holds the file, checked it in the same moment, or is still making it.
+// holds the file, checked it in the same moment, or is still making it, or because no fd was left.
 bool sweep_name(int directory, const std::string& leaf) noexcept;
 
 // Removes the sockets on which no process listens. Called when a `.tenon-bell-*` file in the

@@ -298,7 +298,8 @@ typedef struct tenon_sweep_result {
  *                         NULL is allowed. It is untouched on failure.
  * @param[out]    err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND or TENON_PERMISSION (the directory),
- *         TENON_RESOURCE_EXHAUSTED.
+ *         TENON_RESOURCE_EXHAUSTED (also if no fd is left for a name; some names may have been
+ *         removed before).
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_filename_sweep(const tenon_sweep_options *options,

@@ -270,6 +270,41 @@ TEST(Limit, NoFds) {
   });
 }
 
+// A sweep examines all names or says that it could not.
+TEST(Limit, NoFdsForASweep) {
+  IN_CHILD([] {
+    SKIP_UNDER_SANITIZERS("they need fds of their own");
+    const Folder folder;
+    Head head;
+    head.magic = kMagic;
+    plant(folder.at("tenon-dead"), head, 100);
+    tenon_sweep_options options{};
+    options.struct_size = sizeof options;
+    options.flags = TENON_SWEEP_DRY_RUN;
+    options.directory = folder.path().c_str();
+    int refused = 0;
+    for (int room = 0;; ++room) {
+      REQUIRE(room < 20);
+      tenon_sweep_result result{};
+      result.struct_size = sizeof result;
+      Outcome outcome;
+      {
+        const fault::Limit limit(RLIMIT_NOFILE, fault::fd_limit_with_room(room));
+        outcome = CALL(tenon_filename_sweep(&options, &result, err));
+      }
+      if (outcome.ok()) {
+        CHECK_EQ(result.dead, 1);
+        break;
+      }
+      ++refused;
+      LIMIT("RLIMIT_NOFILE", outcome);
+    }
+    // The directory takes one fd, and the file another.
+    CHECK(refused >= 2);
+    CHECK_EQ(sweep(folder.path()).dead, 1);
+  });
+}
+
 TEST(Limit, FileSize) {
   IN_FOLDER([](const Folder& folder) {
     tenon_storage* storage = nullptr;

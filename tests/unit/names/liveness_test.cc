@@ -8,9 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
@@ -120,6 +122,67 @@ TEST(Liveness, ADeadLendersNameIsFreeForAllThatFindItTogether) {
     ASSERT_NE(access((folder.path() + "/one").c_str(), F_OK), 0);
   }
   close(directory);
+}
+
+TEST(Liveness, ALackOfFdsIsNoAnswer) {
+  const test::ScratchFolder folder;
+  const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  {
+    const Held held(folder.path() + "/one");
+  }
+  ASSERT_TRUE(os::listen_local(os::SocketKind::kPackets, folder.path() + "/two", 0600 | S_ISVTX,
+                               static_cast<gid_t>(-1))
+                  .is_ok());
+  for (const char* const leaf : {"one", "two"}) {
+    {
+      const test::NoFdLeft none;
+      EXPECT_EQ(look_at(directory, leaf, {}).status().code(), Code::kResourceExhausted) << leaf;
+      EXPECT_FALSE(sweep_name(directory, leaf)) << leaf;
+      EXPECT_FALSE(remove_dead_namesake(directory, leaf)) << leaf;
+      // remove_if_dead() is not for sockets.
+      EXPECT_EQ(remove_if_dead(directory, leaf), leaf == std::string("two")) << leaf;
+    }
+    EXPECT_EQ(access((folder.path() + "/" + leaf).c_str(), F_OK), 0);
+    EXPECT_TRUE(sweep_name(directory, leaf)) << leaf;
+    EXPECT_NE(access((folder.path() + "/" + leaf).c_str(), F_OK), 0);
+  }
+  close(directory);
+}
+
+// Root opens every file, so another user looks.
+TEST(Liveness, AFileThatCannotBeOpenedIsUnsure) {
+  const test::ScratchFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  test::ForkChild child([&](int) {
+    if (geteuid() == 0) {
+      EXPECT_EQ(setresgid(65534, 65534, 65534), 0);
+      EXPECT_EQ(setresuid(65534, 65534, 65534), 0);
+    }
+    for (const char* const leaf : {"/tenon-closed", "/torch_1_2_3", "/.tenon-new-1", "/other"}) {
+      const std::string path = folder.path() + leaf;
+      {
+        const Held held(path);
+      }
+      EXPECT_EQ(chmod(path.c_str(), 0), 0);
+    }
+    std::vector<std::string> seen;
+    EXPECT_TRUE(look_at_all(folder.path(), {}, [&](const NameReport& report) {
+                  EXPECT_EQ(report.state, NameState::kUnsure) << report.leaf;
+                  EXPECT_FALSE(report.why.empty()) << report.leaf;
+                  EXPECT_EQ(report.kind,
+                            report.leaf == "tenon-closed" ? NameKind::kFile : NameKind::kTorchFile);
+                  seen.push_back(report.leaf);
+                  return true;
+                }).is_ok());
+    std::sort(seen.begin(), seen.end());
+    EXPECT_EQ(seen, (std::vector<std::string>{"tenon-closed", "torch_1_2_3"}));
+    for (const char* const leaf : {"/tenon-closed", "/torch_1_2_3", "/.tenon-new-1", "/other"})
+      EXPECT_EQ(unlink((folder.path() + leaf).c_str()), 0);
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  });
+  EXPECT_EQ(child.reap(), 0);
 }
 
 }  // namespace
