@@ -354,10 +354,13 @@ bool remove_dead_namesake(int directory, const std::string& leaf) {
   options.remove = true;
   options.patience = 3;
   Result<NameReport> report = look_at(directory, leaf, options);
-  // Another thread or process may have removed the dead name at the same moment. `removed` tells
-  // only what this call did.
-  return report.is_ok() ? report.value().state == NameState::kDead
-                        : report.status().code() == Code::kNotFound;
+  if (!report.is_ok()) return report.status().code() == Code::kNotFound;
+  if (report.value().removed) return true;
+  // Another thread or process may have removed the dead name at the same moment.
+  NameInfo info;
+  info.device = report.value().device;
+  info.inode = report.value().inode;
+  return report.value().state == NameState::kDead && !still_there(directory, leaf, info);
 }
 
 }  // namespace tenon::names

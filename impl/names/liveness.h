@@ -84,9 +84,10 @@ bool sweep_name(int directory, const std::string& leaf) noexcept;
 // directory has changed.
 void remove_dead_sockets(int directory) noexcept;
 
-// Removes a name that a killed process left, so that its successor can take the name. True: the
-// name is dead or gone, so the caller can try once more to take it. That fails again if the name
-// could not be removed, and for a dead file of PyTorch's own. The call can sleep for 2 ms.
+// Removes a name that a killed process left, so that its successor can take the name. True: this
+// call or another one has removed the dead name, or it was gone already, so the caller can try once
+// more to take it. False: the name is not dead, it could not be removed, or it is a dead file of
+// PyTorch's own. The call can sleep for 2 ms.
 bool remove_dead_namesake(int directory, const std::string& leaf);
 
 }  // namespace tenon::names

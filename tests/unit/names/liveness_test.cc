@@ -124,6 +124,14 @@ TEST(Liveness, ADeadLendersNameIsFreeForAllThatFindItTogether) {
   close(directory);
 }
 
+// Plants a file that no process holds, in the form of PyTorch's with a count of 0.
+void plant_torch_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(ftruncate(fd, 4096), 0);
+  close(fd);
+}
+
 TEST(Liveness, ALackOfFdsIsNoAnswer) {
   const test::ScratchFolder folder;
   const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -183,6 +191,29 @@ TEST(Liveness, AFileThatCannotBeOpenedIsUnsure) {
     ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   });
   EXPECT_EQ(child.reap(), 0);
+}
+
+TEST(Liveness, ADeadNamesakeThatStaysIsNotFree) {
+  const test::ScratchFolder folder;
+  const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  const std::string leaf = "torch_" + std::to_string(getpid()) + "_3735928559_0";
+  plant_torch_file(folder.path() + "/" + leaf);
+  Result<NameReport> report = look_at(directory, leaf, {});
+  ASSERT_TRUE(report.is_ok());
+  EXPECT_EQ(report.value().state, NameState::kDead) << report.value().why;
+  // Such files are PyTorch's to remove.
+  EXPECT_FALSE(remove_dead_namesake(directory, leaf));
+  EXPECT_EQ(access((folder.path() + "/" + leaf).c_str(), F_OK), 0);
+  {
+    const Held held(folder.path() + "/one");
+  }
+  EXPECT_TRUE(remove_dead_namesake(directory, "one"));
+  EXPECT_NE(access((folder.path() + "/one").c_str(), F_OK), 0);
+  EXPECT_TRUE(remove_dead_namesake(directory, "one"));
+  const Held held(folder.path() + "/two");
+  EXPECT_FALSE(remove_dead_namesake(directory, "two"));
+  close(directory);
 }
 
 }  // namespace
