@@ -248,6 +248,15 @@ function(tenon_add_gtest_program program)
   target_link_libraries(${program} PRIVATE ${arg_LIBRARIES})
 endfunction()
 
+# The engine of the storms (tests/support/storm/engine.h): the MAIN of a storm's program is
+# "$<TARGET_OBJECTS:tenon_storm_engine>".
+set(storm_engine "${PROJECT_SOURCE_DIR}/tests/support/storm")
+add_library(tenon_storm_engine OBJECT EXCLUDE_FROM_ALL "${storm_engine}/engine.cc"
+  "${storm_engine}/crew.cc" "${storm_engine}/killer.cc" "${storm_engine}/peer.cc")
+tenon_link_test(tenon_storm_engine "")
+tenon_use_gtest(tenon_storm_engine)
+tenon_compile_together(tenon_storm_engine)
+
 # _tenon_pass_on(<variable>): collects the caller's arguments that tenon_add_test takes too.
 macro(_tenon_pass_on variable)
   set(${variable})

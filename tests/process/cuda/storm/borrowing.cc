@@ -4,19 +4,18 @@
 
 #include "cuda/driver.h"
 #include "process/cuda/storm/peer.h"
-#include "process/fault/storm/wire.h"
 
-namespace storm::device {
+namespace storm {
 namespace {
 
 constexpr size_t kMostHeld = 12;
 
 }  // namespace
 
-CUstream Peer::some_stream() { return streams_[random_.below(streams_.size())]; }
+CUstream DevicePeer::some_stream() { return streams_[random_.below(streams_.size())]; }
 
 // Returns false if no message came.
-bool Peer::receive(Link* link, bool may_open) {
+bool DevicePeer::receive(LinkEnd* link, bool may_open) {
   Message message{};
   std::vector<int> none;
   if (take(link->socket, &message, sizeof message, MSG_DONTWAIT, &none) !=
@@ -33,87 +32,74 @@ bool Peer::receive(Link* link, bool may_open) {
 
 // Gives the message back. It also succeeds when the sender is dead, whether its file still exists
 // or not.
-void Peer::give_back_unopened(const Message& message) {
-  const fault::Outcome back = call(Op::kUnopened, [&](tenon_error** err) {
+void DevicePeer::give_back_unopened(const Message& message) {
+  const fault::Outcome back = call(kUnopened, [&](tenon_error** err) {
     return tenon_release_cuda_counter(message.handle.counter, message.handle.slot, err);
   });
-  if (!back.ok()) fail("tenon_release_cuda_counter", back);
-  board_->unopened.fetch_add(1, std::memory_order_relaxed);
+  expect(back, {TENON_OK}, "tenon_release_cuda_counter");
+  count(kGivenBackUnopened);
 }
 
-bool Peer::pass_on(const Message& message) {
-  Link* const link = some_link(true);
+bool DevicePeer::pass_on(const Message& message) {
+  LinkEnd* const link = some_link(true);
   if (link == nullptr || !send(link, message)) return false;
-  board_->passed_on.fetch_add(1, std::memory_order_relaxed);
+  count(kPassedOn);
   return true;
 }
 
-void Peer::open(const Message& message) {
+void DevicePeer::open(const Message& message) {
   while (held_.size() >= kMostHeld) let_go(random_.below(held_.size()));
   Held held;
   held.stream = some_stream();
   held.stamp = message.stamp;
   held.sender = message.sender;
   tenon_cuda_handle handle = message.handle;
-  if (broken_ == Break::kDoNotWait) handle.event_required = 0;
-  const fault::Outcome opened = call(Op::kOpen, [&](tenon_error** err) {
+  if (plan_.does_not_wait) handle.event_required = 0;
+  const fault::Outcome opened = call(kOpen, [&](tenon_error** err) {
     return tenon_open_cuda(&handle, held.stream, nullptr, &held.storage, err);
   });
   if (!opened.ok()) {
     // The driver forgets the memory and the events that a dead process exported. An opener that
     // comes too late gets an error.
-    if (!is_dead(message.sender)) fail("tenon_open_cuda, and its sender lives", opened);
-    board_->sender_gone.fetch_add(1, std::memory_order_relaxed);
+    if (!is_dead(message.sender)) expect(opened, {}, "tenon_open_cuda, and its sender lives");
+    count(kSenderGone);
     give_back_unopened(message);
     return;
   }
   if (tenon_storage_nbytes(held.storage) != message.stamp.nbytes) {
-    board_->complain("a storage of %llu bytes, and %llu were sent",
-                     static_cast<unsigned long long>(tenon_storage_nbytes(held.storage)),
-                     static_cast<unsigned long long>(message.stamp.nbytes));
-    die(kFailed);
+    fail("a storage of " + std::to_string(tenon_storage_nbytes(held.storage)) + " bytes, and " +
+         std::to_string(message.stamp.nbytes) + " were sent");
   }
-  if (broken_ == Break::kGiveBackEarly)
+  if (plan_.gives_back_early)
     (void)tenon_release_cuda_counter(handle.counter, handle.slot, nullptr);
   held.pointer =
       static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(tenon_storage_data(held.storage)));
-  (message.sender == index_ ? board_->opened_own : board_->opened)
-      .fetch_add(1, std::memory_order_relaxed);
+  count(message.sender == index_ ? kOpenedOwn : kOpened);
   held_.push_back(held);
   if (random_.chance(80)) check(&held_.back());
 }
 
 // Wrong bytes have one excuse: the sender was killed before its stream had written them. Then no
 // process ever saw the right bytes, and the driver treats the event of a dead process as complete.
-bool Peer::is_right(const unsigned char* bytes, Held* held) {
+bool DevicePeer::is_right(const unsigned char* bytes, Held* held) {
   const uint64_t at = find_wrong(bytes, held->stamp);
   if (at == kAllRight) {
     held->was_right = true;
-    board_->checked.fetch_add(1, std::memory_order_relaxed);
+    count_checked();
     return true;
   }
   if (!held->was_right && held->sender != index_ && is_dead(held->sender)) {
-    board_->unfinished.fetch_add(1, std::memory_order_relaxed);
+    count(kUnfinished);
     return false;
   }
-  Stamp found;
-  std::memcpy(&found, bytes, std::min<uint64_t>(sizeof found, held->stamp.nbytes));
-  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  board_->wrong.fetch_add(1);
-  board_->complain(
-      "wrong byte at %llu of a block of %llu bytes, generation %llu of %llx, that peer %u sent%s: "
-      "there are now %llu bytes, generation "
-      "%llu "
-      "of %llx",
-      number(at), number(held->stamp.nbytes), number(held->stamp.generation),
-      number(held->stamp.seed), held->sender, held->was_right ? ", where it was right before" : "",
-      number(found.nbytes), number(found.generation), number(found.seed));
-  die(kWrongByte);
+  fail_wrong(bytes, held->stamp, at,
+             "that peer " + std::to_string(held->sender) + " sent" +
+                 (held->was_right ? ", where it was right before" : ""));
 }
 
-void Peer::check(Held* held) {
+void DevicePeer::check(Held* held) {
   std::vector<unsigned char> bytes(held->stamp.nbytes);
-  enter(Op::kUse);
+  enter(kUse);
   CUstream stream = held->stream;
   if (random_.chance(30)) {
     // Another stream has not waited for the sender's stream. The library also does not know that it
@@ -122,7 +108,7 @@ void Peer::check(Held* held) {
     stream = some_stream();
     const fault::Outcome recorded = fault::call(
         [&](tenon_error** err) { return tenon_storage_record_stream(held->storage, stream, err); });
-    if (!recorded.ok()) fail("tenon_storage_record_stream", recorded);
+    expect(recorded, {TENON_OK}, "tenon_storage_record_stream");
   }
   must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), held->pointer,
                               bytes.size(), stream),
@@ -133,7 +119,7 @@ void Peer::check(Held* held) {
 }
 
 // Releases a held storage, half of the time while a copy of it is running.
-void Peer::let_go(size_t index) {
+void DevicePeer::let_go(size_t index) {
   Held held = held_[index];
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
   if (random_.chance(50)) {
@@ -141,27 +127,27 @@ void Peer::let_go(size_t index) {
     reading->bytes.resize(held.stamp.nbytes);
     reading->stream = held.stream;
     reading->from = held;
-    enter(Op::kUse);
+    enter(kUse);
     must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(reading->bytes.data()), held.pointer,
                                 held.stamp.nbytes, held.stream),
          "cuMemcpyAsync");
     leave();
     readings_.push_back(std::move(reading));
   }
-  enter(Op::kRelease);
+  enter(kRelease);
   tenon_storage_release(held.storage);
   leave();
 }
 
-void Peer::finish_reading(bool all) {
+void DevicePeer::finish_reading(bool all) {
   while (!readings_.empty() && (all || readings_.size() > 4)) {
     const std::unique_ptr<Reading> reading = std::move(readings_.front());
     readings_.erase(readings_.begin());
-    enter(Op::kUse);
+    enter(kUse);
     must(driver().cuStreamSynchronize(reading->stream), "cuStreamSynchronize");
     leave();
     (void)is_right(reading->bytes.data(), &reading->from);
   }
 }
 
-}  // namespace storm::device
+}  // namespace storm

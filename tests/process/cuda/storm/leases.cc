@@ -1,86 +1,44 @@
-// Kills borrowers and lenders of leased device memory at random instructions.
+// The kill storm of leased device memory, on the fake driver.
 //
 // Three processes form a ring. The first lends blocks of an arena or of a pool to the second, the
 // second lends them on to the third, and the third sends some back home. The message of each block
 // says what must lie in it, and every process that has the block checks it again and again. One,
-// two or all three are killed at a random moment. The survivors then release everything. The lender
-// must get all blocks back within seconds, and when all processes have ended the device must get
-// its memory back.
-//
-// By hand: cuda_lease_storm KILLS [SEED]. With --break the second process uses blocks that it has
-// given back, and the storm must notice.
-#include <sys/mman.h>
-
-#include <atomic>
+// two or all three are killed at random instructions. The survivors then release everything. The
+// lender must get all blocks back within seconds, and when all processes have ended the device must
+// get its memory back.
+#include <array>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <new>
+#include <memory>
+#include <optional>
 
 #include "device/arena.h"
 #include "process/cuda/connected_kit.h"
+#include "process/cuda/storm/left.h"
+#include "support/storm/engine.h"
 
 namespace cuda_test {
 namespace {
 
-constexpr int kLeasePeers = 3;
-constexpr int kWrong = 40;  // exit codes
-constexpr int kNotGivenBack = 41;
-constexpr int kBroken = 42;
+enum Op : uint32_t { kAllocate = storm::kFirstOp, kWrite, kCheck, kSend, kReceive, kRelease };
+constexpr std::array kOps = {"allocating", "writing",   "checking",
+                             "sending",    "receiving", "releasing"};
+enum Count : uint32_t { kLent, kLentOn, kCameHome, kFull, kEmptied };
+constexpr std::array kCounts = {"blocks lent", "lent on", "came home", "times without room",
+                                "lenders that lived to have all back"};
+constexpr std::array kPhases = {storm::Phase{"let go of what it had"},
+                                storm::Phase{"got back what it had lent"}};
+// The second process uses blocks that it has given back.
+constexpr std::array kBreaks = {storm::Break{"give-back-early"}};
+constexpr uint32_t kPeers = 3;
 constexpr uint64_t kArena = uint64_t{1} << 18;
 
-struct Random {
-  uint64_t state;
-  uint64_t below(uint64_t bound) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % bound;
-  }
-};
-
-// The memory that all three processes share.
-struct LeaseBoard {
-  std::atomic<uint64_t> lent{0};
-  std::atomic<uint64_t> lent_on{0};
-  std::atomic<uint64_t> came_home{0};
-  std::atomic<uint64_t> checked{0};
-  std::atomic<uint64_t> full{0};
-  std::atomic<uint64_t> emptied{0};
-  std::atomic<bool> stop{false};
-};
-
-struct Round {
-  LeaseBoard* board;
-  uint64_t seed;
-  CudaTransport transport;
-  bool break_it;
-};
-
-// A block and its stamp. The first and the last eight bytes of the block must equal the number that
-// its message says.
+// A block and its number. The first and the last eight bytes of the block must equal the number,
+// which its message says.
 struct Held {
   Ref<Storage> storage;
-  uint64_t stamp = 0;
+  uint64_t number = 0;
 };
-
-[[noreturn]] void end(int code, const char* what) {
-  std::fprintf(stderr, "pid %d: %s\n", getpid(), what);
-  std::fflush(stderr);
-  std::_Exit(code);
-}
-void must(CUresult result, const char* what) {
-  if (result != CUDA_SUCCESS) end(kBroken, what);
-}
-
-uint64_t stamp_at(CUdeviceptr pointer) {
-  uint64_t stamp = 0;
-  must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&stamp), pointer, sizeof stamp, nullptr),
-       "cuMemcpyAsync");
-  must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
-  return stamp;
-}
 
 // The source of the lender's blocks: an arena, or a pool that allocates each block.
 class Blocks {
@@ -96,7 +54,7 @@ class Blocks {
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
   ~Blocks() {
-    if (pool_ != nullptr) must(driver().cuMemPoolDestroy(pool_), "cuMemPoolDestroy");
+    if (pool_ != nullptr) (void)driver().cuMemPoolDestroy(pool_);
   }
   uint64_t most_nbytes() const { return (arena_ ? arena_->stats().capacity_nbytes : kArena) / 6; }
   uint64_t used() const { return arena_ ? arena_->stats().used_nbytes : in_pool_; }
@@ -120,7 +78,7 @@ class Blocks {
   };
   static void give_back(void* context) {
     const std::unique_ptr<Block> block(static_cast<Block*>(context));
-    must(driver().cuMemFreeAsync(block->pointer, nullptr), "cuMemFreeAsync");
+    if (driver().cuMemFreeAsync(block->pointer, nullptr) != CUDA_SUCCESS) std::abort();
     --block->from->in_pool_;
   }
   Ref<CudaArena> arena_;
@@ -128,46 +86,102 @@ class Blocks {
   uint64_t in_pool_ = 0;
 };
 
-class LeasePeer {
+class RingPeer : public storm::Peer {
  public:
-  LeasePeer(const Round& round, Connection::Owned from, Connection::Owned to)
-      : round_(round), from_(std::move(from)), to_(std::move(to)), random_{round.seed} {}
+  RingPeer(const storm::Seat& seat, CudaTransport transport, bool is_broken)
+      : Peer(seat), transport_(transport), is_broken_(is_broken && index_ == 1) {}
+
+ protected:
+  void begin(uint32_t /*role*/, const std::vector<storm::LinkEnd>& links) override {
+    for (const storm::LinkEnd& each : links)
+      (each.out ? to_ : from_) = Socket::adopt(each.socket, {});
+  }
+
+  void start() override {
+    use_device();
+    if (is_lender()) blocks_.emplace(transport_);
+  }
+
+  void step() override {
+    if (is_lender()) {
+      lend();
+    } else {
+      borrow();
+    }
+    if (!held_.empty()) check(held_[random_.below(held_.size())]);
+    look_at_what_was_given_back();
+  }
+
+  void settle(uint32_t phase, uint32_t /*dead*/) override {
+    if (phase == 0) {
+      let_go_of_all();
+    } else if (is_lender()) {
+      get_back();
+    }
+  }
+
+  // The order of a round's end comes when no process has a block any more.
+  void end() override {
+    from_ = nullptr;
+    blocks_.reset();
+  }
+
+ private:
+  bool is_lender() const { return index_ == 0; }
+  void must(CUresult result, const char* what) {
+    if (result != CUDA_SUCCESS) fail(std::string(what) + " failed with " + std::to_string(result));
+  }
+
+  uint64_t number_at(CUdeviceptr pointer) {
+    uint64_t number = 0;
+    must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&number), pointer, sizeof number,
+                                nullptr),
+         "cuMemcpyAsync");
+    must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+    return number;
+  }
 
   void check(const Held& held) {
-    const uint64_t nbytes = held.storage->nbytes();
-    if (stamp_at(pointer_of(held.storage)) != held.stamp ||
-        stamp_at(pointer_of(held.storage) + nbytes - sizeof held.stamp) != held.stamp)
-      end(kWrong, "another's bytes are in a block that is held");
-    round_.board->checked.fetch_add(1, std::memory_order_relaxed);
+    enter(kCheck);
+    const uint64_t last = held.storage->nbytes() - sizeof held.number;
+    if (number_at(pointer_of(held.storage)) != held.number ||
+        number_at(pointer_of(held.storage) + last) != held.number)
+      fail_wrong("another's bytes are in a block that is held");
+    leave();
+    count_checked();
   }
 
   // Returns false if the next process is gone.
   bool send(const Held& held) {
+    enter(kSend);
     Result<std::unique_ptr<Message>> message = message_of({held.storage});
-    if (!message.is_ok()) end(kBroken, message.status().message().c_str());
-    const auto bytes = std::as_bytes(std::span(&held.stamp, 1));
-    (void)message.value()->set_user_bytes(bytes);
+    if (!message.is_ok()) fail(message.status().message());
+    (void)message.value()->set_user_bytes(std::as_bytes(std::span(&held.number, 1)));
     const Status sent = to_->send(message.value().get(), {.timeout_ns = 0});
+    leave();
     if (sent.is_ok() || sent.code() == Code::kWouldBlock) return true;
-    if (sent.code() != Code::kPeerGone) end(kBroken, sent.message().c_str());
+    if (sent.code() != Code::kPeerGone) fail(sent.message());
     return false;
   }
 
   // Returns false if no message came, or if the process before is gone.
   bool receive(Held* out, int64_t timeout_ns) {
+    if (gone_) return false;
+    enter(kReceive);
     Result<std::unique_ptr<Message>> message = from_->recv({.timeout_ns = timeout_ns});
+    leave();
     if (!message.is_ok()) {
       const Code code = message.status().code();
       // The driver forgets the memory and the events of a killed process. A borrower that opens too
       // late gets this error.
       const bool late = code == Code::kInvalidArgument || code == Code::kPeerGone;
       if (code != Code::kWouldBlock && code != Code::kTimeout && !late)
-        end(kBroken, message.status().message().c_str());
-      gone_ = gone_ || code == Code::kPeerGone;
+        fail(message.status().message());
+      gone_ = code == Code::kPeerGone;
       return false;
     }
     out->storage = message.value()->items().at(0).tensor->storage();
-    std::memcpy(&out->stamp, message.value()->user_bytes().data(), sizeof out->stamp);
+    std::memcpy(&out->number, message.value()->user_bytes().data(), sizeof out->number);
     return true;
   }
 
@@ -181,224 +195,153 @@ class LeasePeer {
     Held held = std::move(held_[which]);
     held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(which));
     check(held);
-    if (round_.break_it) {
-      given_back_.emplace_back(pointer_of(held.storage), held.stamp);
-    }
+    if (is_broken_) given_back_.emplace_back(pointer_of(held.storage), held.number);
+    enter(kRelease);
+    held = {};
+    leave();
   }
   // Reads through pointers that outlived their storages, as a faulty program might.
   void look_at_what_was_given_back() {
-    for (const auto& [pointer, stamp] : given_back_) {
+    for (const auto& [pointer, number] : given_back_) {
       uint64_t now = 0;
       if (driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&now), pointer, sizeof now, nullptr) !=
           CUDA_SUCCESS)
         continue;
       must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
-      if (now != stamp) end(kWrong, "another's bytes are in a block that was given back");
+      if (now != number) fail_wrong("another's bytes are in a block that was given back");
     }
   }
+
+  void lend() {
+    enter(kAllocate);
+    const uint64_t nbytes = 16 + random_.below(blocks_->most_nbytes());
+    Ref<Storage> made = blocks_->allocate(nbytes, random_.below(4) == 0 ? 200'000 : 0);
+    leave();
+    if (made) {
+      Held held{std::move(made), (seed_ << 20) + ++number_};
+      // Waits until the bytes are written: if the lender is killed, no other process would write
+      // them.
+      enter(kWrite);
+      for (const uint64_t at : {uint64_t{0}, nbytes - sizeof number_}) {
+        must(driver().cuMemcpyAsync(pointer_of(held.storage) + at,
+                                    reinterpret_cast<uintptr_t>(&held.number), sizeof held.number,
+                                    nullptr),
+             "cuMemcpyAsync");
+        must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+      }
+      leave();
+      count(kLent);
+      if (!to_gone_ && !send(held)) to_gone_ = true;
+      if (random_.below(3) == 0) hold(std::move(held));
+    } else {
+      count(kFull);
+      drop_one();
+    }
+    if (Held home; receive(&home, 0)) {
+      count(kCameHome);
+      check(home);
+      hold(std::move(home));
+    }
+  }
+
+  void borrow() {
+    Held held;
+    if (!receive(&held, 500'000)) return;
+    check(held);
+    if (random_.below(2) == 0 && transport_ != CudaTransport::kIpc) {
+      (void)send(held);
+      if (index_ == 1) count(kLentOn);
+    }
+    hold(std::move(held));
+  }
+
   void let_go_of_all() {
     held_.clear();
     to_ = nullptr;
-    Held rest;
-    while (!gone_ && receive(&rest, 0)) rest = {};
-    rest = {};
+    for (Held rest; receive(&rest, 0); rest = {}) {
+    }
+    if (is_lender()) return;
     from_ = nullptr;
     (void)wait_until([] { return collect_cuda() == 0; }, std::chrono::seconds(5));
   }
 
-  void lend() {
-    use_device();
-    Blocks blocks(round_.transport);
-    uint64_t number = round_.seed << 20;
-    while (!round_.board->stop.load()) {
-      const uint64_t nbytes = 16 + random_.below(blocks.most_nbytes());
-      if (Ref<Storage> made = blocks.allocate(nbytes, random_.below(4) == 0 ? 200'000 : 0)) {
-        Held held{std::move(made), ++number};
-        // Waits until the bytes are written: if the lender is killed, no other process would write
-        // them.
-        for (const uint64_t at : {uint64_t{0}, nbytes - sizeof number}) {
-          must(driver().cuMemcpyAsync(pointer_of(held.storage) + at,
-                                      reinterpret_cast<uintptr_t>(&number), sizeof number, nullptr),
-               "cuMemcpyAsync");
-          must(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
-        }
-        round_.board->lent.fetch_add(1, std::memory_order_relaxed);
-        if (!to_gone_ && !send(held)) to_gone_ = true;
-        if (random_.below(3) == 0) hold(std::move(held));
-      } else {
-        round_.board->full.fetch_add(1, std::memory_order_relaxed);
-        drop_one();
-      }
-      if (Held home; !gone_ && receive(&home, 0)) {
-        round_.board->came_home.fetch_add(1, std::memory_order_relaxed);
-        check(home);
-        hold(std::move(home));
-      }
-      if (!held_.empty()) check(held_[random_.below(held_.size())]);
-    }
-    held_.clear();
-    to_ = nullptr;
-    Held rest;
-    while (!gone_ && receive(&rest, 0)) rest = {};
-    rest = {};
-    // The other processes release their blocks, or are gone.
-    for (int i = 0; blocks.used() != 0; ++i) {
+  // The other processes have released their blocks, or are gone.
+  void get_back() {
+    for (int i = 0; blocks_->used() != 0; ++i) {
       if (i == 100'000)
-        end(kNotGivenBack,
-            "seconds after everybody let go the lender does not have all blocks back");
+        fail("seconds after everybody let go the lender does not have all blocks back");
       (void)collect_cuda();
-      if (Held late; from_ && !gone_) (void)receive(&late, 0);
+      if (Held late; true) (void)receive(&late, 0);
       usleep(100);
     }
-    round_.board->emptied.fetch_add(1, std::memory_order_relaxed);
+    count(kEmptied);
   }
 
-  void borrow(bool first) {
-    use_device();
-    while (!round_.board->stop.load() && !gone_) {
-      Held held;
-      if (receive(&held, 500'000)) {
-        check(held);
-        if (random_.below(2) == 0 && round_.transport != CudaTransport::kIpc) {
-          (void)send(held);
-          if (first) round_.board->lent_on.fetch_add(1, std::memory_order_relaxed);
-        }
-        hold(std::move(held));
-      }
-      if (!held_.empty()) check(held_[random_.below(held_.size())]);
-      look_at_what_was_given_back();
-    }
-    let_go_of_all();
-  }
-
- private:
-  Round round_;
+  CudaTransport transport_;
+  bool is_broken_;
   Connection::Owned from_;
   Connection::Owned to_;
-  Random random_;
+  std::optional<Blocks> blocks_;
+  uint64_t number_ = 0;
   std::vector<Held> held_;
   std::vector<std::pair<CUdeviceptr, uint64_t>> given_back_;
   bool gone_ = false;
   bool to_gone_ = false;
 };
 
-pid_t spawn(const Round& round, int who, std::array<Socket, kLeasePeers>* sockets) {
-  return start([&, who] {
-    // Socket i connects peer i to the next peer.
-    Connection::Owned to = (*sockets)[static_cast<size_t>(who)].connect(0);
-    Connection::Owned from =
-        (*sockets)[static_cast<size_t>((who + kLeasePeers - 1) % kLeasePeers)].connect(1);
-    for (Socket& each : *sockets) each.drop();
-    Round own = round;
-    own.seed = round.seed * kLeasePeers + static_cast<uint64_t>(who) + 1;
-    own.break_it = round.break_it && who == 1;
-    LeasePeer peer(own, std::move(from), std::move(to));
-    if (who == 0) {
-      peer.lend();
-    } else {
-      peer.borrow(who == 1);
-    }
-    std::_Exit(0);
-  });
-}
-
-// Returns the number of killed processes.
-int run_round(LeaseBoard* board, Random* random, bool break_it) {
-  board->stop.store(false);
-  static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd,
-                                             CudaTransport::kFd, CudaTransport::kPool};
-  const Round round{board, 1 + random->below(1 << 30),
-                    kTransports[random->below(kTransports.size())], break_it};
-  std::array<pid_t, kLeasePeers> pids{};
-  {
-    std::array<Socket, kLeasePeers> sockets;
-    for (int who = 0; who < kLeasePeers; ++who)
-      pids[static_cast<size_t>(who)] = spawn(round, who, &sockets);
+class Ring : public storm::World {
+ public:
+  Ring()
+      : storm::World({.n_peers = kPeers,
+                      .ops = kOps,
+                      .counts = kCounts,
+                      .phases = kPhases,
+                      .breaks = kBreaks}) {
+    setenv("FAKE_CUDA_WORLD", folder_.path().c_str(), 1);
   }
-  int kills = 0;
-  std::array<bool, kLeasePeers> killed{};
-  const uint64_t wanted = break_it ? 0 : 1 + random->below(3);
-  // Some processes are killed while they start. Most are killed after a certain amount of work, so
-  // that the speed of the machine does not matter.
-  const uint64_t until =
-      board->checked.load() + (random->below(4) == 0 ? 0 : 1 + random->below(120));
-  for (int i = 0; i < 2'000 && board->checked.load() < until; ++i) usleep(500);
-  for (uint64_t i = 0; i < wanted; ++i) {
-    usleep(static_cast<useconds_t>(random->below(3'000)));
+
+  void plan(storm::Plan* plan) override {
+    storm::Random& random = plan->random;
+    static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd,
+                                               CudaTransport::kFd, CudaTransport::kPool};
+    transport_ = kTransports[random.below(kTransports.size())];
+    for (uint32_t i = 0; i < kPeers; ++i) plan->links.push_back({i, (i + 1) % kPeers});
+    // Some processes are killed while they start. Most are killed after a certain amount of work,
+    // so that the speed of the machine does not matter.
+    plan->checks = random.below(4) == 0 ? 0 : 1 + random.below(120);
+    plan->rest_us = broken != nullptr ? 50'000 : static_cast<uint32_t>(random.below(3'000));
+    if (broken != nullptr) return;
     // The lender is killed less often than the others.
-    const size_t who = random->below(5) == 0 ? 0 : 1 + random->below(2);
-    if (killed[who]) continue;
-    killed[who] = true;
-    kill(pids[who], SIGKILL);
-    ++kills;
-  }
-  usleep(static_cast<useconds_t>(break_it ? 50'000 : random->below(3'000)));
-  board->stop.store(true);
-  for (size_t who = 0; who < kLeasePeers; ++who) {
-    const int ended = wait_for(pids[who]);
-    if (killed[who] && ended == -SIGKILL) continue;
-    if (ended != 0) {
-      std::printf("peer %zu of round %llu ended with %d\n", who,
-                  static_cast<unsigned long long>(round.seed), ended);
-      return -ended;
+    std::array<bool, kPeers> is_killed{};
+    for (uint64_t n = 1 + random.below(3); n > 0; --n) {
+      const uint32_t who = random.below(5) == 0 ? 0 : 1 + static_cast<uint32_t>(random.below(2));
+      if (std::exchange(is_killed[who], true)) continue;
+      plan->add_kill(who, {kAllocate, kWrite, kSend, kSend, kReceive, kRelease},
+                     {kReceive, kReceive, kCheck, kRelease});
     }
   }
-  return kills;
-}
 
-int run_lease_storm(int kills, uint64_t seed, bool break_it) {
-  const World world;
-  setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
-  void* const shared =
-      mmap(nullptr, sizeof(LeaseBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return 2;
-  auto* const board = new (shared) LeaseBoard;
-  Random random{seed * 0x9e3779b97f4a7c15ULL | 1};
-  int done = 0;
-  int rounds = 0;
-  for (; done < kills; ++rounds) {
-    const int one = run_round(board, &random, break_it);
-    if (break_it && one == -kWrong) return 0;
-    if (one < 0) {
-      std::printf("seed %llu, round %d\n", static_cast<unsigned long long>(seed), rounds);
-      return 1;
-    }
-    if (break_it && rounds == 200) {
-      std::printf("nobody saw that blocks were used after they had been given back\n");
-      return 1;
-    }
-    done += one;
+  std::unique_ptr<storm::Peer> make_peer(const storm::Seat& seat) override {
+    return std::make_unique<RingPeer>(seat, transport_, broken != nullptr);
   }
-  // A new process checks the device.
-  const pid_t looker = start([] {
-    use_device();
-    expect_nothing_left();
-    EXPECT_EQ(LEDGER(fake_cuda_bytes)(0), 0U);
-    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
-  });
-  if (wait_for(looker) != 0) return 1;
-  const auto number = [](const std::atomic<uint64_t>& value) {
-    return static_cast<unsigned long long>(value.load());
-  };
-  std::printf(
-      "%d killed in %d rounds: %llu blocks lent, %llu lent on, %llu came home, looked at %llu "
-      "times; %llu times there was no room, "
-      "%llu lenders that lived to have all back\n",
-      done, rounds, number(board->lent), number(board->lent_on), number(board->came_home),
-      number(board->checked), number(board->full), number(board->emptied));
+
+  std::string left() override { return storm::left_on_devices(); }
+
   // In a short run, as under a sanitizer, it can happen that no block was sent home.
-  const bool came_home = board->came_home.load() > 0 || kills < 1000;
-  return board->lent_on.load() > 0 && came_home && board->emptied.load() > 0 ? 0 : 1;
-}
+  std::string missed(uint64_t kills) override {
+    for (const Count each : {kLentOn, kCameHome, kEmptied}) {
+      if (board->counts[each] == 0 && (each != kCameHome || kills >= 1000))
+        return std::string("no count of ") + kCounts[each];
+    }
+    return {};
+  }
+
+ private:
+  cuda_test::World folder_;
+  CudaTransport transport_ = CudaTransport::kIpc;
+};
 
 }  // namespace
 }  // namespace cuda_test
 
-int main(int argc, char** argv) {
-  const bool break_it = argc > 1 && std::strcmp(argv[1], "--break") == 0;
-  const int kills = argc > 1 && !break_it ? std::atoi(argv[1]) : 1000;
-  const uint64_t seed =
-      argc > 2 ? std::strtoull(argv[2], nullptr, 10)
-               : static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  return cuda_test::run_lease_storm(kills, seed, break_it);
-}
+std::unique_ptr<storm::World> storm::make_world() { return std::make_unique<cuda_test::Ring>(); }

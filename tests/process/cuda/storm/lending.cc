@@ -6,7 +6,7 @@
 #include "device/torch_counter.h"
 #include "process/cuda/storm/peer.h"
 
-namespace storm::device {
+namespace storm {
 namespace {
 
 constexpr size_t kMostAllocations = 4;
@@ -15,20 +15,17 @@ constexpr size_t kMostAllocations = 4;
 
 // The library calls this when no process uses the block any more. The next write to the block
 // relies on that.
-void Peer::came_back(DLManagedTensorVersioned* managed) {
+void DevicePeer::came_back(DLManagedTensorVersioned* managed) {
   auto* const block = static_cast<Block*>(managed->manager_ctx);
-  if (!block->wrapped) {
-    block->peer->board_->complain("a block came back twice");
-    block->peer->die(kFailed);
-  }
+  if (!block->wrapped) block->peer->fail("a block came back twice");
   block->wrapped = false;
   block->messages.clear();
   ++block->peer->frees_;
-  block->peer->board_->freed.fetch_add(1, std::memory_order_relaxed);
+  block->peer->count(kFreed);
 }
 
-Peer::Allocation* Peer::new_allocation() {
-  enter(Op::kWrap);
+DevicePeer::Allocation* DevicePeer::new_allocation() {
+  enter(kWrap);
   auto made = std::make_unique<Allocation>();
   std::vector<uint64_t> sizes;
   uint64_t nbytes = 0;
@@ -37,7 +34,7 @@ Peer::Allocation* Peer::new_allocation() {
     nbytes += sizes.back();
   }
   must(driver().cuMemAlloc(&made->base, nbytes), "cuMemAlloc");
-  board_->allocations.fetch_add(1, std::memory_order_relaxed);
+  count(kAllocations);
   uint64_t at = 0;
   for (const uint64_t size : sizes) {
     auto block = std::make_unique<Block>();
@@ -52,7 +49,7 @@ Peer::Allocation* Peer::new_allocation() {
   return allocations_.back().get();
 }
 
-Peer::Block* Peer::some_block(bool wrapped) {
+DevicePeer::Block* DevicePeer::some_block(bool wrapped) {
   std::vector<Block*> found;
   for (const auto& allocation : allocations_) {
     for (const auto& block : allocation->blocks) {
@@ -62,13 +59,13 @@ Peer::Block* Peer::some_block(bool wrapped) {
   return found.empty() ? nullptr : found[random_.below(found.size())];
 }
 
-void Peer::write(Block* block) {
+void DevicePeer::write(Block* block) {
   block->stamp = {seed_, ++generation_,
                   random_.chance(50) ? block->room : 1 + random_.below(block->room)};
   block->bytes.resize(block->stamp.nbytes);
   fill(block->bytes.data(), block->stamp);
   block->stream = some_stream();
-  enter(Op::kWrap);
+  enter(kWrap);
   // The extra fills keep wrong bytes in the block for longer, so that a reader that does not wait
   // for the stream sees them.
   if (random_.chance(25)) {
@@ -93,20 +90,20 @@ void Peer::write(Block* block) {
   const fault::Outcome made = fault::call([&](tenon_error** err) {
     return tenon_tensor_from_dlpack(&block->managed, &block->tensor, err);
   });
-  if (!made.ok()) fail("tenon_tensor_from_dlpack", made);
+  expect(made, {TENON_OK}, "tenon_tensor_from_dlpack");
   ++wraps_;
-  board_->wrapped.fetch_add(1, std::memory_order_relaxed);
+  count(kWrapped);
   // The stream still reads the bytes from the host, and the block may be released before it was
   // ever sent.
   const fault::Outcome recorded = fault::call([&](tenon_error** err) {
     return tenon_storage_record_stream(tenon_tensor_storage(block->tensor), block->stream, err);
   });
-  if (!recorded.ok()) fail("tenon_storage_record_stream", recorded);
+  expect(recorded, {TENON_OK}, "tenon_storage_record_stream");
   leave();
 }
 
-void Peer::lend() {
-  Link* const link = some_link(true);
+void DevicePeer::lend() {
+  LinkEnd* const link = some_link(true);
   if (link == nullptr || sent_ == kMessages) return;
   Block* block = random_.chance(25) ? some_block(true) : nullptr;
   if (block == nullptr) {
@@ -120,7 +117,7 @@ void Peer::lend() {
   // Makes the next share begin a new counter file, which otherwise happens once in ten thousand.
   if (random_.chance(10)) {
     tenon::device::end_cuda_counter_file();
-    board_->files_ended.fetch_add(1, std::memory_order_relaxed);
+    count(kFilesEnded);
   }
   Message message{};
   message.handle.struct_size = sizeof message.handle;
@@ -130,16 +127,15 @@ void Peer::lend() {
   tenon_cuda_options options{};
   options.struct_size = sizeof options;
   options.form = static_cast<tenon_cuda_form>(random_.below(TENON_CUDA_FORM_E + 1));
-  const fault::Outcome shared = call(Op::kShare, [&](tenon_error** err) {
+  const fault::Outcome shared = call(kShare, [&](tenon_error** err) {
     return tenon_share_cuda(tenon_tensor_storage(block->tensor), block->stream, &options,
                             &message.handle, err);
   });
-  if (!shared.ok()) fail("tenon_share_cuda", shared);
-  if (message.handle.event_required == 0)
-    board_->without_event.fetch_add(1, std::memory_order_relaxed);
+  expect(shared, {TENON_OK}, "tenon_share_cuda");
+  if (message.handle.event_required == 0) count(kWithoutEvent);
   block->messages.push_back(message.number);
   if (send(link, message)) {
-    board_->shared.fetch_add(1, std::memory_order_relaxed);
+    count(kShared);
   } else {
     give_back_unopened(message);
   }
@@ -147,45 +143,40 @@ void Peer::lend() {
   if (random_.chance(75)) release_own(block);
 }
 
-void Peer::check_own(const Block& block) {
+void DevicePeer::check_own(const Block& block) {
   std::vector<unsigned char> bytes(block.stamp.nbytes);
-  enter(Op::kUse);
+  enter(kUse);
   must(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(bytes.data()), block.pointer,
                               bytes.size(), block.stream),
        "cuMemcpyAsync");
   must(driver().cuStreamSynchronize(block.stream), "cuStreamSynchronize");
   leave();
-  if (const uint64_t at = find_wrong(bytes.data(), block.stamp); at != kAllRight) {
-    board_->wrong.fetch_add(1);
-    board_->complain("wrong byte at %llu of %llu of its own block",
-                     static_cast<unsigned long long>(at),
-                     static_cast<unsigned long long>(block.stamp.nbytes));
-    die(kWrongByte);
-  }
+  if (const uint64_t at = find_wrong(bytes.data(), block.stamp); at != kAllRight)
+    fail_wrong(bytes.data(), block.stamp, at, "its own");
 }
 
-void Peer::release_own(Block* block) {
+void DevicePeer::release_own(Block* block) {
   tenon_tensor* const tensor = block->tensor;
   block->tensor = nullptr;
-  enter(Op::kRelease);
+  enter(kRelease);
   tenon_tensor_release(tensor);
   leave();
 }
 
 // Frees allocations in which no block is in use. The driver reports an error if a process still has
 // one open.
-void Peer::free_unused(bool all) {
+void DevicePeer::free_unused(bool all) {
   for (size_t i = allocations_.size(); i-- > 0;) {
     const auto& blocks = allocations_[i]->blocks;
     if (std::any_of(blocks.begin(), blocks.end(), [](const auto& block) { return block->wrapped; }))
       continue;
     if (!all && !random_.chance(50)) continue;
-    enter(Op::kRelease);
+    enter(kRelease);
     must(driver().cuMemFree(allocations_[i]->base), "cuMemFree");
     leave();
-    board_->allocations_freed.fetch_add(1, std::memory_order_relaxed);
+    count(kAllocationsFreed);
     allocations_.erase(allocations_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-}  // namespace storm::device
+}  // namespace storm

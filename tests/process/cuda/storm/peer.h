@@ -5,37 +5,65 @@
 
 #include <cuda.h>
 #include <dlpack/dlpack.h>
-#include <sys/types.h>
 #include <tenon/tenon.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cuda/driver.h"
-#include "process/cuda/storm/board.h"
-#include "process/cuda/storm/plan.h"
-#include "process/fault/kit.h"
-#include "process/fault/storm/pattern.h"
+#include "support/storm/peer.h"
 
-namespace storm::device {
+namespace storm {
 
 inline const tenon::cuda::Driver& driver() { return *tenon::cuda::driver().value(); }
 
-// The driver of the storm sends this, with the sockets of the links.
-struct Order {
-  char what = 0;  // R: run a round; S: stop sending; T: release all; U: check what is back; Q: end
-  uint32_t n_links = 0;
-  uint64_t seed = 0;
-  uint32_t latency_us = 0;
-  uint32_t events = 0;
-  uint32_t dead = 0;  // U: one bit for each dead peer
-  Break broken = Break::kNothing;
-  std::array<bool, kMostLinks> out{};
-  std::array<uint32_t, kMostLinks> other{};  // the peer at the link's other end
+enum DeviceOp : uint32_t {
+  kStart = kFirstOp,
+  kWrap,
+  kShare,
+  kOpen,
+  kUse,
+  kRelease,
+  kUnopened,
+  kCollect,
+  kEndOfOps
+};
+enum DeviceCount : uint32_t {
+  kWrapped,
+  kFreed,
+  kAllocations,
+  kAllocationsFreed,
+  kShared,
+  kWithoutEvent,
+  kFilesEnded,
+  kPassedOn,
+  kOpened,
+  kOpenedOwn,
+  kGivenBackUnopened,
+  kSenderGone,
+  kUnfinished,
+  kKept,
+  kAllBack,
+  kEndOfCounts
+};
+
+inline constexpr uint32_t kPeers = 6;
+inline constexpr uint32_t kMessages = 4096;  // of one peer in one round
+
+// The peers that ever had a message, by its sender and its number. A peer's bit is set before the
+// message is handed over to it.
+using Custody = std::array<std::array<std::atomic<uint32_t>, kMessages>, kPeers>;
+
+struct PeerPlan {
+  uint32_t latency_us = 0;        // of each operation in a stream
+  uint32_t events = 0;            // interprocess events that the driver grants; 0: no limit
+  bool gives_back_early = false;  // decrements its counter as it opens
+  bool does_not_wait = false;     // its stream does not wait for the event
 };
 
 // Peers send this to each other.
@@ -46,20 +74,23 @@ struct Message {
   uint32_t number;
 };
 
-class Peer {
+class DevicePeer : public Peer {
  public:
-  Peer(Board* board, uint32_t index, int control, uint64_t seed);
-  [[noreturn]] void run();
+  DevicePeer(const Seat& seat, const PeerPlan& plan, Custody* custody)
+      : Peer(seat), plan_(plan), custody_(custody) {}
+
+ protected:
+  void begin(uint32_t role, const std::vector<LinkEnd>& links) override;
+  void start() override;
+  void step() override;
+  void settle(uint32_t phase, uint32_t dead) override;
+  void end() override;
+  void be_child() override;
 
  private:
-  struct Link {
-    bool out = false;
-    uint32_t other = 0;
-    int socket = -1;
-  };
   // A range of an allocation, wrapped until the library gives it back. Its address never changes.
   struct Block {
-    Peer* peer = nullptr;
+    DevicePeer* peer = nullptr;
     CUdeviceptr pointer = 0;
     uint64_t room = 0;
     Stamp stamp;
@@ -90,31 +121,14 @@ class Peer {
     Held from;
   };
 
-  // ---- calls (peer.cc)
-  template <typename Call>
-  fault::Outcome call(Op op, Call&& function) {
-    enter(op);
-    fault::Outcome outcome = fault::call(function);
-    leave();
-    return outcome;
-  }
-  void enter(Op op) { slot_->enter(static_cast<uint32_t>(op)); }
-  void leave() { slot_->leave(); }
-  [[noreturn]] void die(int status);
-  [[noreturn]] void fail(const char* what, const fault::Outcome& outcome);
+  // ---- peer.cc
   void must(CUresult result, const char* what);
   bool is_dead(uint32_t peer) const;
-
-  // ---- orders (peer.cc)
-  void take_order(char wanted, Order* order, std::vector<int>* fds);
-  bool has_order() const;
-  void say(char what);
-  void begin(const Order& order, const std::vector<int>& fds);
-  void start();
   void let_go_of_all();
-  void settle(const Order& order);
-  void end();
+  void get_back(uint32_t dead);
   void count_live(int32_t kind, const char* what);
+  LinkEnd* some_link(bool out);
+  bool send(LinkEnd* link, const Message& message);
 
   // ---- lending (lending.cc)
   void lend();
@@ -127,7 +141,7 @@ class Peer {
   static void came_back(DLManagedTensorVersioned* managed);
 
   // ---- borrowing (borrowing.cc)
-  bool receive(Link* link, bool may_open);
+  bool receive(LinkEnd* link, bool may_open);
   void give_back_unopened(const Message& message);
   bool pass_on(const Message& message);
   void open(const Message& message);
@@ -137,32 +151,17 @@ class Peer {
   void let_go(size_t index);
   void finish_reading(bool all);
 
-  // ---- others (peer.cc)
-  void step();
-  Link* some_link(bool out);
-  bool send(Link* link, const Message& message);
-  void fork_one();
-  [[noreturn]] void be_child(uint64_t seed);
-  void reap(bool wait);
-
-  Board* board_;
-  Slot* slot_;
-  uint32_t index_;
-  int control_;
-  uint64_t seed_;
-  Random random_;
-  Break broken_ = Break::kNothing;
-  int forks_left_ = 0;
+  PeerPlan plan_;
+  Custody* custody_;
   uint32_t sent_ = 0;
   uint64_t generation_ = 0;
   uint64_t wraps_ = 0;
   uint64_t frees_ = 0;
   std::array<CUstream, 3> streams_{};  // the first is the default stream
-  std::vector<Link> links_;
+  std::vector<LinkEnd> links_;
   std::vector<std::unique_ptr<Allocation>> allocations_;
   std::vector<Held> held_;
   std::vector<std::unique_ptr<Reading>> readings_;
-  std::vector<pid_t> children_;
 };
 
-}  // namespace storm::device
+}  // namespace storm

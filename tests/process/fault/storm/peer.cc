@@ -1,20 +1,13 @@
 #include "process/fault/storm/peer.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
-#include "process/fault/storm/starved.h"
+#include "support/storm/deadline.h"
 
 namespace storm {
 
-Peer::Peer(Board* board, Slot* slot, int control, uint64_t seed)
-    : board_(board),
-      slot_(slot),
-      control_(control),
-      seed_(seed),
-      random_(seed),
-      gives_back_early_(std::getenv("TENON_STORM_GIVES_BACK_EARLY") != nullptr) {
+LeasePeer::LeasePeer(const Seat& seat, bool gives_back_early)
+    : Peer(seat), gives_back_early_(gives_back_early) {
   // A power of two, so that one block can fill the arena.
   for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
     capacities_.push_back(uint64_t{1} << (18 + random_.below(5)));
@@ -46,79 +39,84 @@ Peer::Peer(Board* board, Slot* slot, int control, uint64_t seed)
   before_ = fault::hold();
 }
 
-void Peer::run() {
-  Order order;
-  std::vector<int> fds;
-  while (take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order)) {
-    alarm(fault::kWatchdogSeconds * 2);
-    if (order.what == 'Q') break;
-    REQUIRE(order.what == 'R');
-    begin_round(order, fds);
-    fds.clear();
-    say('B');
-    while (!has_order()) step();
-    settle();
-    end_round();
-    say('D');
-  }
-  for (tenon_arena* arena : arenas_) tenon_arena_release(arena);
-  std::fflush(nullptr);
-  close(control_);
-  exit(fault::g_failures == 0 ? 0 : kFailed);
-}
-
-// ---- calls
-
-void Peer::die(int status) {
-  std::fflush(nullptr);
-  _exit(status);
-}
-
-void Peer::expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed,
-                  const char* what) {
-  if (std::find(allowed.begin(), allowed.end(), outcome.status) != allowed.end()) return;
-  board_->complain("%s%s: %s", what, is_child_ ? ", in a child" : "", outcome.text().c_str());
-  die(kFailed);
-}
-
-// ---- orders
-
-void Peer::say(char what) {
-  if (!put(control_, &what, sizeof what, nullptr, 0)) die(kFailed);
-}
-
-bool Peer::has_order() const {
-  pollfd waiting{control_, POLLIN, 0};
-  return poll(&waiting, 1, 0) > 0;
-}
-
-void Peer::begin_round(const Order& order, const std::vector<int>& fds) {
-  random_ = Random(mix(order.seed ^ seed_));
-  hostile_ = order.hostile;
-  // AddressSanitizer's allocator has locks that fork does not handle, and in a storm the service
-  // thread may be inside it at any moment.
-  forks_left_ = TENON_TEST_ASAN || hostile_ ? 0 : 3;
-  REQUIRE(fds.size() == order.n_links);
-  links_.assign(order.n_links, {});
+void LeasePeer::begin(uint32_t role, const std::vector<LinkEnd>& links) {
+  hostile_ = role == kHostile;
+  if (hostile_) forks_left_ = 0;
+  links_.assign(links.size(), {});
   for (size_t i = 0; i < links_.size(); ++i) {
-    links_[i].carrier = order.carriers[i];
-    links_[i].out = order.out[i];
-    if (order.carriers[i] == Carrier::kDescriptor) {
-      links_[i].raw = fds[i];
+    links_[i].carrier = static_cast<Carrier>(links[i].kind);
+    links_[i].out = links[i].out;
+    if (links_[i].carrier == kDescriptor) {
+      links_[i].raw = links[i].socket;
       continue;
     }
     tenon_connection_options options{};
     options.struct_size = sizeof options;
     options.flags = TENON_CONNECTION_ADOPT_SOCKET;
-    expect(call(Op::kConnect,
+    expect(call(kConnect,
                 [&](tenon_error** err) {
-                  return tenon_connection_new(fds[i], &options, &links_[i].connection, err);
+                  return tenon_connection_new(links[i].socket, &options, &links_[i].connection,
+                                              err);
                 }),
            {TENON_OK}, "tenon_connection_new");
   }
 }
 
-bool Peer::nothing_is_lent() {
+void LeasePeer::end() {
+  for (tenon_arena* arena : arenas_) tenon_arena_release(arena);
+}
+
+// ---- settling
+
+// Every peer releases all that it has, and every message that still comes, while the connections
+// stay open. So every lender gets its memory back. Then the connections go too.
+void LeasePeer::settle(uint32_t phase, uint32_t /*dead*/) {
+  if (phase == 0) {
+    while (!own_.empty()) release_own(own_.size() - 1);
+    let_go_of_all();
+  } else if (phase == 1) {
+    get_back();
+  } else {
+    close_all();
+  }
+  enter(kSettling);
+}
+
+void LeasePeer::idle() {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (links_[i].out) {
+      send(i, nullptr, {});
+    } else {
+      while (receive(i, false)) let_go_of_all();
+    }
+  }
+  enter(kSettling);
+  usleep(200);
+}
+
+void LeasePeer::get_back() {
+  const Deadline deadline(board_->slots, 4 * kSoonNs / 5);  // the driver waits a little longer
+  for (idle(); !nothing_is_lent(); idle()) {
+    if (!deadline.is_over()) continue;
+    board_->complain("nobody holds anything, and it does not get back what it lent:" + holders());
+    usleep(500'000);  // so that the driver can look at every process
+    die(kFailed);
+  }
+}
+
+void LeasePeer::close_all() {
+  for (size_t i = 0; i < links_.size(); ++i) drop(i);
+  links_.clear();
+  const Deadline deadline(board_->slots, kSoonNs);
+  std::string left = what_is_left();
+  while (!left.empty() && !deadline.is_over()) {
+    usleep(500);
+    left = what_is_left();
+  }
+  if (!left.empty()) fail("a second after the round it has" + left);
+}
+
+bool LeasePeer::nothing_is_lent() {
   for (const tenon_arena* arena : arenas_) {
     tenon_arena_stats stats{};
     stats.struct_size = sizeof stats;
@@ -130,63 +128,7 @@ bool Peer::nothing_is_lent() {
   return total == 0;
 }
 
-// Releases everything, and every message that still comes, while the connections stay open. So
-// every lender gets its memory back.
-void Peer::settle() {
-  Order order;
-  std::vector<int> fds;
-  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) &&
-          order.what == 'S');
-  enter(Op::kSettle);
-  reap(true);
-  while (!own_.empty()) release_own(own_.size() - 1);
-  let_go_of_all();
-  say('L');
-  const Deadline deadline(board_->slots, 4 * kSoonNs / 5);  // the driver waits a little longer
-  for (bool said = false; !has_order();) {
-    for (size_t i = 0; i < links_.size(); ++i) {
-      if (links_[i].out) {
-        send(i, nullptr, {});
-      } else {
-        while (receive(i, false)) let_go_of_all();
-      }
-    }
-    enter(Op::kSettle);
-    if (!said && nothing_is_lent()) {
-      say('Z');
-      said = true;
-    } else if (!said && deadline.is_over()) {
-      board_->complain("nobody holds anything, and it does not get back what it lent:%s",
-                       holders().c_str());
-      usleep(500'000);  // so that the driver can look at every process
-      die(kFailed);
-    }
-    usleep(200);
-  }
-}
-
-void Peer::end_round() {
-  Order order;
-  std::vector<int> fds;
-  REQUIRE(take(control_, &order, sizeof order, 0, &fds) == static_cast<ssize_t>(sizeof order) &&
-          order.what == 'T');
-  enter(Op::kSettle);
-  for (size_t i = 0; i < links_.size(); ++i) drop(i);
-  links_.clear();
-  const Deadline deadline(board_->slots, kSoonNs);
-  std::string left = what_is_left();
-  while (!left.empty() && !deadline.is_over()) {
-    usleep(500);
-    left = what_is_left();
-  }
-  if (!left.empty()) {
-    board_->complain("a second after the round it has%s", left.c_str());
-    die(kFailed);
-  }
-  leave();
-}
-
-std::string Peer::holders() {
+std::string LeasePeer::holders() {
   std::array<tenon_lease_holder, 16> all{};
   all[0].struct_size = sizeof all[0];
   size_t total = 0;
@@ -199,7 +141,7 @@ std::string Peer::holders() {
   return text;
 }
 
-std::string Peer::what_is_left() {
+std::string LeasePeer::what_is_left() {
   std::string left;
   const auto compare = [&](const char* what, uint64_t wanted, uint64_t got) {
     if (wanted != got)

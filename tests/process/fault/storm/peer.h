@@ -3,31 +3,56 @@
 // killed, so a leak of each round would pile up.
 #pragma once
 
-#include <sys/types.h>
-
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "process/fault/kit.h"
-#include "process/fault/storm/board.h"
-#include "process/fault/storm/order.h"
-#include "process/fault/storm/pattern.h"
 #include "support/lease_pages.h"
+#include "support/storm/peer.h"
 
 namespace storm {
 
 using tenon::test::lease_pages;
 
-class Peer {
+enum LeaseOp : uint32_t {
+  kMake = kFirstOp,
+  kSend,
+  kReceive,
+  kRelease,
+  kRead,
+  kConnect,
+  kHarm,
+  kEndOfOps
+};
+enum LeaseCount : uint32_t {
+  kLent,
+  kReceived,
+  kForwarded,
+  kDescriptors,
+  kFull,
+  kScribbles,
+  kEndOfCounts
+};
+// A link is a connection over one of two kinds of socket, or descriptors sent by hand.
+enum Carrier : uint8_t { kStream, kPacket, kDescriptor };
+enum Role : uint32_t { kHonest, kHostile };
+
+class LeasePeer : public Peer {
  public:
-  Peer(Board* board, Slot* slot, int control, uint64_t seed);
-  [[noreturn]] void run();
+  LeasePeer(const Seat& seat, bool gives_back_early);
+
+ protected:
+  void begin(uint32_t role, const std::vector<LinkEnd>& links) override;
+  void step() override;
+  void settle(uint32_t phase, uint32_t dead) override;
+  void idle() override;
+  void end() override;
+  void be_child() override;
 
  private:
   struct Link {
-    Carrier carrier = Carrier::kStream;
+    Carrier carrier = kStream;
     bool out = false;
     int raw = -1;                            // the socket of descriptors sent by hand
     tenon_connection* connection = nullptr;  // null: the other side is gone
@@ -46,33 +71,14 @@ class Peer {
     Stamp stamp;
   };
 
-  // ---- calls (peer.cc)
-  template <typename Call>
-  fault::Outcome call(Op op, Call&& function) {
-    enter(op);
-    fault::Outcome outcome = fault::call(function);
-    leave();
-    return outcome;
-  }
-  void enter(Op op) { slot_->enter(static_cast<uint32_t>(op)); }
-  void leave() { slot_->leave(); }
-  [[noreturn]] void die(int status);
-  // Checks that the status is an allowed one. Otherwise the peer complains and ends.
-  void expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed,
-              const char* what);
-
-  // ---- orders (peer.cc)
-  void begin_round(const Order& order, const std::vector<int>& fds);
-  void settle();
-  void end_round();
+  // ---- settling (peer.cc)
+  void get_back();
+  void close_all();
   std::string what_is_left();
   static std::string holders();
   bool nothing_is_lent();
-  void say(char what);
-  bool has_order() const;
 
   // ---- steps (steps.cc)
-  void step();
   bool make(Own* out);
   void lend();
   void lend_on();
@@ -87,29 +93,16 @@ class Peer {
   void release_own(size_t index);
   void drop(size_t link);
   Link* some_link(bool out, size_t* index);
-
-  // ---- children and hostile borrowers (family.cc)
-  void fork_one();
-  [[noreturn]] void be_child(uint64_t seed);
-  void reap(bool wait);
   void harm();
 
-  Board* board_;
-  Slot* slot_;
-  int control_;
-  uint64_t seed_;
-  Random random_;
   bool gives_back_early_;
   bool hostile_ = false;
-  bool is_child_ = false;
   uint64_t generation_ = 0;
-  int forks_left_ = 0;
   std::vector<tenon_arena*> arenas_;
   std::vector<uint64_t> capacities_;
   std::vector<Link> links_;
   std::vector<Held> held_;
   std::vector<Own> own_;
-  std::vector<pid_t> children_;
   fault::Held before_;
 };
 

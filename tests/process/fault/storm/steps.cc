@@ -1,4 +1,4 @@
-// The steps of a storm's peer. In a round it takes one at random, again and again.
+// The steps of a peer of the storm of leases. In a round it takes one at random, again and again.
 #include <algorithm>
 
 #include "process/fault/storm/peer.h"
@@ -13,7 +13,7 @@ constexpr size_t kManyTensors = 2000;
 
 }  // namespace
 
-void Peer::step() {
+void LeasePeer::step() {
   if (hostile_) {
     size_t link = 0;
     if (random_.chance(50) && some_link(false, &link) != nullptr) {
@@ -36,7 +36,7 @@ void Peer::step() {
   } else if (dice < 90) {
     if (!own_.empty()) release_own(random_.below(own_.size()));
   } else if (dice < 91) {
-    if (!held_.empty() && forks_left_ > 0) fork_one();
+    if (!held_.empty()) fork_child(1 << 24);
   } else {
     if (!own_.empty()) check_own(own_[random_.below(own_.size())]);
     reap(false);
@@ -44,7 +44,7 @@ void Peer::step() {
   if (!held_.empty() && random_.chance(50)) check(held_[random_.below(held_.size())]);
 }
 
-Peer::Link* Peer::some_link(bool out, size_t* index) {
+LeasePeer::Link* LeasePeer::some_link(bool out, size_t* index) {
   const size_t first = links_.empty() ? 0 : random_.below(links_.size());
   for (size_t i = 0; i < links_.size(); ++i) {
     *index = (first + i) % links_.size();
@@ -55,7 +55,7 @@ Peer::Link* Peer::some_link(bool out, size_t* index) {
 
 // ---- lending
 
-bool Peer::make(Own* out) {
+bool LeasePeer::make(Own* out) {
   const uint64_t dice = random_.below(100);
   const size_t which = dice < 45 ? 0 : 1;
   const bool from_own_arena = dice < 70;
@@ -75,7 +75,7 @@ bool Peer::make(Own* out) {
     options.mode = TENON_MODE_FROZEN;
     std::vector<unsigned char> bytes(nbytes);
     fill(bytes.data(), out->stamp);
-    expect(call(Op::kMake,
+    expect(call(kMake,
                 [&](tenon_error** err) {
                   return tenon_storage_new_from(&options, bytes.data(), nbytes, &out->storage, err);
                 }),
@@ -84,14 +84,14 @@ bool Peer::make(Own* out) {
   }
   if (!from_own_arena)
     options.mode = random_.chance(50) ? TENON_MODE_SHARED : TENON_MODE_LENDER_WRITES;
-  const fault::Outcome made = call(Op::kMake, [&](tenon_error** err) {
+  const fault::Outcome made = call(kMake, [&](tenon_error** err) {
     return tenon_storage_new(&options, nbytes, &out->storage, err);
   });
   expect(made, {TENON_OK, TENON_RESOURCE_EXHAUSTED, TENON_TIMEOUT}, "tenon_storage_new");
   if (!made.ok()) {
     if (!from_own_arena || made.detail("limit") != "arena")
       expect(made, {}, "tenon_storage_new, and no arena is full");
-    board_->full.fetch_add(1, std::memory_order_relaxed);
+    count(kFull);
     return false;
   }
   void* data = nullptr;
@@ -100,7 +100,7 @@ bool Peer::make(Own* out) {
   return true;
 }
 
-void Peer::lend() {
+void LeasePeer::lend() {
   size_t link = 0;
   if (some_link(true, &link) == nullptr) return;
   std::vector<size_t> chosen;
@@ -140,7 +140,7 @@ void Peer::lend() {
   }
 }
 
-void Peer::lend_on() {
+void LeasePeer::lend_on() {
   size_t link = 0;
   if (held_.empty() || some_link(true, &link) == nullptr) return;
   const Held& held = held_[random_.below(held_.size())];
@@ -154,11 +154,11 @@ void Peer::lend_on() {
   }
   send(link, message, held.stamps);
   tenon_message_release(message);
-  board_->forwarded.fetch_add(1, std::memory_order_relaxed);
+  count(kForwarded);
 }
 
 // `message` may be null: then the call finishes what an earlier call left.
-void Peer::send(size_t index, tenon_message* message, const std::vector<Stamp>& stamps) {
+void LeasePeer::send(size_t index, tenon_message* message, const std::vector<Stamp>& stamps) {
   Link& link = links_[index];
   if (message != nullptr)
     REQUIRE_OK(
@@ -167,9 +167,8 @@ void Peer::send(size_t index, tenon_message* message, const std::vector<Stamp>& 
     const tenon_wait wait = fault::wait_ns(message == nullptr || random_.chance(50)
                                                ? 0
                                                : static_cast<int64_t>(random_.up_to(1 << 20)));
-    const fault::Outcome sent = call(Op::kSend, [&](tenon_error** err) {
-      return tenon_send(link.connection, message, &wait, err);
-    });
+    const fault::Outcome sent = call(
+        kSend, [&](tenon_error** err) { return tenon_send(link.connection, message, &wait, err); });
     // RESOURCE_EXHAUSTED comes if a user who is not root has too many fds in flight.
     expect(sent,
            {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED},
@@ -177,11 +176,10 @@ void Peer::send(size_t index, tenon_message* message, const std::vector<Stamp>& 
     if (sent.status == TENON_RESOURCE_EXHAUSTED && sent.detail("limit") != "RLIMIT_NOFILE")
       expect(sent, {}, "tenon_send");
     if (sent.status == TENON_PEER_GONE) drop(index);
-    if (sent.ok() && message != nullptr)
-      board_->lent.fetch_add(stamps.size(), std::memory_order_relaxed);
+    if (sent.ok() && message != nullptr) count(kLent, stamps.size());
   } else if (link.raw >= 0 && message != nullptr) {
     tenon_descriptor* descriptor = nullptr;
-    expect(call(Op::kSend,
+    expect(call(kSend,
                 [&](tenon_error** err) {
                   return tenon_descriptor_new(message, nullptr, &descriptor, err);
                 }),
@@ -190,37 +188,32 @@ void Peer::send(size_t index, tenon_message* message, const std::vector<Stamp>& 
     size_t n_fds = 0;
     const void* const bytes = tenon_descriptor_bytes(descriptor, &nbytes);
     const int32_t* const fds = tenon_descriptor_fds(descriptor, &n_fds);
-    if (n_fds <= kMostFds && put(link.raw, bytes, nbytes, fds, n_fds))
-      board_->descriptors.fetch_add(1, std::memory_order_relaxed);
-    enter(Op::kRelease);
+    if (n_fds <= kMostFds && put(link.raw, bytes, nbytes, fds, n_fds)) count(kDescriptors);
+    enter(kRelease);
     tenon_descriptor_release(descriptor);
     leave();
   }
 }
 
-void Peer::release_own(size_t index) {
+void LeasePeer::release_own(size_t index) {
   check_own(own_[index]);
   tenon_storage* const storage = own_[index].storage;
   own_.erase(own_.begin() + static_cast<std::ptrdiff_t>(index));
-  enter(Op::kRelease);
+  enter(kRelease);
   tenon_storage_release(storage);
   leave();
 }
 
-void Peer::check_own(const Own& own) {
+void LeasePeer::check_own(const Own& own) {
   if (hostile_) return;
-  const uint64_t at = find_wrong(tenon_storage_data(own.storage), own.stamp);
-  if (at == kAllRight) return;
-  board_->wrong.fetch_add(1);
-  board_->complain("wrong byte at %llu of %llu of its own block",
-                   static_cast<unsigned long long>(at),
-                   static_cast<unsigned long long>(own.stamp.nbytes));
-  die(kWrongByte);
+  const void* const bytes = tenon_storage_data(own.storage);
+  if (const uint64_t at = find_wrong(bytes, own.stamp); at != kAllRight)
+    fail_wrong(bytes, own.stamp, at, "its own");
 }
 
 // ---- borrowing
 
-bool Peer::receive_descriptor(Link* link, tenon_message** out) {
+bool LeasePeer::receive_descriptor(Link* link, tenon_message** out) {
   std::vector<int> fds;
   static std::vector<unsigned char> bytes(size_t{1} << 18);  // more than a socket takes
   const ssize_t got = take(link->raw, bytes.data(), bytes.size(), MSG_DONTWAIT, &fds);
@@ -230,7 +223,7 @@ bool Peer::receive_descriptor(Link* link, tenon_message** out) {
   }
   // Sometimes nobody opens the descriptor.
   if (!random_.chance(10)) {
-    expect(call(Op::kReceive,
+    expect(call(kReceive,
                 [&](tenon_error** err) {
                   return tenon_descriptor_open(bytes.data(), static_cast<size_t>(got), fds.data(),
                                                fds.size(), nullptr, out, err);
@@ -242,7 +235,7 @@ bool Peer::receive_descriptor(Link* link, tenon_message** out) {
 }
 
 // Returns false if no message came.
-bool Peer::receive(size_t index, bool wait) {
+bool LeasePeer::receive(size_t index, bool wait) {
   Link& link = links_[index];
   tenon_message* message = nullptr;
   if (link.raw >= 0) {
@@ -250,7 +243,7 @@ bool Peer::receive(size_t index, bool wait) {
   } else if (link.connection != nullptr) {
     const tenon_wait how_long = fault::wait_ns(
         wait && random_.chance(50) ? static_cast<int64_t>(random_.up_to(1 << 19)) : 0);
-    const fault::Outcome got = call(Op::kReceive, [&](tenon_error** err) {
+    const fault::Outcome got = call(kReceive, [&](tenon_error** err) {
       return tenon_recv(link.connection, &how_long, &message, err);
     });
     expect(got, {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE}, "tenon_recv");
@@ -263,7 +256,7 @@ bool Peer::receive(size_t index, bool wait) {
   return true;
 }
 
-void Peer::hold(size_t link, tenon_message* message) {
+void LeasePeer::hold(size_t link, tenon_message* message) {
   while (held_.size() >= kMostHeld) let_go(random_.below(held_.size()));
   Held held;
   held.link = link;
@@ -281,7 +274,7 @@ void Peer::hold(size_t link, tenon_message* message) {
   }
   const bool early = gives_back_early_ && links_[link].connection != nullptr;
   if (early || random_.chance(50)) {
-    enter(Op::kRelease);
+    enter(kRelease);
     tenon_message_release(message);
     leave();
   } else {
@@ -293,66 +286,108 @@ void Peer::hold(size_t link, tenon_message* message) {
     for (tenon_storage* storage : held.storages) tenon_storage_release(storage);
     held.storages.clear();
   }
-  board_->received.fetch_add(held.stamps.size(), std::memory_order_relaxed);
+  count(kReceived, held.stamps.size());
   held_.push_back(std::move(held));
   check(held_.back());
 }
 
-void Peer::check(const Held& held) {
+void LeasePeer::check(const Held& held) {
   if (hostile_) return;  // it overwrites what it reads
-  enter(Op::kRead);
+  enter(kRead);
   for (size_t i = 0; i < held.stamps.size(); ++i) {
-    const Stamp& stamp = held.stamps[i];
-    const uint64_t at = find_wrong(held.data[i], stamp);
-    if (at == kAllRight) continue;
-    Stamp found;
-    std::memcpy(&found, held.data[i], std::min<uint64_t>(sizeof found, stamp.nbytes));
-    const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-    board_->wrong.fetch_add(1);
-    board_->complain(
-        "wrong byte at %llu of a block of %llu bytes, generation %llu of %llx, that came over link "
-        "%zu%s: there are now %llu bytes, "
-        "generation %llu of %llx",
-        number(at), number(stamp.nbytes), number(stamp.generation), number(stamp.seed), held.link,
-        is_child_ ? ", in a child" : "", number(found.nbytes), number(found.generation),
-        number(found.seed));
-    die(kWrongByte);
+    if (const uint64_t at = find_wrong(held.data[i], held.stamps[i]); at != kAllRight)
+      fail_wrong(held.data[i], held.stamps[i], at,
+                 "that came over link " + std::to_string(held.link));
   }
-  board_->checked.fetch_add(held.stamps.size(), std::memory_order_relaxed);
+  count_checked(held.stamps.size());
   leave();
 }
 
-void Peer::let_go(size_t index) {
+void LeasePeer::let_go(size_t index) {
   check(held_[index]);
   const Held held = std::move(held_[index]);
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
   if (held.message != nullptr) {
-    enter(Op::kRelease);
+    enter(kRelease);
     tenon_message_release(held.message);
     leave();
   }
   for (tenon_storage* storage : held.storages) {
-    enter(Op::kRelease);
+    enter(kRelease);
     tenon_storage_release(storage);
     leave();
   }
 }
 
-void Peer::let_go_of_all() {
+void LeasePeer::let_go_of_all() {
   while (!held_.empty()) let_go(held_.size() - 1);
 }
 
 // Received memory stays after that. An entry that was given back early is forgotten, because only
 // the connection keeps its mapping.
-void Peer::drop(size_t index) {
+void LeasePeer::drop(size_t index) {
   Link& link = links_[index];
   if (gives_back_early_) {
     std::erase_if(
         held_, [index](const Held& each) { return each.link == index && each.storages.empty(); });
   }
   if (link.raw >= 0) close(std::exchange(link.raw, -1));
-  enter(Op::kRelease);
+  enter(kRelease);
   tenon_connection_release(std::exchange(link.connection, nullptr));
+  leave();
+}
+
+// ---- children and hostile borrowers
+
+// The child reads the memory that its parent held, even after the parent's end, and then ends in
+// one of several ways.
+void LeasePeer::be_child() {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (random_.chance(70)) drop(i);
+  }
+  const int64_t deadline = now_ns() + static_cast<int64_t>(random_.up_to(1 << 24));
+  while (now_ns() < deadline) {
+    if (held_.empty()) break;
+    const size_t which = random_.below(held_.size());
+    check(held_[which]);
+    if (random_.chance(5)) let_go(which);
+    usleep(50);
+  }
+  for (const Held& each : held_) check(each);
+}
+
+// Overwrites everything that a borrower can write: its lease pages and its bells.
+void LeasePeer::harm() {
+  enter(kHarm);
+  const std::vector<unsigned char*> pages = lease_pages();
+  for (unsigned char* page : pages) {
+    const bool all = random_.chance(10);
+    for (size_t i = 0; i < (all ? tenon::test::kLeasePageNbytes / 8 : 500); ++i) {
+      const size_t word = all                  ? i
+                          : random_.chance(50) ? random_.below(2048)
+                                               : random_.below(tenon::test::kLeasePageNbytes / 8);
+      __atomic_store_n(reinterpret_cast<uint64_t*>(page) + word, random_.next(), __ATOMIC_RELAXED);
+    }
+    // These are the words of the first slots, where its leases are.
+    for (size_t i = 0; i < 4; ++i) {
+      __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096), random_.next(), __ATOMIC_RELAXED);
+      __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + 8192) + i, random_.next(),
+                       __ATOMIC_RELAXED);
+    }
+    if (random_.chance(20))
+      __atomic_store_n(reinterpret_cast<uint32_t*>(page + 128), 1U, __ATOMIC_RELAXED);
+    count(kScribbles);
+  }
+  std::array<char, 4096> noise{};
+  for (int fd = 3; fd < 256; ++fd) {
+    int type = 0;
+    socklen_t length = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) continue;
+    bool is_link = false;
+    for (const Link& link : links_) is_link |= tenon_connection_fd(link.connection) == fd;
+    if (!is_link)
+      (void)::send(fd, noise.data(), 1 + random_.below(noise.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
   leave();
 }
 

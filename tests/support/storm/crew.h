@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "process/fault/storm/doom.h"
-#include "process/fault/storm/killer.h"
+#include "support/storm/board.h"
+#include "support/storm/killer.h"
 
 namespace storm {
 
@@ -21,9 +21,8 @@ struct Failure : std::runtime_error {
 
 class Crew {
  public:
-  // There is one process for each slot. The slots and findings lie in memory that all processes
-  // share.
-  Crew(std::span<Slot> slots, Findings* findings, const char* (*name_of_op)(uint32_t));
+  // Each of the first `n_peers` slots of the board belongs to one process.
+  Crew(Board* board, uint32_t n_peers, OpNames op_names);
 
   // The body gets its end of a socket to the driver, and never returns.
   void spawn(uint32_t index, const std::function<void(int control)>& body);
@@ -32,8 +31,8 @@ class Crew {
   // Returns false if the process does not read its socket any more.
   bool tell(uint32_t index, const void* order, size_t nbytes, const std::vector<int>& fds);
   void tell_all(const void* order, size_t nbytes);
-  // Waits until every living process has said `what`.
-  void await_all(char what, int64_t limit_ns, const char* meaning);
+  // Waits until every living process has answered its order.
+  void await_all(int64_t limit_ns, const char* meaning);
   void strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan>& stops);
   // Waits for the living processes, which were told to end, to exit in order. The victim of `last`
   // is killed meanwhile.
@@ -45,7 +44,7 @@ class Crew {
   void kill_all();
 
   void look_for_wrong_bytes() const {
-    if (findings_->text_state == 2) throw Failure(findings_->text.data());
+    if (board_->text_state == 2) throw Failure(board_->text.data());
   }
   // Counts the processes that ended by SIGKILL, as waitpid reports it.
   uint64_t kills() const { return killer_.total(); }
@@ -59,14 +58,14 @@ class Crew {
     pid_t pid = -1;
     int control = -1;
     bool stopped = false;
-    std::string said;
+    bool answered = false;
   };
   // Records the end of a process that was not meant to end.
   void ended(uint32_t index, int status);
 
+  Board* board_;
   std::span<Slot> slots_;
-  Findings* findings_;
-  const char* (*name_of_op_)(uint32_t);
+  OpNames op_names_;
   Killer killer_;
   std::vector<Member> members_;
   uint64_t orphans_ = 0;

@@ -1,4 +1,4 @@
-#include "process/fault/storm/killer.h"
+#include "support/storm/killer.h"
 
 #include <dirent.h>
 #include <sys/ptrace.h>
@@ -67,7 +67,7 @@ pid_t service_thread_of(pid_t pid) {
 
 }  // namespace
 
-Killer::Killer(const char* (*name_of_op)(uint32_t)) : name_of_op_(name_of_op) {
+Killer::Killer(OpNames op_names) : op_names_(op_names) {
   struct sigaction nothing{};
   nothing.sa_handler = [](int) {};  // no SA_RESTART: the signal ends a wait
   sigaction(SIGALRM, &nothing, nullptr);
@@ -181,16 +181,18 @@ bool Killer::advance(int how, pid_t thread, int stop) {
 }
 
 void Killer::print() const {
+  static constexpr const char* kWays[] = {"watcher", "timer in a call", "single steps in a call",
+                                          "single steps of the library's thread"};
   std::printf("ways to die:");
   for (size_t i = 0; i < by_way_.size(); ++i)
-    std::printf(" %llu by %s%s", static_cast<unsigned long long>(by_way_[i]),
-                name_of(static_cast<Way>(i)), i + 1 < by_way_.size() ? "," : "\n");
+    std::printf(" %llu by %s%s", static_cast<unsigned long long>(by_way_[i]), kWays[i],
+                i + 1 < by_way_.size() ? "," : "\n");
   const auto print_ops = [this](const char* title, const auto& counts) {
     std::printf("%s", title);
     for (size_t i = 0; i < counts.size(); ++i) {
       if (counts[i] > 0)
         std::printf(" %llu %s,", static_cast<unsigned long long>(counts[i]),
-                    name_of_op_(static_cast<uint32_t>(i)));
+                    name_of_op(op_names_, static_cast<uint32_t>(i)));
     }
     std::printf("\n");
   };

@@ -1,4 +1,4 @@
-#include "process/fault/storm/crew.h"
+#include "support/storm/crew.h"
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -11,9 +11,9 @@
 #include <fstream>
 #include <utility>
 
-#include "process/fault/storm/starved.h"
-#include "process/fault/storm/wire.h"
 #include "support/die_with_parent.h"
+#include "support/storm/deadline.h"
+#include "support/storm/wire.h"
 
 namespace storm {
 namespace {
@@ -27,12 +27,12 @@ std::string first_line(const std::string& path) {
 
 }  // namespace
 
-Crew::Crew(std::span<Slot> slots, Findings* findings, const char* (*name_of_op)(uint32_t))
-    : slots_(slots),
-      findings_(findings),
-      name_of_op_(name_of_op),
-      killer_(name_of_op),
-      members_(slots.size()) {}
+Crew::Crew(Board* board, uint32_t n_peers, OpNames op_names)
+    : board_(board),
+      slots_(std::span(board->slots).first(n_peers)),
+      op_names_(op_names),
+      killer_(op_names),
+      members_(n_peers) {}
 
 void Crew::spawn(uint32_t index, const std::function<void(int control)>& body) {
   int ends[2];
@@ -52,7 +52,7 @@ void Crew::spawn(uint32_t index, const std::function<void(int control)>& body) {
     _exit(kFailed);
   }
   close(ends[1]);
-  members_[index] = {pid, ends[0], false, {}};
+  members_[index] = {pid, ends[0], false, false};
   slots_[index].doom = 0;
   slots_[index].op = 0;
   slots_[index].pid = pid;
@@ -80,16 +80,16 @@ void Crew::ended(uint32_t index, int status) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return;
   look_for_wrong_bytes();
   throw Failure("peer " + std::to_string(index) + ", pid " + std::to_string(pid) + ", ended with " +
-                fault::describe_status(status) + ", in " + name_of_op_(slots_[index].op));
+                fault::describe_status(status) + ", in " + name_of_op(op_names_, slots_[index].op));
 }
 
-void Crew::await_all(char what, int64_t limit_ns, const char* meaning) {
+void Crew::await_all(int64_t limit_ns, const char* meaning) {
   const Deadline deadline(slots_, limit_ns);
   while (true) {
     std::vector<pollfd> waiting;
     std::vector<uint32_t> who;
     for (uint32_t i = 0; i < members_.size(); ++i) {
-      if (members_[i].pid <= 0 || members_[i].said.find(what) != std::string::npos) continue;
+      if (members_[i].pid <= 0 || members_[i].answered) continue;
       waiting.push_back({members_[i].control, POLLIN, 0});
       who.push_back(i);
     }
@@ -99,7 +99,7 @@ void Crew::await_all(char what, int64_t limit_ns, const char* meaning) {
       if (waiting[i].revents == 0) continue;
       char said = 0;
       if (recv(waiting[i].fd, &said, 1, MSG_DONTWAIT) == 1) {
-        members_[who[i]].said += said;
+        members_[who[i]].answered = true;
         continue;
       }
       int status = 0;
@@ -107,11 +107,11 @@ void Crew::await_all(char what, int64_t limit_ns, const char* meaning) {
     }
     look_for_wrong_bytes();
     if (deadline.is_over()) {
-      throw Failure(std::string("after ") + std::to_string(limit_ns / 1'000'000) +
-                    " ms not everybody " + meaning);
+      throw Failure("after " + std::to_string(limit_ns / 1'000'000) + " ms not every peer " +
+                    meaning);
     }
   }
-  for (Member& each : members_) std::erase(each.said, what);
+  for (Member& each : members_) each.answered = false;
 }
 
 void Crew::strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan>& stops) {
@@ -212,8 +212,9 @@ void Crew::print_processes() const {
     for (uint32_t i = 0; i < members_.size(); ++i) {
       if (members_[i].pid != pid) continue;
       const Slot& slot = slots_[i];
-      std::printf(", peer %u, in %s for %.1f ms, said \"%s\"", i, name_of_op_(slot.op),
-                  static_cast<double>(now_ns() - slot.since_ns) / 1e6, members_[i].said.c_str());
+      std::printf(", peer %u, in %s for %.1f ms%s", i, name_of_op(op_names_, slot.op),
+                  static_cast<double>(now_ns() - slot.since_ns) / 1e6,
+                  members_[i].answered ? ", has answered" : "");
     }
     std::printf("\n");
     std::error_code gone;

@@ -7,14 +7,14 @@
 #include <array>
 #include <cstdint>
 
-#include "process/fault/storm/doom.h"
+#include "support/storm/plan.h"
+#include "support/storm/slot.h"
 
 namespace storm {
 
 class Killer {
  public:
-  // `name_of_op` names the storm's kinds of calls.
-  explicit Killer(const char* (*name_of_op)(uint32_t));
+  explicit Killer(OpNames op_names);
   // Kills the process and returns its wait status.
   int kill(pid_t pid, Slot* slot, const KillPlan& plan);
 
@@ -29,9 +29,7 @@ class Killer {
   void walk(pid_t thread, const KillPlan& plan);
   bool advance(int how, pid_t thread, int stop);
 
-  static constexpr size_t kMostOps = 16;
-
-  const char* (*name_of_op_)(uint32_t);
+  OpNames op_names_;
   uint64_t total_ = 0;
   std::array<uint64_t, static_cast<size_t>(Way::kCount)> by_way_{};
   std::array<uint64_t, kMostOps> by_op_{};

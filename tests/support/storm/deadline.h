@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "process/fault/storm/doom.h"
+#include "support/storm/slot.h"
 
 namespace storm {
 
