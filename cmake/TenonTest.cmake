@@ -250,9 +250,9 @@ endfunction()
 
 # The engine of the storms (tests/support/storm/engine.h): the MAIN of a storm's program is
 # "$<TARGET_OBJECTS:tenon_storm_engine>".
-set(storm_engine "${PROJECT_SOURCE_DIR}/tests/support/storm")
-add_library(tenon_storm_engine OBJECT EXCLUDE_FROM_ALL "${storm_engine}/engine.cc"
-  "${storm_engine}/crew.cc" "${storm_engine}/killer.cc" "${storm_engine}/peer.cc")
+set(_tenon_storm "${PROJECT_SOURCE_DIR}/tests/support/storm")
+add_library(tenon_storm_engine OBJECT EXCLUDE_FROM_ALL "${_tenon_storm}/engine.cc"
+  "${_tenon_storm}/crew.cc" "${_tenon_storm}/killer.cc" "${_tenon_storm}/peer.cc")
 tenon_link_test(tenon_storm_engine "")
 tenon_use_gtest(tenon_storm_engine)
 tenon_compile_together(tenon_storm_engine)

@@ -34,12 +34,16 @@ import tenon.multiprocessing
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 from own_shm import call_libc, restart_in_own_shm
-from storm import PR_SET_CHILD_SUBREAPER, Failure
 
+PR_SET_CHILD_SUBREAPER = 36
 # A message that nobody fetches is withdrawn. A getter that is slower than this may miss one.
 AGE_S = 3.0
 PATIENCE_S = 300.0
 CONTEXT = mp.get_context("fork")
+
+
+class Failure(Exception):
+    pass
 
 
 def expect(true: bool, what: str) -> None:

@@ -1,9 +1,9 @@
-"""PyTorch in the storm (storm.py): a nursery that imports PyTorch once and forks workers, which are
-killed in its place.
+"""PyTorch in the storm of names (world.cc): a nursery that imports PyTorch once and forks workers,
+which are killed in its place.
 
-Orders come over the socket whose number is the first argument. Each order brings three fds: the
-worker's control, the queue from which the worker takes and the queue to which it gives. The answer
-is the worker's pid. storm_peer.c defines the messages of the queues.
+Orders come over the socket whose number is the first argument. Each order brings a seed and a
+worker's socket to the driver. The answer is the worker's pid. A worker obeys the orders of
+tests/support/storm/peer.h, and name_peer.h defines the messages.
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ import socket
 import struct
 import sys
 import time
+import traceback
 from typing import Any
 
 import torch
 
+# An order: what, role, phase, dead, seed, number of links, and of each link whether it leads out,
+# its kind and the other peer.
+ORDER = struct.Struct("=B3xIIIQI32?32B32I4x")
+ROUND, PHASE = 0, 1
+ANSWER, NO_MANAGER = b"\0", b"\1"
 NOTE = struct.Struct(
     "=IiQQIIQQ108s256s4x"
 )  # in_flight, sender, seed, and the handle: its size, access, reserved, offset, nbytes, ...
@@ -31,7 +37,7 @@ UntypedStorage: Any = torch.UntypedStorage
 
 
 def pattern(nbytes: int, seed: int) -> bytes:
-    blocks = (ROWS[(seed * 131 + block) & 0xFF] for block in range((nbytes + 255) // 256))
+    blocks = (ROWS[(seed * 37 + block) & 0xFF] for block in range((nbytes + 255) // 256))
     return b"".join(blocks)[:nbytes]
 
 
@@ -56,10 +62,10 @@ def dies(pid: int) -> bool:
 
 
 class Worker:
-    def __init__(
-        self, control: socket.socket, take: socket.socket, give: socket.socket, seed: int
-    ) -> None:
-        self.control, self.take, self.give = control, take, give
+    def __init__(self, control: socket.socket, seed: int) -> None:
+        self.control = control
+        self.takes: list[socket.socket] = []
+        self.gives: list[socket.socket] = []
         self.random = random.Random(seed)
         self.held: list[tuple[Any, int, tuple[bytes, bytes, int] | None]] = []
         self.manager = b""
@@ -87,7 +93,7 @@ class Worker:
             )
         ):
             return False
-        self.control.send(b"M " + str(error).split("\n")[0].encode()[:200])
+        self.control.send(NO_MANAGER)
         return True
 
     def hold(self, storage: Any, seed: int, lent: tuple[bytes, bytes, int] | None) -> None:
@@ -116,17 +122,20 @@ class Worker:
         storage._shared_incref()
         handle = (HANDLE_NBYTES, 0, 0, 0, nbytes, manager, name)
         try:
-            self.give.send(NOTE.pack(1, os.getpid(), seed, *handle), socket.MSG_DONTWAIT)
-        except BlockingIOError:
+            self.random.choice(self.gives).send(
+                NOTE.pack(1, os.getpid(), seed, *handle), socket.MSG_DONTWAIT
+            )
+        except OSError:  # the socket is full, or its reader is gone
             storage._shared_decref()
 
     def receive(self) -> None:
         try:
-            in_flight, sender, seed, _, _, _, _, nbytes, manager, name = NOTE.unpack(
-                self.take.recv(NOTE.size, socket.MSG_DONTWAIT)
-            )
-        except BlockingIOError:
+            note = self.random.choice(self.takes).recv(NOTE.size, socket.MSG_DONTWAIT)
+        except OSError:  # nothing has come, or the sender is gone
             return
+        if not note:
+            return
+        in_flight, sender, seed, _, _, _, _, nbytes, manager, name = NOTE.unpack(note)
         try:
             storage = UntypedStorage._new_shared_filename_cpu(
                 manager.rstrip(b"\0"), name.rstrip(b"\0"), nbytes
@@ -156,44 +165,54 @@ class Worker:
             self.look(*self.random.choice(self.held)[:2])
 
     def run(self) -> None:
-        self.control.send(b"W")
         while True:
-            if select.select([self.control], [], [], 0)[0]:
-                order = self.control.recv(1)
-                if order != b"S":
-                    return
+            packet, fds, _, _ = socket.recv_fds(self.control, ORDER.size, 32)
+            if not packet:
+                return
+            what, _, phase, _, _, n_links, *links = ORDER.unpack(packet)
+            if what == ROUND:
+                for fd, is_out in zip(fds, links[:n_links], strict=True):
+                    (self.gives if is_out else self.takes).append(socket.socket(fileno=fd))
+                self.control.send(ANSWER)
+                while not select.select([self.control], [], [], 0)[0]:
+                    self.step()
+            elif what == PHASE:
                 for storage, seed, _ in self.held:
                     self.look(storage, seed)
-                self.held.clear()
-                self.control.send(b"S 0 0 1")
-                if self.control.recv(1) != b"R":
-                    return
-            self.step()
+                if phase == 1:
+                    self.held.clear()
+                self.control.send(ANSWER)
+            else:
+                signal.pause()  # The storm kills this process.
 
 
 def main() -> None:
     orders = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     orders.send(b"ready " + torch.__version__.encode())
     while True:
-        order, fds, _, _ = socket.recv_fds(orders, 64, 3)
+        order, fds, _, _ = socket.recv_fds(orders, 64, 1)
         if not order:
             return
-        pid = os.fork()
-        if pid == 0:
+        # A process between the two ends at once, so that the storm becomes the worker's parent.
+        between = os.fork()
+        if between == 0:
+            if pid := os.fork():
+                orders.send(str(pid).encode())
+                os._exit(0)
             orders.close()
             signal.alarm(60)
             status = 1
             try:
-                Worker(*(socket.socket(fileno=fd) for fd in fds), int(order)).run()
+                Worker(socket.socket(fileno=fds[0]), int(order)).run()
                 status = 0
+            except Exception:
+                traceback.print_exc()
             finally:
                 # The worker ends as one of torch.multiprocessing does: storages are released, and
                 # exit handlers do not run.
                 os._exit(status)
-        for fd in fds:
-            os.close(fd)
-        orders.send(str(pid).encode())
+        os.waitpid(between, 0)
+        os.close(fds[0])
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@
 #include "support/storm/wire.h"
 
 namespace storm {
-namespace {
-
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -25,7 +23,13 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-}  // namespace
+std::vector<pid_t> all_children() {
+  const std::string self = std::to_string(getpid());
+  std::ifstream file("/proc/" + self + "/task/" + self + "/children");
+  std::vector<pid_t> found;
+  for (pid_t pid = 0; file >> pid;) found.push_back(pid);
+  return found;
+}
 
 Crew::Crew(Board* board, uint32_t n_peers, OpNames op_names)
     : board_(board),
@@ -34,28 +38,31 @@ Crew::Crew(Board* board, uint32_t n_peers, OpNames op_names)
       killer_(op_names),
       members_(n_peers) {}
 
-void Crew::spawn(uint32_t index, const std::function<void(int control)>& body) {
+void Crew::spawn(uint32_t index, const std::function<pid_t(int control)>& start) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     throw Failure("no socket for a peer");
-  std::fflush(nullptr);
-  const pid_t driver = getpid();
-  const pid_t pid = fork();
+  members_[index].control = ends[0];
+  const pid_t pid = start(ends[1]);
   if (pid < 0) throw Failure("no process for a peer");
-  if (pid == 0) {
-    tenon::test::die_with_parent(driver);
-    for (const Member& each : members_) close(each.control);
-    close(ends[0]);
-    std::signal(SIGALRM, SIG_DFL);
-    alarm(fault::kWatchdogSeconds);
-    body(ends[1]);
-    _exit(kFailed);
-  }
   close(ends[1]);
   members_[index] = {pid, ends[0], false, false};
   slots_[index].doom = 0;
   slots_[index].op = 0;
   slots_[index].pid = pid;
+}
+
+pid_t Crew::fork_peer(const std::function<void()>& body) const {
+  std::fflush(nullptr);
+  const pid_t driver = getpid();
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  tenon::test::die_with_parent(driver);
+  for (const Member& each : members_) close(each.control);
+  std::signal(SIGALRM, SIG_DFL);
+  alarm(fault::kWatchdogSeconds);
+  body();
+  _exit(kFailed);
 }
 
 long Crew::count_living() const {
@@ -73,12 +80,23 @@ void Crew::tell_all(const void* order, size_t nbytes) {
   }
 }
 
+bool Crew::listen(uint32_t index) {
+  char said = 0;
+  if (recv(members_[index].control, &said, 1, MSG_DONTWAIT) != 1) return false;
+  if (said != 0) ++reports_;
+  if (said == 0) members_[index].answered = true;
+  return true;
+}
+
 void Crew::ended(uint32_t index, int status) {
   Member& member = members_[index];
+  while (listen(index)) {
+  }
   close(std::exchange(member.control, -1));
   const pid_t pid = std::exchange(member.pid, -1);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return;
   look_for_wrong_bytes();
+  if (excuses && excuses(index, status)) return;
   throw Failure("peer " + std::to_string(index) + ", pid " + std::to_string(pid) + ", ended with " +
                 fault::describe_status(status) + ", in " + name_of_op(op_names_, slots_[index].op));
 }
@@ -97,11 +115,7 @@ void Crew::await_all(int64_t limit_ns, const char* meaning) {
     (void)poll(waiting.data(), waiting.size(), 20);
     for (size_t i = 0; i < waiting.size(); ++i) {
       if (waiting[i].revents == 0) continue;
-      char said = 0;
-      if (recv(waiting[i].fd, &said, 1, MSG_DONTWAIT) == 1) {
-        members_[who[i]].answered = true;
-        continue;
-      }
+      if (listen(who[i])) continue;
       int status = 0;
       if (errno != EAGAIN && waitpid(members_[who[i]].pid, &status, 0) > 0) ended(who[i], status);
     }
@@ -122,6 +136,7 @@ void Crew::strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan
       each.stopped = false;
     }
     usleep(kill.delay_us);
+    if (before_kill) before_kill();
     if (i < stops.size() && stops[i].who != kill.victim && members_[stops[i].who].pid > 0) {
       Member& stopped = members_[stops[i].who];
       ::kill(stopped.pid, SIGSTOP);
@@ -140,10 +155,8 @@ void Crew::strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan
 }
 
 std::vector<pid_t> Crew::children() const {
-  const std::string self = std::to_string(getpid());
-  std::ifstream file("/proc/" + self + "/task/" + self + "/children");
-  std::vector<pid_t> found;
-  for (pid_t pid = 0; file >> pid;) found.push_back(pid);
+  std::vector<pid_t> found = all_children();
+  if (is_servant) std::erase_if(found, is_servant);
   return found;
 }
 
@@ -202,7 +215,7 @@ void Crew::dismiss(const KillPlan* last) {
 }
 
 void Crew::kill_all() {
-  for (const pid_t pid : children()) ::kill(pid, SIGKILL);
+  for (const pid_t pid : all_children()) ::kill(pid, SIGKILL);
 }
 
 void Crew::print_processes() const {

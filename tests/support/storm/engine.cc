@@ -33,8 +33,10 @@ struct Options {
 bool parse(int argc, char** argv, World* world, Options* options) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (world->rules.option != nullptr && name == world->rules.option) {
-      world->has_option = true;
+    const auto& options_of_world = world->rules.options;
+    if (std::find(options_of_world.begin(), options_of_world.end(), name) !=
+        options_of_world.end()) {
+      world->given.insert(name);
       continue;
     }
     if (++i == argc) return false;
@@ -61,16 +63,16 @@ bool parse(int argc, char** argv, World* world, Options* options) {
 
 void print_usage(const char* program, const Rules& rules) {
   std::fprintf(stderr, "usage: %s [--seed S] [--kills N] [--seconds T] [--rounds R]", program);
-  if (rules.option != nullptr) std::fprintf(stderr, " [%s]", rules.option);
+  for (const char* each : rules.options) std::fprintf(stderr, " [%s]", each);
   for (const Break& each : rules.breaks) std::fprintf(stderr, " [--break %s]", each.name);
   std::fprintf(stderr, "\n");
 }
 
-// Asks until the text is empty, for about a second. It counts tries and does not read the clock,
+// Asks until the text is empty, for about that time. It counts tries and does not read the clock,
 // which runs on while other processes have the processors.
-std::string wait_until_empty(const std::function<std::string()>& left) {
+std::string wait_until_empty(const std::function<std::string()>& left, int64_t limit_ns) {
   std::string text = left();
-  for (int64_t tries = kSoonNs / 1'000'000; !text.empty() && tries > 0; --tries) {
+  for (int64_t tries = limit_ns / 1'000'000; !text.empty() && tries > 0; --tries) {
     usleep(1000);
     text = left();
   }
@@ -88,7 +90,11 @@ class Engine {
         board_(world->board),
         crew_(board_, world->rules.n_peers, world->rules.ops),
         plan_(0, world->rules.n_peers),
-        slowest_(world->rules.phases.size()) {}
+        slowest_(world->rules.phases.size()) {
+    crew_.before_kill = [world] { world->before_kill(); };
+    crew_.excuses = [world](uint32_t index, int status) { return world->excuses(index, status); };
+    crew_.is_servant = [world](pid_t pid) { return world->is_servant(pid); };
+  }
 
   int run();
 
@@ -121,7 +127,11 @@ void Engine::begin() {
   for (uint32_t i = 0; i < n_peers; ++i) {
     if (crew_.lives(i)) continue;
     const uint64_t seed = mix(options_.seed ^ mix(++born_));
-    crew_.spawn(i, [&](int control) { world_->make_peer({board_, i, control, seed})->run(); });
+    crew_.spawn(i, [&](int control) {
+      const Seat seat{board_, i, control, seed};
+      const std::optional<pid_t> other = world_->start_elsewhere(seat);
+      return other ? *other : crew_.fork_peer([&] { world_->make_peer(seat)->run(); });
+    });
     world_->pids.insert(board_->slots[i].pid);
   }
   std::vector<Order> orders(n_peers);
@@ -194,13 +204,15 @@ void Engine::look() {
   if (!fds_) fds_ = fds;
   if (fds != *fds_)
     throw Failure("the driver has " + std::to_string(fds) + " fds, not " + std::to_string(*fds_));
+  world_->reports = crew_.reports();
   const int64_t begin = now_ns();
   std::fflush(nullptr);
   const pid_t looker = fork();
   if (looker == 0) {
     alarm(fault::kWatchdogSeconds);
-    const std::string left = wait_until_empty([this] { return world_->left(); });
-    if (!left.empty()) board_->complain("a second after the round, this is left: " + left);
+    const std::string left =
+        wait_until_empty([this] { return world_->left(); }, world_->rules.look_ns);
+    if (!left.empty()) board_->complain("some time after the round, this is left: " + left);
     std::fflush(nullptr);
     _exit(left.empty() && fault::g_failures == 0 ? 0 : kFailed);
   }
@@ -210,15 +222,17 @@ void Engine::look() {
     throw Failure("the process that looks at what is left ended with " +
                   fault::describe_status(status));
   slowest_look_ns_ = std::max(slowest_look_ns_, now_ns() - begin);
-  if (!world_->is_alone) return;
+  if (!world_->is_alone || world_->rules.has_servants) return;
   for (const std::string& name : tenon::test::names_in("/dev/shm"))
     throw Failure("a name is left in /dev/shm: " + name);
   // Each survivor has two ends of its control socket, and one line is the title. The kernel closes
   // the sockets of the dead a little later.
-  const std::string sockets = wait_until_empty([alive] {
-    const long more = fault::count_lines("/proc/self/net/unix", "") - 1 - 2 * alive;
-    return more == 0 ? std::string() : std::to_string(more);
-  });
+  const std::string sockets = wait_until_empty(
+      [alive] {
+        const long more = fault::count_lines("/proc/self/net/unix", "") - 1 - 2 * alive;
+        return more == 0 ? std::string() : std::to_string(more);
+      },
+      kSoonNs);
   if (!sockets.empty()) throw Failure(sockets + " sockets are left");
 }
 
@@ -280,6 +294,7 @@ void Engine::report(const std::string& failure) {
   std::printf("; roles:");
   for (const uint32_t role : plan_.roles) std::printf(" %u", role);
   std::printf("\n");
+  std::printf("%s", world_->printed_by_servants().c_str());
   crew_.print_processes();
   crew_.kill_all();
 }
@@ -322,6 +337,7 @@ int main(int argc, char** argv) {
   if (!world->is_alone)
     std::printf("no namespaces of its own (%s): names and sockets are not counted\n",
                 std::strerror(errno));
+  if (!world->is_alone && world->rules.has_servants) return support::kSkipped;
   world->board = storm::make_shared_memory<storm::Board>();
   return storm::Engine(world.get(), options).run();
 }

@@ -27,9 +27,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "support/storm/board.h"
 #include "support/storm/crew.h"
@@ -57,9 +59,13 @@ struct Rules {
   OpNames ops;                          // the kinds of calls, from kFirstOp on
   std::span<const char* const> counts;  // what Peer::count() counts
   std::span<const Phase> phases;
-  std::span<const Break> breaks;
-  bool survivors_stay = false;   // in the next round; otherwise all peers are new
-  const char* option = nullptr;  // a switch of the world's own, such as "--cycles"
+  std::span<const Break> breaks = {};
+  std::span<const char* const> options = {};  // switches of the world's own, such as "--cycles"
+  bool survivors_stay = false;                // in the next round; otherwise all peers are new
+  // The rest is for a world in which other processes serve the peers. Their names and sockets stay,
+  // so left() has to look at /dev/shm itself, which must be the storm's own.
+  bool has_servants = false;
+  int64_t look_ns = kSoonNs;  // how long left() may take to become empty
 };
 
 class World {
@@ -73,22 +79,35 @@ class World {
   // Runs in the new process, which has a copy of this object as it was after plan().
   virtual std::unique_ptr<Peer> make_peer(const Seat& seat) = 0;
   // Tells what a round has left in the world. The engine calls it in a new process until it returns
-  // an empty text, for about a second.
+  // an empty text, for Rules::look_ns.
   virtual std::string left() { return {}; }
-  // Tells what a whole storm should have counted and did not.
+  // Tells what the whole storm should have done and did not, or what it has left.
   virtual std::string missed(uint64_t /*kills*/) { return {}; }
-  // Describes a link or a role, for the report of a failure.
+  // Runs before each kill.
+  virtual void before_kill() {}
+  // Starts a peer that is another program, and returns its pid. It must be a child of this process
+  // and obey the orders of peer.h. The default is a fork that runs make_peer().
+  virtual std::optional<pid_t> start_elsewhere(const Seat& /*seat*/) { return {}; }
+  // Whether that end of a peer is no failure. SIGKILL never is.
+  virtual bool excuses(uint32_t /*index*/, int /*status*/) { return false; }
+  // Whether that child of the engine is no peer and no peer's child, and lives on.
+  virtual bool is_servant(pid_t /*pid*/) { return false; }
+  // These two are for the report of a failure.
   virtual std::string describe(const LinkPlan& /*link*/) { return "sends"; }
+  virtual std::string printed_by_servants() { return {}; }
 
-  bool is_broken_by(const char* name) const { return broken != nullptr && broken->name == name; }
+  bool is_broken_by(std::string_view name) const {
+    return broken != nullptr && broken->name == name;
+  }
 
   const Rules rules;
   // The engine sets these.
   Board* board = nullptr;
   const Break* broken = nullptr;
-  bool has_option = false;
-  bool is_alone = false;   // no other process has names in this /dev/shm
-  std::set<int32_t> pids;  // of all processes that ever were peers
+  std::set<std::string> given;  // of Rules::options
+  uint64_t reports = 0;         // of Crew::reports()
+  bool is_alone = false;        // no other process has names in this /dev/shm
+  std::set<int32_t> pids;       // of all processes that ever were peers
 };
 
 std::unique_ptr<World> make_world();

@@ -21,16 +21,15 @@ namespace cuda_test {
 namespace {
 
 enum Op : uint32_t { kAllocate = storm::kFirstOp, kWrite, kCheck, kSend, kReceive, kRelease };
-constexpr std::array kOps = {"allocating", "writing",   "checking",
-                             "sending",    "receiving", "releasing"};
+constexpr std::array kRingOps = {"allocating", "writing",   "checking",
+                                 "sending",    "receiving", "releasing"};
 enum Count : uint32_t { kLent, kLentOn, kCameHome, kFull, kEmptied };
-constexpr std::array kCounts = {"blocks lent", "lent on", "came home", "times without room",
-                                "lenders that lived to have all back"};
-constexpr std::array kPhases = {storm::Phase{"let go of what it had"},
-                                storm::Phase{"got back what it had lent"}};
+constexpr std::array kRingCounts = {"blocks lent", "lent on", "came home", "times without room",
+                                    "lenders that lived to have all back"};
+constexpr std::array kRingPhases = {storm::Phase{"let go of what it had"}};
 // The second process uses blocks that it has given back.
-constexpr std::array kBreaks = {storm::Break{"give-back-early"}};
-constexpr uint32_t kPeers = 3;
+constexpr std::array kRingBreaks = {storm::Break{"give-back-early"}};
+constexpr uint32_t kRingPeers = 3;
 constexpr uint64_t kArena = uint64_t{1} << 18;
 
 // A block and its number. The first and the last eight bytes of the block must equal the number,
@@ -112,16 +111,12 @@ class RingPeer : public storm::Peer {
     look_at_what_was_given_back();
   }
 
-  void settle(uint32_t phase, uint32_t /*dead*/) override {
-    if (phase == 0) {
-      let_go_of_all();
-    } else if (is_lender()) {
-      get_back();
-    }
-  }
+  void settle(uint32_t /*phase*/, uint32_t /*dead*/) override { let_go_of_all(); }
 
-  // The order of a round's end comes when no process has a block any more.
+  // The borrowers end while the lender waits for its blocks. While all of them live, a circle in
+  // which one was killed can keep a block (docs/format/lease.md, "Limits").
   void end() override {
+    if (is_lender()) get_back();
     from_ = nullptr;
     blocks_.reset();
   }
@@ -265,7 +260,6 @@ class RingPeer : public storm::Peer {
     (void)wait_until([] { return collect_cuda() == 0; }, std::chrono::seconds(5));
   }
 
-  // The other processes have released their blocks, or are gone.
   void get_back() {
     for (int i = 0; blocks_->used() != 0; ++i) {
       if (i == 100'000)
@@ -292,11 +286,11 @@ class RingPeer : public storm::Peer {
 class Ring : public storm::World {
  public:
   Ring()
-      : storm::World({.n_peers = kPeers,
-                      .ops = kOps,
-                      .counts = kCounts,
-                      .phases = kPhases,
-                      .breaks = kBreaks}) {
+      : storm::World({.n_peers = kRingPeers,
+                      .ops = kRingOps,
+                      .counts = kRingCounts,
+                      .phases = kRingPhases,
+                      .breaks = kRingBreaks}) {
     setenv("FAKE_CUDA_WORLD", folder_.path().c_str(), 1);
   }
 
@@ -305,14 +299,14 @@ class Ring : public storm::World {
     static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd,
                                                CudaTransport::kFd, CudaTransport::kPool};
     transport_ = kTransports[random.below(kTransports.size())];
-    for (uint32_t i = 0; i < kPeers; ++i) plan->links.push_back({i, (i + 1) % kPeers});
+    for (uint32_t i = 0; i < kRingPeers; ++i) plan->links.push_back({i, (i + 1) % kRingPeers});
     // Some processes are killed while they start. Most are killed after a certain amount of work,
     // so that the speed of the machine does not matter.
     plan->checks = random.below(4) == 0 ? 0 : 1 + random.below(120);
     plan->rest_us = broken != nullptr ? 50'000 : static_cast<uint32_t>(random.below(3'000));
     if (broken != nullptr) return;
     // The lender is killed less often than the others.
-    std::array<bool, kPeers> is_killed{};
+    std::array<bool, kRingPeers> is_killed{};
     for (uint64_t n = 1 + random.below(3); n > 0; --n) {
       const uint32_t who = random.below(5) == 0 ? 0 : 1 + static_cast<uint32_t>(random.below(2));
       if (std::exchange(is_killed[who], true)) continue;
@@ -331,7 +325,7 @@ class Ring : public storm::World {
   std::string missed(uint64_t kills) override {
     for (const Count each : {kLentOn, kCameHome, kEmptied}) {
       if (board->counts[each] == 0 && (each != kCameHome || kills >= 1000))
-        return std::string("no count of ") + kCounts[each];
+        return std::string("no count of ") + kRingCounts[each];
     }
     return {};
   }

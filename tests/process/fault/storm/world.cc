@@ -24,6 +24,7 @@ constexpr std::array kPhases = {Phase{"let go of what it had"},
                                 Phase{"has said what is left"}};
 // Borrowers read memory that they gave back.
 constexpr std::array kBreaks = {Break{"give-back-early"}};
+constexpr std::array kOptions = {"--cycles"};
 
 class Leases : public World {
  public:
@@ -33,8 +34,8 @@ class Leases : public World {
                .counts = kCounts,
                .phases = kPhases,
                .breaks = kBreaks,
-               .survivors_stay = true,
-               .option = "--cycles"}) {}
+               .options = kOptions,
+               .survivors_stay = true}) {}
 
   // With --cycles, a peer is sometimes lent its own memory, or memory that it lent on. This is off
   // by default: in a circle of three or more, of which one was killed, tokens can keep each other
@@ -57,7 +58,7 @@ class Leases : public World {
       const uint64_t j = 1 + random.below(kPeers - 1);
       link(random.below(j), j, some_carrier());
     }
-    if (has_option && random.chance(30)) {
+    if (given.contains("--cycles") && random.chance(30)) {
       const uint64_t j = 1 + random.below(kPeers - 1);
       link(j, random.below(j), some_carrier());
     }
