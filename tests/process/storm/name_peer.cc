@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 
@@ -17,22 +16,6 @@ tenon_filename_options name_options() {
   options.struct_size = sizeof options;
   options.directory = kShm;
   return options;
-}
-
-// A process that was sent a SIGKILL is dead, although it may not have ended yet.
-bool is_dead_or_dying(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-  if (!file) return true;
-  bool dead = true;
-  for (std::string line; std::getline(file, line);) {
-    unsigned long long pending = 0;
-    if (line.starts_with("State:") && line.find_first_of("ZX", 6) == std::string::npos)
-      dead = false;
-    if (std::sscanf(line.c_str(), "ShdPnd: %llx", &pending) == 1 &&
-        (pending & (1ULL << (SIGKILL - 1))) != 0)
-      return true;
-  }
-  return dead;
 }
 
 long mappings_left() { return count_mappings_of("memfd:tenon") + count_mappings_of(kShm); }
@@ -231,6 +214,13 @@ bool NamePeer::share(Held *held, bool for_torch) {
   return shared.ok();
 }
 
+// Gives the storage a name of this process. Lets it go and returns false if there was no manager.
+bool NamePeer::has_own_name(Held *held) {
+  if (held->has_own_name || share(held, false)) return true;
+  let_go(held);
+  return false;
+}
+
 uint64_t NamePeer::some_size() {
   return random_.below(20) == 0 ? 200'000 + random_.below(500'000) : 1 + random_.below(9000);
 }
@@ -278,21 +268,15 @@ void NamePeer::make_memory() {
   fill_new(held, storage, nbytes);
   if (options.mode == TENON_MODE_FROZEN && options.flags != TENON_STORAGE_PRIVATE)
     REQUIRE_OK(tenon_storage_freeze(storage, err));
-  if (!share(held, false)) let_go(held);
+  (void)has_own_name(held);
 }
 
 void NamePeer::send(Held *held) {
-  if (!held->has_own_name && !share(held, false)) {
-    let_go(held);
-    return;
-  }
-  const size_t first = random_.below(links_.size());
-  const LinkEnd *link = nullptr;
-  for (size_t i = 0; i < links_.size() && link == nullptr; ++i) {
-    const LinkEnd &each = links_[(first + i) % links_.size()];
-    // A PyTorch opens only what its manager knows.
-    if (each.out && (each.kind != uint8_t{kTorch} || held->handle.manager[0] != '\0')) link = &each;
-  }
+  if (!has_own_name(held)) return;
+  // A PyTorch opens only what its manager knows.
+  const LinkEnd *const link = some_link(&links_, true, &random_, [held](const LinkEnd &each) {
+    return each.kind != uint8_t{kTorch} || held->handle.manager[0] != '\0';
+  });
   if (link == nullptr) return;
   Note note{};
   // A receiver holds what it passes on. Otherwise the next receiver could come too late.
@@ -313,14 +297,10 @@ void NamePeer::send(Held *held) {
 
 void NamePeer::receive() {
   Note note{};
-  const size_t first = random_.below(links_.size());
-  bool came = false;
-  for (size_t i = 0; i < links_.size() && !came; ++i) {
-    const LinkEnd &each = links_[(first + i) % links_.size()];
-    came = !each.out &&
-           recv(each.socket, &note, sizeof note, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof note);
-  }
-  if (!came) return;
+  const auto came = [&note](const LinkEnd &each) {
+    return recv(each.socket, &note, sizeof note, MSG_DONTWAIT) == ssize_t{sizeof note};
+  };
+  if (some_link(&links_, false, &random_, came) == nullptr) return;
   tenon_open_options options{};
   options.struct_size = sizeof options;
   options.flags = TENON_OPEN_ALLOW_UNSEALED | (note.in_flight != 0 ? TENON_OPEN_DECREF : 0);
@@ -337,12 +317,8 @@ void NamePeer::receive() {
   }
   if (!opened.ok()) {
     // If a sender was killed, its messages in flight go with it.
-    const auto sender_dies = [&note] {
-      for (int i = 0; i < 1000 && !is_dead_or_dying(note.sender); ++i) usleep(1000);
-      return is_dead_or_dying(note.sender);
-    };
     const bool is_gone = opened.status == TENON_NOT_FOUND || opened.status == TENON_PEER_GONE;
-    if (!is_gone || (note.in_flight != 0 && !sender_dies()))
+    if (!is_gone || (note.in_flight != 0 && !is_dead(note.sender)))
       expect(opened, {}, "tenon_open_filename");
     count(kTooLate);
     return;
@@ -358,10 +334,7 @@ void NamePeer::receive() {
 }
 
 void NamePeer::count_there_and_back(Held *held) {
-  if (!held->has_own_name && !share(held, false)) {
-    let_go(held);
-    return;
-  }
+  if (!has_own_name(held)) return;
   REQUIRE_OK(tenon_filename_incref(&held->handle, err));
   REQUIRE_OK(tenon_filename_decref(&held->handle, err));
 }

@@ -76,6 +76,7 @@ class NamePeer : public Peer {
   void let_go_of_all();
   Held *place();
   bool share(Held *held, bool for_torch);
+  bool has_own_name(Held *held);
   void fill_new(Held *held, tenon_storage *storage, uint64_t nbytes);
   void make_file(bool chosen, bool for_torch);
   void make_memory();

@@ -16,7 +16,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 import traceback
 from typing import Any
 
@@ -41,24 +40,14 @@ def pattern(nbytes: int, seed: int) -> bytes:
     return b"".join(blocks)[:nbytes]
 
 
-def is_dead(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/status") as file:
-            fields = dict(line.split(":", 1) for line in file)
-    except OSError:
-        return True
-    return fields["State"].strip()[0] in "ZX" or bool(
-        int(fields["ShdPnd"], 16) & 1 << (signal.SIGKILL - 1)
-    )
-
-
 def dies(pid: int) -> bool:
-    deadline = time.monotonic() + 1
-    while not is_dead(pid):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.001)
-    return True
+    try:
+        end = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    dead = bool(select.select([end], [], [], 5)[0])
+    os.close(end)
+    return dead
 
 
 class Worker:

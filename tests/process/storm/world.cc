@@ -175,9 +175,8 @@ class Names : public World {
   }
 
   bool is_servant(pid_t pid) override {
-    return first_line("/proc/" + std::to_string(pid) + "/comm").starts_with("tenon-manager") ||
-           std::any_of(nurseries_.begin(), nurseries_.end(),
-                       [pid](const auto &each) { return each->pid() == pid; });
+    return is_manager(pid) || std::any_of(nurseries_.begin(), nurseries_.end(),
+                                          [pid](const auto &each) { return each->pid() == pid; });
   }
 
   std::string left() override {
@@ -222,10 +221,6 @@ class Names : public World {
     return text;
   }
 
-  std::string describe(const LinkPlan &link) override {
-    return link.kind == uint8_t{kTorch} ? "(a PyTorch is there) sends" : "sends";
-  }
-
  private:
   void prepare() {
     is_prepared_ = true;
@@ -248,11 +243,12 @@ class Names : public World {
     std::printf(" %zu PyTorches\n", nurseries_.size());
   }
 
+  static bool is_manager(pid_t pid) {
+    return first_line("/proc/" + std::to_string(pid) + "/comm").starts_with("tenon-manager");
+  }
   static std::vector<pid_t> managers() {
     std::vector<pid_t> found = all_children();
-    std::erase_if(found, [](pid_t pid) {
-      return !first_line("/proc/" + std::to_string(pid) + "/comm").starts_with("tenon-manager");
-    });
+    std::erase_if(found, [](pid_t pid) { return !is_manager(pid); });
     return found;
   }
 

@@ -129,12 +129,14 @@ void Crew::await_all(int64_t limit_ns, const char* meaning) {
 }
 
 void Crew::strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan>& stops) {
+  const auto resume = [this] {
+    for (Member& each : members_) {
+      if (std::exchange(each.stopped, false)) ::kill(each.pid, SIGCONT);
+    }
+  };
   for (size_t i = 0; i < kills.size(); ++i) {
     const KillPlan& kill = kills[i];
-    for (Member& each : members_) {
-      if (each.stopped) ::kill(each.pid, SIGCONT);
-      each.stopped = false;
-    }
+    resume();
     usleep(kill.delay_us);
     if (before_kill) before_kill();
     if (i < stops.size() && stops[i].who != kill.victim && members_[stops[i].who].pid > 0) {
@@ -148,10 +150,7 @@ void Crew::strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan
     ended(kill.victim, status);
     look_for_wrong_bytes();
   }
-  for (Member& each : members_) {
-    if (each.stopped) ::kill(each.pid, SIGCONT);
-    each.stopped = false;
-  }
+  resume();
 }
 
 std::vector<pid_t> Crew::children() const {

@@ -293,8 +293,7 @@ void Engine::report(const std::string& failure) {
   }
   std::printf("; roles:");
   for (const uint32_t role : plan_.roles) std::printf(" %u", role);
-  std::printf("\n");
-  std::printf("%s", world_->printed_by_servants().c_str());
+  std::printf("\n%s", world_->printed_by_servants().c_str());
   crew_.print_processes();
   crew_.kill_all();
 }

@@ -1,6 +1,7 @@
 #include "support/storm/peer.h"
 
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -48,6 +49,25 @@ void Peer::answer() {
 bool Peer::has_order() const {
   pollfd waiting{control_, POLLIN, 0};
   return poll(&waiting, 1, 0) > 0;
+}
+
+bool Peer::is_dead(pid_t pid) {
+  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) return errno == ESRCH;
+  pollfd end{fd, POLLIN, 0};
+  const bool dead = poll(&end, 1, 5000) > 0;
+  close(fd);
+  return dead;
+}
+
+LinkEnd* Peer::some_link(std::vector<LinkEnd>* links, bool out, Random* random,
+                         const std::function<bool(const LinkEnd&)>& wanted) {
+  const size_t first = links->empty() ? 0 : random->below(links->size());
+  for (size_t i = 0; i < links->size(); ++i) {
+    LinkEnd& link = (*links)[(first + i) % links->size()];
+    if (link.out == out && (!wanted || wanted(link))) return &link;
+  }
+  return nullptr;
 }
 
 // ---- complaints

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -109,9 +110,14 @@ class Peer {
                                const std::string& where);
   [[noreturn]] void fail_wrong(const std::string& what);
 
-  // ---- orders and children
+  // ---- other processes
 
   bool has_order() const;
+  // Whether that process is dead. One that is just dying gets seconds to end.
+  static bool is_dead(pid_t pid);
+  // Returns a random link of that direction, or null. `wanted` may refuse some.
+  static LinkEnd* some_link(std::vector<LinkEnd>* links, bool out, Random* random,
+                            const std::function<bool(const LinkEnd&)>& wanted = nullptr);
   // Forks a child that runs be_child(), if the peer has not had enough children in this round. Half
   // of the children are killed within the time.
   void fork_child(uint64_t within_ns);

@@ -2,15 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cuda/driver.h"
 #include "process/cuda/storm/peer.h"
 
 namespace storm {
-namespace {
 
-constexpr size_t kMostHeld = 12;
-
-}  // namespace
+static constexpr size_t kMostHeld = 12;
 
 CUstream DevicePeer::some_stream() { return streams_[random_.below(streams_.size())]; }
 
@@ -41,7 +37,7 @@ void DevicePeer::give_back_unopened(const Message& message) {
 }
 
 bool DevicePeer::pass_on(const Message& message) {
-  LinkEnd* const link = some_link(true);
+  LinkEnd* const link = some_link(&links_, true, &random_);
   if (link == nullptr || !send(link, message)) return false;
   count(kPassedOn);
   return true;
@@ -61,7 +57,8 @@ void DevicePeer::open(const Message& message) {
   if (!opened.ok()) {
     // The driver forgets the memory and the events that a dead process exported. An opener that
     // comes too late gets an error.
-    if (!is_dead(message.sender)) expect(opened, {}, "tenon_open_cuda, and its sender lives");
+    if (!is_sender_dead(message.sender))
+      expect(opened, {}, "tenon_open_cuda, and its sender lives");
     count(kSenderGone);
     give_back_unopened(message);
     return;
@@ -88,7 +85,7 @@ bool DevicePeer::is_right(const unsigned char* bytes, Held* held) {
     count_checked();
     return true;
   }
-  if (!held->was_right && held->sender != index_ && is_dead(held->sender)) {
+  if (!held->was_right && held->sender != index_ && is_sender_dead(held->sender)) {
     count(kUnfinished);
     return false;
   }

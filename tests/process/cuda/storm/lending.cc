@@ -1,17 +1,12 @@
 // What a peer of the storm does with memory of its own (class Peer).
 #include <algorithm>
-#include <cstdio>
 
-#include "cuda/driver.h"
 #include "device/torch_counter.h"
 #include "process/cuda/storm/peer.h"
 
 namespace storm {
-namespace {
 
-constexpr size_t kMostAllocations = 4;
-
-}  // namespace
+static constexpr size_t kMostAllocations = 4;
 
 // The library calls this when no process uses the block any more. The next write to the block
 // relies on that.
@@ -103,7 +98,7 @@ void DevicePeer::write(Block* block) {
 }
 
 void DevicePeer::lend() {
-  LinkEnd* const link = some_link(true);
+  LinkEnd* const link = some_link(&links_, true, &random_);
   if (link == nullptr || sent_ == kMessages) return;
   Block* block = random_.chance(25) ? some_block(true) : nullptr;
   if (block == nullptr) {

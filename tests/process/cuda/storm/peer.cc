@@ -1,19 +1,10 @@
 #include "process/cuda/storm/peer.h"
 
-#include <dlfcn.h>
-#include <poll.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <utility>
 
 #include "cuda/context.h"
-#include "cuda/driver.h"
 #include "process/cuda/storm/left.h"
 #include "support/storm/deadline.h"
 
@@ -21,18 +12,6 @@ namespace storm {
 
 void DevicePeer::must(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS) fail(std::string(what) + " failed with " + std::to_string(result));
-}
-
-// Whether that peer is dead. A peer that is just dying gets time to end, because the driver may
-// forget the process first.
-bool DevicePeer::is_dead(uint32_t peer) const {
-  if (peer == index_) return false;
-  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, board_->slots[peer].pid.load(), 0));
-  if (fd < 0) return errno == ESRCH;
-  pollfd end{fd, POLLIN, 0};
-  const bool dead = poll(&end, 1, 5000) > 0;
-  close(fd);
-  return dead;
 }
 
 // ---- orders
@@ -136,7 +115,8 @@ void DevicePeer::step() {
   if (dice < 30) {
     lend();
   } else if (dice < 70) {
-    if (LinkEnd* const link = some_link(false); link != nullptr) (void)receive(link, true);
+    if (LinkEnd* const link = some_link(&links_, false, &random_); link != nullptr)
+      (void)receive(link, true);
   } else if (dice < 82) {
     if (!held_.empty()) let_go(random_.below(held_.size()));
   } else if (dice < 85) {
@@ -155,15 +135,6 @@ void DevicePeer::step() {
   }
   finish_reading(random_.chance(5));
   if (!held_.empty() && random_.chance(40)) check(&held_[random_.below(held_.size())]);
-}
-
-LinkEnd* DevicePeer::some_link(bool out) {
-  const size_t first = random_.below(links_.size());
-  for (size_t i = 0; i < links_.size(); ++i) {
-    LinkEnd& link = links_[(first + i) % links_.size()];
-    if (link.out == out) return &link;
-  }
-  return nullptr;
 }
 
 // Returns false if the socket is full, or if its reader is gone.

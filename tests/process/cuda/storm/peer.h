@@ -9,7 +9,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -123,11 +122,13 @@ class DevicePeer : public Peer {
 
   // ---- peer.cc
   void must(CUresult result, const char* what);
-  bool is_dead(uint32_t peer) const;
+  // The driver may forget a dying process before it has ended.
+  bool is_sender_dead(uint32_t peer) const {
+    return peer != index_ && is_dead(board_->slots[peer].pid);
+  }
   void let_go_of_all();
   void get_back(uint32_t dead);
   void count_live(int32_t kind, const char* what);
-  LinkEnd* some_link(bool out);
   bool send(LinkEnd* link, const Message& message);
 
   // ---- lending (lending.cc)

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <set>
 
 #include "process/cuda/storm/left.h"
 #include "process/cuda/storm/peer.h"
