@@ -113,8 +113,8 @@ class RingPeer : public storm::Peer {
 
   void settle(uint32_t /*phase*/, uint32_t /*dead*/) override { let_go_of_all(); }
 
-  // The borrowers end while the lender waits for its blocks. While all of them live, a circle in
-  // which one was killed can keep a block (docs/format/lease.md, "Limits").
+  // The borrowers end while the lender waits for its blocks. If they lived on, they would have to
+  // go on collecting, because what they lent on comes back to them first.
   void end() override {
     if (is_lender()) get_back();
     from_ = nullptr;
