@@ -323,6 +323,9 @@ int main(int argc, char** argv) {
     storm::print_usage(argv[0], world->rules);
     return 2;
   }
+  const storm::Rules& rules = world->rules;
+  REQUIRE(rules.n_peers <= storm::kMostPeers && rules.counts.size() <= storm::kMostCounts &&
+          rules.ops.size() + storm::kFirstOp <= storm::kMostOps);
   std::printf("seed %llu\n", storm::number(options.seed));
   if (TENON_TEST_ASAN)
     std::printf(
