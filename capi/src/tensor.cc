@@ -1,18 +1,24 @@
 #include <tenon/tensor.h>
 
+#include <array>
+#include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "boundary.h"
 #include "handles.h"
 #include "share/storage_at.h"
+#include "tensor/view_layout.h"
 #include "tensor_view.h"
 
 using namespace tenon::capi;
 using tenon::Ref;
 using tenon::Status;
 using tenon::storage::Storage;
+using tenon::tensor::IndexItem;
 using tenon::tensor::Layout;
 using tenon::tensor::Tensor;
+using tenon::tensor::ViewLayout;
 
 namespace tenon::capi {
 
@@ -35,6 +41,36 @@ tenon_tensor_view view_of(Tensor* tensor) noexcept {
 }
 
 }  // namespace tenon::capi
+
+namespace {
+
+// Makes the view of `tensor` whose layout `compute` writes.
+template <typename Compute>
+tenon_status make_tensor_view(const tenon_tensor* tensor, tenon_tensor** out, tenon_error** err,
+                              Compute&& compute) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    const Tensor& from = *object(tensor);
+    ViewLayout view;
+    TENON_TRY(compute(from.layout(), &view));
+    TENON_ASSIGN(Ref<Tensor> made, Tensor::create(from.storage(), view.layout(), from.flags()));
+    *out = handle<tenon_tensor>(made.detach());
+    return Status::ok();
+  });
+}
+
+Status read_index_item(const void* at, IndexItem* out) {
+  tenon_index item{};
+  TENON_TRY(read_struct(static_cast<const tenon_index*>(at), "tenon_index", &item));
+  TENON_TRY(check_flags(item.reserved, 0, "tenon_index"));
+  TENON_TRY(check_argument(item.kind >= TENON_INDEX_NUMBER && item.kind <= TENON_INDEX_ELLIPSIS,
+                           "the kind of an item of the index is not one of TENON_INDEX_*"));
+  *out = {static_cast<IndexItem::Kind>(item.kind), item.start, item.stop, item.step};
+  return Status::ok();
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -66,6 +102,43 @@ tenon_status tenon_tensor_new(tenon_storage* storage, const tenon_tensor_spec* s
                  Tensor::create(Ref<Storage>::share(object(storage)), layout, given.flags));
     *out = handle<tenon_tensor>(tensor.detach());
     return Status::ok();
+  });
+}
+
+tenon_status tenon_tensor_reshape(const tenon_tensor* tensor, const int64_t* sizes, int32_t ndim,
+                                  tenon_tensor** out, tenon_error** err) noexcept {
+  return make_tensor_view(tensor, out, err, [&](const Layout& from, ViewLayout* view) -> Status {
+    TENON_TRY(
+        check_argument(ndim >= 0 && ndim <= TENON_TENSOR_MAX_NDIM, "ndim is not from 0 to 64"));
+    TENON_TRY(check_argument(ndim == 0 || sizes != nullptr, "sizes is NULL"));
+    return tenon::tensor::reshape_layout(from, {sizes, static_cast<size_t>(ndim)}, view);
+  });
+}
+
+tenon_status tenon_tensor_view_dtype(const tenon_tensor* tensor, tenon_dtype dtype,
+                                     tenon_tensor** out, tenon_error** err) noexcept {
+  return make_tensor_view(tensor, out, err, [&](const Layout& from, ViewLayout* view) {
+    return tenon::tensor::dtype_layout(from, {dtype.code, dtype.bits, dtype.lanes}, view);
+  });
+}
+
+tenon_status tenon_tensor_index(const tenon_tensor* tensor, const tenon_index* items, size_t n,
+                                tenon_tensor** out, tenon_error** err) noexcept {
+  return make_tensor_view(tensor, out, err, [&](const Layout& from, ViewLayout* view) -> Status {
+    TENON_TRY(check_argument(n == 0 || items != nullptr, "items is NULL"));
+    // Each dimension of the tensor and of the view has at most one item, and there is one ellipsis.
+    TENON_TRY(check_argument(n <= 2 * TENON_TENSOR_MAX_NDIM + 1,
+                             "the index has more items than two tensors of 64 dimensions need"));
+    std::array<IndexItem, 2 * TENON_TENSOR_MAX_NDIM + 1> read;
+    const size_t size = n == 0 ? 0 : items->struct_size;
+    const auto* at = reinterpret_cast<const std::byte*>(items);
+    for (size_t i = 0; i < n; ++i, at += size) {
+      size_t given = 0;
+      std::memcpy(&given, at, sizeof given);
+      TENON_TRY(check_argument(given == size, "the items of the index differ in struct_size"));
+      TENON_TRY(read_index_item(at, &read[i]));
+    }
+    return tenon::tensor::index_layout(from, {read.data(), n}, view);
   });
 }
 

@@ -135,6 +135,11 @@ Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
 
 Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());
+  TENON_TRY(write_contiguous_strides(sizes, strides.data()));
+  return strides;
+}
+
+Status write_contiguous_strides(std::span<const int64_t> sizes, int64_t* strides) {
   int64_t next = 1;
   for (size_t i = sizes.size(); i > 0; --i) {
     if (sizes[i - 1] < 0) return negative(i - 1, sizes[i - 1]);
@@ -142,7 +147,7 @@ Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes) 
     // A size of 0 counts as 1, as in PyTorch, so that strides are meaningful without elements.
     if (i > 1 && !checked_mul(next, std::max<int64_t>(sizes[i - 1], 1), &next)) return overflow();
   }
-  return strides;
+  return Status::ok();
 }
 
 uint64_t element_count(std::span<const int64_t> sizes) noexcept {

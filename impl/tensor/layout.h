@@ -30,8 +30,9 @@ Status check_layout(const Layout& layout, uint64_t storage_nbytes);
 Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes);
 
 // The strides of a packed tensor, whose last dimension varies fastest. INVALID_ARGUMENT if a size
-// is negative or a stride overflows.
+// is negative or a stride overflows. The second form writes one stride for each size.
 Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes);
+Status write_contiguous_strides(std::span<const int64_t> sizes, int64_t* strides);
 
 // The product of the sizes. Call this after check_layout(), which proves that the product fits.
 uint64_t element_count(std::span<const int64_t> sizes) noexcept;

@@ -4,6 +4,9 @@ package tenon
 
 // #include "tenon_go.h"
 // #cgo noescape tenon_go_tensor_new
+// #cgo noescape tenon_tensor_reshape
+// #cgo noescape tenon_tensor_view_dtype
+// #cgo noescape tenon_tensor_index
 // #cgo noescape tenon_tensor_get_spec
 // #cgo nocallback tenon_tensor_get_spec
 // #cgo noescape tenon_dtype_nbytes
@@ -161,6 +164,88 @@ func nbytesOf(dtype DType, sizes []int64) (uint64, error) {
 		return 0, takeError(status, failure)
 	}
 	return uint64(out), nil
+}
+
+// view makes a tensor over the same storage by a call of the library.
+func (t *Tensor) view(
+	call func(*C.tenon_tensor, **C.tenon_tensor, **C.tenon_error) C.tenon_status,
+) (*Tensor, error) {
+	pointer, err := t.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer t.end()
+	var out *C.tenon_tensor
+	var failure *C.tenon_error
+	if status := call(pointer, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newTensor(out), nil
+}
+
+// Reshape makes a tensor with the same elements in another shape. One size may be -1. It fails if
+// the elements do not fit the shape, or would have to be copied.
+func (t *Tensor) Reshape(sizes ...int64) (*Tensor, error) {
+	if len(sizes) > MaxNDim {
+		return nil, invalid(fmt.Sprintf("%d dimensions, %d are the most", len(sizes), MaxNDim))
+	}
+	return t.view(func(
+		tensor *C.tenon_tensor, out **C.tenon_tensor, failure **C.tenon_error,
+	) C.tenon_status {
+		data := (*C.int64_t)(unsafe.SliceData(sizes))
+		return C.tenon_tensor_reshape(tensor, data, C.int32_t(len(sizes)), out, failure)
+	})
+}
+
+// ViewDType makes a tensor that reads the same bytes as elements of another type. If their sizes
+// differ, the last dimension takes up the difference, and the elements must lie packed.
+func (t *Tensor) ViewDType(dtype DType) (*Tensor, error) {
+	return t.view(func(
+		tensor *C.tenon_tensor, out **C.tenon_tensor, failure **C.tenon_error,
+	) C.tenon_status {
+		return C.tenon_tensor_view_dtype(tensor, dtype.c(), out, failure)
+	})
+}
+
+// Index is an item of the index of [Tensor.Index]. At, Range, NewAxis and Ellipsis make items.
+type Index struct {
+	kind              C.int32_t
+	start, stop, step int64
+}
+
+// At picks one index of a dimension, which the view then lacks. A negative one counts from the end.
+func At(index int64) Index { return Index{C.TENON_INDEX_NUMBER, index, 0, 0} }
+
+// Range picks every step-th index from start on, before stop. As in Python, a negative bound counts
+// from the end, and a bound beyond an end means that end: math.MaxInt64 is the last one, and with a
+// negative step a stop of math.MinInt64 includes the index 0.
+func Range(start, stop, step int64) Index { return Index{C.TENON_INDEX_SLICE, start, stop, step} }
+
+// NewAxis adds a dimension of size 1.
+func NewAxis() Index { return Index{C.TENON_INDEX_NEW_AXIS, 0, 0, 0} }
+
+// Ellipsis keeps all dimensions that the other items leave over.
+func Ellipsis() Index { return Index{C.TENON_INDEX_ELLIPSIS, 0, 0, 0} }
+
+// Index makes a tensor of the elements that the items pick. Dimensions without an item are kept
+// whole. If an item does not fit, the details of the error are "item", and for At also "dimension"
+// and "size".
+func (t *Tensor) Index(items ...Index) (*Tensor, error) {
+	raw := make([]C.tenon_index, len(items))
+	for i, item := range items {
+		raw[i] = C.tenon_index{
+			struct_size: C.sizeof_tenon_index,
+			kind:        item.kind,
+			start:       C.int64_t(item.start),
+			stop:        C.int64_t(item.stop),
+			step:        C.int64_t(item.step),
+		}
+	}
+	return t.view(func(
+		tensor *C.tenon_tensor, out **C.tenon_tensor, failure **C.tenon_error,
+	) C.tenon_status {
+		return C.tenon_tensor_index(tensor, unsafe.SliceData(raw), C.size_t(len(raw)), out, failure)
+	})
 }
 
 // Retain gives another object for the same tensor, which the caller closes too.

@@ -194,6 +194,42 @@ func TestTensor(t *testing.T) {
 	}
 }
 
+func TestTensorViews(t *testing.T) {
+	nothingLeft(t)
+	tensor := must(tenon.FromSlice([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, []int64{12}, nil))
+	defer tensor.Close()
+	matrix := must(tensor.Reshape(3, -1))
+	defer matrix.Close()
+	bytes := must(matrix.ViewDType(tenon.Uint8))
+	defer bytes.Close()
+	row := must(matrix.Index(tenon.At(-2)))
+	defer row.Close()
+	picked := must(matrix.Index(
+		tenon.Ellipsis(), tenon.NewAxis(), tenon.Range(math.MaxInt64, math.MinInt64, -2),
+	))
+	defer picked.Close()
+	if got := bytes.Sizes(); !reflect.DeepEqual(got, []int64{3, 16}) {
+		t.Error(got)
+	}
+	if got := must(tenon.Slice[int32](row)); !reflect.DeepEqual(got, []int32{4, 5, 6, 7}) {
+		t.Error(got)
+	}
+	want := tenon.Spec{
+		DType: tenon.Int32, Sizes: []int64{3, 1, 2}, Strides: []int64{4, 0, -2}, Offset: 3,
+	}
+	if got := must(picked.Spec()); !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+	refused(t, tenon.ErrInvalidArgument, "do not fit")(matrix.Reshape(5, -1))
+	refused(t, tenon.ErrInvalidArgument, "65 dimensions")(matrix.Reshape(make([]int64, 65)...))
+	refused(t, tenon.ErrInvalidArgument, "contiguous")(picked.ViewDType(tenon.Uint8))
+	refused(t, tenon.ErrInvalidArgument, "outside dimension 1")(
+		matrix.Index(tenon.At(0), tenon.At(4)),
+	)
+	var nothing *tenon.Tensor
+	refused(t, tenon.ErrInvalidArgument, "NULL")(nothing.Reshape(1))
+}
+
 func TestDType(t *testing.T) {
 	for dtype, name := range map[tenon.DType]string{
 		tenon.Float32:            "float32",

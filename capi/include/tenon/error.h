@@ -96,6 +96,8 @@ TENON_API const char *tenon_error_message(const tenon_error *error) TENON_NOEXCE
  *   "live", "lent", "retired" and "kept" (bytes of this process).
  * - An arena's pages or NUMA node: "pages", "huge_page_nbytes", "sizes", "shmem_enabled" (the
  *   kernel's setting), "numa_node", "nodes".
+ * - An index of a tensor: "item" (the place in the array of items), and "dimension" and "size" (the
+ *   size of that dimension).
  * - A composite: "part" (the field of the wrong part in tenon_composite_spec) and "index" (the
  *   place in that part, in elements).
  * - A value that does not fit its type: "where" (the place in the value), "wanted" and "found".

@@ -80,6 +80,38 @@ typedef struct tenon_tensor_view {
   tenon_device device;    /**< The device on which data is an address; see tenon_storage_device. */
 } tenon_tensor_view;
 
+/** What an item of an index does; see tenon_tensor_index. */
+enum {
+  TENON_INDEX_NUMBER = 0,   /**< Picks one index of a dimension. The view lacks that dimension. */
+  TENON_INDEX_SLICE = 1,    /**< Picks every step-th index of a dimension. */
+  TENON_INDEX_NEW_AXIS = 2, /**< Adds a dimension of size 1, as numpy's newaxis does. */
+  TENON_INDEX_ELLIPSIS = 3  /**< Keeps all dimensions that the other items leave over. */
+};
+
+/** An item of an index. Its numbers count the elements of one dimension. */
+typedef struct tenon_index {
+  /** sizeof(tenon_index), set by the caller. */
+  size_t struct_size;
+  /** TENON_INDEX_*. */
+  int32_t kind;
+  /** It must be 0. */
+  uint32_t reserved;
+  /**
+   * NUMBER: the index, from -size to size - 1. A negative one counts from the end. SLICE: the first
+   * index. Ignored for the other kinds.
+   */
+  int64_t start;
+  /**
+   * SLICE: the end of the slice, which the slice leaves out. Bounds are read as in Python: a
+   * negative start or stop counts from the end, and one that lies beyond an end of the dimension
+   * means that end. So INT64_MAX means the last end. For a negative step a stop of INT64_MIN
+   * includes the index 0.
+   */
+  int64_t stop;
+  /** SLICE: the distance between two picked indices, not 0. If negative, start is above stop. */
+  int64_t step;
+} tenon_index;
+
 /**
  * Makes a tensor over a storage. Every element that the layout can address must lie inside the
  * storage. No byte is read or moved.
@@ -94,6 +126,68 @@ typedef struct tenon_tensor_view {
  */
 TENON_API tenon_status tenon_tensor_new(tenon_storage *storage, const tenon_tensor_spec *spec,
                                         tenon_tensor **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a tensor with the same elements in another shape. No byte is read or moved, and the flags
+ * stay. Like PyTorch's Tensor.view, this also takes a tensor that is not contiguous if strides for
+ * the new shape exist.
+ * @param[in]  tensor  borrowed. The new tensor takes a reference of its own to the storage.
+ * @param[in]  sizes   borrowed for the call: ndim sizes. One of them may be -1, which stands for
+ *                     the size that makes the number of elements right. It may be NULL if ndim is
+ *                     0.
+ * @param[in]  ndim    the number of dimensions of the new shape, 0 to TENON_TENSOR_MAX_NDIM.
+ * @param[out] out     new reference; release it with tenon_tensor_release. It is untouched on
+ *                     failure.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the elements do not fit the shape, or would have to be
+ *         copied), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_tensor_reshape(const tenon_tensor *tensor, const int64_t *sizes,
+                                            int32_t ndim, tenon_tensor **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a tensor that reads the same bytes as elements of another type. No byte is read or moved,
+ * and the flags stay. If the elements of the two types have different sizes, the last dimension
+ * takes up the difference: 6 elements of 16 bits become 3 elements of 32 bits, or 12 of 8 bits.
+ * Then the tensor must be contiguous and have a dimension, and its offset and its last dimension
+ * must be whole numbers of the new elements.
+ * @param[in]  tensor  borrowed. The new tensor takes a reference of its own to the storage.
+ * @param[in]  dtype   the new element type.
+ * @param[out] out     new reference; release it with tenon_tensor_release. It is untouched on
+ *                     failure.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also for an unknown type), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_tensor_view_dtype(const tenon_tensor *tensor, tenon_dtype dtype,
+                                               tenon_tensor **out,
+                                               tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a tensor of the elements that an index picks, as numpy and PyTorch do with numbers, slices,
+ * None and the ellipsis. The items stand for the dimensions in their order. Dimensions without an
+ * item are kept whole, at the end or where the ellipsis stands. No byte is read or moved, and the
+ * flags stay. Elements of fewer than 8 bits can only be picked if the result is contiguous and
+ * begins on a byte.
+ * @param[in]  tensor  borrowed. The new tensor takes a reference of its own to the storage.
+ * @param[in]  items   borrowed array of n items, for the call. items[0].struct_size is the size of
+ *                     every element. It may be NULL if n is 0.
+ * @param[in]  n       the number of items. There is at most one ellipsis, and there are at most as
+ *                     many numbers and slices as the tensor has dimensions.
+ * @param[out] out     new reference; release it with tenon_tensor_release. It is untouched on
+ *                     failure.
+ * @param[out] err     optional, see rule 2 in tenon.h. An error about an item has the detail
+ *                     "item", its place in `items`. For a number outside of its dimension it also
+ *                     has "dimension" and "size".
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a reserved field is not 0),
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_tensor_index(const tenon_tensor *tensor, const tenon_index *items,
+                                          size_t n, tenon_tensor **out,
+                                          tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Adds a reference.

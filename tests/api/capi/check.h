@@ -142,6 +142,9 @@ CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_sta
                                       "driver_version",
                                       "part",
                                       "index",
+                                      "item",
+                                      "dimension",
+                                      "size",
                                       "class"};
   const char *message = tenon_error_message(error);
   const char *key;

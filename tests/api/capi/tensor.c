@@ -1,4 +1,4 @@
-/* Tests tenon/tensor.h: layouts that fit their storage, and layouts that do not. */
+/* Tests tenon/tensor.h: layouts that fit their storage, layouts that do not, and views. */
 #include "check.h"
 
 static tenon_tensor *const kNothing = PATTERN;
@@ -314,6 +314,130 @@ static void read_only_tensors(void) {
   tenon_storage_release(storage);
 }
 
+static tenon_index index_of(int32_t kind, int64_t start, int64_t stop, int64_t step) {
+  tenon_index item;
+  memset(&item, 0, sizeof(item));
+  item.struct_size = sizeof(item);
+  item.kind = kind;
+  item.start = start;
+  item.stop = stop;
+  item.step = step;
+  return item;
+}
+
+/* Checks that a view has this layout and the flags and the storage of `of`, and releases it. */
+static void check_view(tenon_tensor *view, const tenon_tensor *of, int32_t ndim,
+                       const int64_t *sizes, const int64_t *strides, uint64_t offset) {
+  tenon_tensor_spec got, from;
+  size_t nbytes = (size_t)ndim * sizeof(int64_t);
+  memset(&got, 0, sizeof(got));
+  got.struct_size = sizeof(got);
+  from = got;
+  OK(tenon_tensor_get_spec(view, &got, ERR));
+  OK(tenon_tensor_get_spec(of, &from, ERR));
+  CHECK(got.ndim == ndim && got.offset == offset && got.flags == from.flags);
+  CHECK(ndim == 0 ||
+        (memcmp(got.sizes, sizes, nbytes) == 0 && memcmp(got.strides, strides, nbytes) == 0));
+  CHECK(tenon_tensor_storage(view) == tenon_tensor_storage(of));
+  tenon_tensor_release(view);
+}
+
+static void views_of_a_tensor(void) {
+  static const int64_t sizes[] = {4, 6}, strides[] = {6, 1}, flat[] = {-1}, all[] = {24},
+                       one[] = {1}, three[] = {2, 2, 6}, three_strides[] = {12, 6, 1},
+                       too_many[] = {5, 5}, bytes[] = {4, 24}, byte_strides[] = {24, 1},
+                       part[] = {1, 3}, part_strides[] = {0, -2};
+  static const tenon_dtype int8 = {TENON_DTYPE_INT, 8, 1}, int64 = {TENON_DTYPE_INT, 64, 1},
+                           unknown = {200, 8, 1};
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 32 * 4, 1);
+  tenon_tensor_spec spec = spec_of(TENON_DTYPE_COMPLEX, 32, 1, 2, sizes, NULL, 1);
+  tenon_tensor *tensor = NULL, *view = NULL, *out = kNothing;
+  tenon_index items[] = {index_of(TENON_INDEX_NEW_AXIS, 0, 0, 0),
+                         index_of(TENON_INDEX_NUMBER, -1, 0, 0),
+                         index_of(TENON_INDEX_ELLIPSIS, 0, 0, 0),
+                         index_of(TENON_INDEX_SLICE, INT64_MAX, INT64_MIN, -2)};
+  spec.flags =
+      TENON_TENSOR_CONJ | TENON_TENSOR_NEG | TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER;
+  OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
+  tenon_storage_release(storage);
+
+  OK(tenon_tensor_reshape(tensor, flat, 1, &view, ERR));
+  check_view(view, tensor, 1, all, one, 1);
+  OK(tenon_tensor_reshape(tensor, three, 3, &view, ERR));
+  check_view(view, tensor, 3, three, three_strides, 1);
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_reshape(tensor, too_many, 2, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_reshape(tensor, flat, -1, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_reshape(tensor, flat, 65, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_reshape(tensor, NULL, 1, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_reshape(tensor, NULL, 0, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_reshape(NULL, flat, 1, &out, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_reshape(tensor, flat, 1, NULL, ERR));
+
+  OK(tenon_tensor_view_dtype(tensor, int8, &view, ERR));
+  check_view(view, tensor, 2, bytes, byte_strides, 4);
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_view_dtype(tensor, int64, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_view_dtype(tensor, unknown, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_view_dtype(NULL, int8, &out, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_view_dtype(tensor, int8, NULL, ERR));
+
+  OK(tenon_tensor_index(tensor, NULL, 0, &view, ERR));
+  check_view(view, tensor, 2, sizes, strides, 1);
+  OK(tenon_tensor_index(tensor, items, COUNT_OF(items), &view, ERR));
+  check_view(view, tensor, 2, part, part_strides, 1 + 3 * 6 + 5);
+  tenon_tensor_release(tensor);
+}
+
+static void wrong_indices(void) {
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 24, 1);
+  tenon_tensor *tensor = check_bytes_tensor(storage), *view = NULL, *out = kNothing;
+  tenon_error *error = NULL;
+  tenon_index item = index_of(TENON_INDEX_NUMBER, 24, 0, 0), many[130];
+  struct {
+    tenon_index item;
+    int64_t tail;
+  } larger[2];
+  size_t i;
+  tenon_storage_release(storage);
+  CHECK(tenon_tensor_index(tensor, &item, 1, &out, &error) == TENON_INVALID_ARGUMENT);
+  CHECK(out == kNothing && strcmp(tenon_error_detail(error, "item"), "0") == 0 &&
+        strcmp(tenon_error_detail(error, "dimension"), "0") == 0 &&
+        strcmp(tenon_error_detail(error, "size"), "24") == 0);
+  tenon_error_release(error);
+  item = index_of(TENON_INDEX_SLICE, 0, 1, 0); /* a step of 0 */
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(tensor, &item, 1, &out, ERR));
+  item = index_of(4, 0, 0, 0);
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(tensor, &item, 1, &out, ERR));
+  item = index_of(-1, 0, 0, 0);
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(tensor, &item, 1, &out, ERR));
+  item = index_of(TENON_INDEX_NUMBER, 0, 0, 0);
+  item.reserved = 1;
+  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_tensor_index(tensor, &item, 1, &out, ERR));
+  item.reserved = 0;
+  item.struct_size--;
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(tensor, &item, 1, &out, ERR));
+  item.struct_size++;
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(tensor, NULL, 1, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(NULL, &item, 1, &out, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_index(tensor, &item, 1, NULL, ERR));
+  for (i = 0; i < COUNT_OF(many); i++) many[i] = index_of(TENON_INDEX_NEW_AXIS, 0, 0, 0);
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out,
+                tenon_tensor_index(tensor, many, COUNT_OF(many), &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(tensor, many, SIZE_MAX, &out, ERR));
+  many[1].struct_size += 8; /* the items must have one size */
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_tensor_index(tensor, many, 2, &out, ERR));
+
+  memset(larger, 0, sizeof(larger)); /* the items of a newer header */
+  larger[0].item = index_of(TENON_INDEX_NEW_AXIS, 0, 0, 0);
+  larger[1].item = index_of(TENON_INDEX_NUMBER, 7, 0, 0);
+  larger[0].item.struct_size = larger[1].item.struct_size = sizeof(larger[0]);
+  OK(tenon_tensor_index(tensor, &larger[0].item, 2, &view, ERR));
+  CHECK(tenon_tensor_data(view) == (const char *)tenon_tensor_data(tensor) + 7);
+  tenon_tensor_release(view);
+  larger[1].tail = 1;
+  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_tensor_index(tensor, &larger[0].item, 2, &out, ERR));
+  tenon_tensor_release(tensor);
+}
+
 static void null_is_allowed(void) {
   void *data = PATTERN;
   CHECK(tenon_tensor_retain(NULL) == NULL);
@@ -336,6 +460,8 @@ int main(void) {
   RUN(bad_specs);
   RUN(flags_travel);
   RUN(read_only_tensors);
+  RUN(views_of_a_tensor);
+  RUN(wrong_indices);
   RUN(null_is_allowed);
   return 0;
 }

@@ -74,6 +74,40 @@ TEST_F(Storages, BytesModesAndOptions) {
   kit::thrown_by<tenon::Unsupported>([&] { (void)tenon::share_fd(read_only); });
 }
 
+template <class T>
+std::vector<std::remove_const_t<T>> items_of(std::span<T> from) {
+  return {from.begin(), from.end()};
+}
+
+TEST_F(Tensors, Views) {
+  std::array<std::int32_t, 12> numbers{};
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const auto tensor = tenon::Tensor::make_from<std::int32_t>(numbers, {12});
+  const tenon::Tensor matrix = tensor.reshape({3, -1});
+  EXPECT_EQ(items_of(matrix.view().sizes()), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(matrix.storage().id(), tensor.storage().id());
+  const tenon::Tensor bytes = matrix.view_as(tenon::kDtypeOf<std::uint8_t>);
+  EXPECT_EQ(items_of(bytes.view().sizes()), (std::vector<std::int64_t>{3, 16}));
+  const tenon::Tensor row = matrix.index({-2});
+  EXPECT_EQ(items_of(row.view<std::int32_t>()), (std::vector<std::int32_t>{4, 5, 6, 7}));
+  using tenon::Index;
+  const tenon::Tensor picked =
+      matrix.index({Index::ellipsis(), Index::new_axis(), Index::slice({}, {}, -2)});
+  EXPECT_EQ(items_of(picked.view().sizes()), (std::vector<std::int64_t>{3, 1, 2}));
+  EXPECT_EQ(items_of(picked.view().strides()), (std::vector<std::int64_t>{4, 0, -2}));
+  EXPECT_EQ(picked.view().offset(), 3U);
+  EXPECT_EQ(matrix.index({Index::slice(1), Index::slice(0, -1)}).numel(), 6U);
+  EXPECT_EQ(matrix.index(std::span<const Index>()).numel(), 12U);
+  EXPECT_EQ(matrix.try_reshape({5, -1}).error().code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(matrix.try_view_as({200, 8}).error().code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(matrix.try_reshape(std::vector<std::int64_t>(65, 1)).error().code(),
+            tenon::Code::kInvalidArgument);
+  const tenon::Result<tenon::Tensor> outside = matrix.try_index({0, 4});
+  ASSERT_FALSE(outside);
+  EXPECT_EQ(outside.error().detail("item"), "1");
+  EXPECT_EQ(outside.error().detail("size"), "4");
+}
+
 TEST_F(Tensors, TypedViews) {
   tenon::Tensor tensor = tenon::zeros<float>({2, 3});
   const std::span<float> values = tensor.view_mut<float>();

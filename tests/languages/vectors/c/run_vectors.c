@@ -133,6 +133,62 @@ static int run_layout(const struct test_case *test) {
   return same_numbers("strides", view.strides, (size_t)view.ndim, test, "expect.strides");
 }
 
+static tenon_status make_view(const struct test_case *test, const tenon_tensor *tensor,
+                              tenon_tensor **out, tenon_error **error) {
+  size_t n, i;
+  const int64_t *given;
+  tenon_index items[64];
+  if (case_find(test, "reshape") != NULL) {
+    given = case_numbers(test, "reshape", &n);
+    return tenon_tensor_reshape(tensor, given, (int32_t)n, out, error);
+  }
+  if (case_find(test, "view_dtype") != NULL) {
+    tenon_dtype dtype;
+    given = case_numbers(test, "view_dtype", &n);
+    dtype.code = (uint8_t)given[0];
+    dtype.bits = (uint8_t)given[1];
+    dtype.lanes = (uint16_t)given[2];
+    return tenon_tensor_view_dtype(tensor, dtype, out, error);
+  }
+  given = case_numbers(test, "index", &n);
+  memset(items, 0, sizeof(items));
+  for (i = 0; 4 * i < n && i < 64; i++, given += 4) {
+    items[i].struct_size = sizeof(items[i]);
+    items[i].kind = (int32_t)given[0];
+    items[i].start = given[1];
+    items[i].stop = given[2];
+    items[i].step = given[3];
+  }
+  return tenon_tensor_index(tensor, items, i, out, error);
+}
+
+static int run_view(const struct test_case *test) {
+  tenon_storage *storage = make_storage((uint64_t)case_number(test, "storage_nbytes"), 0);
+  tenon_tensor *tensor = NULL, *view = NULL;
+  tenon_error *error = NULL;
+  tenon_tensor_spec spec;
+  tenon_status status;
+  size_t n;
+  const int64_t *dtype;
+  if (make_tensor(test, "", storage, &tensor, NULL) != TENON_OK) return wrong("no tensor");
+  keep_tensor(tensor);
+  status = make_view(test, tensor, &view, &error);
+  MUST(outcome(test, status, error));
+  if (status != TENON_OK) return 0;
+  keep_tensor(view);
+  memset(&spec, 0, sizeof(spec));
+  spec.struct_size = sizeof(spec);
+  if (tenon_tensor_get_spec(view, &spec, NULL) != TENON_OK) return wrong("no spec");
+  dtype = case_numbers(test, "expect.dtype", &n);
+  SAME("code", spec.dtype.code, dtype[0]);
+  SAME("bits", spec.dtype.bits, dtype[1]);
+  SAME("lanes", spec.dtype.lanes, dtype[2]);
+  SAME("offset", spec.offset, case_number(test, "expect.offset"));
+  SAME("flags", spec.flags, case_number(test, "expect.flags"));
+  MUST(same_numbers("sizes", spec.sizes, (size_t)spec.ndim, test, "expect.sizes"));
+  return same_numbers("strides", spec.strides, (size_t)spec.ndim, test, "expect.strides");
+}
+
 static const struct {
   const char *name, *expect;
   int (*run)(const struct test_case *test);
@@ -140,6 +196,7 @@ static const struct {
     {"status", "", run_status},
     {"dtype", "status nbytes details", run_dtype},
     {"layout", "status numel nbytes strides contiguous details", run_layout},
+    {"view", "status dtype sizes strides offset flags details", run_view},
     {"message", "status count find details", run_message},
     {"composite", "status details bytes parts sizes strides dtype check", run_composite},
     {"object", "status details text user", run_object},

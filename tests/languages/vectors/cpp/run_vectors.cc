@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -175,6 +176,45 @@ void run_layout(const Case& test) {
                      test.number_or("offset", 0));
 }
 
+// An item is written as kind:start:stop:step.
+tenon::Index index_item(const std::string& text) {
+  std::int64_t given[4] = {};
+  const char* at = text.c_str();
+  for (std::int64_t& number : given) {
+    char* end = nullptr;
+    number = std::strtoll(at, &end, 10);
+    at = *end == ':' ? end + 1 : end;
+  }
+  switch (given[0]) {
+    case TENON_INDEX_NUMBER: return given[1];
+    case TENON_INDEX_SLICE: return tenon::Index::slice(given[1], given[2], given[3]);
+    case TENON_INDEX_NEW_AXIS: return tenon::Index::new_axis();
+    default: return tenon::Index::ellipsis();
+  }
+}
+
+void run_view(const Case& test) {
+  const tenon::Storage storage =
+      tenon::Storage::make(static_cast<std::uint64_t>(test.number("storage_nbytes")));
+  const tenon::Tensor tensor = make_tensor(test, "", storage);
+  tenon::Tensor view;
+  const auto make = [&] {
+    if (test.find("reshape")) {
+      view = tensor.reshape(test.numbers("reshape").value());
+    } else if (test.find("view_dtype")) {
+      const std::vector<std::int64_t> dtype = test.numbers("view_dtype").value();
+      view = tensor.view_as({static_cast<std::uint8_t>(dtype.at(0)),
+                             static_cast<std::uint8_t>(dtype.at(1)),
+                             static_cast<std::uint16_t>(dtype.at(2))});
+    } else {
+      std::vector<tenon::Index> items;
+      for (const std::string& item : test.texts("index")) items.push_back(index_item(item));
+      view = tensor.index(items);
+    }
+  };
+  if (outcome(test, make)) same_view(test, "expect.", view.view());
+}
+
 std::vector<std::byte> repeated(const std::vector<std::byte>& bytes, std::int64_t times) {
   std::vector<std::byte> all;
   for (std::int64_t i = 0; i < times; ++i) all.insert(all.end(), bytes.begin(), bytes.end());
@@ -330,6 +370,7 @@ const std::map<std::string, Kind> kKinds = {
     {"status", {run_status, {}}},
     {"dtype", {run_dtype, {"status", "details", "nbytes"}}},
     {"layout", {run_layout, {"status", "details", "numel", "nbytes", "strides", "contiguous"}}},
+    {"view", {run_view, {"status", "details", "dtype", "sizes", "strides", "offset", "flags"}}},
     {"message", {run_message, {"status", "details", "count", "find"}}},
     {"object", {run_object, {"status", "details", "text", "user"}}},
     {"composite",

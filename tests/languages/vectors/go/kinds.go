@@ -74,6 +74,51 @@ func runLayout(c, expect anything) {
 	same("offset", spec.Offset, wanted.Offset)
 }
 
+func indexItem(given []int64) tenon.Index {
+	switch given[0] {
+	case 0:
+		return tenon.At(given[1])
+	case 1:
+		return tenon.Range(given[1], given[2], given[3])
+	case 2:
+		return tenon.NewAxis()
+	}
+	return tenon.Ellipsis()
+}
+
+func runView(c, expect anything) {
+	storage := must(tenon.NewStorage(get(c, "storage_nbytes", uint64(0)), nil))
+	defer storage.Close()
+	wanted := shapeOf(c).spec()
+	wanted.Flags = tenon.TensorFlags(get(c, "flags", uint32(0)))
+	tensor := must(tenon.NewTensor(storage, wanted))
+	defer tensor.Close()
+	var view *tenon.Tensor
+	var err error
+	switch {
+	case c.has("reshape"):
+		view, err = tensor.Reshape(get(c, "reshape", []int64{})...)
+	case c.has("view_dtype"):
+		view, err = tensor.ViewDType(dtypeOf(get(c, "view_dtype", [3]int64{})))
+	default:
+		var items []tenon.Index
+		for _, item := range get(c, "index", [][]int64{}) {
+			items = append(items, indexItem(item))
+		}
+		view, err = tensor.Index(items...)
+	}
+	if !outcome(expect, err) {
+		return
+	}
+	defer view.Close()
+	spec := must(view.Spec())
+	same("dtype", spec.DType, dtypeOf(get(expect, "dtype", [3]int64{})))
+	same("sizes", spec.Sizes, get(expect, "sizes", []int64{}))
+	same("strides", spec.Strides, get(expect, "strides", []int64{}))
+	same("offset", spec.Offset, get(expect, "offset", uint64(0)))
+	same("flags", uint32(spec.Flags), get(expect, "flags", uint32(0)))
+}
+
 func unhex(text string) []byte { return must(hex.DecodeString(text)) }
 
 // add adds a tensor, with or without a name.

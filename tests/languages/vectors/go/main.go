@@ -148,9 +148,10 @@ func optionsOf(c anything) *tenon.OpenOptions {
 }
 
 var kinds = map[string]func(c, expect anything){
-	"status": runStatus, "dtype": runDType, "layout": runLayout, "message": runMessage,
-	"encode": runEncode, "descriptor": runDescriptor, "composite": runComposite,
-	"object": runObject, "named_file": runNamedFile, "new_named_file": runNewNamedFile,
+	"status": runStatus, "dtype": runDType, "layout": runLayout, "view": runView,
+	"message": runMessage, "encode": runEncode, "descriptor": runDescriptor,
+	"composite": runComposite,
+	"object":    runObject, "named_file": runNamedFile, "new_named_file": runNewNamedFile,
 	"arena": runArena, "lease": runLease, "cuda_counter": runCUDACounter, "cuda_open": runCUDAOpen,
 	"cuda_share": runCUDAShare, "cuda_event": runCUDAEvent, "cuda_module": runCUDAModule,
 	"cuda_arena": runCUDAArena,

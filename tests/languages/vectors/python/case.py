@@ -42,7 +42,7 @@ def outcome(expect: Case, act: Callable[[], Any]) -> Any:
         for key, value in expect.get("details", {}).items():
             same(f"detail {key}", caught.details.get(key), value)
         return None
-    except ValueError as caught:
+    except (ValueError, IndexError) as caught:
         # The package itself refuses some arguments before it calls the library, also with
         # InvalidArgument.
         same(f"status ({caught})", "INVALID_ARGUMENT", expect["status"])

@@ -10,6 +10,7 @@ import struct
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import composites
 import cuda
@@ -93,6 +94,31 @@ def run_layout(case: Case) -> None:
             same("strides", list(tensor.strides), expect["strides"])
             same("sizes", list(tensor.shape), case["sizes"])
             same("offset", tensor.offset, case.get("offset", 0))
+
+
+def index_item(kind: int, start: int, stop: int, step: int) -> Any:
+    return (start, slice(start, stop, step), None, ...)[kind]
+
+
+def run_view(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "dtype", "sizes", "strides", "offset", "flags", "details")
+    with tenon.Storage.new(case["storage_nbytes"]) as storage:
+        tensor = tensor_of(storage, case)
+        if "reshape" in case:
+            view = outcome(expect, lambda: tensor.reshape(case["reshape"]))
+        elif "view_dtype" in case:
+            # An unknown dtype has no name.
+            view = outcome(expect, lambda: tensor._view_dtype(dtype_number(case["view_dtype"])))
+        else:
+            items = tuple(index_item(*item) for item in case["index"])
+            view = outcome(expect, lambda: tensor[items])
+        if view is not None:
+            same("dtype", view._dtype_number, dtype_number(expect["dtype"]))
+            same("sizes", list(view.shape), expect["sizes"])
+            same("strides", list(view.strides), expect["strides"])
+            same("offset", view.offset, expect["offset"])
+            same("flags", view._flags, expect["flags"])
 
 
 def run_message(case: Case) -> None:
@@ -316,6 +342,7 @@ KINDS = {
     "status": run_status,
     "dtype": run_dtype,
     "layout": run_layout,
+    "view": run_view,
     "message": run_message,
     "composite": composites.run_composite,
     "object": objects.run_object,

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use tenon::{
-    Access, DType, Descriptor, ErrorKind, FilenameHandle, FilenameOptions, Flags, Message,
+    Access, DType, Descriptor, ErrorKind, FilenameHandle, FilenameOptions, Flags, Index, Message,
     OpenOptions, Storage, StorageMut, StorageOptions, TensorMut, TensorSpec,
 };
 
@@ -228,6 +228,40 @@ fn run_layout(case: &Value) -> Outcome {
     Ok(())
 }
 
+fn index_item(item: &Value) -> Outcome<Index> {
+    let given = numbers(item)?;
+    Ok(match given[0] {
+        0 => Index::Number(given[1]),
+        1 => Index::Slice { start: Some(given[1]), stop: Some(given[2]), step: given[3] },
+        2 => Index::NewAxis,
+        _ => Index::Ellipsis,
+    })
+}
+
+fn run_view(case: &Value) -> Outcome {
+    let expect = &case["expect"];
+    known(expect, &["status", "dtype", "sizes", "strides", "offset", "flags", "details"])?;
+    let storage = StorageMut::new(unsigned(&case["storage_nbytes"])?)?;
+    let tensor = tensor_of(&storage, case)??;
+    let made = if !case["reshape"].is_null() {
+        tensor.reshape(&numbers(&case["reshape"])?)
+    } else if !case["view_dtype"].is_null() {
+        tensor.view_dtype(dtype_of(&case["view_dtype"])?)
+    } else {
+        let items: Vec<_> =
+            array(&case["index"])?.iter().map(index_item).collect::<Outcome<_>>()?;
+        tensor.index(&items)
+    };
+    if let Some(view) = outcome(expect, made)? {
+        same("dtype", view.dtype(), dtype_of(&expect["dtype"])?)?;
+        same("sizes", view.sizes(), &numbers(&expect["sizes"])?)?;
+        same("strides", view.strides(), &numbers(&expect["strides"])?)?;
+        same("offset", view.offset(), unsigned(&expect["offset"])?)?;
+        same("flags", u64::from(view.flags().bits()), unsigned(&expect["flags"])?)?;
+    }
+    Ok(())
+}
+
 fn run_message(case: &Value) -> Outcome {
     let expect = &case["expect"];
     known(expect, &["status", "count", "find", "details"])?;
@@ -407,6 +441,7 @@ fn run(case: &Value) -> Outcome {
         "status" => run_status(case),
         "dtype" => run_dtype(case),
         "layout" => run_layout(case),
+        "view" => run_view(case),
         "message" => run_message(case),
         "composite" => composites::run_composite(case),
         "object" => objects::run_object(case),

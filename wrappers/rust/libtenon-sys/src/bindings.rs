@@ -1103,52 +1103,106 @@ const _: () = {
         "Offset of field: tenon_tensor_view::device",
     ][::core::mem::offset_of!(tenon_tensor_view, device) - 96usize];
 };
+///Picks one index of a dimension. The view lacks that dimension.
+pub const TENON_INDEX_NUMBER: _bindgen_ty_18 = 0;
+///Picks every step-th index of a dimension.
+pub const TENON_INDEX_SLICE: _bindgen_ty_18 = 1;
+///Adds a dimension of size 1, as numpy's newaxis does.
+pub const TENON_INDEX_NEW_AXIS: _bindgen_ty_18 = 2;
+///Keeps all dimensions that the other items leave over.
+pub const TENON_INDEX_ELLIPSIS: _bindgen_ty_18 = 3;
+///What an item of an index does; see tenon_tensor_index.
+pub type _bindgen_ty_18 = ::core::ffi::c_uint;
+///An item of an index. Its numbers count the elements of one dimension.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_index {
+    ///sizeof(tenon_index), set by the caller.
+    pub struct_size: usize,
+    ///TENON_INDEX_*.
+    pub kind: i32,
+    ///It must be 0.
+    pub reserved: u32,
+    /**NUMBER: the index, from -size to size - 1. A negative one counts from the end. SLICE: the first
+ index. Ignored for the other kinds.*/
+    pub start: i64,
+    /**SLICE: the end of the slice, which the slice leaves out. Bounds are read as in Python: a
+ negative start or stop counts from the end, and one that lies beyond an end of the dimension
+ means that end. So INT64_MAX means the last end. For a negative step a stop of INT64_MIN
+ includes the index 0.*/
+    pub stop: i64,
+    ///SLICE: the distance between two picked indices, not 0. If negative, start is above stop.
+    pub step: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_index"][::core::mem::size_of::<tenon_index>() - 40usize];
+    ["Alignment of tenon_index"][::core::mem::align_of::<tenon_index>() - 8usize];
+    [
+        "Offset of field: tenon_index::struct_size",
+    ][::core::mem::offset_of!(tenon_index, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_index::kind",
+    ][::core::mem::offset_of!(tenon_index, kind) - 8usize];
+    [
+        "Offset of field: tenon_index::reserved",
+    ][::core::mem::offset_of!(tenon_index, reserved) - 12usize];
+    [
+        "Offset of field: tenon_index::start",
+    ][::core::mem::offset_of!(tenon_index, start) - 16usize];
+    [
+        "Offset of field: tenon_index::stop",
+    ][::core::mem::offset_of!(tenon_index, stop) - 24usize];
+    [
+        "Offset of field: tenon_index::step",
+    ][::core::mem::offset_of!(tenon_index, step) - 32usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_message {
     _unused: [u8; 0],
 }
 ///The most user bytes in one message.
-pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_18 = 65536;
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_19 = 65536;
 ///The most bytes in a tensor's name, without the NUL.
-pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_18 = 4096;
-pub type _bindgen_ty_18 = ::core::ffi::c_uint;
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_19 = 4096;
+pub type _bindgen_ty_19 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_composite {
     _unused: [u8; 0],
 }
 ///A tenon_tensor, never a composite.
-pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_19 = 0;
-pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_19 = 1;
-pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_19 = 2;
-pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_19 = 4;
-pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_19 = 5;
-pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_19 = 6;
+pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_20 = 0;
+pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_20 = 1;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_20 = 2;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_20 = 4;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_20 = 5;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_20 = 6;
 ///Components of different sizes in one dimension.
-pub const TENON_TENSOR_LAYOUT_JAGGED: _bindgen_ty_19 = 7;
+pub const TENON_TENSOR_LAYOUT_JAGGED: _bindgen_ty_20 = 7;
 ///Components of different sizes in any dimension.
-pub const TENON_TENSOR_LAYOUT_NESTED: _bindgen_ty_19 = 64;
+pub const TENON_TENSOR_LAYOUT_NESTED: _bindgen_ty_20 = 64;
 ///Sizes and an element type, but no elements.
-pub const TENON_TENSOR_LAYOUT_META: _bindgen_ty_19 = 65;
+pub const TENON_TENSOR_LAYOUT_META: _bindgen_ty_20 = 65;
 ///Integers that represent numbers.
-pub const TENON_TENSOR_LAYOUT_QUANTIZED: _bindgen_ty_19 = 66;
+pub const TENON_TENSOR_LAYOUT_QUANTIZED: _bindgen_ty_20 = 66;
 /**How the elements of a tensor are laid out: in PyTorch's numbers, and from 64 on in Tenon's own.
  PyTorch's mkldnn layout has no number here, because it is private to one process.*/
-pub type _bindgen_ty_19 = ::core::ffi::c_uint;
-pub const TENON_QUANTIZER_NONE: _bindgen_ty_20 = 0;
-pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_20 = 1;
-pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_20 = 2;
-pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_20 = 3;
-///How quantised elements represent numbers.
 pub type _bindgen_ty_20 = ::core::ffi::c_uint;
+pub const TENON_QUANTIZER_NONE: _bindgen_ty_21 = 0;
+pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_21 = 1;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_21 = 2;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_21 = 3;
+///How quantised elements represent numbers.
+pub type _bindgen_ty_21 = ::core::ffi::c_uint;
 ///It is not known.
-pub const TENON_COALESCED_UNKNOWN: _bindgen_ty_21 = 0;
-pub const TENON_COALESCED_NO: _bindgen_ty_21 = 1;
-pub const TENON_COALESCED_YES: _bindgen_ty_21 = 2;
+pub const TENON_COALESCED_UNKNOWN: _bindgen_ty_22 = 0;
+pub const TENON_COALESCED_NO: _bindgen_ty_22 = 1;
+pub const TENON_COALESCED_YES: _bindgen_ty_22 = 2;
 /**Whether a COO tensor is coalesced. In a coalesced tensor the indices are sorted, and no two are
  equal.*/
-pub type _bindgen_ty_21 = ::core::ffi::c_uint;
+pub type _bindgen_ty_22 = ::core::ffi::c_uint;
 /**The layout and the parts of a composite. Every part is borrowed. A field that the layout does not
  use must be 0 or NULL on input, except for `dtype` and `sizes`, which are then ignored.*/
 #[repr(C)]
@@ -1298,26 +1352,26 @@ pub struct tenon_connection {
     _unused: [u8; 0],
 }
 ///The library owns the socket once tenon_connection_new has succeeded.
-pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_22 = 1;
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_23 = 1;
 ///Refuse a peer whose user is neither this process's (effective) user nor root.
-pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_22 = 2;
+pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_23 = 2;
 ///As TENON_CONNECTION_SAME_USER, but also accept members of options.group.
-pub const TENON_CONNECTION_GROUP: _bindgen_ty_22 = 4;
+pub const TENON_CONNECTION_GROUP: _bindgen_ty_23 = 4;
 ///Also send read-only storages on a CUDA device, although the receiver can write to them.
-pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_22 = 8;
+pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_23 = 8;
 ///As TENON_CUDA_KEEP_OPEN, for device memory that is received.
-pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_22 = 16;
+pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_23 = 16;
 /**Accept named files that Tenon made (tenon/by_filename.h), although they have no seals, if
  tenon_connection_peer reports this process's (effective) user or root. A process of that user
  could end this process anyway.*/
-pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_22 = 32;
-pub type _bindgen_ty_22 = ::core::ffi::c_uint;
+pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_23 = 32;
+pub type _bindgen_ty_23 = ::core::ffi::c_uint;
 /**What happens to received memory when its lender is gone. The lender is gone when no process holds
  the other end of the socket any more: the lender's process ended, or all holders closed that end.*/
 pub type tenon_lender_gone = u32;
 /**Received memory stays valid, unless it also arrived over a connection with
  TENON_LENDER_GONE_DROP. Messages that were sent before the lender ended are still delivered.*/
-pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_23 = 0;
+pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_24 = 0;
 /**Received memory is dropped.
  - Calls that would give out its bytes, or lend it again, return TENON_PEER_GONE.
    tenon_storage_data and tenon_tensor_data return NULL.
@@ -1331,8 +1385,8 @@ pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_23 = 0;
  - Private openings stay valid, and so does this process's own memory that was sent back to it.
  - If the borrower releases the connection before the lender is gone, it keeps the memory that
    it received.*/
-pub const TENON_LENDER_GONE_DROP: _bindgen_ty_23 = 1;
-pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+pub const TENON_LENDER_GONE_DROP: _bindgen_ty_24 = 1;
+pub type _bindgen_ty_24 = ::core::ffi::c_uint;
 ///Limits and options of a connection. A NULL pointer to them means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1556,8 +1610,8 @@ pub struct tenon_cuda_event {
     _unused: [u8; 0],
 }
 ///The event has an IPC handle, with which other processes open it.
-pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_24 = 1;
-pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_25 = 1;
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 ///How to make or open an event. A NULL pointer to these options means all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1677,8 +1731,8 @@ pub struct tenon_fetched {
     _unused: [u8; 0],
 }
 ///The most bytes in the record of one storage.
-pub const TENON_DEPOSIT_RECORD_NBYTES: _bindgen_ty_25 = 512;
-pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+pub const TENON_DEPOSIT_RECORD_NBYTES: _bindgen_ty_26 = 512;
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
 /**How a keeper keeps messages that are not fetched yet. Set struct_size to
  sizeof(tenon_keep_options).*/
 #[repr(C)]
@@ -1735,8 +1789,8 @@ pub struct tenon_descriptor {
 /**The descriptor carries no fds. Its opener fetches them from this process through /proc. So this
  process must live and keep the descriptor until then, and the opener must be in the same pid
  namespace and be of the same user (or use TENON_OPEN_OTHER_USER).*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_26 = 1;
-pub type _bindgen_ty_26 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_27 = 1;
+pub type _bindgen_ty_27 = ::core::ffi::c_uint;
 ///How to make a descriptor. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1826,87 +1880,87 @@ const _: () = {
 /**An element type in PyTorch's numbers, which archives contain. PyTorch has element types that
  DLPack lacks; see tenon_scalar_type_to_dtype.*/
 pub type tenon_scalar_type = i32;
-pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_27 = 0;
-pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_27 = 1;
-pub const TENON_SCALAR_TYPE_SHORT: _bindgen_ty_27 = 2;
-pub const TENON_SCALAR_TYPE_INT: _bindgen_ty_27 = 3;
-pub const TENON_SCALAR_TYPE_LONG: _bindgen_ty_27 = 4;
-pub const TENON_SCALAR_TYPE_HALF: _bindgen_ty_27 = 5;
-pub const TENON_SCALAR_TYPE_FLOAT: _bindgen_ty_27 = 6;
-pub const TENON_SCALAR_TYPE_DOUBLE: _bindgen_ty_27 = 7;
-pub const TENON_SCALAR_TYPE_COMPLEX_HALF: _bindgen_ty_27 = 8;
-pub const TENON_SCALAR_TYPE_COMPLEX_FLOAT: _bindgen_ty_27 = 9;
-pub const TENON_SCALAR_TYPE_COMPLEX_DOUBLE: _bindgen_ty_27 = 10;
-pub const TENON_SCALAR_TYPE_BOOL: _bindgen_ty_27 = 11;
-pub const TENON_SCALAR_TYPE_QINT8: _bindgen_ty_27 = 12;
-pub const TENON_SCALAR_TYPE_QUINT8: _bindgen_ty_27 = 13;
-pub const TENON_SCALAR_TYPE_QINT32: _bindgen_ty_27 = 14;
-pub const TENON_SCALAR_TYPE_BFLOAT16: _bindgen_ty_27 = 15;
-pub const TENON_SCALAR_TYPE_QUINT4X2: _bindgen_ty_27 = 16;
-pub const TENON_SCALAR_TYPE_QUINT2X4: _bindgen_ty_27 = 17;
-pub const TENON_SCALAR_TYPE_BITS1X8: _bindgen_ty_27 = 18;
-pub const TENON_SCALAR_TYPE_BITS2X4: _bindgen_ty_27 = 19;
-pub const TENON_SCALAR_TYPE_BITS4X2: _bindgen_ty_27 = 20;
-pub const TENON_SCALAR_TYPE_BITS8: _bindgen_ty_27 = 21;
-pub const TENON_SCALAR_TYPE_BITS16: _bindgen_ty_27 = 22;
-pub const TENON_SCALAR_TYPE_FLOAT8_E5M2: _bindgen_ty_27 = 23;
-pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FN: _bindgen_ty_27 = 24;
-pub const TENON_SCALAR_TYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_27 = 25;
-pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_27 = 26;
-pub const TENON_SCALAR_TYPE_UINT16: _bindgen_ty_27 = 27;
-pub const TENON_SCALAR_TYPE_UINT32: _bindgen_ty_27 = 28;
-pub const TENON_SCALAR_TYPE_UINT64: _bindgen_ty_27 = 29;
-pub const TENON_SCALAR_TYPE_UINT1: _bindgen_ty_27 = 30;
-pub const TENON_SCALAR_TYPE_UINT2: _bindgen_ty_27 = 31;
-pub const TENON_SCALAR_TYPE_UINT3: _bindgen_ty_27 = 32;
-pub const TENON_SCALAR_TYPE_UINT4: _bindgen_ty_27 = 33;
-pub const TENON_SCALAR_TYPE_UINT5: _bindgen_ty_27 = 34;
-pub const TENON_SCALAR_TYPE_UINT6: _bindgen_ty_27 = 35;
-pub const TENON_SCALAR_TYPE_UINT7: _bindgen_ty_27 = 36;
-pub const TENON_SCALAR_TYPE_INT1: _bindgen_ty_27 = 37;
-pub const TENON_SCALAR_TYPE_INT2: _bindgen_ty_27 = 38;
-pub const TENON_SCALAR_TYPE_INT3: _bindgen_ty_27 = 39;
-pub const TENON_SCALAR_TYPE_INT4: _bindgen_ty_27 = 40;
-pub const TENON_SCALAR_TYPE_INT5: _bindgen_ty_27 = 41;
-pub const TENON_SCALAR_TYPE_INT6: _bindgen_ty_27 = 42;
-pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_27 = 43;
-pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_27 = 44;
-pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_27 = 45;
-pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_27 = 46;
+pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_28 = 0;
+pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_28 = 1;
+pub const TENON_SCALAR_TYPE_SHORT: _bindgen_ty_28 = 2;
+pub const TENON_SCALAR_TYPE_INT: _bindgen_ty_28 = 3;
+pub const TENON_SCALAR_TYPE_LONG: _bindgen_ty_28 = 4;
+pub const TENON_SCALAR_TYPE_HALF: _bindgen_ty_28 = 5;
+pub const TENON_SCALAR_TYPE_FLOAT: _bindgen_ty_28 = 6;
+pub const TENON_SCALAR_TYPE_DOUBLE: _bindgen_ty_28 = 7;
+pub const TENON_SCALAR_TYPE_COMPLEX_HALF: _bindgen_ty_28 = 8;
+pub const TENON_SCALAR_TYPE_COMPLEX_FLOAT: _bindgen_ty_28 = 9;
+pub const TENON_SCALAR_TYPE_COMPLEX_DOUBLE: _bindgen_ty_28 = 10;
+pub const TENON_SCALAR_TYPE_BOOL: _bindgen_ty_28 = 11;
+pub const TENON_SCALAR_TYPE_QINT8: _bindgen_ty_28 = 12;
+pub const TENON_SCALAR_TYPE_QUINT8: _bindgen_ty_28 = 13;
+pub const TENON_SCALAR_TYPE_QINT32: _bindgen_ty_28 = 14;
+pub const TENON_SCALAR_TYPE_BFLOAT16: _bindgen_ty_28 = 15;
+pub const TENON_SCALAR_TYPE_QUINT4X2: _bindgen_ty_28 = 16;
+pub const TENON_SCALAR_TYPE_QUINT2X4: _bindgen_ty_28 = 17;
+pub const TENON_SCALAR_TYPE_BITS1X8: _bindgen_ty_28 = 18;
+pub const TENON_SCALAR_TYPE_BITS2X4: _bindgen_ty_28 = 19;
+pub const TENON_SCALAR_TYPE_BITS4X2: _bindgen_ty_28 = 20;
+pub const TENON_SCALAR_TYPE_BITS8: _bindgen_ty_28 = 21;
+pub const TENON_SCALAR_TYPE_BITS16: _bindgen_ty_28 = 22;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2: _bindgen_ty_28 = 23;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FN: _bindgen_ty_28 = 24;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_28 = 25;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_28 = 26;
+pub const TENON_SCALAR_TYPE_UINT16: _bindgen_ty_28 = 27;
+pub const TENON_SCALAR_TYPE_UINT32: _bindgen_ty_28 = 28;
+pub const TENON_SCALAR_TYPE_UINT64: _bindgen_ty_28 = 29;
+pub const TENON_SCALAR_TYPE_UINT1: _bindgen_ty_28 = 30;
+pub const TENON_SCALAR_TYPE_UINT2: _bindgen_ty_28 = 31;
+pub const TENON_SCALAR_TYPE_UINT3: _bindgen_ty_28 = 32;
+pub const TENON_SCALAR_TYPE_UINT4: _bindgen_ty_28 = 33;
+pub const TENON_SCALAR_TYPE_UINT5: _bindgen_ty_28 = 34;
+pub const TENON_SCALAR_TYPE_UINT6: _bindgen_ty_28 = 35;
+pub const TENON_SCALAR_TYPE_UINT7: _bindgen_ty_28 = 36;
+pub const TENON_SCALAR_TYPE_INT1: _bindgen_ty_28 = 37;
+pub const TENON_SCALAR_TYPE_INT2: _bindgen_ty_28 = 38;
+pub const TENON_SCALAR_TYPE_INT3: _bindgen_ty_28 = 39;
+pub const TENON_SCALAR_TYPE_INT4: _bindgen_ty_28 = 40;
+pub const TENON_SCALAR_TYPE_INT5: _bindgen_ty_28 = 41;
+pub const TENON_SCALAR_TYPE_INT6: _bindgen_ty_28 = 42;
+pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_28 = 43;
+pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_28 = 44;
+pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_28 = 45;
+pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_28 = 46;
 ///PyTorch's element types and their numbers.
-pub type _bindgen_ty_27 = ::core::ffi::c_uint;
+pub type _bindgen_ty_28 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_value {
     _unused: [u8; 0],
 }
-pub const TENON_VALUE_NONE: _bindgen_ty_28 = 0;
-pub const TENON_VALUE_BOOL: _bindgen_ty_28 = 1;
-pub const TENON_VALUE_INT: _bindgen_ty_28 = 2;
-pub const TENON_VALUE_FLOAT: _bindgen_ty_28 = 3;
-pub const TENON_VALUE_COMPLEX: _bindgen_ty_28 = 4;
-pub const TENON_VALUE_STR: _bindgen_ty_28 = 5;
-pub const TENON_VALUE_DEVICE: _bindgen_ty_28 = 6;
-pub const TENON_VALUE_TENSOR: _bindgen_ty_28 = 7;
-pub const TENON_VALUE_TUPLE: _bindgen_ty_28 = 8;
-pub const TENON_VALUE_LIST: _bindgen_ty_28 = 9;
-pub const TENON_VALUE_DICT: _bindgen_ty_28 = 10;
-pub const TENON_VALUE_ENUM: _bindgen_ty_28 = 11;
-pub const TENON_VALUE_OBJECT: _bindgen_ty_28 = 12;
+pub const TENON_VALUE_NONE: _bindgen_ty_29 = 0;
+pub const TENON_VALUE_BOOL: _bindgen_ty_29 = 1;
+pub const TENON_VALUE_INT: _bindgen_ty_29 = 2;
+pub const TENON_VALUE_FLOAT: _bindgen_ty_29 = 3;
+pub const TENON_VALUE_COMPLEX: _bindgen_ty_29 = 4;
+pub const TENON_VALUE_STR: _bindgen_ty_29 = 5;
+pub const TENON_VALUE_DEVICE: _bindgen_ty_29 = 6;
+pub const TENON_VALUE_TENSOR: _bindgen_ty_29 = 7;
+pub const TENON_VALUE_TUPLE: _bindgen_ty_29 = 8;
+pub const TENON_VALUE_LIST: _bindgen_ty_29 = 9;
+pub const TENON_VALUE_DICT: _bindgen_ty_29 = 10;
+pub const TENON_VALUE_ENUM: _bindgen_ty_29 = 11;
+pub const TENON_VALUE_OBJECT: _bindgen_ty_29 = 12;
 ///The kinds of values.
-pub type _bindgen_ty_28 = ::core::ffi::c_uint;
-///The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
-pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_29 = 1;
-///The column indices of CSR and BSR, the row indices of CSC and BSC.
-pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_29 = 2;
-///The values of every sparse tensor.
-pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_29 = 3;
-///The scales of a tensor that is quantised per channel.
-pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_29 = 4;
-///The zero points of a tensor that is quantised per channel.
-pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_29 = 5;
-///The tensors that make up a sparse or a quantised tensor.
 pub type _bindgen_ty_29 = ::core::ffi::c_uint;
+///The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
+pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_30 = 1;
+///The column indices of CSR and BSR, the row indices of CSC and BSC.
+pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_30 = 2;
+///The values of every sparse tensor.
+pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_30 = 3;
+///The scales of a tensor that is quantised per channel.
+pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_30 = 4;
+///The zero points of a tensor that is quantised per channel.
+pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_30 = 5;
+///The tensors that make up a sparse or a quantised tensor.
+pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 /**The full description of a tensor in PyTorch's terms, with properties that a tenon_tensor cannot
  express. Sizes, strides and `offset` are in elements.*/
 #[repr(C)]
@@ -2042,24 +2096,24 @@ const _: () = {
 pub struct tenon_module {
     _unused: [u8; 0],
 }
-pub const TENON_MEMBER_PARAMETER: _bindgen_ty_30 = 0;
-pub const TENON_MEMBER_BUFFER: _bindgen_ty_30 = 1;
-pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_30 = 2;
-pub const TENON_MEMBER_CONSTANT: _bindgen_ty_30 = 3;
-pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_30 = 4;
-pub const TENON_MEMBER_METHOD: _bindgen_ty_30 = 5;
+pub const TENON_MEMBER_PARAMETER: _bindgen_ty_31 = 0;
+pub const TENON_MEMBER_BUFFER: _bindgen_ty_31 = 1;
+pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_31 = 2;
+pub const TENON_MEMBER_CONSTANT: _bindgen_ty_31 = 3;
+pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_31 = 4;
+pub const TENON_MEMBER_METHOD: _bindgen_ty_31 = 5;
 ///The state of an object, or a part of that state.
-pub const TENON_MEMBER_STATE: _bindgen_ty_30 = 6;
+pub const TENON_MEMBER_STATE: _bindgen_ty_31 = 6;
 ///The kinds of members of a module.
-pub type _bindgen_ty_30 = ::core::ffi::c_uint;
+pub type _bindgen_ty_31 = ::core::ffi::c_uint;
 ///Parameters and buffers for which no tensor is given keep the tensors that they have.
-pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_31 = 1;
+pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_32 = 1;
 ///Paths that the caller gives and that the module does not have are ignored.
-pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_31 = 2;
+pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_32 = 2;
 /**The call makes all checks and changes nothing. Combine it with the two flags above to get the
  lists of missing and unexpected paths, because without them the call fails.*/
-pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_31 = 4;
-pub type _bindgen_ty_31 = ::core::ffi::c_uint;
+pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_32 = 4;
+pub type _bindgen_ty_32 = ::core::ffi::c_uint;
 ///One member of a module. Everything in it is borrowed from the list that gave it.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2149,22 +2203,22 @@ pub struct tenon_file_list {
     _unused: [u8; 0],
 }
 ///The system writes the file at some later time.
-pub const TENON_DURABILITY_NONE: _bindgen_ty_32 = 0;
+pub const TENON_DURABILITY_NONE: _bindgen_ty_33 = 0;
 ///The export calls fsync on the file.
-pub const TENON_DURABILITY_FILE: _bindgen_ty_32 = 1;
+pub const TENON_DURABILITY_FILE: _bindgen_ty_33 = 1;
 ///The export calls fsync on the file and on the directory that names it.
-pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_32 = 2;
+pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_33 = 2;
 ///Whether the file is certainly on the disk when an export returns.
-pub type _bindgen_ty_32 = ::core::ffi::c_uint;
+pub type _bindgen_ty_33 = ::core::ffi::c_uint;
 /**The export writes the code as it is, without the check of tenon_module_check. An archive that
  was imported and whose code has not changed is never checked. With bytecode of a version below
  8, which is for an old PyTorch, the check also accepts calls that the newest PyTorch refuses
  and PyTorch 1.13 accepts.*/
-pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_33 = 1;
+pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_34 = 1;
 /**Tensors on a CUDA device are written as tensors of that device, such as "cuda:0". A machine
  without such a device cannot load them. Without this flag they are written as tensors of the
  CPU.*/
-pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_33 = 2;
+pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_34 = 2;
 /**The export writes debug tables, from which PyTorch's errors name modules and source lines.
  - With TENON_BYTECODE_COMPILE it makes tables for the new bytecode. Their lines are those of
    the files from which the module was made, if the import read the archive's tables
@@ -2175,7 +2229,7 @@ pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_33 = 2;
    some tables belong.
 
  Tables of an archive contain absolute paths of the person who saved the module.*/
-pub const TENON_EXPORT_DEBUG_TABLES: _bindgen_ty_33 = 4;
+pub const TENON_EXPORT_DEBUG_TABLES: _bindgen_ty_34 = 4;
 /**The export writes PyTorch's flatbuffer form instead of a zip archive: one buffer with the
  bytecode, the values, the code and the extra files. torch.jit.load and the lite loader of
  PyTorch 1.13 and later read this form. It always has bytecode: if the module's archive has none
@@ -2185,62 +2239,62 @@ pub const TENON_EXPORT_DEBUG_TABLES: _bindgen_ty_33 = 4;
  TENON_UNSUPPORTED for contents that the form cannot hold: 2 GiB or more, tensors that are
  sparse, meta or lazily conjugated, and a size, stride or offset of 2^31 elements or more.
  TENON_UNSUPPORTED too if the library was built without FlatBuffers.*/
-pub const TENON_EXPORT_FLATBUFFER: _bindgen_ty_33 = 8;
-pub type _bindgen_ty_33 = ::core::ffi::c_uint;
+pub const TENON_EXPORT_FLATBUFFER: _bindgen_ty_34 = 8;
+pub type _bindgen_ty_34 = ::core::ffi::c_uint;
 /**The export writes the bytecode of the archive from which the module came, if it still fits: the
  code, the version and the order of attributes must be those of that archive. The weights may
  differ.*/
-pub const TENON_BYTECODE_KEEP: _bindgen_ty_34 = 0;
+pub const TENON_BYTECODE_KEEP: _bindgen_ty_35 = 0;
 ///The export writes no bytecode.
-pub const TENON_BYTECODE_DROP: _bindgen_ty_34 = 1;
+pub const TENON_BYTECODE_DROP: _bindgen_ty_35 = 1;
 ///The export compiles bytecode from the code, whether or not the archive had any.
-pub const TENON_BYTECODE_COMPILE: _bindgen_ty_34 = 2;
+pub const TENON_BYTECODE_COMPILE: _bindgen_ty_35 = 2;
 ///How an export treats bytecode, which the lite interpreter of PyTorch runs.
-pub type _bindgen_ty_34 = ::core::ffi::c_uint;
+pub type _bindgen_ty_35 = ::core::ffi::c_uint;
 /**Each call of an operator passes all arguments, also those that equal their defaults. PyTorch:
  default_value_for_unspecified_arg.*/
-pub const TENON_EMIT_DEFAULT_INPUTS: _bindgen_ty_35 = 1;
+pub const TENON_EMIT_DEFAULT_INPUTS: _bindgen_ty_36 = 1;
 /**A call of an operator with an `out` argument passes all arguments before `out`, also those that
  equal their defaults. PyTorch: default_args_before_out_args is off.*/
-pub const TENON_EMIT_DEFAULTS_BEFORE_OUT: _bindgen_ty_35 = 2;
+pub const TENON_EMIT_DEFAULTS_BEFORE_OUT: _bindgen_ty_36 = 2;
 /**The bytecode calls operators such as aten::dim like all others, although bytecode of version 8
  has instructions for them. PyTorch: emit_promoted_ops is off.*/
-pub const TENON_EMIT_PLAIN_OPERATORS: _bindgen_ty_35 = 4;
+pub const TENON_EMIT_PLAIN_OPERATORS: _bindgen_ty_36 = 4;
 /**Methods that are called through an interface get no functions. Such a call fails at run time.
  PyTorch: mobile_interface_call_export is off.*/
-pub const TENON_EMIT_NO_INTERFACE_METHODS: _bindgen_ty_35 = 8;
+pub const TENON_EMIT_NO_INTERFACE_METHODS: _bindgen_ty_36 = 8;
 /**A forked function runs at the place of the fork, in the same thread, and waiting for it gives
  its result. Its exception comes from fork and not from wait. The lite interpreter has no fork:
  without this switch, code that forks is TENON_UNSUPPORTED.*/
-pub const TENON_EMIT_FORKS_AT_ONCE: _bindgen_ty_35 = 16;
+pub const TENON_EMIT_FORKS_AT_ONCE: _bindgen_ty_36 = 16;
 /**The form of the bytecode of TENON_BYTECODE_COMPILE. PyTorch's exporter has the first four
  switches too. The first three do not change what the bytecode does in PyTorch 1.13 or later.*/
-pub type _bindgen_ty_35 = ::core::ffi::c_uint;
+pub type _bindgen_ty_36 = ::core::ffi::c_uint;
 /**The tensors are read-only views of the file. A tensor that cannot be a view is copied, and
  tenon_import_report counts the reasons. Neither the views nor these copies can be lent.*/
-pub const TENON_IMPORT_MAP: _bindgen_ty_36 = 0;
+pub const TENON_IMPORT_MAP: _bindgen_ty_37 = 0;
 ///As TENON_IMPORT_MAP, but the views are writable. Writes stay in this process.
-pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_36 = 1;
+pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_37 = 1;
 ///The tensors are copied into storages that can be lent, in an arena if one is given.
-pub const TENON_IMPORT_FILL: _bindgen_ty_36 = 2;
+pub const TENON_IMPORT_FILL: _bindgen_ty_37 = 2;
 /**The tensors are copied to a CUDA device, where they can be lent. Without a device_map they lie
  in one allocation, which is freed with the last tensor in it.*/
-pub const TENON_IMPORT_DEVICE: _bindgen_ty_36 = 3;
+pub const TENON_IMPORT_DEVICE: _bindgen_ty_37 = 3;
 ///Where an import puts tensors.
-pub type _bindgen_ty_36 = ::core::ffi::c_uint;
+pub type _bindgen_ty_37 = ::core::ffi::c_uint;
 /**The import reads the debug tables too, so that an export can write them
  (TENON_EXPORT_DEBUG_TABLES).*/
-pub const TENON_IMPORT_DEBUG_TABLES: _bindgen_ty_37 = 1;
-pub type _bindgen_ty_37 = ::core::ffi::c_uint;
+pub const TENON_IMPORT_DEBUG_TABLES: _bindgen_ty_38 = 1;
+pub type _bindgen_ty_38 = ::core::ffi::c_uint;
 /**The directory of the zip file, all headers, bounds, overlaps and references, and the checksums
  of pickles and code.*/
-pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_38 = 0;
+pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_39 = 0;
 ///As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of each tensor that is copied.
-pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_38 = 1;
+pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_39 = 1;
 ///As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of every record.
-pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_38 = 2;
+pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_39 = 2;
 ///The level of an import: how much of the file it verifies.
-pub type _bindgen_ty_38 = ::core::ffi::c_uint;
+pub type _bindgen_ty_39 = ::core::ffi::c_uint;
 /**A function that receives the bytes of an archive, in order and at most 1 GiB in one call. It must
  not throw and cannot change the module.
  @return nbytes if the function has taken all bytes. A negative errno ends the export with the
@@ -2701,24 +2755,24 @@ const _: () = {
 pub struct tenon_object {
     _unused: [u8; 0],
 }
-pub const TENON_OBJECT_NONE: _bindgen_ty_39 = 0;
-pub const TENON_OBJECT_BOOL: _bindgen_ty_39 = 1;
-pub const TENON_OBJECT_INT: _bindgen_ty_39 = 2;
-pub const TENON_OBJECT_FLOAT: _bindgen_ty_39 = 3;
-pub const TENON_OBJECT_COMPLEX: _bindgen_ty_39 = 4;
-pub const TENON_OBJECT_STR: _bindgen_ty_39 = 5;
-pub const TENON_OBJECT_BYTES: _bindgen_ty_39 = 6;
-pub const TENON_OBJECT_TENSOR: _bindgen_ty_39 = 7;
-pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_39 = 8;
-pub const TENON_OBJECT_TUPLE: _bindgen_ty_39 = 9;
-pub const TENON_OBJECT_LIST: _bindgen_ty_39 = 10;
-pub const TENON_OBJECT_SET: _bindgen_ty_39 = 11;
-pub const TENON_OBJECT_DICT: _bindgen_ty_39 = 12;
+pub const TENON_OBJECT_NONE: _bindgen_ty_40 = 0;
+pub const TENON_OBJECT_BOOL: _bindgen_ty_40 = 1;
+pub const TENON_OBJECT_INT: _bindgen_ty_40 = 2;
+pub const TENON_OBJECT_FLOAT: _bindgen_ty_40 = 3;
+pub const TENON_OBJECT_COMPLEX: _bindgen_ty_40 = 4;
+pub const TENON_OBJECT_STR: _bindgen_ty_40 = 5;
+pub const TENON_OBJECT_BYTES: _bindgen_ty_40 = 6;
+pub const TENON_OBJECT_TENSOR: _bindgen_ty_40 = 7;
+pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_40 = 8;
+pub const TENON_OBJECT_TUPLE: _bindgen_ty_40 = 9;
+pub const TENON_OBJECT_LIST: _bindgen_ty_40 = 10;
+pub const TENON_OBJECT_SET: _bindgen_ty_40 = 11;
+pub const TENON_OBJECT_DICT: _bindgen_ty_40 = 12;
 ///The kinds of values.
-pub type _bindgen_ty_39 = ::core::ffi::c_uint;
-///How deep values can be nested.
-pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_40 = 200;
 pub type _bindgen_ty_40 = ::core::ffi::c_uint;
+///How deep values can be nested.
+pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_41 = 200;
+pub type _bindgen_ty_41 = ::core::ffi::c_uint;
 /**One value of an object. The nodes of an object form an array, in the order in which the object is
  written as text. The items of a tuple, list or set follow it. The keys and values of a dict
  follow it in turn. Everything inside an item follows that item. For example, the dict
@@ -2886,6 +2940,8 @@ extern "C" {
    "live", "lent", "retired" and "kept" (bytes of this process).
  - An arena's pages or NUMA node: "pages", "huge_page_nbytes", "sizes", "shmem_enabled" (the
    kernel's setting), "numa_node", "nodes".
+ - An index of a tensor: "item" (the place in the array of items), and "dimension" and "size" (the
+   size of that dimension).
  - A composite: "part" (the field of the wrong part in tenon_composite_spec) and "index" (the
    place in that part, in elements).
  - A value that does not fit its type: "where" (the place in the value), "wanted" and "found".
@@ -3729,6 +3785,70 @@ extern "C" {
     pub fn tenon_tensor_new(
         storage: *mut tenon_storage,
         spec: *const tenon_tensor_spec,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes a tensor with the same elements in another shape. No byte is read or moved, and the flags
+ stay. Like PyTorch's Tensor.view, this also takes a tensor that is not contiguous if strides for
+ the new shape exist.
+ @param[in]  tensor  borrowed. The new tensor takes a reference of its own to the storage.
+ @param[in]  sizes   borrowed for the call: ndim sizes. One of them may be -1, which stands for
+                     the size that makes the number of elements right. It may be NULL if ndim is
+                     0.
+ @param[in]  ndim    the number of dimensions of the new shape, 0 to TENON_TENSOR_MAX_NDIM.
+ @param[out] out     new reference; release it with tenon_tensor_release. It is untouched on
+                     failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the elements do not fit the shape, or would have to be
+         copied), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_tensor_reshape(
+        tensor: *const tenon_tensor,
+        sizes: *const i64,
+        ndim: i32,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes a tensor that reads the same bytes as elements of another type. No byte is read or moved,
+ and the flags stay. If the elements of the two types have different sizes, the last dimension
+ takes up the difference: 6 elements of 16 bits become 3 elements of 32 bits, or 12 of 8 bits.
+ Then the tensor must be contiguous and have a dimension, and its offset and its last dimension
+ must be whole numbers of the new elements.
+ @param[in]  tensor  borrowed. The new tensor takes a reference of its own to the storage.
+ @param[in]  dtype   the new element type.
+ @param[out] out     new reference; release it with tenon_tensor_release. It is untouched on
+                     failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for an unknown type), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_tensor_view_dtype(
+        tensor: *const tenon_tensor,
+        dtype: tenon_dtype,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes a tensor of the elements that an index picks, as numpy and PyTorch do with numbers, slices,
+ None and the ellipsis. The items stand for the dimensions in their order. Dimensions without an
+ item are kept whole, at the end or where the ellipsis stands. No byte is read or moved, and the
+ flags stay. Elements of fewer than 8 bits can only be picked if the result is contiguous and
+ begins on a byte.
+ @param[in]  tensor  borrowed. The new tensor takes a reference of its own to the storage.
+ @param[in]  items   borrowed array of n items, for the call. items[0].struct_size is the size of
+                     every element. It may be NULL if n is 0.
+ @param[in]  n       the number of items. There is at most one ellipsis, and there are at most as
+                     many numbers and slices as the tensor has dimensions.
+ @param[out] out     new reference; release it with tenon_tensor_release. It is untouched on
+                     failure.
+ @param[out] err     optional, see rule 2 in tenon.h. An error about an item has the detail
+                     "item", its place in `items`. For a number outside of its dimension it also
+                     has "dimension" and "size".
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a reserved field is not 0),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_tensor_index(
+        tensor: *const tenon_tensor,
+        items: *const tenon_index,
+        n: usize,
         out: *mut *mut tenon_tensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;

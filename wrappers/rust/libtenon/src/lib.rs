@@ -93,7 +93,7 @@ pub use spec::{Flags, TensorSpec};
 pub use stats::{stats, version, Stats};
 pub use storage::{trim, Mode, Storage, StorageMut};
 pub use storage_options::{Filling, StorageOptions};
-pub use tensor::{Tensor, TensorMut};
+pub use tensor::{Index, Tensor, TensorMut};
 pub use value::{type_text, Value, ValueKind};
 pub use value_tensor::ValueTensorSpec;
 pub use view::TensorView;

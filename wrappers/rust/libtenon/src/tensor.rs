@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use crate::cell::{ReadCell, SharedCell};
 use crate::dtype::{DType, Element};
-use crate::error::{check, Error, ErrorKind, Result};
+use crate::error::{check, make, Error, ErrorKind, Result};
 use crate::spec::{Flags, TensorSpec};
 use crate::storage::{Storage, StorageMut};
 use crate::storage_options::StorageOptions;
@@ -39,6 +39,51 @@ impl Tensor {
     /// ```
     pub fn frozen<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
         Tensor::new(&StorageOptions::new().copy_frozen(data)?, &TensorSpec::of::<T>(sizes))
+    }
+
+    /// Makes a tensor with the same elements in another shape, of which one size may be -1. The
+    /// error is [`ErrorKind::InvalidArgument`] if the elements do not fit the shape, or would have
+    /// to be copied.
+    pub fn reshape(&self, sizes: &[i64]) -> Result<Tensor> {
+        let ndim = sizes.len().try_into().unwrap_or(i32::MAX);
+        // SAFETY: self keeps the tensor alive. The sizes are borrowed for the call, and if ndim is
+        // not their number, the library refuses it and reads none.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_tensor_reshape(self.as_raw(), sizes.as_ptr(), ndim, out, err)
+        })?;
+        // SAFETY: the reference is new.
+        Ok(unsafe { Tensor::adopt(raw) })
+    }
+
+    /// Makes a tensor that reads the same bytes as elements of another type. If their sizes differ,
+    /// the last dimension takes up the difference, and the elements must lie packed.
+    pub fn view_dtype(&self, dtype: DType) -> Result<Tensor> {
+        // SAFETY: self keeps the tensor alive.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_tensor_view_dtype(self.as_raw(), dtype.raw(), out, err)
+        })?;
+        // SAFETY: the reference is new.
+        Ok(unsafe { Tensor::adopt(raw) })
+    }
+
+    /// Makes a tensor of the elements that the items pick. Dimensions without an item are kept
+    /// whole.
+    ///
+    /// ```
+    /// use tenon::{Index, Tensor};
+    /// let matrix = Tensor::frozen(&[0.5f32, 1.5, 2.5, 3.5], &[2, 2])?;
+    /// let column = matrix.index(&[Index::ALL, Index::Number(-1)])?;
+    /// assert_eq!((column.sizes(), column.strides(), column.offset()), (&[2][..], &[2][..], 1));
+    /// # Ok::<(), tenon::Error>(())
+    /// ```
+    pub fn index(&self, items: &[Index]) -> Result<Tensor> {
+        let items: Vec<_> = items.iter().map(|item| item.raw()).collect();
+        // SAFETY: self keeps the tensor alive, and the items are borrowed for the call.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_tensor_index(self.as_raw(), items.as_ptr(), items.len(), out, err)
+        })?;
+        // SAFETY: the reference is new.
+        Ok(unsafe { Tensor::adopt(raw) })
     }
 
     /// Describes the tensor, in one call of the C library.
@@ -228,6 +273,53 @@ impl fmt::Debug for Tensor {
             out.field("strides", &self.strides());
         }
         out.field("storage", &self.storage()).finish()
+    }
+}
+
+/// An item of an index of [`Tensor::index`], as numpy has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// Picks one index of a dimension, which the view then lacks. A negative one counts from the
+    /// end.
+    Number(i64),
+    /// Picks the indices from `start` on, before `stop`, with Python's meaning of all three
+    /// numbers.
+    Slice {
+        /// The first index. None is the end of the dimension at which the slice begins.
+        start: Option<i64>,
+        /// The end of the slice, which is left out. None is the other end of the dimension.
+        stop: Option<i64>,
+        /// The distance between two indices, which can be negative.
+        step: i64,
+    },
+    /// Adds a dimension of size 1.
+    NewAxis,
+    /// Keeps all dimensions that the other items leave over.
+    Ellipsis,
+}
+
+impl Index {
+    /// Keeps a dimension whole.
+    pub const ALL: Index = Index::Slice { start: None, stop: None, step: 1 };
+
+    fn raw(&self) -> sys::tenon_index {
+        let (kind, start, stop, step) = match *self {
+            Index::Number(number) => (sys::TENON_INDEX_NUMBER, number, 0, 0),
+            Index::Slice { start, stop, step } => {
+                let (first, last) = if step < 0 { (i64::MAX, i64::MIN) } else { (0, i64::MAX) };
+                (sys::TENON_INDEX_SLICE, start.unwrap_or(first), stop.unwrap_or(last), step)
+            }
+            Index::NewAxis => (sys::TENON_INDEX_NEW_AXIS, 0, 0, 0),
+            Index::Ellipsis => (sys::TENON_INDEX_ELLIPSIS, 0, 0, 0),
+        };
+        sys::tenon_index {
+            struct_size: size_of::<sys::tenon_index>(),
+            kind: kind as i32,
+            reserved: 0,
+            start,
+            stop,
+            step,
+        }
     }
 }
 

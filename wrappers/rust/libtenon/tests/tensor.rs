@@ -1,7 +1,7 @@
 //! Tests of tensors: shapes, typed views, and every reason why there is no view.
 
 use tenon::{
-    Bool, DType, ErrorKind, Flags, StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec,
+    Bool, DType, ErrorKind, Flags, Index, StorageMut, StorageOptions, Tensor, TensorMut, TensorSpec,
 };
 
 #[test]
@@ -32,6 +32,37 @@ fn shapes_come_back() {
     // This is a scalar.
     let scalar = Tensor::new(&storage, &TensorSpec::of::<f64>(&[])).unwrap();
     assert_eq!((scalar.numel(), scalar.sizes(), scalar.strides()), (1, &[][..], &[][..]));
+}
+
+#[test]
+fn views_of_a_tensor() {
+    let numbers: Vec<i32> = (0..12).collect();
+    let tensor = Tensor::frozen(&numbers, &[12]).unwrap();
+    let matrix = tensor.reshape(&[3, -1]).unwrap();
+    assert_eq!((matrix.sizes(), matrix.strides()), (&[3, 4][..], &[4, 1][..]));
+    assert_eq!(matrix.storage().id(), tensor.storage().id());
+    let bytes = matrix.view_dtype(DType::U8).unwrap();
+    assert_eq!((bytes.dtype(), bytes.sizes()), (DType::U8, &[3, 16][..]));
+    let row = matrix.index(&[Index::Number(-2)]).unwrap();
+    assert_eq!(row.as_slice::<i32>().unwrap(), [4, 5, 6, 7]);
+    let backwards = Index::Slice { start: None, stop: None, step: -2 };
+    let picked = matrix.index(&[Index::Ellipsis, Index::NewAxis, backwards]).unwrap();
+    assert_eq!(
+        (picked.sizes(), picked.strides(), picked.offset()),
+        (&[3, 1, 2][..], &[4, 0, -2][..], 3)
+    );
+    assert_eq!(matrix.index(&[Index::ALL, Index::ALL]).unwrap().sizes(), [3, 4]);
+    assert_eq!(matrix.index(&[]).unwrap().sizes(), [3, 4]);
+    for wrong in [
+        matrix.reshape(&[5, -1]),
+        matrix.reshape(&[1; 65]),
+        row.view_dtype(DType::new(200, 8)),
+        matrix.index(&[Index::Number(0), Index::Number(4)]),
+    ] {
+        assert_eq!(wrong.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    let outside = matrix.index(&[Index::Number(3)]).unwrap_err();
+    assert_eq!((outside.detail("item"), outside.detail("size")), (Some("0"), Some("3")));
 }
 
 #[test]

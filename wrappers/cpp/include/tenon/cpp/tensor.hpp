@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,33 @@ struct TensorOptions {
   /// TENON_TENSOR_*.
   std::uint32_t flags = 0;
 };
+
+/// An item of an index: a number, a slice, new_axis() or ellipsis(), as numpy has them.
+class Index : private tenon_index {
+ public:
+  /// Picks one index of a dimension, which the view then lacks. A negative one counts from the end.
+  Index(std::int64_t number) noexcept : Index(of(TENON_INDEX_NUMBER, number)) {}
+  /// Picks the indices from `start` on, before `stop`, with Python's meaning of all three numbers.
+  /// A bound that is not given is the end of the dimension at which the slice begins or ends.
+  static Index slice(std::optional<std::int64_t> start = {}, std::optional<std::int64_t> stop = {},
+                     std::int64_t step = 1) noexcept {
+    return of(TENON_INDEX_SLICE, start.value_or(step < 0 ? INT64_MAX : 0),
+              stop.value_or(step < 0 ? INT64_MIN : INT64_MAX), step);
+  }
+  /// Adds a dimension of size 1.
+  static Index new_axis() noexcept { return of(TENON_INDEX_NEW_AXIS); }
+  /// Keeps all dimensions that the other items leave over.
+  static Index ellipsis() noexcept { return of(TENON_INDEX_ELLIPSIS); }
+
+ private:
+  friend class Tensor;
+  explicit Index(const tenon_index& item) noexcept : tenon_index(item) {}
+  static Index of(std::int32_t kind, std::int64_t start = 0, std::int64_t stop = 0,
+                  std::int64_t step = 0) noexcept {
+    return Index(tenon_index{sizeof(tenon_index), kind, 0, start, stop, step});
+  }
+};
+static_assert(sizeof(Index) == sizeof(tenon_index), "arrays of both are the same to the C library");
 
 /// The properties of a tensor that a reader needs, as plain numbers and pointers. They are borrowed
 /// from the tensor, or from the message that holds the tensor. Sizes, strides and offset are in
@@ -229,6 +257,37 @@ class Tensor
     return try_over(*storage, sizes, kDtypeOf<T>);
   }
 
+  /// Makes a tensor with the same elements in another shape, of which one size may be -1. It fails
+  /// with kInvalidArgument if the elements do not fit the shape, or would have to be copied.
+  Result<Tensor> try_reshape(const Sizes& sizes) const {
+    const std::span<const std::int64_t> numbers = sizes.get();
+    if (numbers.size() > TENON_TENSOR_MAX_NDIM)
+      return detail::wrong(std::to_string(numbers.size()) + " dimensions are more than 64");
+    return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
+      return tenon_tensor_reshape(get(), numbers.data(), static_cast<std::int32_t>(numbers.size()),
+                                  out, err);
+    });
+  }
+
+  /// Makes a tensor that reads the same bytes as elements of another type. If their sizes differ,
+  /// the last dimension takes up the difference. See tenon_tensor_view_dtype.
+  Result<Tensor> try_view_as(Dtype dtype) const {
+    return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
+      return tenon_tensor_view_dtype(get(), dtype, out, err);
+    });
+  }
+
+  /// Makes a tensor of the elements that the items pick: `tensor.try_index({0, Index::slice(2)})`.
+  /// Dimensions without an item are kept whole.
+  Result<Tensor> try_index(std::span<const Index> items) const {
+    return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) {
+      return tenon_tensor_index(get(), items.data(), items.size(), out, err);
+    });
+  }
+  Result<Tensor> try_index(std::initializer_list<Index> items) const {
+    return try_index(std::span<const Index>(std::data(items), items.size()));
+  }
+
   /// Gives the layout, the data pointer and the other properties of the tensor, borrowed from the
   /// tensor.
   Result<TensorView> try_view() const& {
@@ -272,6 +331,10 @@ class Tensor
                           const StorageOptions& options = {}) {
     return try_make_from<T>(values, sizes, options).value();
   }
+  Tensor reshape(const Sizes& sizes) const { return try_reshape(sizes).value(); }
+  Tensor view_as(Dtype dtype) const { return try_view_as(dtype).value(); }
+  Tensor index(std::span<const Index> items) const { return try_index(items).value(); }
+  Tensor index(std::initializer_list<Index> items) const { return try_index(items).value(); }
   TensorView view() const& { return try_view().value(); }
   TensorView view() const&& = delete;
   template <IsElement T>
