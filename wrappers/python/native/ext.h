@@ -81,6 +81,7 @@ typedef struct Shape {
 /* An element type as Python knows it: code | bits << 8 | lanes << 16. */
 #define DTYPE_BYTES (TENON_DTYPE_UINT | 8u << 8 | 1u << 16)
 unsigned int number_of_dtype(tenon_dtype dtype);
+tenon_dtype dtype_from(unsigned int number);
 
 int read_shape(PyObject *tuple, Shape *out); /* -1: raised */
 
@@ -98,6 +99,12 @@ uint64_t extent_nbytes(const tenon_tensor_spec *spec);
 tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec);
 
 extern PyType_Spec storage_spec;
+
+/* view.c */
+PyObject *tensor_reshape(PyObject *self, PyObject *shape);
+PyObject *tensor_view_dtype(PyObject *self, PyObject *number);
+PyObject *tensor_subscript(PyObject *self, PyObject *index);
+PyObject *tensor_item(PyObject *self, Py_ssize_t index);
 
 /* buffer.c */
 const void *tensor_address(

@@ -60,7 +60,7 @@ unsigned int number_of_dtype(tenon_dtype dtype) {
   return dtype.code | (unsigned int)dtype.bits << 8 | (unsigned int)dtype.lanes << 16;
 }
 
-static tenon_dtype dtype_from(unsigned int number) {
+tenon_dtype dtype_from(unsigned int number) {
   const tenon_dtype dtype = {(uint8_t)number, (uint8_t)(number >> 8), (uint16_t)(number >> 16)};
   return dtype;
 }
@@ -308,6 +308,8 @@ static PyMethodDef tensor_methods[] = {
      "Return the address, with one more reference for the caller."},
     {"_storage_as", tensor_storage_as, METH_O,
      "Return the storage as an object of the given class."},
+    {"_reshape", tensor_reshape, METH_O, "Return the same elements in the shape of a tuple."},
+    {"_view_dtype", tensor_view_dtype, METH_O, "Return the same bytes as another element type."},
     {"_to_dlpack", tensor_to_dlpack, METH_VARARGS, "Return a DLPack capsule of the tensor."},
     {"_from_dlpack", tensor_from_dlpack, METH_O | METH_CLASS,
      "Make a tensor over the memory of a DLPack capsule, and consume the capsule."},
@@ -340,6 +342,8 @@ static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
                                      {Py_tp_new, object_new},
                                      {Py_tp_methods, tensor_methods},
                                      {Py_tp_getset, tensor_getset},
+                                     {Py_mp_subscript, tensor_subscript},
+                                     {Py_sq_item, tensor_item},
                                      {Py_bf_getbuffer, tensor_getbuffer},
                                      {Py_bf_releasebuffer, tensor_releasebuffer},
                                      {0, NULL}};

@@ -171,11 +171,19 @@ def test_indexing_as_numpy_does(data: st.DataObject) -> None:
 
 def test_wrong_indices() -> None:
     tensor = tenon.empty((2, 3))
-    for index in (2, -3, (0, 3), (0, 0, 0), (..., ...)):
+    for index in (2, -3, (0, 3), (0, 0, 0), (..., ...), 1 << 64, -(1 << 64)):
         with pytest.raises(IndexError):
             tensor[index]
-    with pytest.raises(TypeError):
+    with pytest.raises(IndexError, match="index 3 is outside dimension 1 of size 3"):
+        tensor[0, 3]
+    with pytest.raises(TypeError, match="not of str"):
         tensor["a"]  # type: ignore[index]
+    with pytest.raises(ValueError, match="step"):
+        tensor[::0]
+    # More items than the C extension keeps on the stack.
+    assert tensor[(None,) * 9].shape == (1,) * 9 + (2, 3)
+    with pytest.raises(TypeError, match="not of str"):
+        tensor[(*(None,) * 9, "a")]
     with pytest.raises(TypeError):
         len(tenon.empty(()))
     assert [row.tolist() for row in tenon.from_numpy(np.eye(2))] == [[1, 0], [0, 1]]
@@ -190,6 +198,10 @@ def test_views() -> None:
     assert tensor.view(dtype="uint8").shape == (48,)
     assert tensor.reshape(3, 4)[1:].view(dtype="int64").shape == (2, 2)
     assert tensor.view(dtype="float32").dtype == "float32"
+    assert tensor.view().strides == (1,) and tensor.view().storage == tensor.storage
+    # As in PyTorch, strided elements have another shape if it needs no copy.
+    assert tensor[::2].reshape(3, 2).tolist() == [[0, 2], [4, 6], [8, 10]]
+    assert tensor.view((2, 2), "int64", strides=(1, 2), offset=1).strides == (1, 2)
     for wrong in (
         lambda: tensor.reshape(5, 2),
         lambda: tensor.reshape(5, -1),
@@ -201,7 +213,8 @@ def test_views() -> None:
         lambda: tensor.view(offset=-1),
         lambda: tensor[1:2].view(dtype="int64"),
         lambda: tensor[::2].view(dtype="int64"),
-        lambda: tensor[::2].reshape(3, 2),
+        lambda: tensor.reshape(3, 4)[:, :3].reshape(9),
+        lambda: tensor.view((-1,), strides=(1,)),
         lambda: tensor[0].view(dtype="int8"),
     ):
         with pytest.raises(ValueError):

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from tenon import _mp_hook
 from tenon._native import __version__
-from tenon.archive import ExportReport, ImportReport, export_module, import_module
+from tenon._reports import ExportReport, ImportReport
+from tenon.archive import export_module, import_module
 from tenon.arena import Arena, ArenaStats
 from tenon.by_cuda import (
     CudaHandle,

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tenon._decode import Decode
+
+    # Tensor, the only class with this base, has TensorBase as its last base.
+    from tenon._native_ext import TensorBase as _Base
     from tenon.storage import Storage
+else:
+    _Base = object
 
 _INTEGERS = (lib.TENON_DTYPE_INT, lib.TENON_DTYPE_UINT)
 _MATH_BITS = lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG
@@ -46,7 +51,7 @@ def _nested(
     return decode(bits >> first % 8 & (1 << width) - 1)
 
 
-class Elements:
+class Elements(_Base):
     """The part of Tensor that reads elements. Elements on a device raise Unsupported.
 
     A tensor of one element acts as a number in int(), float(), complex(), bool(), round(),
@@ -63,26 +68,9 @@ class Elements:
     if TYPE_CHECKING:
 
         @property
-        def closed(self) -> bool: ...
-        @property
-        def shape(self) -> tuple[int, ...]: ...
-        @property
-        def strides(self) -> tuple[int, ...]: ...
-        @property
-        def offset(self) -> int: ...
-        @property
-        def ndim(self) -> int: ...
-        @property
-        def numel(self) -> int: ...
-        @property
         def dtype(self) -> str: ...
         @property
         def storage(self) -> Storage: ...
-        @property
-        def _flags(self) -> int: ...
-        @property
-        def _dtype_number(self) -> int: ...
-        def __buffer__(self, flags: int, /) -> memoryview: ...
         def numpy(self) -> NDArray[Any]: ...
         def tobytes(self) -> bytes: ...
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib, new_struct
 from tenon._snapshot import ReadDict, ReadList, ReadObject
 from tenon._text import decoded
-from tenon.error import NotFound, Unsupported, call
+from tenon.error import NotFound, Unsupported, call, owned
 from tenon.tensor import Tensor
 from tenon.tensor_spec import TensorSpec, from_c
 from tenon.value import Device, Enum, NamedTuple, Object
@@ -37,7 +37,7 @@ class Reader:
         plain = _PLAIN.get(kind)
         if plain is not None:
             return plain(self, own)
-        address = int(ffi.cast("uintptr_t", own))
+        address = address_of(own)
         known = self._known.get(address)
         if known is not None:
             return known[1]
@@ -48,9 +48,7 @@ class Reader:
         return result
 
     def _item(self, own: Any, which: Any, function: Any = lib.tenon_value_item) -> Any:
-        out = ffi.new("tenon_value **")
-        call(function, own, which, out)
-        return self.read(ffi.gc(out[0], lib.tenon_value_release))
+        return self.read(owned("tenon_value", function, own, which))
 
     def _items(self, own: Any) -> list[Any]:
         return [self._item(own, index) for index in range(lib.tenon_value_count(own))]
@@ -94,11 +92,10 @@ class Reader:
             call(lib.tenon_value_get_tensor, own, out)
         except Unsupported:
             return self.tensor_spec(own)
-        return Tensor._adopt(int(ffi.cast("uintptr_t", out[0])))
+        return Tensor._adopt(address_of(out[0]))
 
     def tensor_spec(self, own: Any) -> TensorSpec:
-        found = ffi.new("tenon_value_tensor_spec *")
-        found.struct_size = ffi.sizeof("tenon_value_tensor_spec")
+        found = new_struct("tenon_value_tensor_spec")
         call(lib.tenon_value_get_tensor_spec, own, found)
         out = ffi.new("tenon_value **")
 

@@ -10,15 +10,20 @@ if TYPE_CHECKING:
 
 
 class Frozen:
-    """A value that is compared, hashed, printed and pickled by its slots. A subclass's __init__
-    takes the values in the order of the slots and sets them by _set.
+    """A value that is compared, hashed, printed and pickled by its slots. A subclass annotates them
+    and then says `__slots__ = tuple(__annotations__)`. If it has an __init__ of its own, that takes
+    the values in the same order.
     """
 
     __slots__: tuple[str, ...] = ()
 
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def __init__(self, *values: Any, **named: Any) -> None:
+        slots = type(self).__slots__
+        named.update(zip(slots, values, strict=False))
+        if set(named) != set(slots) or len(values) > len(slots):
+            raise TypeError(f"a {type(self).__name__} is made of {', '.join(slots)}")
+        for name in slots:
+            object.__setattr__(self, name, named[name])
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in type(self).__slots__)

@@ -83,5 +83,6 @@ def own_of(thing: Any, kind: type[Managed], what: str) -> Any:
     type would be misread.
     """
     if not isinstance(thing, kind):
-        raise TypeError(f"{what} is a tenon.{kind.__name__}, not {type(thing).__name__}")
+        name = kind.__name__.removesuffix("Base")
+        raise TypeError(f"{what} is a tenon.{name}, not {type(thing).__name__}")
     return thing._own()

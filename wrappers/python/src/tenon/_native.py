@@ -35,3 +35,15 @@ if lib.tenon_abi_version() != lib.TENON_ABI_VERSION:
 atexit.register(_native_ext.mark_finalizing)
 
 __version__: str = ffi.string(lib.tenon_version_string()).decode()
+
+
+def address_of(cdata: Any) -> int:
+    """The address in a pointer, for the C extension."""
+    return int(ffi.cast("uintptr_t", cdata))
+
+
+def new_struct(kind: str) -> Any:
+    """A struct of options or results whose first field says its size."""
+    made = ffi.new(f"{kind} *")
+    made.struct_size = ffi.sizeof(kind)
+    return made

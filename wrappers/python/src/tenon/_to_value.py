@@ -6,7 +6,7 @@ from tenon._native import ffi, lib
 from tenon._options import CPU, CUDA_HOST
 from tenon._text import encoded
 from tenon.dlpack import from_dlpack
-from tenon.error import TenonError, Unsupported, call, make
+from tenon.error import TenonError, Unsupported, call, make, owned
 from tenon.tensor import Tensor, from_numpy
 from tenon.tensor_spec import TensorSpec, to_c
 from tenon.value import Device, Enum, NamedTuple, Object, Value
@@ -215,9 +215,7 @@ class Maker:
 
 
 def _new(function: Any, *arguments: Any) -> Any:
-    out = ffi.new("tenon_value **")
-    call(function, *arguments, out)
-    return ffi.gc(out[0], lib.tenon_value_release)
+    return owned("tenon_value", function, *arguments)
 
 
 def _found(source: Any) -> _Make:

@@ -10,14 +10,14 @@ import os
 import stat
 
 from tenon import _native_ext
-from tenon._frozen import Frozen
 from tenon._managed import own_of
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib, new_struct
 from tenon._options import MODES, number_of, unsigned
+from tenon._reports import ExportReport, export_report_of
 from tenon._text import encoded
 from tenon.arena import Arena
 from tenon.by_cuda import ordinal, stream_pointer
-from tenon.error import InvalidArgument, TenonError, call, make
+from tenon.error import InvalidArgument, TenonError, call, given, make
 from tenon.module import Module, methods_text
 
 TYPE_CHECKING = False
@@ -81,98 +81,6 @@ _CHECKS: dict[str, int] = {
     "fill": lib.TENON_IMPORT_CHECK_FILL,
     "all": lib.TENON_IMPORT_CHECK_ALL,
 }
-
-
-class ExportReport(Frozen):
-    """The report of an export.
-
-    - nbytes and records: The size of the archive, and the number of its records.
-    - version: The version of the operators.
-    - skipped_files: How many of the hook's files were skipped because their names were in use.
-    - oldest_pytorch: The oldest PyTorch that can run the archive, as far as operators and element
-      types tell, such as "1.13".
-    - bytecode_functions: The number of functions in the archive's bytecode, or 0 if it has none.
-    - debug_tables: The number of debug tables that were written.
-    """
-
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "nbytes",
-        "records",
-        "version",
-        "skipped_files",
-        "oldest_pytorch",
-        "bytecode_functions",
-        "debug_tables",
-    )
-    nbytes: int
-    records: int
-    version: int
-    skipped_files: int
-    oldest_pytorch: str
-    bytecode_functions: int
-    debug_tables: int
-
-    def __init__(self, *values: Any) -> None:
-        self._set(**dict(zip(type(self).__slots__, values, strict=True)))
-
-
-class ImportReport(Frozen):
-    """The report of an import.
-
-    - version: The version of the operators.
-    - records: The number of records in the archive.
-    - mapped_storages and mapped_nbytes: The storages that are views of the file.
-    - filled_storages and filled_nbytes: The storages that are copies. misaligned, compressed and
-      foreign_endian say how many were copied because they lie that way in the file.
-    - without_crc: The number of records whose checksum was not verified.
-    """
-
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "version",
-        "records",
-        "mapped_storages",
-        "mapped_nbytes",
-        "filled_storages",
-        "filled_nbytes",
-        "misaligned",
-        "compressed",
-        "foreign_endian",
-        "without_crc",
-    )
-    version: int
-    records: int
-    mapped_storages: int
-    mapped_nbytes: int
-    filled_storages: int
-    filled_nbytes: int
-    misaligned: int
-    compressed: int
-    foreign_endian: int
-    without_crc: int
-
-    def __init__(self, *values: Any) -> None:
-        self._set(**dict(zip(type(self).__slots__, values, strict=True)))
-
-
-def _report_of(kind: Any, found: Any) -> Any:
-    values = (getattr(found, name) for name in kind.__slots__)
-    return kind(
-        *(value if isinstance(value, int) else ffi.string(value).decode() for value in values)
-    )
-
-
-def report_of(own: Any) -> ImportReport | None:
-    """See Module.report."""
-    found = ffi.new("tenon_import_report *")
-    found.struct_size = ffi.sizeof("tenon_import_report")
-    call(lib.tenon_module_import_report, own, found)
-    return _report_of(ImportReport, found) if found.version else None
-
-
-def export_report_of(found: Any) -> ExportReport:
-    """The report that an export filled in."""
-    report: ExportReport = _report_of(ExportReport, found)
-    return report
 
 
 def path_of(path: Path) -> bytes:
@@ -329,8 +237,7 @@ def export_module(
       and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it
       cannot hold.
     """
-    options = ffi.new("tenon_export_options *")
-    options.struct_size = ffi.sizeof("tenon_export_options")
+    options = new_struct("tenon_export_options")
     options.durability = number_of(DURABILITIES, durability, "durability")
     options.file_version = file_version
     options.flags = (
@@ -368,8 +275,7 @@ def export_module(
     context = ffi.new_handle(export)
     if hook is not None:
         options.hook, options.hook_context = lib.tenon_python_extra_files, context
-    out = ffi.new("tenon_export_report *")
-    out.struct_size = ffi.sizeof("tenon_export_report")
+    out = new_struct("tenon_export_report")
     own = module._own()
     try:
         if path is not None:
@@ -411,20 +317,18 @@ class ImportOptions:
 
     def __init__(
         self,
-        *,
-        tensors: Tensors = "map",
-        check: Check = "structure",
-        arena: Arena | None = None,
-        mode: Mode = "shared",
-        device: SupportsIndex = 0,
-        device_map: Mapping[str, str] | None = None,
-        max_inflated_nbytes: int = 0,
-        max_records: int = 0,
-        max_depth: int = 0,
+        tensors: Tensors,
+        check: Check,
+        arena: Arena | None,
+        mode: Mode,
+        device: SupportsIndex,
+        device_map: Mapping[str, str] | None,
+        max_inflated_nbytes: int,
+        max_records: int,
+        max_depth: int,
         debug_tables: bool = False,
     ) -> None:
-        options = self.struct = ffi.new("tenon_import_options *")
-        options.struct_size = ffi.sizeof("tenon_import_options")
+        options = self.struct = new_struct("tenon_import_options")
         options.tensors = number_of(_TENSORS, tensors, "tensors")
         options.check = number_of(_CHECKS, check, "check")
         self._keep: list[Any] = []
@@ -483,19 +387,9 @@ def import_module(
     - max_depth: The limit for values in values, up to 1,000. 0 means 512.
     - debug_tables: Also read the debug tables, so that export_module can write them.
     """
-    given = ImportOptions(
-        tensors=tensors,
-        check=check,
-        arena=arena,
-        mode=mode,
-        device=device,
-        device_map=device_map,
-        max_inflated_nbytes=max_inflated_nbytes,
-        max_records=max_records,
-        max_depth=max_depth,
-        debug_tables=debug_tables,
-    )
-    options = given.struct
+    limits = max_inflated_nbytes, max_records, max_depth
+    own = ImportOptions(tensors, check, arena, mode, device, device_map, *limits, debug_tables)
+    options = own.struct
     source: Any = file
     # bytes are the archive itself and never a path.
     if isinstance(source, str) or hasattr(source, "__fspath__"):
@@ -535,11 +429,9 @@ def _has_buffer(source: Any) -> bool:
 
 
 def _from_memory(source: Buffer, options: Any) -> Module:
-    address = _native_ext.import_memory(source, int(ffi.cast("uintptr_t", options)))
+    address = _native_ext.import_memory(source, address_of(options))
     return Module._adopt(ffi.cast("tenon_module *", address))
 
 
 def _imported(function: Any, source: Any, options: Any) -> Module:
-    out = ffi.new("tenon_module **")
-    call(function, source, options, out)
-    return Module._adopt(out[0])
+    return Module._adopt(given("tenon_module", function, source, options))

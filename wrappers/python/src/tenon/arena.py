@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from tenon._frozen import Frozen
-from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import lib, new_struct
 from tenon._options import MODES, number_of, unsigned
-from tenon.error import call
-from tenon.wait import run
+from tenon._room import ArenaBase
+from tenon.error import call, owned
+from tenon.storage import Place, Storage
+from tenon.tensor import from_numpy, new_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Literal
 
-    from typing_extensions import Buffer
-
     from tenon._shape import Shape
-    from tenon.storage import Storage
     from tenon.tensor import Tensor
     from tenon.wait import Cancel
 
@@ -51,24 +48,6 @@ class ArenaStats(Frozen):
     - locked: Whether the memory is never swapped out.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "bytes_capacity",
-        "bytes_reserved",
-        "bytes_live",
-        "bytes_lent",
-        "bytes_free",
-        "bytes_largest_free",
-        "bytes_retired",
-        "bytes_peak",
-        "blocks_live",
-        "blocks_lent",
-        "fragmentation",
-        "pages",
-        "page_nbytes",
-        "numa_node",
-        "locked",
-    )
-
     bytes_capacity: int
     bytes_reserved: int
     bytes_live: int
@@ -84,12 +63,10 @@ class ArenaStats(Frozen):
     page_nbytes: int
     numa_node: int | None
     locked: bool
-
-    def __init__(self, *values: Any) -> None:
-        self._set(**dict(zip(type(self).__slots__, values, strict=True)))
+    __slots__ = tuple(__annotations__)
 
 
-class Arena(Managed):
+class Arena(ArenaBase):
     """An arena has one fd and one mapping, here and at each borrower, for all storages that are
     born in it. It takes memory from the system as it fills.
 
@@ -129,8 +106,7 @@ class Arena(Managed):
         - prefault_nbytes: The amount of memory to make ready in the background.
         """
         self._cdata = None
-        options = ffi.new("tenon_arena_options *")
-        options.struct_size = ffi.sizeof("tenon_arena_options")
+        options = new_struct("tenon_arena_options")
         options.mode = number_of(MODES, mode, "mode")
         options.flags = (lib.TENON_ARENA_LOCKED if locked else 0) | (
             lib.TENON_ARENA_EXACT if exact else 0
@@ -144,9 +120,7 @@ class Arena(Managed):
                 raise ValueError(f"numa_node {numa_node} is no node")
             options.numa_node_plus_1 = numa_node + 1
         options.prefault_nbytes = unsigned(prefault_nbytes, "prefault_nbytes")
-        out = ffi.new("tenon_arena **")
-        call(lib.tenon_arena_new, options, out)
-        self._cdata = ffi.gc(out[0], lib.tenon_arena_release)
+        self._cdata = owned("tenon_arena", lib.tenon_arena_new, options)
 
     def storage(
         self,
@@ -159,8 +133,6 @@ class Arena(Managed):
         cancel: Cancel | None = None,
     ) -> Storage:
         """Make a storage in the arena, as Storage.new(nbytes, arena=self) does."""
-        from tenon.storage import Storage
-
         return Storage.new(
             nbytes,
             zeroed=zeroed,
@@ -187,17 +159,8 @@ class Arena(Managed):
         the memory. timeout is the seconds to wait for storages of this process to go and for leases
         to end, after which the call raises Timeout. None waits for ever.
         """
-        from tenon.tensor import empty
-
-        return empty(
-            shape,
-            dtype,
-            alignment=alignment,
-            requires_grad=requires_grad,
-            arena=self,
-            timeout=timeout,
-            cancel=cancel,
-        )
+        place = Place(arena=self, timeout=timeout, cancel=cancel)
+        return new_tensor(shape, dtype, False, alignment, requires_grad, place)
 
     def zeros(
         self,
@@ -210,17 +173,8 @@ class Arena(Managed):
         cancel: Cancel | None = None,
     ) -> Tensor:
         """Make a tensor in the arena whose bytes are all zero. The options are those of empty."""
-        from tenon.tensor import zeros
-
-        return zeros(
-            shape,
-            dtype,
-            alignment=alignment,
-            requires_grad=requires_grad,
-            arena=self,
-            timeout=timeout,
-            cancel=cancel,
-        )
+        place = Place(arena=self, timeout=timeout, cancel=cancel)
+        return new_tensor(shape, dtype, True, alignment, requires_grad, place)
 
     def full(
         self,
@@ -236,14 +190,8 @@ class Arena(Managed):
         """Make a tensor in the arena whose elements are all `value`. The options are those of
         empty. The call needs numpy.
         """
-        tensor = self.empty(
-            shape,
-            dtype,
-            alignment=alignment,
-            requires_grad=requires_grad,
-            timeout=timeout,
-            cancel=cancel,
-        )
+        place = Place(arena=self, timeout=timeout, cancel=cancel)
+        tensor = new_tensor(shape, dtype, False, alignment, requires_grad, place)
         tensor.numpy()[...] = value
         return tensor
 
@@ -253,14 +201,11 @@ class Arena(Managed):
         """Make a tensor in the arena that holds a copy of a numpy array, or of an object that numpy
         can make into one.
         """
-        from tenon.tensor import from_numpy
-
         return from_numpy(array, arena=self, timeout=timeout, cancel=cancel)
 
     def stats(self) -> ArenaStats:
         """The arena's figures at this moment."""
-        out = ffi.new("tenon_arena_stats *")
-        out.struct_size = ffi.sizeof("tenon_arena_stats")
+        out = new_struct("tenon_arena_stats")
         call(lib.tenon_arena_stats_get, self._own(), out)
         found = {name: getattr(out, name) for name in ArenaStats.__slots__}
         found["pages"] = _PAGES_NAMES[out.pages]
@@ -282,68 +227,3 @@ class Arena(Managed):
             f"<tenon.Arena of {now.bytes_capacity} bytes: {now.bytes_live} live, {now.bytes_lent}"
             " lent>"
         )
-
-
-def new_storage(
-    own: Any,
-    nbytes: int,
-    mode: int,
-    flags: int,
-    alignment: int,
-    timeout: float | None,
-    cancel: Cancel | None,
-) -> int:
-    """Wait for room in an arena, and make a storage there. Returns the storage's address."""
-    options = _options(own, mode, flags, alignment)
-    return _wait(
-        options,
-        lambda out, error: lib.tenon_storage_new(options, nbytes, out, error),
-        timeout,
-        cancel,
-    )
-
-
-def new_storage_from(
-    own: Any,
-    data: Buffer,
-    mode: int,
-    flags: int,
-    alignment: int,
-    timeout: float | None,
-    cancel: Cancel | None,
-) -> int:
-    """Wait for room in an arena, and make a storage there that holds a copy. Returns the storage's
-    address.
-    """
-    options = _options(own, mode, flags, alignment)
-    with memoryview(data) as view, ffi.from_buffer(view) as source:
-        nbytes = view.nbytes
-        return _wait(
-            options,
-            lambda out, error: lib.tenon_storage_new_from(options, source, nbytes, out, error),
-            timeout,
-            cancel,
-        )
-
-
-def _options(own: Any, mode: int, flags: int, alignment: int) -> Any:
-    options = ffi.new("tenon_storage_options *")
-    options.struct_size = ffi.sizeof("tenon_storage_options")
-    options.mode = mode
-    options.flags = flags
-    options.alignment = alignment
-    options.arena = own
-    return options
-
-
-def _wait(
-    options: Any, make: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None
-) -> int:
-    out = ffi.new("tenon_storage **")
-
-    def step(wait: Any, error: Any) -> int:
-        options.wait = wait
-        return make(out, error)
-
-    run(step, timeout, cancel)
-    return int(ffi.cast("uintptr_t", out[0]))

@@ -19,10 +19,10 @@ from __future__ import annotations
 import os
 
 from tenon._frozen import Frozen
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon._options import CUDA_FORMS, CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, number_of, unsigned
-from tenon.error import InvalidArgument, Unsupported, call, make
-from tenon.storage import Storage
+from tenon._storage_of import storage_of
+from tenon.error import InvalidArgument, Unsupported, call, given, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, Self, SupportsIndex
 
     from tenon._options import CudaForm, CudaTransport
+    from tenon.storage import Storage
 
     class HasCudaStream(Protocol):
         def __cuda_stream__(self) -> tuple[int, int]: ...
@@ -171,21 +172,6 @@ class CudaHandle(Frozen):
       handle.with_fds(received).
     """
 
-    # In the order of __init__.
-    __slots__ = (  # noqa: RUF023
-        "transport",
-        "device",
-        "uuid",
-        "nbytes",
-        "offset",
-        "counter",
-        "slot",
-        "memory",
-        "event",
-        "event_required",
-        "fds",
-    )
-
     transport: CudaTransport
     device: int
     uuid: bytes | None
@@ -197,6 +183,7 @@ class CudaHandle(Frozen):
     event: bytes
     event_required: bool
     fds: tuple[int, ...]
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -212,7 +199,7 @@ class CudaHandle(Frozen):
         event_required: bool,
         fds: tuple[int, ...] = (),
     ) -> None:
-        self._set(
+        super().__init__(
             transport=transport,
             device=device,
             uuid=uuid,
@@ -309,8 +296,7 @@ class CudaHandle(Frozen):
         """Make the C form of the handle. `memory` and `fds` are the C forms of self.memory and
         self.fds, and must outlive the result.
         """
-        handle = ffi.new("tenon_cuda_handle *")
-        handle.struct_size = ffi.sizeof("tenon_cuda_handle")
+        handle = new_struct("tenon_cuda_handle")
         handle.device = ordinal(self.device)
         if self.uuid is not None:
             handle.uuid = exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
@@ -338,8 +324,7 @@ def ordinal(number: SupportsIndex) -> int:
 
 
 def _options() -> Any:
-    options = ffi.new("tenon_cuda_options *")
-    options.struct_size = ffi.sizeof("tenon_cuda_options")
+    options = new_struct("tenon_cuda_options")
     return options
 
 
@@ -356,8 +341,7 @@ def share_cuda(
     options.flags = lib.TENON_CUDA_LET_WRITE if let_write else 0
     options.transport = number_of(CUDA_TRANSPORTS, transport, "transport")
     options.form = number_of(CUDA_FORMS, form, "form")
-    out = ffi.new("tenon_cuda_handle *")
-    out.struct_size = ffi.sizeof("tenon_cuda_handle")
+    out = new_struct("tenon_cuda_handle")
     call(lib.tenon_share_cuda, storage._own(), stream_pointer(stream), options, out)
     taken: Any = CUDA_TRANSPORT_NAMES[out.transport]
     uuid = bytes(ffi.buffer(out.uuid))
@@ -415,9 +399,8 @@ def open_cuda(
         options.flags |= lib.TENON_CUDA_OTHER_USER
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
     fds = ffi.new("int32_t[]", [ordinal(fd) for fd in handle.fds])
-    out = ffi.new("tenon_storage **")
-    call(lib.tenon_open_cuda, handle._cdata(memory, fds), stream_pointer(stream), options, out)
-    return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
+    own, queue = handle._cdata(memory, fds), stream_pointer(stream)
+    return storage_of(given("tenon_storage", lib.tenon_open_cuda, own, queue, options))
 
 
 def release_cuda_counter(counter: str, slot: int) -> None:

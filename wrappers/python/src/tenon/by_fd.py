@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, unsigned
+from tenon._storage_of import storage_of
 from tenon.error import call
-from tenon.storage import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from tenon._options import Access
+    from tenon.storage import Storage
 
     class HasFileno(Protocol):
         def fileno(self) -> int: ...
@@ -75,19 +76,16 @@ class FdHandle(Managed):
 
 def share_fd(storage: Storage, access: Access = "auto") -> FdHandle:
     """See Storage.share_fd."""
-    options = ffi.new("tenon_share_options *")
-    options.struct_size = ffi.sizeof("tenon_share_options")
+    options = new_struct("tenon_share_options")
     options.access = number_of(ACCESSES, access, "access")
-    out = ffi.new("tenon_fd_handle *")
-    out.struct_size = ffi.sizeof("tenon_fd_handle")
+    out = new_struct("tenon_fd_handle")
     out.fd = -1
     call(lib.tenon_share_fd, storage._own(), options, out)
     return FdHandle(ffi.gc(out, lib.tenon_fd_handle_close))
 
 
 def open_options(access: str, flags: int) -> Any:
-    options = ffi.new("tenon_open_options *")
-    options.struct_size = ffi.sizeof("tenon_open_options")
+    options = new_struct("tenon_open_options")
     options.access = number_of(ACCESSES, access, "access")
     options.flags = flags
     return options
@@ -133,4 +131,4 @@ def open_fd(
     call(lib.tenon_open_fd, handle, options, out)
     if adopt and isinstance(fd, FdHandle):
         fd.detach()
-    return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
+    return storage_of(out[0])

@@ -13,17 +13,18 @@ import os
 
 from tenon import wait
 from tenon._frozen import Frozen
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib, new_struct
 from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, small, unsigned
+from tenon._storage_of import storage_of
 from tenon.by_fd import open_options
 from tenon.error import InvalidArgument, call, make
-from tenon.storage import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
     from tenon._options import Access
+    from tenon.storage import Storage
     from tenon.wait import Cancel
 
     Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -64,19 +65,12 @@ class Filename(Frozen):
     - group: A gid whose members may open the name too.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "name",
-        "prefix",
-        "directory",
-        "mode",
-        "group",
-    )
-
     name: str | None
     prefix: str | None
     directory: str | None
     mode: int
     group: int | None
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -86,7 +80,7 @@ class Filename(Frozen):
         mode: int = 0,
         group: int | None = None,
     ) -> None:
-        self._set(name=name, prefix=prefix, directory=directory, mode=mode, group=group)
+        super().__init__(name, prefix, directory, mode, group)
 
 
 class FilenameHandle(Frozen):
@@ -101,24 +95,17 @@ class FilenameHandle(Frozen):
       name gives.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "name",
-        "nbytes",
-        "offset",
-        "manager",
-        "access",
-    )
-
     name: str
     nbytes: int
     offset: int
     manager: str
     access: Access
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self, name: str, nbytes: int, offset: int = 0, manager: str = "", access: Access = "auto"
     ) -> None:
-        self._set(name=name, nbytes=nbytes, offset=offset, manager=manager, access=access)
+        super().__init__(name, nbytes, offset, manager, access)
 
     def torch_tuple(self) -> tuple[bytes, bytes, int]:
         """Give (manager, name, nbytes), as PyTorch's `_new_shared_filename_cpu` takes it and
@@ -142,8 +129,7 @@ class FilenameHandle(Frozen):
         return cls(leaf if leaf.startswith("/") else f"/{leaf}", nbytes, 0, os.fsdecode(manager))
 
     def _cdata(self) -> Any:
-        handle = ffi.new("tenon_filename_handle *")
-        handle.struct_size = ffi.sizeof("tenon_filename_handle")
+        handle = new_struct("tenon_filename_handle")
         handle.name = _bytes_of(self.name, "the name", _NAME_ROOM)
         handle.manager = _bytes_of(self.manager, "the manager's path", _MANAGER_ROOM)
         handle.access = number_of(ACCESSES, self.access, "access")
@@ -165,8 +151,7 @@ class _Options:
         manager: Path | None = None,
     ) -> None:
         self._strings: list[Any] = []
-        self.cdata = options = ffi.new("tenon_filename_options *")
-        options.struct_size = ffi.sizeof("tenon_filename_options")
+        self.cdata = options = new_struct("tenon_filename_options")
         options.access = number_of(ACCESSES, access, "access")
         options.flags = flags
         if filename is not None:
@@ -193,7 +178,7 @@ def new_storage(nbytes: int, filename: Filename | None) -> int:
     options = _Options(filename)
     out = ffi.new("tenon_storage **")
     call(lib.tenon_storage_new_filename, options.cdata, unsigned(nbytes, "nbytes"), out)
-    return int(ffi.cast("uintptr_t", out[0]))
+    return address_of(out[0])
 
 
 def share_filename(
@@ -213,8 +198,7 @@ def share_filename(
     )
     options = _Options(filename, access, flags, manager)
     own = storage._own()
-    out = ffi.new("tenon_filename_handle *")
-    out.struct_size = ffi.sizeof("tenon_filename_handle")
+    out = new_struct("tenon_filename_handle")
     wait.run(
         lambda w, error: lib.tenon_share_filename(own, options.cdata, w, out, error),
         timeout,
@@ -277,7 +261,7 @@ def open_filename(
         cancel,
         whole=True,
     )
-    return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
+    return storage_of(out[0])
 
 
 def filename_incref(handle: FilenameHandle) -> None:
@@ -321,26 +305,12 @@ class Sweep(Frozen):
     - removed_nbytes: The memory of the dead names, in bytes.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "live",
-        "in_flight",
-        "dead",
-        "unsure",
-        "removed_nbytes",
-    )
-
     live: int
     in_flight: int
     dead: int
     unsure: int
     removed_nbytes: int
-
-    def __init__(
-        self, live: int, in_flight: int, dead: int, unsure: int, removed_nbytes: int
-    ) -> None:
-        self._set(
-            live=live, in_flight=in_flight, dead=dead, unsure=unsure, removed_nbytes=removed_nbytes
-        )
+    __slots__ = tuple(__annotations__)
 
 
 def sweep(
@@ -362,8 +332,7 @@ def sweep(
     """
     if not 0 <= min_age < 1e9:
         raise ValueError(f"min_age {min_age} is not a number of seconds")
-    options = ffi.new("tenon_sweep_options *")
-    options.struct_size = ffi.sizeof("tenon_sweep_options")
+    options = new_struct("tenon_sweep_options")
     options.flags = (lib.TENON_SWEEP_DRY_RUN if dry_run else 0) | (
         lib.TENON_SWEEP_TORCH if torch else 0
     )
@@ -373,8 +342,7 @@ def sweep(
         ffi.NULL if directory is None else ffi.new("char[]", _bytes_of(directory, "the directory"))
     )
     options.directory = folder
-    out = ffi.new("tenon_sweep_result *")
-    out.struct_size = ffi.sizeof("tenon_sweep_result")
+    out = new_struct("tenon_sweep_result")
     call(lib.tenon_filename_sweep, options, out)
     return Sweep(
         int(out.live), int(out.in_flight), int(out.dead), int(out.unsure), int(out.removed_nbytes)

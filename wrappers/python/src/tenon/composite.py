@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tenon import _dtype
 from tenon._managed import Managed
-from tenon._native import ffi, lib
-from tenon._shape import numbers, packed
-from tenon.error import Unsupported, UnsupportedBuffer, call, make
+from tenon._native import address_of, ffi, lib, new_struct
+from tenon._shape import numbers
+from tenon.error import Unsupported, UnsupportedBuffer, call, given, make
 from tenon.tensor import Tensor, from_numpy
 from tenon.tensor_spec import COALESCED, COALESCED_WORDS, LAYOUTS, QUANTIZER_NAMES, QUANTIZERS
 
@@ -99,8 +99,7 @@ class Composite(Managed):
         dtype: Any = None,
         **fields: Any,
     ) -> Self:
-        spec = ffi.new("tenon_composite_spec *")
-        spec.struct_size = ffi.sizeof("tenon_composite_spec")
+        spec = new_struct("tenon_composite_spec")
         spec.layout = _LAYOUT_NUMBERS[layout]
         keep: list[Any] = []
         if shape is not None:
@@ -130,9 +129,8 @@ class Composite(Managed):
                 setattr(spec, name, keep[-1])
         for name, value in fields.items():
             setattr(spec, name, value)
-        out = ffi.new("tenon_composite **")
-        call(lib.tenon_composite_new, spec, out)
-        return _adopt(out[0])  # type: ignore[return-value]
+        made: Self = _adopt(given("tenon_composite", lib.tenon_composite_new, spec))
+        return made
 
     def _filled(self) -> Any:
         """The struct of the C library. Its pointers live as long as this object."""
@@ -145,9 +143,7 @@ class Composite(Managed):
         spec = self._filled()
         if self._parts is None:
             self._parts = {
-                name: Tensor._adopt(
-                    int(ffi.cast("uintptr_t", lib.tenon_tensor_retain(getattr(spec, name))))
-                )
+                name: Tensor._adopt(address_of(lib.tenon_tensor_retain(getattr(spec, name))))
                 for name in PARTS
                 if getattr(spec, name) != ffi.NULL
             }
@@ -216,10 +212,8 @@ class Composite(Managed):
         copied first, and the result has the copy. to_scipy and tenon.torch.to_torch call this,
         unless the caller says that the sender is trusted. The check reads each number once.
         """
-        own = self._own()
-        out = ffi.new("tenon_composite **")
-        call(lib.tenon_composite_check, own, out)
-        return _adopt(out[0])  # type: ignore[return-value]
+        made: Self = _adopt(given("tenon_composite", lib.tenon_composite_check, self._own()))
+        return made
 
     def close(self) -> None:
         """Release the composite. Parts taken from it stay valid."""
@@ -707,12 +701,11 @@ class MetaTensor(Composite):
         """Make a meta tensor. Strides and offset count elements. Without strides the tensor is
         contiguous.
         """
-        steps = packed(numbers(shape)) if strides is None else strides
         return cls._make(
             "meta",
             {},
             shape=shape,
-            strides=steps,
+            strides=strides,
             offset=offset,
             dtype=dtype,
             requires_grad=requires_grad,
@@ -739,11 +732,10 @@ _CLASSES: dict[int, type[Composite]] = {
 }
 
 
-def _adopt(pointer: Any) -> Composite:
+def _adopt(pointer: Any) -> Any:
     """Make an object of the class of the pointer's layout. The object owns this reference."""
     own = ffi.gc(pointer, lib.tenon_composite_release)
-    spec = ffi.new("tenon_composite_spec *")
-    spec.struct_size = ffi.sizeof("tenon_composite_spec")
+    spec = new_struct("tenon_composite_spec")
     call(lib.tenon_composite_get_spec, own, spec)
     cls = _CLASSES.get(spec.layout, SparseTensor)
     self = cls.__new__(cls)
@@ -753,4 +745,5 @@ def _adopt(pointer: Any) -> Composite:
 
 def borrowed(pointer: Any) -> Composite:
     """Make an object that takes a reference of its own."""
-    return _adopt(lib.tenon_composite_retain(pointer))
+    found: Composite = _adopt(lib.tenon_composite_retain(pointer))
+    return found

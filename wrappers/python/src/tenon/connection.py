@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon._options import ACCESSES, LENDER_GONE, number_of, open_flags, small, unsigned
 from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import call
@@ -32,14 +32,10 @@ class Peer(Frozen):
     belong to another process. uid and gid are the effective ones.
     """
 
-    __slots__ = ("pid", "uid", "gid")  # noqa: RUF023 (the order of __init__)
-
     pid: int
     uid: int
     gid: int
-
-    def __init__(self, pid: int, uid: int, gid: int) -> None:
-        self._set(pid=pid, uid=uid, gid=gid)
+    __slots__ = tuple(__annotations__)
 
 
 class Connection(Managed):
@@ -99,8 +95,7 @@ class Connection(Managed):
         """
         self._cdata = self._socket = None
         self._streams = {}
-        options = ffi.new("tenon_connection_options *")
-        options.struct_size = ffi.sizeof("tenon_connection_options")
+        options = new_struct("tenon_connection_options")
         options.flags = lib.TENON_CONNECTION_ADOPT_SOCKET if adopt else 0
         options.open_access = number_of(ACCESSES, access, "access")
         options.open_flags = open_flags(private_copy, private_cow, False, allow_unsealed)
@@ -159,8 +154,7 @@ class Connection(Managed):
 
     def peer(self) -> Peer:
         """The process at the other end."""
-        out = ffi.new("tenon_peer *")
-        out.struct_size = ffi.sizeof("tenon_peer")
+        out = new_struct("tenon_peer")
         call(lib.tenon_connection_peer, self._own(), out)
         return Peer(out.pid, out.uid, out.gid)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon._options import CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, number_of, unsigned
+from tenon._storage_of import storage_of
 from tenon.by_cuda import ordinal
-from tenon.error import call
-from tenon.storage import Storage
+from tenon.error import call, owned
 from tenon.wait import run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal, SupportsIndex
+    from typing import Literal, SupportsIndex
 
+    from tenon.storage import Storage
     from tenon.wait import Cancel
 
 
@@ -31,17 +32,6 @@ class CudaArenaStats(Frozen):
     - bytes_peak: The most bytes that were used at once.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "device",
-        "transport",
-        "bytes_capacity",
-        "bytes_used",
-        "bytes_free",
-        "bytes_largest_free",
-        "bytes_peak",
-        "blocks_used",
-    )
-
     device: int
     transport: str
     bytes_capacity: int
@@ -50,9 +40,7 @@ class CudaArenaStats(Frozen):
     bytes_largest_free: int
     bytes_peak: int
     blocks_used: int
-
-    def __init__(self, *values: Any) -> None:
-        self._set(**dict(zip(type(self).__slots__, values, strict=True)))
+    __slots__ = tuple(__annotations__)
 
 
 class CudaArena(Managed):
@@ -82,14 +70,11 @@ class CudaArena(Managed):
           device has it, and else "fd".
         """
         self._cdata = None
-        options = ffi.new("tenon_cuda_arena_options *")
-        options.struct_size = ffi.sizeof("tenon_cuda_arena_options")
+        options = new_struct("tenon_cuda_arena_options")
         options.device = ordinal(device)
         options.transport = number_of(CUDA_TRANSPORTS, transport, "transport")
         options.capacity_nbytes = unsigned(capacity_nbytes, "capacity_nbytes")
-        out = ffi.new("tenon_cuda_arena **")
-        call(lib.tenon_cuda_arena_new, options, out)
-        self._cdata = ffi.gc(out[0], lib.tenon_cuda_arena_release)
+        self._cdata = owned("tenon_cuda_arena", lib.tenon_cuda_arena_new, options)
 
     def allocate(
         self, nbytes: int, *, timeout: float | None = 0, cancel: Cancel | None = None
@@ -109,14 +94,13 @@ class CudaArena(Managed):
             timeout,
             cancel,
         )
-        return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
+        return storage_of(out[0])
 
     def stats(self) -> CudaArenaStats:
         """The arena's figures at this moment. The call first collects the blocks that were given
         back.
         """
-        out = ffi.new("tenon_cuda_arena_stats *")
-        out.struct_size = ffi.sizeof("tenon_cuda_arena_stats")
+        out = new_struct("tenon_cuda_arena_stats")
         call(lib.tenon_cuda_arena_stats_get, self._own(), out)
         found = {name: getattr(out, name) for name in CudaArenaStats.__slots__}
         found["transport"] = CUDA_TRANSPORT_NAMES[out.transport]

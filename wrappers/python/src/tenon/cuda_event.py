@@ -10,7 +10,7 @@ closed; every other call raises Unsupported.
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon.by_cuda import EVENT_NBYTES, bytes_of, exactly, ordinal, stream_pointer
 from tenon.error import call
 from tenon.wait import run
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 def _options(device: SupportsIndex, flags: int) -> Any:
-    options = ffi.new("tenon_cuda_event_options *")
-    options.struct_size = ffi.sizeof("tenon_cuda_event_options")
+    options = new_struct("tenon_cuda_event_options")
     options.flags = flags
     options.device = ordinal(device)
     return options

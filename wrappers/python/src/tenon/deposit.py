@@ -11,9 +11,9 @@ import os
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib, new_struct
 from tenon._options import ACCESSES, number_of, open_flags
-from tenon.error import call
+from tenon.error import call, owned
 from tenon.message import Message
 from tenon.storage import Storage
 from tenon.wait import Cancel, run
@@ -36,9 +36,7 @@ def deposit(message: Message | Iterable[Tensor]) -> bytes:
     This process keeps the message until it is fetched or withdrawn.
     """
     what = message if isinstance(message, Message) else Message(message)
-    out = ffi.new("tenon_ticket **")
-    call(lib.tenon_message_deposit, what._own(), out)
-    ticket = ffi.gc(out[0], lib.tenon_ticket_release)
+    ticket = owned("tenon_ticket", lib.tenon_message_deposit, what._own())
     nbytes = ffi.new("size_t *")
     return bytes(ffi.buffer(lib.tenon_ticket_bytes(ticket, nbytes), nbytes[0]))
 
@@ -109,20 +107,15 @@ class DepositStats(Frozen):
       their carrier was gone.
     """
 
-    __slots__ = ("expired", "messages", "segments")
-
     messages: int
     segments: int
     expired: int
-
-    def __init__(self, messages: int, segments: int, expired: int) -> None:
-        self._set(messages=messages, segments=segments, expired=expired)
+    __slots__ = tuple(__annotations__)
 
 
 def stats() -> DepositStats:
     """The figures of this process's deposits."""
-    out = ffi.new("tenon_deposit_stats *")
-    out.struct_size = ffi.sizeof("tenon_deposit_stats")
+    out = new_struct("tenon_deposit_stats")
     call(lib.tenon_deposit_stats_get, out)
     return DepositStats(out.messages, out.segments, out.expired)
 
@@ -142,8 +135,7 @@ def set_limits(
       oldest first, and their receivers get NotFound. 0 means no limit. The limits hold for messages
       that are deposited from now on.
     """
-    limits = ffi.new("tenon_deposit_limits *")
-    limits.struct_size = ffi.sizeof("tenon_deposit_limits")
+    limits = new_struct("tenon_deposit_limits")
     limits.max_unfetched_segments = max_unfetched_segments
     limits.max_unfetched_nbytes = max_unfetched_nbytes
     limits.max_unfetched_ns = int(max_unfetched_seconds * 1e9)
@@ -160,8 +152,7 @@ def hand_over(
     or some process has a shared lock (flock) on the file named family. With neither option the
     keeper stays for the whole time.
     """
-    options = ffi.new("tenon_keep_options *")
-    options.struct_size = ffi.sizeof("tenon_keep_options")
+    options = new_struct("tenon_keep_options")
     options.timeout_ns = max(int(seconds * 1e9), 1)
     numbers = ffi.new("int32_t[]", list(pidfds))
     options.pidfds, options.n_pidfds = numbers, len(pidfds)
@@ -179,9 +170,7 @@ class Deposit(Managed):
 
     def __init__(self) -> None:
         self._cdata = None
-        out = ffi.new("tenon_deposit **")
-        call(lib.tenon_deposit_new, out)
-        self._cdata = ffi.gc(out[0], lib.tenon_deposit_release)
+        self._cdata = owned("tenon_deposit", lib.tenon_deposit_new)
         self._record = ffi.new("uint8_t[]", lib.TENON_DEPOSIT_RECORD_NBYTES)
         self._record_nbytes = ffi.new("size_t *")
         # A receiver begins with the head. The head must not be sent before all storages are added.
@@ -265,6 +254,6 @@ class Fetched(Managed):
                 None,
                 whole=True,
             )
-        address = int(ffi.cast("uintptr_t", out[0]))
+        address = address_of(out[0])
         out[0] = ffi.NULL
         return Storage._adopt(address)

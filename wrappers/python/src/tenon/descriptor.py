@@ -5,10 +5,10 @@ refer.
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon._options import open_flags
 from tenon.by_fd import open_options
-from tenon.error import call
+from tenon.error import call, owned
 from tenon.message import Message
 
 TYPE_CHECKING = False
@@ -34,12 +34,9 @@ class Descriptor(Managed):
     def __init__(self, message: Message | Tensors, *, bytes_only: bool = False) -> None:
         self._cdata = None
         source = message if isinstance(message, Message) else Message(message)
-        options = ffi.new("tenon_descriptor_options *")
-        options.struct_size = ffi.sizeof("tenon_descriptor_options")
+        options = new_struct("tenon_descriptor_options")
         options.flags = lib.TENON_DESCRIPTOR_BYTES_ONLY if bytes_only else 0
-        out = ffi.new("tenon_descriptor **")
-        call(lib.tenon_descriptor_new, source._own(), options, out)
-        self._cdata = ffi.gc(out[0], lib.tenon_descriptor_release)
+        self._cdata = owned("tenon_descriptor", lib.tenon_descriptor_new, source._own(), options)
 
     @property
     def bytes(self) -> bytes:

@@ -223,4 +223,18 @@ def call(function: Any, *arguments: Any) -> None:
         raise from_status(status, int(ffi.cast("uintptr_t", error[0])))
 
 
+def given(kind: str, function: Any, *arguments: Any) -> Any:
+    """Call a function whose last two parameters are a pointer to the result, which is of this kind,
+    and the error. Returns the result.
+    """
+    out = ffi.new(f"{kind} **")
+    call(function, *arguments, out)
+    return out[0]
+
+
+def owned(kind: str, function: Any, *arguments: Any) -> Any:
+    """As given(). The result is released when nothing refers to it any more."""
+    return ffi.gc(given(kind, function, *arguments), getattr(lib, f"{kind}_release"))
+
+
 _native_ext.set_error_factory(from_status)

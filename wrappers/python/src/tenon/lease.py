@@ -20,16 +20,6 @@ class LeaseHolder(Frozen):
     - age: The seconds since the first of them.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "pid",
-        "uid",
-        "leases",
-        "nbytes",
-        "granted",
-        "granted_bytes",
-        "age",
-    )
-
     pid: int
     uid: int
     leases: int
@@ -37,26 +27,7 @@ class LeaseHolder(Frozen):
     granted: int
     granted_bytes: int
     age: float
-
-    def __init__(
-        self,
-        pid: int,
-        uid: int,
-        leases: int,
-        nbytes: int,
-        granted: int,
-        granted_bytes: int,
-        age: float,
-    ) -> None:
-        self._set(
-            pid=pid,
-            uid=uid,
-            leases=leases,
-            nbytes=nbytes,
-            granted=granted,
-            granted_bytes=granted_bytes,
-            age=age,
-        )
+    __slots__ = tuple(__annotations__)
 
 
 def lease_holders() -> list[LeaseHolder]:

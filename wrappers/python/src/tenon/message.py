@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tenon import _native_ext
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib
 from tenon._options import ACCESSES, number_of
 from tenon._text import encoded
 from tenon.composite import Composite, borrowed
-from tenon.error import call
+from tenon.error import call, owned
 from tenon.tensor import Tensor
 from tenon.wait import run
 
@@ -34,7 +34,7 @@ def _add(
     own: Any, items: tuple[Sendable, ...], names: tuple[str | None, ...] | None, access: int
 ) -> None:
     """Add tensors and composites to a message, in their order."""
-    address = int(ffi.cast("uintptr_t", own))
+    address = address_of(own)
     try:
         # message_add checks the type of each item, so a message of tensors alone needs no second
         # pass.
@@ -89,9 +89,7 @@ class Message(Managed):
         The call checks whether each of them can be lent.
         """
         self._cdata = self._tensors = None
-        out = ffi.new("tenon_message **")
-        call(lib.tenon_message_new, out)
-        own = ffi.gc(out[0], lib.tenon_message_release)
+        own = owned("tenon_message", lib.tenon_message_new)
         if isinstance(tensors, (Tensor, Composite)):
             items: tuple[Sendable, ...] = (tensors,)
         elif _is_mapping(tensors):
@@ -146,7 +144,7 @@ class Message(Managed):
 
     def _address(self) -> tuple[int, Any]:
         own = self._own()
-        return int(ffi.cast("uintptr_t", own)), own
+        return address_of(own), own
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -255,7 +253,7 @@ class Message(Managed):
         pointer = self._find(lib.tenon_message_find, name)
         if pointer is None:
             return None
-        return Tensor._adopt(int(ffi.cast("uintptr_t", lib.tenon_tensor_retain(pointer))))
+        return Tensor._adopt(address_of(lib.tenon_tensor_retain(pointer)))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None

@@ -9,10 +9,11 @@ from _collections_abc import Mapping, MutableMapping
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib, new_struct
+from tenon._reports import report_of
 from tenon._snapshot import ReadDict
 from tenon._text import decoded, encoded, sized
-from tenon.error import NotFound, call
+from tenon.error import NotFound, call, given, owned
 from tenon.value import Value
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from tenon.archive import ImportReport
+    from tenon._reports import ImportReport
 
 _KIND_NAMES: dict[int, str] = {
     lib.TENON_MEMBER_PARAMETER: "parameter",
@@ -45,31 +46,13 @@ class Member(Frozen):
     - module: The module, for a submodule.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "kind",
-        "name",
-        "type",
-        "source",
-        "handle",
-        "module",
-    )
     kind: str
     name: str
     type: str
     source: str
     handle: Value | None
     module: Module | None
-
-    def __init__(
-        self,
-        kind: str,
-        name: str,
-        type: str,
-        source: str,
-        handle: Value | None,
-        module: Module | None,
-    ) -> None:
-        self._set(kind=kind, name=name, type=type, source=source, handle=handle, module=module)
+    __slots__ = tuple(__annotations__)
 
     @property
     def value(self) -> Any:
@@ -84,12 +67,9 @@ class LoadResult(Frozen):
     the module does not have.
     """
 
-    __slots__ = ("missing", "unexpected")
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
-
-    def __init__(self, missing: tuple[str, ...], unexpected: tuple[str, ...]) -> None:
-        self._set(missing=missing, unexpected=unexpected)
+    __slots__ = tuple(__annotations__)
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         return iter((self.missing, self.unexpected))
@@ -187,9 +167,10 @@ class States(Mapping[str, "Any"]):
         return f"<tenon.States {list(self)}>"
 
     def _paths(self) -> list[str]:
-        out = ffi.new("tenon_name_list **")
-        call(lib.tenon_module_states, self._module._own(), out)
-        return [path.removesuffix("state").removesuffix(".") for path in names_of(out[0])]
+        return [
+            path.removesuffix("state").removesuffix(".")
+            for path in names_by(lib.tenon_module_states, self._module._own())
+        ]
 
 
 class Module(Managed):
@@ -218,9 +199,7 @@ class Module(Managed):
         """
         self._cdata = None
         self._key = 0
-        out = ffi.new("tenon_module **")
-        call(lib.tenon_module_new, encoded(class_name, "the class"), out)
-        self._take(out[0])
+        self._take(given("tenon_module", lib.tenon_module_new, encoded(class_name, "the class")))
 
     @classmethod
     def _adopt(cls, pointer: Any) -> Self:
@@ -233,7 +212,7 @@ class Module(Managed):
         out = ffi.new("tenon_value **")
         call(lib.tenon_module_object, own, out)
         # The module keeps the object, and the object its address.
-        self._key = int(ffi.cast("uintptr_t", out[0]))
+        self._key = address_of(out[0])
         lib.tenon_value_release(out[0])
         self._cdata = own
 
@@ -245,9 +224,7 @@ class Module(Managed):
     @property
     def handle(self) -> Value:
         """The object of the module as a Value."""
-        out = ffi.new("tenon_value **")
-        call(lib.tenon_module_object, self._own(), out)
-        return Value._over(ffi.gc(out[0], lib.tenon_value_release))
+        return Value._over(owned("tenon_value", lib.tenon_module_object, self._own()))
 
     def add_parameter(self, name: str, tensor: Any) -> None:
         """Add a parameter. None adds a parameter whose value is None, as with `bias=None`.
@@ -482,7 +459,7 @@ class Module(Managed):
         missing, unexpected = ffi.new("tenon_name_list **"), ffi.new("tenon_name_list **")
         arrays = ffi.new("char *[]", paths), ffi.new("tenon_value *[]", values)
         call(lib.tenon_module_load, self._own(), *arrays, len(paths), flags, missing, unexpected)
-        return LoadResult(names_of(missing[0]), names_of(unexpected[0]))
+        return LoadResult(_names_of(missing[0]), _names_of(unexpected[0]))
 
     def check(self) -> None:
         """Check the code as an export does: names, operators, and the numbers, keywords and types
@@ -500,9 +477,9 @@ class Module(Managed):
         operators of these methods and of the functions that they call. None takes all methods.
         """
         text = methods_text(methods)
-        out = ffi.new("tenon_name_list **")
-        call(lib.tenon_export_opnames, self._own(), ffi.NULL if text is None else text, out)
-        return list(names_of(out[0]))
+        return list(
+            names_by(lib.tenon_export_opnames, self._own(), ffi.NULL if text is None else text)
+        )
 
     @property
     def code(self) -> dict[str, str]:
@@ -517,16 +494,14 @@ class Module(Managed):
     @property
     def constants(self) -> tuple[Any, ...]:
         """The values of CONSTANTS.c0, CONSTANTS.c1, ... in the code."""
-        out = ffi.new("tenon_value **")
-        call(lib.tenon_module_constants, self._own(), out)
-        found: tuple[Any, ...] = Value._over(ffi.gc(out[0], lib.tenon_value_release))._read(True)
+        found: tuple[Any, ...] = Value._over(
+            owned("tenon_value", lib.tenon_module_constants, self._own())
+        )._read(True)
         return found
 
     @property
     def report(self) -> ImportReport | None:
         """The report of the import, or None unless this module is the result of an import."""
-        from tenon.archive import report_of
-
         return report_of(self._own())
 
     @property
@@ -543,9 +518,7 @@ class Module(Managed):
         round. They also tell what an import found, such as operators that had another meaning in
         the archive's version than today.
         """
-        out = ffi.new("tenon_name_list **")
-        call(lib.tenon_module_warnings, self._own(), out)
-        return names_of(out[0])
+        return names_by(lib.tenon_module_warnings, self._own())
 
     def _add(self, function: Any, name: str, more: tuple[Any, ...], value: Any) -> None:
         source = _optional(value)
@@ -599,11 +572,8 @@ def _optional(value: Any) -> Value | None:
 
 
 def _members(function: Any, *arguments: Any) -> list[Member]:
-    out = ffi.new("tenon_member_list **")
-    call(function, *arguments, out)
-    own = ffi.gc(out[0], lib.tenon_member_list_release)
-    each = ffi.new("tenon_member *")
-    each.struct_size = ffi.sizeof("tenon_member")
+    own = owned("tenon_member_list", function, *arguments)
+    each = new_struct("tenon_member")
     found = []
     for index in range(lib.tenon_member_list_count(own)):
         call(lib.tenon_member_list_get, own, index, each)
@@ -624,7 +594,12 @@ def _members(function: Any, *arguments: Any) -> list[Member]:
     return found
 
 
-def names_of(pointer: Any) -> tuple[str, ...]:
+def names_by(function: Any, *arguments: Any) -> tuple[str, ...]:
+    """The names in the list that a function gives."""
+    return _names_of(given("tenon_name_list", function, *arguments))
+
+
+def _names_of(pointer: Any) -> tuple[str, ...]:
     own = ffi.gc(pointer, lib.tenon_name_list_release)
     return tuple(
         decoded(lib.tenon_name_list_get(own, index))
@@ -634,9 +609,7 @@ def names_of(pointer: Any) -> tuple[str, ...]:
 
 def files_of(function: Any, own: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:
     """Names, and views of the bytes. A view is valid until the next one is given."""
-    out = ffi.new("tenon_file_list **")
-    call(function, own, *arguments, out)
-    files = ffi.gc(out[0], lib.tenon_file_list_release)
+    files = owned("tenon_file_list", function, own, *arguments)
     each = ffi.new("tenon_file *")
     for index in range(lib.tenon_file_list_count(files)):
         call(lib.tenon_file_list_get, files, index, each)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon._options import number_of
+from tenon._reports import export_report_of
 from tenon._text import encoded
-from tenon.archive import DURABILITIES, ImportOptions, export_report_of, path_of
+from tenon.archive import DURABILITIES, ImportOptions, path_of
 from tenon.by_cuda import stream_pointer
-from tenon.error import call
-from tenon.module import Module, files_of, names_of
+from tenon.error import call, given, owned
+from tenon.module import Module, files_of, names_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Mode
-    from tenon.archive import Check, Durability, ExportReport, Path, Tensors
+    from tenon._reports import ExportReport
+    from tenon.archive import Check, Durability, Path, Tensors
     from tenon.arena import Arena
     from tenon.by_cuda import Stream
 
@@ -55,46 +57,31 @@ class Package(Managed):
         max_records: int = 0,
         max_depth: int = 0,
     ) -> None:
-        options = ImportOptions(
-            tensors=tensors,
-            check=check,
-            arena=arena,
-            mode=mode,
-            device=device,
-            device_map=device_map,
-            max_inflated_nbytes=max_inflated_nbytes,
-            max_records=max_records,
-            max_depth=max_depth,
-        )
-        out = ffi.new("tenon_package **")
-        call(lib.tenon_package_open, path_of(path), options.struct, out)
-        self._cdata = ffi.gc(out[0], lib.tenon_package_release)
+        limits = max_inflated_nbytes, max_records, max_depth
+        options = ImportOptions(tensors, check, arena, mode, device, device_map, *limits)
+        self._cdata = owned("tenon_package", lib.tenon_package_open, path_of(path), options.struct)
 
     @property
     def modules(self) -> tuple[str, ...]:
         """The names of the script modules. Each module is named by its resource, or by its id if it
         has none.
         """
-        out = ffi.new("tenon_name_list **")
-        call(lib.tenon_package_modules, self._own(), out)
-        return names_of(out[0])
+        return names_by(lib.tenon_package_modules, self._own())
 
     @property
     def records(self) -> tuple[str, ...]:
         """The names of all records in their order, including those that PyTorch keeps below
         ".data/".
         """
-        out = ffi.new("tenon_name_list **")
-        call(lib.tenon_package_records, self._own(), out)
-        return names_of(out[0])
+        return names_by(lib.tenon_package_records, self._own())
 
     def __getitem__(self, name: str) -> Module:
         """The script module of that resource or id. If there is none, tenon.NotFound lists the
         names.
         """
-        out = ffi.new("tenon_module **")
-        call(lib.tenon_package_module, self._own(), encoded(name, "the name"), out)
-        return Module._adopt(out[0])
+        return Module._adopt(
+            given("tenon_module", lib.tenon_package_module, self._own(), encoded(name, "the name"))
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.modules)
@@ -143,8 +130,7 @@ def export_package(
     `torch.package.package_exporter._gate_torchscript_serialization` was set to False.
     """
     given = dict(entries or {})
-    options = ffi.new("tenon_package_options *")
-    options.struct_size = ffi.sizeof("tenon_package_options")
+    options = new_struct("tenon_package_options")
     options.durability = number_of(DURABILITIES, durability, "durability")
     options.flags = (0 if check else lib.TENON_EXPORT_UNCHECKED) | (
         lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0
@@ -174,7 +160,6 @@ def export_package(
             ffi.from_buffer(memoryview(content.encode() if isinstance(content, str) else content))
         )
         each.data, each.nbytes = keep[-1], len(keep[-1])
-    report = ffi.new("tenon_export_report *")
-    report.struct_size = ffi.sizeof("tenon_export_report")
+    report = new_struct("tenon_export_report")
     call(lib.tenon_export_package, array, len(given), path_of(path), options, report)
     return export_report_of(report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon.error import call
 
 _FIELDS = tuple(name for name, _ in ffi.typeof("tenon_stats").fields if name != "struct_size")
@@ -30,8 +30,7 @@ class Stats:
 
 def stats() -> Stats:
     """Read the figures of this process."""
-    out = ffi.new("tenon_stats *")
-    out.struct_size = ffi.sizeof("tenon_stats")
+    out = new_struct("tenon_stats")
     call(lib.tenon_stats_get, out)
     result = Stats()
     for name in _FIELDS:

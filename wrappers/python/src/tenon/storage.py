@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from tenon import _strategy, by_cuda, by_fd, by_filename
 from tenon._managed import SENDABLE, Closing, own_of
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib
 from tenon._native_ext import StorageBase
 from tenon._options import CPU, MODE_NAMES, MODES, device_name, number_of, unsigned
-from tenon.arena import Arena, new_storage, new_storage_from
+from tenon._room import ArenaBase, new_storage, new_storage_from
+from tenon._storage_of import register
 from tenon.error import Unsupported, call, make
+from tenon.weak import WeakRef
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +19,11 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Access, CudaForm, CudaTransport, Mode
+    from tenon.arena import Arena
     from tenon.by_cuda import CudaHandle, Stream
     from tenon.by_fd import FdHandle
     from tenon.by_filename import Filename, FilenameHandle, Path
     from tenon.wait import Cancel
-    from tenon.weak import WeakRef
 
 
 def _flags(isolated: bool, private: bool, zeroed: bool, will_fill: bool) -> int:
@@ -73,15 +76,13 @@ class Storage(Closing, StorageBase):
           bytes of another borrower. zeroed and will_fill exclude each other.
         """
         size, number = unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode")
-        flags, multiple = (
-            _flags(isolated, private, zeroed, will_fill),
-            unsigned(alignment, "alignment"),
-        )
+        flags = _flags(isolated, private, zeroed, will_fill)
+        multiple = unsigned(alignment, "alignment")
         if arena is None:
             return cls._new(size, number, flags, multiple, 0)
-        own = own_of(arena, Arena, "arena")
+        own = own_of(arena, ArenaBase, "arena")
         if timeout == 0:
-            return cls._new(size, number, flags, multiple, int(ffi.cast("uintptr_t", own)))
+            return cls._new(size, number, flags, multiple, address_of(own))
         return cls._adopt(new_storage(own, size, number, flags, multiple, timeout, cancel))
 
     @classmethod
@@ -102,16 +103,13 @@ class Storage(Closing, StorageBase):
         With mode "frozen" the storage is frozen when the call returns. arena, timeout and cancel
         are as in new.
         """
-        number, flags, multiple = (
-            number_of(MODES, mode, "mode"),
-            _flags(isolated, private, False, False),
-            unsigned(alignment, "alignment"),
-        )
+        number, flags = number_of(MODES, mode, "mode"), _flags(isolated, private, False, False)
+        multiple = unsigned(alignment, "alignment")
         if arena is None:
             return cls._new_from(data, number, flags, multiple, 0)
-        own = own_of(arena, Arena, "arena")
+        own = own_of(arena, ArenaBase, "arena")
         if timeout == 0:
-            return cls._new_from(data, number, flags, multiple, int(ffi.cast("uintptr_t", own)))
+            return cls._new_from(data, number, flags, multiple, address_of(own))
         return cls._adopt(new_storage_from(own, data, number, flags, multiple, timeout, cancel))
 
     @classmethod
@@ -122,9 +120,7 @@ class Storage(Closing, StorageBase):
         The memory is reserved first. The file then appears complete under its name, or not at all.
         It disappears with its last holder.
         """
-        from tenon.by_filename import new_storage
-
-        return cls._adopt(new_storage(nbytes, filename))
+        return cls._adopt(by_filename.new_storage(nbytes, filename))
 
     @classmethod
     def wrap(cls, data: Buffer) -> Self:
@@ -230,8 +226,6 @@ class Storage(Closing, StorageBase):
 
     def weak_ref(self) -> WeakRef:
         """Make a reference that does not keep the bytes alive."""
-        from tenon.weak import WeakRef
-
         return WeakRef(self)
 
     def share_fd(self, access: Access = "auto") -> FdHandle:
@@ -240,9 +234,7 @@ class Storage(Closing, StorageBase):
 
         Close the handle once it was sent.
         """
-        from tenon.by_fd import share_fd
-
-        return share_fd(self, access)
+        return by_fd.share_fd(self, access)
 
     def share_filename(
         self,
@@ -267,9 +259,7 @@ class Storage(Closing, StorageBase):
         - in_flight: Also do what filename_incref does.
         - timeout: The seconds to wait for the manager.
         """
-        from tenon.by_filename import share_filename
-
-        return share_filename(
+        return by_filename.share_filename(
             self,
             access,
             filename=filename,
@@ -302,18 +292,16 @@ class Storage(Closing, StorageBase):
         - let_write: The receiver can always write the memory. So a read-only storage is lent only
           with let_write.
         """
-        from tenon.by_cuda import share_cuda
-
-        return share_cuda(self, stream=stream, transport=transport, form=form, let_write=let_write)
+        return by_cuda.share_cuda(
+            self, stream=stream, transport=transport, form=form, let_write=let_write
+        )
 
     def record_stream(self, stream: Stream = None) -> None:
         """Record that work in this CUDA stream uses the bytes. Work that was given to the stream
         before the storage's last release is done before the memory is given back. The stream must
         exist until then.
         """
-        from tenon.by_cuda import record_stream
-
-        record_stream(self, stream)
+        by_cuda.record_stream(self, stream)
 
     def order_stream(self, stream: Stream = None) -> None:
         """Order later work in this CUDA stream behind the work that was given so far to the streams
@@ -322,9 +310,7 @@ class Storage(Closing, StorageBase):
         These are the stream of the call that opened the bytes, or of the connection, and every
         recorded stream. Call it before you use the bytes in another stream.
         """
-        from tenon.by_cuda import order_stream
-
-        order_stream(self, stream)
+        by_cuda.order_stream(self, stream)
 
     def pin(self, device: int = 0) -> int:
         """Let a CUDA device reach the bytes of a shared storage. Returns the address at which the
@@ -338,7 +324,7 @@ class Storage(Closing, StorageBase):
         """
         out = ffi.new("void **")
         call(lib.tenon_storage_pin, self._own(), device, out)
-        return int(ffi.cast("uintptr_t", out[0]))
+        return address_of(out[0])
 
     def __copy__(self) -> Self:
         """Make another reference to the same bytes."""
@@ -353,8 +339,6 @@ class Storage(Closing, StorageBase):
         key = "tenon.Storage", self.id
         found: Storage | None = memo.get(key)
         if found is None:
-            from tenon.tensor import _copied
-
             if self._device_numbers[0] != CPU:
                 raise make(
                     Unsupported,
@@ -366,9 +350,8 @@ class Storage(Closing, StorageBase):
             # where a load would kill this process.
             data = self.data if self.is_sealed or private else self.read()
             mode: Any = self.mode
-            found = memo[key] = _copied(
-                data, "shared" if private else mode, False, private, None, None, 0, None
-            )
+            place = Place("shared" if private else mode, private=private)
+            found = memo[key] = place.copy_of(data)
         return found
 
     def __len__(self) -> int:
@@ -399,6 +382,87 @@ class Storage(Closing, StorageBase):
             f"<tenon.Storage {self.id}: {self.nbytes} bytes,"
             f" {place}{', read-only' if self.read_only else ''}>"
         )
+
+
+register(Storage)
+
+# The alignment of the payload of a named file, which begins after the header.
+_NAMED_ALIGNMENT = 64
+
+
+class Place:
+    """Where the bytes of a new tensor lie: those options of tenon.empty that say it."""
+
+    __slots__ = ("arena", "cancel", "filename", "isolated", "mode", "private", "timeout")
+
+    def __init__(
+        self,
+        mode: Mode = "shared",
+        isolated: bool = False,
+        private: bool = False,
+        filename: Filename | None = None,
+        arena: Arena | None = None,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
+    ) -> None:
+        self.mode, self.isolated, self.private = mode, isolated, private
+        self.filename, self.arena = filename, arena
+        self.timeout, self.cancel = timeout, cancel
+
+    def _named(self, alignment: int, nbytes: int) -> Storage | None:
+        """Make a storage in a named file, if the caller asks for one, or if the strategy is
+        "file_system" and the other options allow it. None means that the storage belongs elsewhere.
+        """
+        filename = self.filename
+        if filename is None and (not nbytes or _strategy.current != _strategy.FILE_SYSTEM):
+            return None
+        if (
+            self.mode == "shared"
+            and not self.private
+            and alignment <= _NAMED_ALIGNMENT
+            and self.arena is None
+        ):
+            return Storage.new_filename(nbytes, filename or _strategy.filename)
+        if filename is None:
+            return None
+        raise ValueError(
+            'a named file is of mode "shared", never private nor in an arena, and its bytes are'
+            f" aligned to {_NAMED_ALIGNMENT}"
+        )
+
+    def new(self, nbytes: int, zeroed: bool, alignment: int) -> Storage:
+        """Make a storage."""
+        storage = self._named(alignment, nbytes)
+        if storage is not None:
+            return storage
+        return Storage.new(
+            nbytes,
+            mode=self.mode,
+            isolated=self.isolated,
+            private=self.private,
+            zeroed=zeroed,
+            alignment=alignment,
+            arena=self.arena,
+            timeout=self.timeout,
+            cancel=self.cancel,
+        )
+
+    def copy_of(self, data: Buffer) -> Storage:
+        """Make a storage that holds a copy of a C-contiguous buffer."""
+        with memoryview(data) as view:
+            storage = self._named(0, view.nbytes)
+            if storage is not None:
+                storage.write(view)
+                return storage
+            return Storage.new_from(
+                view,
+                mode=self.mode,
+                isolated=self.isolated,
+                private=self.private,
+                arena=self.arena,
+                timeout=self.timeout,
+                cancel=self.cancel,
+            )
 
 
 def trim() -> int:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from tenon import _dtype, _strategy
+from tenon import _dtype
 from tenon._elements import Elements
 from tenon._managed import SENDABLE, Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase, exchange_api, packed_nbytes
 from tenon._options import CPU, CUDA, device_name, unsigned
-from tenon._shape import count_of, numbers, packed, pick
+from tenon._shape import numbers
 from tenon.by_cuda import consumer_stream
 from tenon.error import InvalidArgument, UnsupportedBuffer, make
-from tenon.storage import Storage
+from tenon.storage import Place, Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any, SupportsIndex
+    from typing import Any
 
     from numpy.typing import NDArray
-    from typing_extensions import Buffer
 
     from tenon._options import Mode
     from tenon._shape import Shape
     from tenon.arena import Arena
     from tenon.by_filename import Filename
     from tenon.wait import Cancel
-
-    Index = SupportsIndex | slice | tuple[Any, ...] | None
-
 
 # numpy's names, in this machine's byte order, of the element types that numpy has. numpy knows
 # neither int4 nor complex32, and its "f16" is not float128.
@@ -43,60 +39,6 @@ _TYPESTRS: dict[int, str] = {
     )
     for bits in sizes
 }
-
-# The alignment of the payload of a named file, which begins after the header.
-_NAMED_ALIGNMENT = 64
-
-
-def _new_named(
-    mode: str,
-    private: bool,
-    alignment: int,
-    nbytes: int,
-    filename: Filename | None,
-    arena: Arena | None,
-) -> Storage | None:
-    """Make a storage in a named file, if the caller asks for one, or if the strategy is
-    "file_system" and the other options allow it. None means that the storage belongs elsewhere.
-    """
-    can = mode == "shared" and not private and alignment <= _NAMED_ALIGNMENT and arena is None
-    if filename is None:
-        if not can or not nbytes or _strategy.current != _strategy.FILE_SYSTEM:
-            return None
-        filename = _strategy.filename
-    elif not can:
-        raise ValueError(
-            'a named file is of mode "shared", never private nor in an arena, and its bytes are'
-            f" aligned to {_NAMED_ALIGNMENT}"
-        )
-    return Storage.new_filename(nbytes, filename)
-
-
-def _copied(
-    data: Buffer,
-    mode: Mode,
-    isolated: bool,
-    private: bool,
-    filename: Filename | None,
-    arena: Arena | None,
-    timeout: float | None,
-    cancel: Cancel | None,
-) -> Storage:
-    """Make a storage that holds a copy of a C-contiguous buffer."""
-    with memoryview(data) as view:
-        storage = _new_named(mode, private, 0, view.nbytes, filename, arena)
-        if storage is None:
-            return Storage.new_from(
-                view,
-                mode=mode,
-                isolated=isolated,
-                private=private,
-                arena=arena,
-                timeout=timeout,
-                cancel=cancel,
-            )
-        storage.write(view)
-        return storage
 
 
 class Tensor(Closing, Elements, TensorBase):
@@ -197,72 +139,33 @@ class Tensor(Closing, Elements, TensorBase):
         the same bytes read as another dtype.
 
         The offset counts elements from the start of the storage. An argument that is not given
-        keeps the tensor's own value. One size of the shape may be -1.
+        keeps the tensor's own value, except that a new shape without strides is contiguous if an
+        offset is given. One size of the shape may be -1 if neither strides nor offset are given.
         """
-        old_number = self._dtype_number
-        number = old_number if dtype is None else _dtype.number_of(dtype)
-        old_bits, bits = _dtype.bits_of(old_number), _dtype.bits_of(number)
-        sizes, steps, start = self.shape, self.strides, self.offset
-        if bits != old_bits:
-            if strides is None and not self.is_contiguous:
-                raise ValueError(
-                    "a tensor that is not contiguous cannot be read as a dtype of another size"
-                )
-            start, rest = divmod(start * old_bits, bits)
-            if offset is None and rest:
-                raise ValueError(
-                    f"offset {self.offset} of {self.dtype} is no whole number of elements of"
-                    f" {_dtype.name_of(number)}"
-                )
-            if not sizes:
-                raise ValueError(
-                    "a tensor without dimensions cannot be read as a dtype of another size"
-                )
-            last, rest = divmod(sizes[-1] * old_bits, bits)
-            if shape is None and rest:
-                raise ValueError(
-                    f"the last dimension, {sizes[-1]} of {self.dtype}, is no whole number of"
-                    f" elements of {_dtype.name_of(number)}"
-                )
-            sizes = (*sizes[:-1], last)
-            steps = packed(sizes)
-        if shape is not None:
-            wanted = numbers(shape)
-            if wanted.count(-1) == 1:
-                known = -count_of(wanted)
-                if not known or count_of(sizes) % known:
-                    raise ValueError(f"{count_of(sizes)} elements do not fit the shape {wanted}")
-                wanted = tuple(count_of(sizes) // known if size == -1 else size for size in wanted)
-            if strides is None:
-                if offset is None and count_of(wanted) != count_of(sizes):
-                    raise ValueError(f"{count_of(sizes)} elements do not fit the shape {wanted}")
-                if not self.is_contiguous:
-                    raise ValueError(
-                        "a tensor that is not contiguous keeps its shape unless strides are given"
-                    )
-                steps = packed(wanted)
-            sizes = wanted
-        if strides is not None:
-            steps = numbers(strides)
-        if offset is not None:
-            start = unsigned(offset, "offset")
-        return type(self)._new(self.storage, number, sizes, steps, start, self._flags)
+        number, own = self._dtype_number, self
+        if dtype is not None:
+            number = _dtype.number_of(dtype)
+            if shape is None or offset is None:
+                own = self._view_dtype(number)
+        if strides is None and offset is None:
+            if shape is not None:
+                return own._reshape(numbers(shape))
+            return self.__copy__() if own is self else own
+        steps = own.strides if shape is None else None
+        return type(self)._new(
+            self.storage,
+            number,
+            own.shape if shape is None else numbers(shape),
+            steps if strides is None else numbers(strides),
+            own.offset if offset is None else unsigned(offset, "offset"),
+            self._flags,
+        )
 
     def reshape(self, *shape: Any) -> Tensor:
-        """Give the same elements in another shape. Only a contiguous tensor can be reshaped."""
-        return self.view(shape[0] if len(shape) == 1 else shape)
-
-    def __getitem__(self, index: Index) -> Tensor:
-        parts = index if isinstance(index, tuple) else (index,)
-        sizes, steps, offset = pick(parts, self.shape, self.strides)
-        number, start = self._dtype_number, self.offset + offset
-        if start * _dtype.bits_of(number) % 8:
-            raise make(
-                InvalidArgument,
-                f"element {start} of {self.dtype} begins inside a byte, and a tensor begins on one:"
-                " read elements with tolist()",
-            )
-        return type(self)._new(self.storage, number, tuple(sizes), tuple(steps), start, self._flags)
+        """Give the same elements in another shape. One size may be -1. A tensor that would have to
+        be copied raises InvalidArgument.
+        """
+        return self._reshape(numbers(shape[0] if len(shape) == 1 else shape))
 
     def __len__(self) -> int:
         shape = self.shape
@@ -422,9 +325,8 @@ class Tensor(Closing, Elements, TensorBase):
         filename puts the copy into a named file, and arena puts it into that arena. timeout is as
         in empty.
         """
-        storage = _copied(
-            self._packed_bytes(), mode, isolated, private, filename, arena, timeout, cancel
-        )
+        place = Place(mode, isolated, private, filename, arena, timeout, cancel)
+        storage = place.copy_of(self._packed_bytes())
         return type(self)._new(storage, self._dtype_number, self.shape, None, 0, self._flags)
 
     def __copy__(self) -> Tensor:
@@ -511,20 +413,8 @@ def empty(
       waits for ever.
     - cancel: This object ends the wait from another thread or a signal handler.
     """
-    return _make(
-        shape,
-        dtype,
-        mode,
-        isolated,
-        private,
-        False,
-        alignment,
-        requires_grad,
-        filename,
-        arena,
-        timeout,
-        cancel,
-    )
+    place = Place(mode, isolated, private, filename, arena, timeout, cancel)
+    return new_tensor(shape, dtype, False, alignment, requires_grad, place)
 
 
 def zeros(
@@ -542,52 +432,17 @@ def zeros(
     cancel: Cancel | None = None,
 ) -> Tensor:
     """Make a tensor whose bytes are all zero. The options are those of empty."""
-    return _make(
-        shape,
-        dtype,
-        mode,
-        isolated,
-        private,
-        True,
-        alignment,
-        requires_grad,
-        filename,
-        arena,
-        timeout,
-        cancel,
-    )
+    place = Place(mode, isolated, private, filename, arena, timeout, cancel)
+    return new_tensor(shape, dtype, True, alignment, requires_grad, place)
 
 
-def _make(
-    shape: Shape,
-    dtype: Any,
-    mode: Mode,
-    isolated: bool,
-    private: bool,
-    zeroed: bool,
-    alignment: int,
-    requires_grad: bool,
-    filename: Filename | None,
-    arena: Arena | None,
-    timeout: float | None,
-    cancel: Cancel | None,
+def new_tensor(
+    shape: Shape, dtype: Any, zeroed: bool, alignment: int, requires_grad: bool, place: Place
 ) -> Tensor:
+    """Make a contiguous tensor in a new storage."""
     sizes = numbers(shape)
     number = _dtype.number_of(dtype)
-    nbytes = packed_nbytes(number, sizes)
-    storage = _new_named(mode, private, alignment, nbytes, filename, arena)
-    if storage is None:
-        storage = Storage.new(
-            nbytes,
-            mode=mode,
-            isolated=isolated,
-            private=private,
-            zeroed=zeroed,
-            alignment=alignment,
-            arena=arena,
-            timeout=timeout,
-            cancel=cancel,
-        )
+    storage = place.new(packed_nbytes(number, sizes), zeroed, alignment)
     return Tensor._new(
         storage, number, sizes, None, 0, lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0
     )
@@ -627,5 +482,5 @@ def from_numpy(
     if dtype.kind not in "biufc":
         # numpy exports no buffer of an element type that another library added to numpy.
         data = source.reshape(-1).view(numpy.uint8) if source.size else b""
-    storage = _copied(data, mode, isolated, private, filename, arena, timeout, cancel)
-    return Tensor._new(storage, number, source.shape, None, 0, 0)
+    place = Place(mode, isolated, private, filename, arena, timeout, cancel)
+    return Tensor._new(place.copy_of(data), number, source.shape, None, 0, 0)

@@ -5,7 +5,7 @@ of element types that DLPack lacks.
 from __future__ import annotations
 
 from tenon._frozen import Frozen
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib
 from tenon._shape import numbers
 from tenon.scalar_type import ScalarType
 from tenon.storage import Storage
@@ -79,31 +79,6 @@ class TensorSpec(Frozen):
     The parts are tensors: any object that a module takes as a tensor.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "scalar_type",
-        "shape",
-        "strides",
-        "offset",
-        "storage",
-        "storage_offset",
-        "storage_numel",
-        "device",
-        "layout",
-        "requires_grad",
-        "is_conj",
-        "is_neg",
-        "quantizer",
-        "scale",
-        "zero_point",
-        "axis",
-        "scales",
-        "zero_points",
-        "indices",
-        "plain_indices",
-        "values",
-        "coalesced",
-    )
-
     scalar_type: ScalarType
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
@@ -126,6 +101,7 @@ class TensorSpec(Frozen):
     plain_indices: Any
     values: Any
     coalesced: bool | None
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -152,7 +128,7 @@ class TensorSpec(Frozen):
         values: Any = None,
         coalesced: bool | None = None,
     ) -> None:
-        self._set(
+        super().__init__(
             scalar_type=ScalarType(scalar_type),
             shape=numbers(shape),
             strides=None if strides is None else numbers(strides),
@@ -305,9 +281,7 @@ def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
     """
     storage = None
     if found.storage != ffi.NULL:
-        storage = Storage._adopt(
-            int(ffi.cast("uintptr_t", lib.tenon_storage_retain(found.storage)))
-        )
+        storage = Storage._adopt(address_of(lib.tenon_storage_retain(found.storage)))
     return TensorSpec(
         int(found.scalar_type),
         tuple(found.sizes[0 : found.ndim]) if found.ndim else (),

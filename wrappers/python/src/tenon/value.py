@@ -11,9 +11,9 @@ from __future__ import annotations
 from _weakref import ref
 
 from tenon._frozen import Frozen
-from tenon._native import ffi, lib
+from tenon._native import address_of, ffi, lib
 from tenon._text import decoded, encoded, sized
-from tenon.error import call
+from tenon.error import call, owned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Device(Frozen):
     name: str
 
     def __init__(self, name: str) -> None:
-        self._set(name=name)
+        super().__init__(name)
 
     def __str__(self) -> str:
         return self.name
@@ -63,7 +63,7 @@ class Enum(Frozen):
     value: Any
 
     def __init__(self, class_name: str, value: Any) -> None:
-        self._set(class_name=class_name, value=value)
+        super().__init__(class_name, value)
 
 
 class NamedTuple(tuple["Any", ...]):
@@ -177,7 +177,7 @@ class Value:
     @classmethod
     def _over(cls, own: Any) -> Value:
         """The handle of a cdata that owns a reference."""
-        address = int(ffi.cast("uintptr_t", own))
+        address = address_of(own)
         known = _living.get(address)
         found = None if known is None else known()
         if found is not None:
@@ -275,9 +275,7 @@ class Value:
         call(lib.tenon_value_check, self._cdata, encoded(type, "the type"))
 
     def _fetched(self, function: Any, which: Any) -> Value:
-        out = ffi.new("tenon_value **")
-        call(function, self._cdata, which, out)
-        return Value._over(ffi.gc(out[0], lib.tenon_value_release))
+        return Value._over(owned("tenon_value", function, self._cdata, which))
 
     def __copy__(self) -> Self:
         # A Value never changes, and a copy would break identity.

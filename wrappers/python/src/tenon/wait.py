@@ -9,8 +9,8 @@ from _thread import get_ident
 from time import monotonic_ns
 
 from tenon._managed import Managed, own_of
-from tenon._native import ffi, lib
-from tenon.error import call, from_status
+from tenon._native import address_of, ffi, lib, new_struct
+from tenon.error import from_status, owned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class Cancel(Managed):
 
     def __init__(self) -> None:
         self._cdata = None
-        out = ffi.new("tenon_cancel **")
-        call(lib.tenon_cancel_new, out)
-        self._cdata = ffi.gc(out[0], lib.tenon_cancel_release)
+        self._cdata = owned("tenon_cancel", lib.tenon_cancel_new)
 
     def trigger(self) -> None:
         """End every wait that uses this object, now and later, with Cancelled."""
@@ -64,8 +62,7 @@ def run(
     With `whole` the step gets all the time at once, because it would begin again in every slice.
     Ctrl-C ends such a wait too, unless the signal arrives between the last check and the wait.
     """
-    wait = ffi.new("tenon_wait *")
-    wait.struct_size = ffi.sizeof("tenon_wait")
+    wait = new_struct("tenon_wait")
     guard = None if cancel is None else own_of(cancel, Cancel, "cancel")
     if guard is not None:
         wait.cancel = guard
@@ -90,7 +87,7 @@ def run(
         status = step(wait, error)
         if status == lib.TENON_OK:
             return
-        address = int(ffi.cast("uintptr_t", error[0]))
+        address = address_of(error[0])
         again = status == lib.TENON_INTERRUPTED or (
             status == lib.TENON_TIMEOUT and (deadline is None or monotonic_ns() < deadline)
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tenon._managed import Managed
 from tenon._native import ffi, lib
-from tenon.error import call
+from tenon._storage_of import storage_of
+from tenon.error import owned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,16 +23,12 @@ class WeakRef(Managed):
 
     def __init__(self, storage: Storage) -> None:
         self._cdata = None
-        out = ffi.new("tenon_weak **")
-        call(lib.tenon_weak_ref, storage._own(), out)
-        self._cdata = ffi.gc(out[0], lib.tenon_weak_release)
+        self._cdata = owned("tenon_weak", lib.tenon_weak_ref, storage._own())
 
     def lock(self) -> Storage | None:
         """The storage, or None if it is gone."""
-        from tenon.storage import Storage
-
         pointer = lib.tenon_weak_lock(self._own())
-        return None if pointer == ffi.NULL else Storage._adopt(int(ffi.cast("uintptr_t", pointer)))
+        return None if pointer == ffi.NULL else storage_of(pointer)
 
     @property
     def expired(self) -> bool:

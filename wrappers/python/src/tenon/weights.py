@@ -5,12 +5,12 @@ files of ExecuTorch (.ptd), without PyTorch.
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 from tenon._options import number_of
 from tenon._text import encoded
 from tenon.archive import DURABILITIES, ImportOptions, path_of
-from tenon.error import NotFound, call
-from tenon.module import names_of
+from tenon.error import NotFound, call, given
+from tenon.module import names_by
 from tenon.value import Value
 
 TYPE_CHECKING = False
@@ -42,9 +42,7 @@ class Weights(Managed):
 
     def names(self) -> tuple[str, ...]:
         """The names of all weights in the order of the file."""
-        out = ffi.new("tenon_name_list **")
-        call(lib.tenon_weights_names, self._own(), out)
-        return names_of(out[0])
+        return names_by(lib.tenon_weights_names, self._own())
 
     def __getitem__(self, name: str) -> Any:
         """The weight as a tenon.Tensor, or as a tenon.TensorSpec if a Tensor cannot express it.
@@ -91,8 +89,7 @@ class Weights(Managed):
         Either the whole new file appears at path, or the old file stays. path may be the file that
         was opened.
         """
-        options = ffi.new("tenon_weights_rewrite_options *")
-        options.struct_size = ffi.sizeof("tenon_weights_rewrite_options")
+        options = new_struct("tenon_weights_rewrite_options")
         options.durability = number_of(DURABILITIES, durability, "durability")
         call(lib.tenon_weights_rewrite, self._own(), path_of(path), options)
 
@@ -119,17 +116,6 @@ def open_weights(
     The options are those of import_module. With tensors="map" the tensors are read-only views of
     the file, which must not be changed while they are in use. The file may be replaced by a rename.
     """
-    options = ImportOptions(
-        tensors=tensors,
-        check=check,
-        arena=arena,
-        mode=mode,
-        device=device,
-        device_map=device_map,
-        max_inflated_nbytes=max_inflated_nbytes,
-        max_records=max_records,
-        max_depth=max_depth,
-    )
-    out = ffi.new("tenon_weights **")
-    call(lib.tenon_open_weights, path_of(path), options.struct, out)
-    return Weights(out[0])
+    limits = max_inflated_nbytes, max_records, max_depth
+    options = ImportOptions(tensors, check, arena, mode, device, device_map, *limits)
+    return Weights(given("tenon_weights", lib.tenon_open_weights, path_of(path), options.struct))

@@ -443,17 +443,6 @@ class TorchFilename(Frozen):
     The handle is a plain value and holds nothing.
     """
 
-    __slots__ = (  # noqa: RUF023 (the order of __init__)
-        "manager",
-        "name",
-        "nbytes",
-        "storage_offset",
-        "sizes",
-        "strides",
-        "dtype",
-        "in_flight",
-    )
-
     manager: bytes
     name: bytes
     nbytes: int
@@ -463,6 +452,7 @@ class TorchFilename(Frozen):
     strides: tuple[int, ...]
     dtype: str
     in_flight: bool
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -475,16 +465,7 @@ class TorchFilename(Frozen):
         dtype: str,
         in_flight: bool = False,
     ) -> None:
-        self._set(
-            manager=manager,
-            name=name,
-            nbytes=nbytes,
-            storage_offset=storage_offset,
-            sizes=sizes,
-            strides=strides,
-            dtype=dtype,
-            in_flight=in_flight,
-        )
+        super().__init__(manager, name, nbytes, storage_offset, sizes, strides, dtype, in_flight)
 
     def torch_tuple(self) -> tuple[bytes, bytes, int]:
         """(manager, name, nbytes), as `_new_shared_filename_cpu` takes them."""
