@@ -6384,8 +6384,7 @@ extern "C" {
     ) -> tenon_status;
     /**Opens a file of weights and reads its tensors. The file must not be changed while views of it are
  in use. Replacing the file by rename is harmless, also by tenon_weights_rewrite.
- @param[in]  path     borrowed. A .pt2 or a .ptd file. The contents of the file, not its name,
-                      decide between the two.
+ @param[in]  path     borrowed. The contents of the file, not its name, decide about its form.
  @param[in]  options  borrowed. They say where the tensors go, as for a module.
                       TENON_IMPORT_DEBUG_TABLES has no effect. NULL means the defaults: read-only
                       views of the file.
@@ -6393,8 +6392,9 @@ extern "C" {
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
          TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
-         built without JSON and the file is of PyTorch's newest form; it was built without
-         FlatBuffers and the file is a .ptd file), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+         built without JSON and the file is a safetensors file or a .pt2 file of PyTorch's newest
+         form; it was built without FlatBuffers and the file is a .ptd file),
+         TENON_RESOURCE_EXHAUSTED, TENON_IO.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_open_weights(
         path: *const ::core::ffi::c_char,
