@@ -56,7 +56,8 @@ logged "$CMAKE" --build "$kept/build" --target tenon_internal tenon-manager
 # compile PROGRAM WORD...: compiles C with Tenon's archive, which needs a C++ linker.
 compile() {
   logged "$zig" c++ -target "$target" "${link[@]}" -std=c99 "${quick[@]}" -Wall -Wextra -Werror \
-    -I "$TENON_SOURCE_DIR/capi/include" -I "$kept/build/include" -x c "${@:2}" \
+    -I "$TENON_SOURCE_DIR/capi/include" -I "$kept/build/include" -I "$TENON_SOURCE_DIR/tests" \
+    -x c "${@:2}" \
     -x none "$kept/build/libtenon_internal.a" "$TENON_LIBDEFLATE_LIBRARY" -o "$1"
 }
 
@@ -105,7 +106,7 @@ done
 } >"$wrapped/main.c"
 # CMSG_NXTHDR in musl's header compares signed with unsigned numbers.
 compile "$kept/capi/all" -Wno-sign-compare -include "$TENON_SOURCE_DIR/tests/packages/musl.h" \
-  -I "$TENON_SOURCE_DIR/tests" -isystem "$TENON_DLPACK_INCLUDE_DIR" "$wrapped"/*.c
+  -isystem "$TENON_DLPACK_INCLUDE_DIR" "$wrapped"/*.c
 is_static "$kept/capi/all"
 for topic in "${topics[@]}"; do
   logged env CAPI_TOPIC="$topic" TENON_MANAGER="$kept/build/tenon-manager" "$kept/capi/all"

@@ -33,6 +33,11 @@ struct DepotTest : testing::Test {
     EXPECT_EQ(depot->add_borrower().value(), kSecond);
   }
 
+  // A depot lives as long as its process, so it does not end its leases itself.
+  ~DepotTest() override {
+    for (const Depot::MessageSlot place : places_) depot->end_message(place);
+  }
+
   struct Sent {
     Depot::MessageSlot place;
     std::vector<uint32_t> slots;
@@ -45,6 +50,7 @@ struct DepotTest : testing::Test {
     EXPECT_TRUE(place.is_ok()) << place.status().message();
     sent.place = place.value();
     depot->open(sent.place);
+    places_.push_back(sent.place);
     return sent;
   }
   bool claim(const Sent& sent, uint32_t borrower) {
@@ -79,6 +85,8 @@ struct DepotTest : testing::Test {
   Ref<LentObject> object = Ref<LentObject>::adopt(new LentObject());
 
  private:
+  std::vector<Depot::MessageSlot> places_;
+
   static size_t end(std::span<Leased* const> objects) {
     end_leases(objects);
     count_leases(-static_cast<int64_t>(objects.size()));
