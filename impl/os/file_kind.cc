@@ -76,11 +76,10 @@ bool is_flat_tensor(std::span<const std::byte> head) noexcept {
 
 // A safetensors file has the length of its header in eight bytes, and then the header in JSON.
 bool is_safetensors(std::span<const std::byte> head, uint64_t nbytes) noexcept {
-  constexpr uint64_t kMostHeaderNbytes = 100'000'000;
   uint64_t header = 0;
   if (head.size() <= sizeof header || head[sizeof header] != std::byte{'{'}) return false;
   std::memcpy(&header, head.data(), sizeof header);
-  return header >= 2 && header <= kMostHeaderNbytes && header <= nbytes - sizeof header;
+  return header >= 2 && header <= kMostSafetensorsHeader && header <= nbytes - sizeof header;
 }
 
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {

@@ -387,11 +387,4 @@ Status check_sizes(std::span<const int64_t> sizes) {
   return Status::ok();
 }
 
-std::string dims_text(std::span<const int64_t> dims) {
-  std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i)
-    text += format(i == 0 ? "%lld" : ", %lld", static_cast<long long>(dims[i]));
-  return text + "]";
-}
-
 }  // namespace tenon::tensor

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "tensor/dtype.h"
+#include "tensor/layout.h"
 
 namespace tenon::tensor {
 
@@ -114,8 +115,5 @@ Status check_channels(Part which, std::span<const int64_t> part, std::span<const
 // Checks that there are at most 64 sizes, that none is negative, and that their product fits in 63
 // bits unless one of them is 0.
 Status check_sizes(std::span<const int64_t> sizes);
-
-// The sizes as text for error messages, such as "[2, 3]".
-std::string dims_text(std::span<const int64_t> dims);
 
 }  // namespace tenon::tensor

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -40,5 +41,8 @@ uint64_t element_count(std::span<const int64_t> sizes) noexcept;
 // Whether the elements are packed and the last dimension varies fastest. Dimensions of size 1 may
 // have any stride, and so may a tensor without elements.
 bool is_contiguous(std::span<const int64_t> sizes, std::span<const int64_t> strides) noexcept;
+
+// Sizes or strides as text for error messages, such as "[2, 3]".
+std::string dims_text(std::span<const int64_t> dims);
 
 }  // namespace tenon::tensor

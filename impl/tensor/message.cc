@@ -15,6 +15,16 @@ std::atomic<uint64_t> g_next_id{1};
 
 constexpr size_t kMaxTensors = size_t{1} << 31;  // the descriptor's indices have 32 bits
 
+template <typename Named>
+const Named* first_named(const Message& message, const std::vector<Named>& all,
+                         std::string_view name) noexcept {
+  const auto found = std::ranges::find_if(all, [&](const Named& each) {
+    const std::string* const own = message.name_of(each);
+    return own != nullptr && *own == name;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 Message::Message() : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {}
@@ -172,11 +182,7 @@ const Message::Item* Message::find(std::string_view name) const {
     lock.lock();
   } else if (!lock.try_lock()) {
     // A thread of the parent was in find() at the fork, so the index is not whole in this child.
-    const auto item = std::ranges::find_if(items_, [&](const Item& each) {
-      const std::string* const own = name_of(each);
-      return own != nullptr && *own == name;
-    });
-    return item == items_.end() ? nullptr : &*item;
+    return first_named(*this, items_, name);
   }
   for (; indexed_ < items_.size(); ++indexed_) {
     if (const std::string* const own = name_of(items_[indexed_]); own != nullptr)
@@ -187,11 +193,7 @@ const Message::Item* Message::find(std::string_view name) const {
 }
 
 const Message::CompositeItem* Message::find_composite(std::string_view name) const noexcept {
-  const auto found = std::ranges::find_if(composites_, [&](const CompositeItem& item) {
-    const std::string* const own = name_of(item);
-    return own != nullptr && *own == name;
-  });
-  return found == composites_.end() ? nullptr : &*found;
+  return first_named(*this, composites_, name);
 }
 
 }  // namespace tenon::tensor

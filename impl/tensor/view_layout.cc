@@ -8,15 +8,6 @@
 namespace tenon::tensor {
 namespace {
 
-std::string text_of_sizes(std::span<const int64_t> sizes) {
-  std::string text = "[";
-  for (const int64_t size : sizes) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(size);
-  }
-  return text + "]";
-}
-
 Status view_overflow() { return invalid("the sizes, strides and offset of the view overflow"); }
 
 Status too_many_dimensions(size_t ndim) {
@@ -24,8 +15,8 @@ Status too_many_dimensions(size_t ndim) {
 }
 
 Status does_not_fit(uint64_t count, std::span<const int64_t> wanted) {
-  return invalid(format("%llu elements do not fit the shape %s", as_llu(count),
-                        text_of_sizes(wanted).c_str()));
+  return invalid(
+      format("%llu elements do not fit the shape %s", as_llu(count), dims_text(wanted).c_str()));
 }
 
 // The product of two strides and sizes of a layout. An overflow means that no element lies that far
@@ -58,7 +49,7 @@ Status resolve_sizes(uint64_t count, std::span<int64_t> sizes) {
     return invalid(
         format("any size fits in place of the -1 in the shape %s, because another size "
                "is 0: give that size",
-               text_of_sizes(sizes).c_str()));
+               dims_text(sizes).c_str()));
   }
   if (has_zero) return count == 0 ? Status::ok() : does_not_fit(count, sizes);
   if (open == nullptr) return fits && known == count ? Status::ok() : does_not_fit(count, sizes);
@@ -186,11 +177,10 @@ Status reshape_layout(const Layout& from, std::span<const int64_t> wanted, ViewL
   if (is_contiguous(from.sizes, from.strides))
     return write_contiguous_strides(sizes, out->strides.data());
   if (strides_in_shape(from, sizes, out->strides.data())) return Status::ok();
-  return invalid(
-      format("a tensor of shape %s and strides %s cannot have the shape %s without a "
-             "copy: copy it, and reshape the copy",
-             text_of_sizes(from.sizes).c_str(), text_of_sizes(from.strides).c_str(),
-             text_of_sizes(sizes).c_str()));
+  return invalid(format(
+      "a tensor of shape %s and strides %s cannot have the shape %s without a "
+      "copy: copy it, and reshape the copy",
+      dims_text(from.sizes).c_str(), dims_text(from.strides).c_str(), dims_text(sizes).c_str()));
 }
 
 Status dtype_layout(const Layout& from, DType dtype, ViewLayout* out) {

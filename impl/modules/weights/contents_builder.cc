@@ -36,6 +36,24 @@ size_t PartStorages::slot_of(const Storage* bytes) const noexcept {
   return found == slot_by_bytes_.end() ? Weight::kNoSlot : found->second;
 }
 
+Status corrupt_weight(const std::string& name, const Status& why) {
+  return {Code::kCorrupt, format("the weight \"%.200s\": %s", name.c_str(), why.message().c_str())};
+}
+
+Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents* contents) {
+  if (tensor.is_ok()) {
+    weight.tensor = std::move(tensor).value();
+  } else if (tensor.status().code() == Code::kUnsupported) {
+    weight.refusal = tensor.status();
+  } else if (tensor.status().code() == Code::kInvalidArgument) {
+    return corrupt_weight(weight.name, tensor.status());
+  } else {
+    return tensor.status();
+  }
+  contents->weights.push_back(std::move(weight));
+  return Status::ok();
+}
+
 size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& record) noexcept {
   return static_cast<size_t>(&record - reader.records().data());
 }

@@ -53,6 +53,12 @@ class PartStorages {
 // The index of a record among the records of a reader.
 size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& record) noexcept;
 
+// The error CORRUPT of a weight's elements or layout, with the name of the weight.
+Status corrupt_weight(const std::string& name, const Status& why);
+// Adds a weight with what its reader found. A tensor that is UNSUPPORTED is the weight's refusal. A
+// layout that is INVALID_ARGUMENT makes the file CORRUPT. Other errors are returned as they are.
+Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents* contents);
+
 // Each of these reads one form into `contents`, which already has the file. `options` is borrowed.
 // A weight of a kind that is not supported is no error (Weight::refusal). After an error `contents`
 // is of no use.

@@ -56,17 +56,7 @@ Status read_flat_tensors(const module::ImportOptions& options, Contents* content
     Weight weight;
     weight.slot = part.slot_of(size_t{entry.segment});
     weight.name = std::move(entry.key);
-    if (tensor.is_ok()) {
-      weight.tensor = std::move(tensor).value();
-    } else if (tensor.status().code() == Code::kInvalidArgument) {
-      return {Code::kCorrupt, format("the weight \"%.200s\": %s", weight.name.c_str(),
-                                     tensor.status().message().c_str())};
-    } else if (tensor.status().code() == Code::kUnsupported) {
-      weight.refusal = tensor.status();
-    } else {
-      return tensor.status();
-    }
-    contents->weights.push_back(std::move(weight));
+    TENON_TRY(add_weight(std::move(weight), std::move(tensor), contents));
   }
   return part.finish();
 }

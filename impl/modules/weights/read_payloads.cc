@@ -102,14 +102,9 @@ class PayloadReader {
       Weight weight;
       weight.name = prefix + payload.name;
       Result<TensorValueRef> tensor = read_tensor(payload, list.folder, &weight);
-      if (tensor.is_ok()) {
-        weight.tensor = std::move(tensor).value();
-      } else if (tensor.status().code() == Code::kUnsupported) {
-        weight.refusal = tensor.status();
-      } else {
-        return in_weight(weight.name, tensor.status());
-      }
-      contents_->weights.push_back(std::move(weight));
+      if (tensor.status().code() == Code::kCorrupt)
+        return corrupt_weight(weight.name, tensor.status());
+      TENON_TRY(add_weight(std::move(weight), std::move(tensor), contents_));
     }
     return Status::ok();
   }
@@ -117,14 +112,6 @@ class PayloadReader {
   Status finish() { return part_.finish(); }
 
  private:
-  static Status in_weight(const std::string& name, const Status& status) {
-    const bool is_broken =
-        status.code() == Code::kInvalidArgument || status.code() == Code::kCorrupt;
-    if (!is_broken) return status;
-    return {Code::kCorrupt,
-            format("the weight \"%.200s\": %s", name.c_str(), status.message().c_str())};
-  }
-
   Result<TensorValueRef> read_tensor(const Payload& payload, std::string_view folder,
                                      Weight* weight) {
     const std::string name = std::string(folder) + payload.path_name;

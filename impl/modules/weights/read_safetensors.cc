@@ -50,17 +50,7 @@ Status read_safetensors(const module::ImportOptions& options, Contents* contents
     Weight weight;
     weight.name = std::move(entry.name);
     if (entry.nbytes != 0) weight.slot = part.slot_of(i);
-    if (tensor.is_ok()) {
-      weight.tensor = std::move(tensor).value();
-    } else if (tensor.status().code() == Code::kUnsupported) {
-      weight.refusal = tensor.status();
-    } else if (tensor.status().code() == Code::kInvalidArgument) {
-      return {Code::kCorrupt, format("the tensor \"%.200s\": %s", weight.name.c_str(),
-                                     tensor.status().message().c_str())};
-    } else {
-      return tensor.status();
-    }
-    contents->weights.push_back(std::move(weight));
+    TENON_TRY(add_weight(std::move(weight), std::move(tensor), contents));
   }
   return part.finish();
 }

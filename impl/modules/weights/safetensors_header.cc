@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "os/file_kind.h"
 
 #ifdef TENON_HAS_JSON
 #include <nlohmann/json.hpp>
@@ -22,7 +23,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kLengthNbytes = 8;
-constexpr uint64_t kMostHeaderNbytes = 100'000'000;  // the format's own limit
 // A header has a depth of 3. More is allowed, for fields that this reader does not know.
 constexpr size_t kMostHeaderDepth = 64;
 constexpr size_t kMostShapeDims = 64;
@@ -234,7 +234,8 @@ Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& sour
   uint64_t length = 0;
   if (source.nbytes() < kLengthNbytes) return broken("is cut short");
   TENON_TRY(source.read(0, reinterpret_cast<std::byte*>(&length), sizeof length));
-  if (length > kMostHeaderNbytes) return broken("has more than 100 MB, the format's limit");
+  if (length > os::kMostSafetensorsHeader)
+    return broken("has more than 100 MB, the format's limit");
   if (length > source.nbytes() - kLengthNbytes)
     return broken("is cut short. Copy or download the file again");
   if (length > max_nbytes) {
