@@ -24,6 +24,7 @@
 #include "modules/weights/weights.h"
 #include "object/object.h"
 #include "os/wait.h"
+#include "queue/queue.h"
 #include "storage/storage.h"
 #include "tensor/composite.h"
 #include "tensor/message.h"
@@ -115,6 +116,10 @@ struct ObjectOf<tenon_fetched> {
 template <>
 struct ObjectOf<tenon_connection> {
   using Type = channel::Connection;
+};
+template <>
+struct ObjectOf<tenon_queue> {
+  using Type = queue::Queue;
 };
 template <>
 struct ObjectOf<tenon_cuda_event> {

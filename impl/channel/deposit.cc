@@ -133,7 +133,7 @@ Status number_all(DepositState* all, const tensor::Packed& packed, std::vector<T
 
 }  // namespace
 
-Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
+Result<Deposited> deposit_message(const tensor::Message& message) {
   tensor::Packed packed;
   TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed));
   if (!packed.device_segments.empty()) {
@@ -189,7 +189,12 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
   uint64_t nbytes = 0;
   for (const tensor::StorageRecord& each : packed.content.storages) nbytes += each.nbytes;
   count_deposit(depot, place, nbytes);
-  return bytes;
+  return Deposited{std::move(bytes), std::move(depot), place};
+}
+
+Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
+  TENON_ASSIGN(Deposited deposited, deposit_message(message));
+  return std::move(deposited.ticket);
 }
 
 Result<std::unique_ptr<Deposit>> Deposit::create() {

@@ -26,6 +26,14 @@ namespace tenon::channel {
 // a device. Also the errors of lending its storages (tensor::pack()). RESOURCE_EXHAUSTED: a limit
 // of segments, leases or messages. On failure, std::bad_alloc included, nothing is deposited.
 Result<std::vector<std::byte>> deposit(const tensor::Message& message);
+// Does the same, and tells where the message lies in the depot of this process. A carrier of
+// tickets that can tell that nobody will fetch the message withdraws it there.
+struct Deposited {
+  std::vector<std::byte> ticket;
+  Ref<memory::Depot> depot;
+  memory::Depot::MessageSlot place;
+};
+Result<Deposited> deposit_message(const tensor::Message& message);
 // Takes back a message of this process. False: it was fetched or withdrawn before.
 // INVALID_ARGUMENT: the message is another process's, or a keeper has it. CORRUPT or INCOMPATIBLE:
 // the bytes are no ticket.

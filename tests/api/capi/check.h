@@ -145,7 +145,9 @@ CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_sta
                                       "item",
                                       "dimension",
                                       "size",
-                                      "class"};
+                                      "class",
+                                      "member",
+                                      "lost"};
   const char *message = tenon_error_message(error);
   const char *key;
   size_t i, k;

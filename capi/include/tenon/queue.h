@@ -1,0 +1,266 @@
+#ifndef TENON_QUEUE_H
+#define TENON_QUEUE_H
+
+/**
+ * @file
+ * Queues: many processes send messages to many processes, and each message goes to exactly one of
+ * them. A send or a receive costs no system call while the other side is awake.
+ *
+ * A queue lies in a storage, which every member maps. So a queue is handed to another process as
+ * any storage is: by fd (tenon_share_fd), by name (tenon_share_filename), in a message over a
+ * connection, or by fork. The other process opens the storage and calls tenon_queue_join. Processes
+ * may join and leave at any time.
+ *
+ * Storages travel as with tenon_send: they are not copied, and the receiver has them under leases
+ * (tenon/lease.h). The storages of a message that nobody has received yet stay lent.
+ *
+ * Order: the messages of one sender are received in the order in which it sent them. Messages of
+ * several senders have no order.
+ *
+ * When a process dies. The other members go on. They are told once, by TENON_PEER_GONE from
+ * tenon_queue_send and tenon_queue_recv, which names the process. Messages that the dead process
+ * had sent can still be received by processes that had received from it before and know the
+ * segments; any other receiver gets TENON_PEER_GONE with the detail "lost" for each of them. A
+ * message that the dead process had taken out of the queue is not delivered again: a queue delivers
+ * at most once. Its leases end. The same is true of a member that ends in order while messages of
+ * it are unreceived: let the sender live until its messages are received, or hand them over
+ * (tenon_deposit_hand_over). A stopped process (SIGSTOP) delays only the messages that it sent
+ * itself. Deaths are noticed by processes of the same pid namespace.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/error.h>
+#include <tenon/message.h>
+#include <tenon/storage.h>
+#include <tenon/wait.h>
+
+TENON_BEGIN_DECLS
+
+/**
+ * The membership of this process in a queue. A process that joins the same queue twice is two
+ * members.
+ */
+typedef struct tenon_queue tenon_queue;
+
+enum {
+  /** tenon_queue_send and tenon_queue_recv do not report that a member has died. */
+  TENON_QUEUE_IGNORE_DEATHS = 1
+};
+
+/** How to make a queue or to join one. A NULL pointer means that all fields are zero. */
+typedef struct tenon_queue_options {
+  /** sizeof(tenon_queue_options), set by the caller. */
+  size_t struct_size;
+  /** TENON_QUEUE_*. */
+  uint32_t flags;
+  /**
+   * The most processes that can be members at a time, 1 to 256. 0 means 32. To join, leave this
+   * field and the next two 0, or give the queue's own numbers.
+   */
+  uint32_t members;
+  /**
+   * How many messages of one member can wait, a power of two from 2 to 65,536. 0 means 128. When so
+   * many wait, the member's next send waits for a receiver.
+   */
+  uint32_t capacity;
+  /**
+   * The bytes of a slot, which holds the description of one message: a multiple of 64, from 64 to
+   * 65,536. 0 means 1,024. A message of a few tensors fits into 1,024 bytes. The description of
+   * a larger message goes into memory of its own, which takes a little longer. All slots exist from
+   * the start: the queue takes members * capacity * slot_nbytes bytes, 4 MiB by default.
+   */
+  uint32_t slot_nbytes;
+  /** It must be 0. */
+  uint32_t reserved;
+  /** The largest descriptor that is accepted, in bytes. 0 means 64 MiB. */
+  uint64_t max_message_nbytes;
+  /** The most tensors that are accepted in one message. 0 means 1,000,000. */
+  uint64_t max_tensors;
+} tenon_queue_options;
+
+/** Figures about a queue. */
+typedef struct tenon_queue_stats {
+  /** sizeof(tenon_queue_stats), set by the caller. */
+  size_t struct_size;
+  /** Messages in the queue that no process has received yet. */
+  uint64_t waiting;
+  /** Messages that this member has sent. */
+  uint64_t sent;
+  /** Messages that this member has received. */
+  uint64_t received;
+  /** Messages of this member that a process took which died before it had them. */
+  uint64_t lost;
+} tenon_queue_stats;
+
+/** What a member of a queue is doing. */
+typedef uint32_t tenon_queue_member_state;
+enum {
+  TENON_QUEUE_MEMBER_JOINING = 1, /**< It is about to become a member. */
+  TENON_QUEUE_MEMBER_HERE = 2,
+  TENON_QUEUE_MEMBER_LEFT = 3, /**< It left in order. */
+  TENON_QUEUE_MEMBER_DEAD = 4  /**< Its process ended while it was a member. */
+};
+
+/** A member of a queue, or one that has gone and whose place nobody has taken since. */
+typedef struct tenon_queue_member {
+  /** sizeof(tenon_queue_member), set by the caller. */
+  size_t struct_size;
+  /** The member's number in the queue. */
+  uint32_t index;
+  /** TENON_QUEUE_MEMBER_*. */
+  tenon_queue_member_state state;
+  /** The process id, as the member itself sees it. */
+  int32_t pid;
+  /** The member's effective user id. The member wrote it itself. */
+  uint32_t uid;
+  /** How many messages it has sent that no process has received yet. */
+  uint64_t waiting;
+  /** 1: it sleeps until there is a message or room for one. */
+  uint32_t asleep;
+  /** 1: it is this member. */
+  uint32_t self;
+} tenon_queue_member;
+
+/**
+ * Makes a queue in a new storage, and makes this process its first member.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] out      new reference; release it with tenon_queue_release. It is untouched on
+ *                      failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (a number that a queue cannot have),
+ *         TENON_RESOURCE_EXHAUSTED, TENON_PERMISSION or TENON_UNSUPPORTED (memfd_create is denied).
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_new(const tenon_queue_options *options, tenon_queue **out,
+                                       tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Joins the queue that lies in a storage. In a child of fork, join again with the storage of the
+ * inherited queue (tenon_queue_storage).
+ * @param[in]  storage  borrowed; the membership keeps it. It must be opened writable.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] out      new reference; release it with tenon_queue_release. It is untouched on
+ *                      failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or
+ * - TENON_INVALID_ARGUMENT: the storage is private, read-only, on a device or may be cut short, or
+ *   the options name numbers that the queue does not have.
+ * - TENON_CORRUPT, TENON_INCOMPATIBLE: the storage holds no queue that this version of Tenon knows
+ *   (detail "field" is "queue").
+ * - TENON_RESOURCE_EXHAUSTED, limit "members": the queue has as many members as it can have.
+ * - TENON_RESOURCE_EXHAUSTED for other limits.
+ * - TENON_PEER_GONE: the storage was dropped (tenon_storage_check_lender).
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_join(tenon_storage *storage, const tenon_queue_options *options,
+                                        tenon_queue **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives the storage in which a queue lies, to hand it to other processes. No other code may write
+ * to it.
+ * @param[in] queue  borrowed. NULL is allowed.
+ * @return borrowed, as long as the queue lives; NULL for NULL.
+ * @since 0.1. Any thread may call this function, also in a child of fork.
+ */
+TENON_API tenon_storage *tenon_queue_storage(const tenon_queue *queue) TENON_NOEXCEPT;
+
+/**
+ * Sends a message to one of the processes that receive from the queue, this process included. If
+ * `capacity` messages of this member wait, the call waits for room. After a failure nothing was
+ * sent, and the call can be repeated.
+ * @param[in]  queue    borrowed.
+ * @param[in]  message  borrowed. The storages that it lends stay valid for the receiver after the
+ *                      message is released.
+ * @param[in]  wait     borrowed. NULL means to wait for ever. A cancel ends the wait within 20 ms.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or
+ * - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
+ * - TENON_INVALID_ARGUMENT: this process has left the queue, or the ticket of the message is larger
+ *   than a slot.
+ * - TENON_PEER_GONE: a member has died (details "pid" and "member"). Each death is reported once.
+ *   Or: a storage of the message was dropped.
+ * - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
+ * - TENON_PERMISSION: a storage that is not frozen yet.
+ * - TENON_RESOURCE_EXHAUSTED: a limit of leases, segments or memory.
+ * - TENON_CORRUPT: another member has overwritten this member's part of the queue.
+ * @since 0.1. Any thread may call this function. Sends of one member wait for each other.
+ */
+TENON_API tenon_status tenon_queue_send(tenon_queue *queue, const tenon_message *message,
+                                        const tenon_wait *wait, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Receives a message. If the wait ends first, nothing is lost.
+ * @param[in]  queue  borrowed.
+ * @param[in]  wait   borrowed. NULL means to wait for ever. A cancel ends the wait within 20 ms.
+ * The first message of a sender takes an exchange with the sender, for which even a call with
+ * timeout 0 waits up to 20 ms.
+ * @param[out] out    new reference; release it with tenon_message_release. It is untouched on
+ *                    failure.
+ * @param[out] err    optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or
+ * - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. If a
+ *   sender does not answer and its message waits for it, the detail "pid" names that sender.
+ * - TENON_INVALID_ARGUMENT: this process has left the queue.
+ * - TENON_PEER_GONE: a member has died (details "pid" and "member"; each death is reported once).
+ *   With the detail "lost": the sender of a message is gone, and so is the message.
+ * - TENON_NOT_FOUND: the sender has withdrawn the message (tenon_deposit_limits_set).
+ * - TENON_CORRUPT, TENON_INCOMPATIBLE: a member (details "pid" and "member") sent what is no
+ * message. This member takes no message of it any more.
+ * - TENON_UNSUPPORTED: this process is a child of fork.
+ * - TENON_RESOURCE_EXHAUSTED: no memory, fds or address space. The message stays, and a later call
+ *   tries again.
+ * @since 0.1. Any thread may call this function. Receives of one member wait for each other.
+ */
+TENON_API tenon_status tenon_queue_recv(tenon_queue *queue, const tenon_wait *wait,
+                                        tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives figures about a queue. They change while they are read.
+ * @param[in]     queue  borrowed.
+ * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
+ * is untouched on failure.
+ * @param[out]    err    optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_stats_get(const tenon_queue *queue, tenon_queue_stats *out,
+                                             tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Lists the members of a queue. What another member says about itself may be wrong.
+ * @param[in]     queue  borrowed.
+ * @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
+ *                       is the size of every entry. The call writes it to the other entries and
+ *                       fills in all fields. `out` may be NULL if n is 0. It is untouched on
+ *                       failure.
+ * @param[in]     n      how many entries fit into `out`.
+ * @param[out]    total  how many entries there are. The first n of them are in `out`.
+ * @param[out]    err    optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_members(const tenon_queue *queue, tenon_queue_member *out,
+                                           size_t n, size_t *total,
+                                           tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Leaves the queue. Threads of this process that wait in it return TENON_INVALID_ARGUMENT, and so
+ * do later calls. Messages that were sent stay in the queue as long as this process lives. A second
+ * call does nothing. A process that ends by exit() leaves its queues by itself.
+ * @param[in] queue  borrowed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API void tenon_queue_leave(tenon_queue *queue) TENON_NOEXCEPT;
+
+/**
+ * Releases a membership, which leaves the queue. No thread may be inside a call on it. In a child
+ * of fork the call only frees the child's memory.
+ * @param[in] queue  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API void tenon_queue_release(tenon_queue *queue) TENON_NOEXCEPT;
+
+TENON_END_DECLS
+
+#endif

@@ -1,0 +1,168 @@
+#include <tenon/queue.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include "boundary.h"
+#include "handles.h"
+#include "queue/queue.h"
+#include "wait.h"
+
+using namespace tenon::capi;
+using tenon::Ref;
+using tenon::Status;
+using tenon::queue::MemberInfo;
+using tenon::queue::Queue;
+using tenon::queue::QueueOptions;
+namespace page = tenon::queue::page;
+
+namespace {
+
+constexpr page::Geometry kDefaultGeometry{32, 128, 1024};
+
+struct QueueRequest {
+  page::Geometry geometry;  // 0: not given
+  QueueOptions options;
+};
+
+tenon::Result<QueueRequest> read_queue_options(const tenon_queue_options* options) {
+  tenon_queue_options given{};
+  TENON_TRY(read_struct(options, "tenon_queue_options", &given));
+  TENON_TRY(check_flags(given.flags, TENON_QUEUE_IGNORE_DEATHS, "tenon_queue_options"));
+  TENON_TRY(check_flags(given.reserved, 0, "tenon_queue_options"));
+  QueueRequest request;
+  request.geometry = {given.members, given.capacity, given.slot_nbytes};
+  request.options.report_deaths = (given.flags & TENON_QUEUE_IGNORE_DEATHS) == 0;
+  tenon::tensor::DescriptorLimits& limits = request.options.fetch.limits;
+  if (given.max_message_nbytes != 0) limits.max_nbytes = given.max_message_nbytes;
+  if (given.max_tensors != 0) limits.max_tensors = given.max_tensors;
+  return request;
+}
+
+Status check_same(uint32_t given, uint32_t there, const char* what) {
+  if (given == 0 || given == there) return Status::ok();
+  return tenon::invalid(tenon::format("the queue was made with %s %u, not %u", what, there, given));
+}
+
+tenon_queue_member describe_member(const MemberInfo& info) noexcept {
+  tenon_queue_member member{};
+  member.index = info.index;
+  member.state = static_cast<tenon_queue_member_state>(info.word.state);
+  member.pid = static_cast<int32_t>(info.word.pid);
+  member.uid = info.user;
+  member.waiting = info.waiting;
+  member.asleep = info.asleep ? 1 : 0;
+  member.self = info.is_self ? 1 : 0;
+  return member;
+}
+
+}  // namespace
+
+extern "C" {
+
+tenon_status tenon_queue_new(const tenon_queue_options* options, tenon_queue** out,
+                             tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const QueueRequest request, read_queue_options(options));
+    const auto or_default = [](uint32_t given, uint32_t otherwise) {
+      return given != 0 ? given : otherwise;
+    };
+    const page::Geometry geometry{
+        or_default(request.geometry.members, kDefaultGeometry.members),
+        or_default(request.geometry.capacity, kDefaultGeometry.capacity),
+        or_default(request.geometry.slot_nbytes, kDefaultGeometry.slot_nbytes)};
+    TENON_ASSIGN(Ref<Queue> queue, Queue::create(geometry, request.options));
+    *out = handle<tenon_queue>(queue.detach());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_join(tenon_storage* storage, const tenon_queue_options* options,
+                              tenon_queue** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const QueueRequest request, read_queue_options(options));
+    TENON_ASSIGN(Ref<Queue> queue, Queue::join(Ref<tenon::storage::Storage>::share(object(storage)),
+                                               request.options));
+    const page::Geometry& there = queue->geometry();
+    TENON_TRY(check_same(request.geometry.members, there.members, "members"));
+    TENON_TRY(check_same(request.geometry.capacity, there.capacity, "capacity"));
+    TENON_TRY(check_same(request.geometry.slot_nbytes, there.slot_nbytes, "slot_nbytes"));
+    *out = handle<tenon_queue>(queue.detach());
+    return Status::ok();
+  });
+}
+
+tenon_storage* tenon_queue_storage(const tenon_queue* queue) noexcept {
+  return queue == nullptr ? nullptr : handle<tenon_storage>(object(queue)->storage().get());
+}
+
+tenon_status tenon_queue_send(tenon_queue* queue, const tenon_message* message,
+                              const tenon_wait* wait, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(message != nullptr, "message is NULL"));
+    TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
+    return object(queue)->send(*object(message), how);
+  });
+}
+
+tenon_status tenon_queue_recv(tenon_queue* queue, const tenon_wait* wait, tenon_message** out,
+                              tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
+    TENON_ASSIGN(auto message, object(queue)->recv(how));
+    *out = handle<tenon_message>(message.release());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_stats_get(const tenon_queue* queue, tenon_queue_stats* out,
+                                   tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_output(out, "tenon_queue_stats"));
+    const tenon::queue::QueueStats now = object(queue)->stats();
+    tenon_queue_stats stats{};
+    stats.waiting = now.waiting;
+    stats.sent = now.sent;
+    stats.received = now.received;
+    stats.lost = now.lost;
+    write_struct(out, stats);
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_members(const tenon_queue* queue, tenon_queue_member* out, size_t n,
+                                 size_t* total, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(out != nullptr || n == 0, "out is NULL"));
+    TENON_TRY(check_argument(total != nullptr, "total is NULL"));
+    const size_t step = n > 0 ? out->struct_size : 0;
+    if (n > 0) TENON_TRY(check_output(out, "tenon_queue_member"));
+    const std::vector<MemberInfo> all = object(queue)->members();
+    for (size_t i = 0; i < std::min(n, all.size()); ++i) {
+      auto* each =
+          reinterpret_cast<tenon_queue_member*>(reinterpret_cast<std::byte*>(out) + i * step);
+      each->struct_size = step;
+      write_struct(each, describe_member(all[i]));
+    }
+    *total = all.size();
+    return Status::ok();
+  });
+}
+
+void tenon_queue_leave(tenon_queue* queue) noexcept {
+  if (queue != nullptr) object(queue)->leave();
+}
+
+void tenon_queue_release(tenon_queue* queue) noexcept {
+  if (queue != nullptr) object(queue)->release();
+}
+}

@@ -1,0 +1,204 @@
+// The memory of a queue: words and slots that all members map and write. docs/format/queue.md
+// specifies the bytes and says why each memory order is enough.
+//
+// The memory has a header, an entry for each member, and a lane for each member. A lane is a ring
+// of slots that only its member fills, so no member can leave a hole in another's lane. All steps
+// are functions of a base pointer. They check no index: the caller has checked that members and
+// slots lie inside.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+
+#include "base/status.h"
+#include "tensor/dtype.h"
+
+namespace tenon::queue::page {
+
+inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'Q', 'U', 'E'};
+inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kMostMembers = 256;
+inline constexpr uint32_t kMostCapacity = 1U << 16;
+inline constexpr uint32_t kLeastSlotNbytes = 64;
+inline constexpr uint32_t kMostSlotNbytes = 1U << 16;
+
+using Word = std::atomic<uint64_t>;
+using Half = std::atomic<uint32_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
+static_assert(Half::is_always_lock_free && sizeof(Half) == 4);
+
+// A set of members: bit m % 64 of word m / 64.
+using MemberSet = std::array<Word, kMostMembers / 64>;
+
+struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): each line has its writers
+  std::array<uint8_t, 8> magic;
+  uint32_t version;
+  uint32_t members;      // the most processes that can be members at a time
+  uint32_t capacity;     // slots of a lane, a power of two
+  uint32_t slot_nbytes;  // bytes of a slot, a multiple of 64
+  uint64_t incompat;     // not 0: a reader refuses the memory with INCOMPATIBLE
+  // The members that may sleep because they found no message, or no room in their lane. Only the
+  // member itself sets and clears its bit while it lives.
+  alignas(64) MemberSet receivers_asleep;
+  alignas(64) MemberSet senders_asleep;
+  // The members that have ever sent. Nobody looks into other lanes.
+  alignas(64) MemberSet lanes;
+  // How many members have joined, and how many were found dead. A member that sees another count
+  // than last time looks at the members.
+  alignas(64) Word joined;
+  Word died;
+};
+inline constexpr size_t kHeaderNbytes = 4096;
+static_assert(sizeof(Header) == 320 && offsetof(Header, receivers_asleep) == 64);
+
+// One thread sleeps by these words. It stores an odd number into `asleep`, looks once more, and
+// sleeps on `wake`. A thread that has something for it and sees the odd number adds 1 to `wake` and
+// wakes it, once for each odd number.
+struct alignas(64) SleepWords {
+  Half asleep;   // odd: the member may sleep. The member alone writes it
+  Half wake;     // the futex
+  Word rung_ns;  // CLOCK_MONOTONIC of the last wake, by which the sleeper measures how long it took
+};
+
+enum class MemberState : uint8_t {
+  kFree = 0,
+  kJoining = 1,
+  kHere = 2,
+  kLeft = 3,  // it left in order
+  kDead = 4,  // somebody found that its process has ended
+};
+struct MemberWord {
+  uint32_t pid = 0;
+  uint32_t generation = 0;  // 24 bits; another member that takes this entry has the next one
+  MemberState state = MemberState::kFree;
+  bool operator==(const MemberWord&) const = default;
+};
+constexpr uint64_t word_of(MemberWord member) noexcept {
+  return uint64_t{member.generation} << 40 | uint64_t{member.pid} << 8 |
+         static_cast<uint64_t>(member.state);
+}
+constexpr MemberWord member_of(uint64_t word) noexcept {
+  return {static_cast<uint32_t>(word >> 8), static_cast<uint32_t>(word >> 40) & 0xffffffU,
+          static_cast<MemberState>(word & 0xff)};
+}
+
+struct Member {
+  alignas(64) Word word;  // MemberWord
+  Word pid_namespace;     // the pid is a number of this namespace
+  Word started;           // when the process started, in clock ticks since boot (proc(5))
+  Word user;              // the effective uid
+  SleepWords receive;
+  SleepWords send;
+};
+static_assert(sizeof(Member) == 192);
+
+struct LaneHeader {
+  // The CPU on which the member filled a slot last. A receiver on the same CPU does not spin.
+  alignas(64) Half cpu;
+};
+inline constexpr size_t kLaneHeaderNbytes = 64;
+static_assert(sizeof(LaneHeader) == kLaneHeaderNbytes);
+
+// A slot begins with its word, which says whether the slot holds a message.
+enum class SlotState : uint8_t {
+  kEmpty = 0,
+  kFull = 1,
+  kTaken = 2,  // a receiver has copied the message, and the sender may fill the slot again
+};
+struct SlotWord {
+  uint64_t position = 0;  // 48 bits: the message is the lane's message of this number, from 0 on
+  uint32_t taker = 0;     // 12 bits: the member that took it
+  SlotState state = SlotState::kEmpty;
+  bool operator==(const SlotWord&) const = default;
+};
+constexpr uint64_t word_of(SlotWord slot) noexcept {
+  return slot.position << 16 | uint64_t{slot.taker} << 4 | static_cast<uint64_t>(slot.state);
+}
+constexpr SlotWord slot_of(uint64_t word) noexcept {
+  return {word >> 16, static_cast<uint32_t>(word >> 4) & 0xfffU,
+          static_cast<SlotState>(word & 0xf)};
+}
+
+// What a slot holds behind its word.
+enum class Kind : uint32_t {
+  kTicket = 1,    // the ticket of a deposited message (channel/ticket.h)
+  kIndirect = 2,  // the ticket of a message whose one tensor holds a longer ticket
+};
+// The element type of that tensor.
+inline constexpr tensor::DType kBytes{1, 8, 1};
+// The word, then the number of bytes (u32) and their kind (u32).
+inline constexpr size_t kSlotHeadNbytes = 16;
+
+struct Geometry {
+  uint32_t members = 0;
+  uint32_t capacity = 0;
+  uint32_t slot_nbytes = 0;
+
+  constexpr size_t lane_nbytes() const noexcept {
+    return kLaneHeaderNbytes + size_t{capacity} * slot_nbytes;
+  }
+  constexpr size_t lanes_offset() const noexcept {
+    return kHeaderNbytes + size_t{members} * sizeof(Member);
+  }
+  constexpr size_t nbytes() const noexcept { return lanes_offset() + members * lane_nbytes(); }
+  // How many bytes a slot holds behind its word and head.
+  constexpr uint32_t room() const noexcept {
+    return slot_nbytes - static_cast<uint32_t>(kSlotHeadNbytes);
+  }
+};
+// INVALID_ARGUMENT if a queue of this geometry cannot exist.
+Status check_geometry(const Geometry& geometry);
+
+// Writes the header into memory that is all zero.
+void write_header(std::byte* base, const Geometry& geometry) noexcept;
+// Checks a header that another process wrote, of which `bytes` is a private copy. CORRUPT or
+// INCOMPATIBLE, with detail "field" = "queue". `nbytes` is the size of the memory.
+Result<Geometry> read_header(std::span<const std::byte, sizeof(Header)> bytes, uint64_t nbytes);
+
+inline Header& header(std::byte* base) noexcept {
+  return *std::launder(reinterpret_cast<Header*>(base));
+}
+inline Member& member(std::byte* base, uint32_t index) noexcept {
+  return reinterpret_cast<Member*>(base + kHeaderNbytes)[index];
+}
+inline std::byte* lane(std::byte* base, const Geometry& geometry, uint32_t index) noexcept {
+  return base + geometry.lanes_offset() + index * geometry.lane_nbytes();
+}
+inline LaneHeader& lane_header(std::byte* lane) noexcept {
+  return *std::launder(reinterpret_cast<LaneHeader*>(lane));
+}
+// The words of the slot for the lane's message `position`. The first one is the slot's word.
+inline Word* slot(std::byte* lane, const Geometry& geometry, uint64_t position) noexcept {
+  const size_t index = position & (geometry.capacity - 1);
+  return reinterpret_cast<Word*>(lane + kLaneHeaderNbytes + index * geometry.slot_nbytes);
+}
+
+inline void add(MemberSet* set, uint32_t member) noexcept {
+  (*set)[member / 64].fetch_or(uint64_t{1} << (member % 64), std::memory_order_seq_cst);
+}
+inline void remove(MemberSet* set, uint32_t member) noexcept {
+  (*set)[member / 64].fetch_and(~(uint64_t{1} << (member % 64)), std::memory_order_relaxed);
+}
+
+// The sender fills a slot that it owns, and publishes it. The bytes are stored word by word,
+// because a receiver may read them while the sender fills the slot again. It notices that by the
+// word.
+void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> bytes) noexcept;
+
+// Copies a published message. `out` has room for Geometry::room() bytes. The copy is whole if the
+// slot's word is unchanged after it, which take() checks. The length that is returned is at most
+// `room`, and UINT32_MAX for a head that says more.
+uint32_t copy(const Word* slot, uint32_t room, Kind* kind, std::byte* out) noexcept;
+
+// The receiver `taker` takes the message, if the slot's word is still `seen`.
+inline bool take(Word* slot, uint64_t seen, uint32_t taker) noexcept {
+  const SlotWord full = slot_of(seen);
+  return slot->compare_exchange_strong(seen, word_of({full.position, taker, SlotState::kTaken}),
+                                       std::memory_order_seq_cst, std::memory_order_relaxed);
+}
+
+}  // namespace tenon::queue::page

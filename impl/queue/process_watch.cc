@@ -1,0 +1,141 @@
+#include "queue/process_watch.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/process_state.h"
+#include "os/fd.h"
+#include "os/limits.h"
+#include "os/process.h"
+#include "os/service.h"
+#include "os/small_file.h"
+
+namespace tenon::queue {
+namespace {
+
+struct WatchedProcess {
+  os::Fd pidfd;
+  uint32_t pid = 0;
+  std::vector<Weak<ProcessWatcher>> watchers;
+};
+
+struct QueueState : ProcessState<LockRank::kQueues> {
+  std::vector<ProcessWatcher*> watchers;              // each removes itself before it ends
+  std::unordered_map<int, WatchedProcess> processes;  // by pidfd
+  bool exit_hook = false;
+
+  // The queues are the parent's members, and the child has no thread that serves the pidfds.
+  void in_child() noexcept {
+    watchers.clear();
+    processes.clear();
+  }
+};
+QueueState& queue_state() noexcept { return process_state<QueueState>(); }
+
+bool has_ended(int pidfd) noexcept {
+  pollfd poll{pidfd, POLLIN, 0};
+  return ::poll(&poll, 1, 0) > 0;
+}
+
+void on_pidfd(int fd, bool, bool) noexcept {
+  QueueState& all = queue_state();
+  WatchedProcess ended;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.processes.find(fd);
+    // The event may be of another file that had this number before.
+    if (found == all.processes.end() || !has_ended(fd)) return;
+    os::stop_serving_fd(fd);
+    ended = std::move(found->second);
+    all.processes.erase(found);
+  }
+  for (const Weak<ProcessWatcher>& each : ended.watchers) {
+    if (const Ref<ProcessWatcher> watcher = each.lock()) watcher->process_ended(ended.pid);
+  }
+}
+
+void leave_all() noexcept {
+  QueueState& all = queue_state();
+  for (size_t index = 0;; ++index) {
+    Ref<ProcessWatcher> watcher;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      if (index >= all.watchers.size()) return;
+      if (all.watchers[index]->try_retain())
+        watcher = Ref<ProcessWatcher>::adopt(all.watchers[index]);
+    }
+    if (watcher) watcher->leave();
+  }
+}
+
+}  // namespace
+
+uint64_t process_start(uint32_t pid) noexcept {
+  try {
+    const std::string text = os::read_small_file(format("/proc/%u/stat", pid));
+    // The second field is the name in parentheses, which may contain blanks and parentheses.
+    size_t at = text.rfind(')');
+    for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+    return at == std::string::npos ? 0 : os::parse_number(std::string_view(text).substr(at), 0);
+  } catch (...) {
+    return 0;
+  }
+}
+
+void add_watcher(ProcessWatcher* watcher) {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.watchers.push_back(watcher);
+  if (!all.exit_hook) all.exit_hook = std::atexit([]() { leave_all(); }) == 0;
+}
+
+void remove_watcher(ProcessWatcher* watcher) noexcept {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::erase(all.watchers, watcher);
+  for (auto at = all.processes.begin(); at != all.processes.end();) {
+    const auto here = at++;
+    std::erase_if(here->second.watchers, [](const auto& each) { return each.expired(); });
+    if (!here->second.watchers.empty()) continue;
+    os::stop_serving_fd(here->first);
+    all.processes.erase(here);
+  }
+}
+
+Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started) {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (auto& [fd, process] : all.processes) {
+    if (process.pid != pid || has_ended(fd)) continue;
+    process.watchers.emplace_back(watcher);
+    return Status::ok();
+  }
+  const auto gone = [&] {
+    return Status(Code::kPeerGone, format("process %u has ended", pid)).with("pid", int64_t{pid});
+  };
+  WatchedProcess process;
+  process.pid = pid;
+  process.pidfd = os::open_pidfd(static_cast<pid_t>(pid));
+  if (!process.pidfd.is_open()) {
+    if (process_start(pid) == 0) return gone();
+    return os::with_fd_limit(
+        Status(Code::kResourceExhausted, "no fd is left to watch a member of a queue")
+            .with("limit", std::string("RLIMIT_NOFILE")));
+  }
+  // The start is read after the pidfd was opened, so both are of one process.
+  if (started != 0 && process_start(pid) != started) return gone();
+  process.watchers.emplace_back(watcher);
+  const int fd = process.pidfd.get();
+  const auto [at, is_new] = all.processes.emplace(fd, std::move(process));
+  Status served = os::serve_fd(fd, &on_pidfd);
+  if (!served.is_ok()) all.processes.erase(at);
+  return served;
+}
+
+}  // namespace tenon::queue

@@ -1,0 +1,38 @@
+// Tells queues when the process of a member has ended. A pidfd is readable from that moment on, and
+// the service thread (os/service.h) serves it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/counted.h"
+#include "base/status.h"
+
+namespace tenon::queue {
+
+// What is told. Queue (queue.h) derives from it.
+class ProcessWatcher : public Counted {
+ public:
+  // The service thread calls this once for each process that was watched, without a lock.
+  virtual void process_ended(uint32_t pid) noexcept = 0;
+  // This process ends in order. Called without a lock, on the thread that called exit().
+  virtual void leave() noexcept = 0;
+};
+
+// When a process started, in clock ticks since boot (field 22 of /proc/<pid>/stat). 0: there is no
+// such process, or /proc does not tell. Two processes that have the same pid one after the other
+// differ in it.
+uint64_t process_start(uint32_t pid) noexcept;
+
+// Notes a queue, whose leave() is called at exit(). A forked child has no watchers.
+void add_watcher(ProcessWatcher* watcher);
+// Forgets the queue, and the processes that only it watched. Called before the queue ends.
+void remove_watcher(ProcessWatcher* watcher) noexcept;
+// Watches a process for a queue that was added. A process that is watched twice is told twice.
+// PEER_GONE: there is no such process, or another one has its pid by now. `started` is
+// process_start() as the process itself knows it; 0 if it does not. RESOURCE_EXHAUSTED: no fd.
+Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started);
+
+// All functions take LockRank::kQueues (base/lock_rank.h), so their caller holds no lock from there
+// on. After an error or std::bad_alloc nothing is watched that was not watched before.
+
+}  // namespace tenon::queue

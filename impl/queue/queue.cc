@@ -1,0 +1,290 @@
+#include "queue/queue.h"
+
+#include <cstring>
+#include <utility>
+
+#include "os/host.h"
+#include "queue/sleep.h"
+
+namespace tenon::queue {
+namespace {
+
+using page::MemberState;
+using page::MemberWord;
+using page::SlotState;
+
+Status check_storage(const storage::Storage& storage) {
+  const char* why = nullptr;
+  if (storage.device_memory() != nullptr) {
+    why = "a queue lies in memory of the CPU, and the storage is on a device";
+  } else if (!storage.segment()) {
+    why = "a queue lies in shared memory, and the storage is private or empty";
+  } else if (storage.is_read_only()) {
+    why = "every member of a queue writes to it, and the storage is read-only: open it writable";
+  } else if (!storage.is_sealed()) {
+    why =
+        "the storage may be cut short, which would kill the members of a queue: use one of "
+        "Tenon's";
+  } else if (reinterpret_cast<uintptr_t>(storage.data()) % 64 != 0) {
+    why = "a queue begins at a multiple of 64 bytes";
+  }
+  return why == nullptr ? Status::ok() : Status(Code::kInvalidArgument, why);
+}
+
+}  // namespace
+
+Result<Ref<Queue>> Queue::create(const page::Geometry& geometry, const QueueOptions& options) {
+  TENON_TRY(page::check_geometry(geometry));
+  storage::StorageOptions how;
+  how.isolated = true;
+  how.zeroed = true;
+  TENON_ASSIGN(Ref<storage::Storage> storage, storage::Storage::create(how, geometry.nbytes()));
+  TENON_ASSIGN(std::byte* const base, storage->data_mut());
+  page::write_header(base, geometry);
+  return join(std::move(storage), options);
+}
+
+Result<Ref<Queue>> Queue::join(Ref<storage::Storage> storage, const QueueOptions& options) {
+  TENON_TRY(storage->check_lender());
+  TENON_TRY(check_storage(*storage));
+  std::array<std::byte, sizeof(page::Header)> bytes;
+  if (storage->nbytes() < bytes.size())
+    return Status(Code::kCorrupt, "the storage is too short for a queue")
+        .with("field", std::string("queue"));
+  std::memcpy(bytes.data(), storage->data(), bytes.size());
+  TENON_ASSIGN(const page::Geometry geometry, page::read_header(bytes, storage->nbytes()));
+  auto queue = Ref<Queue>::adopt(new Queue(std::move(storage), geometry, options));
+  add_watcher(queue.get());
+  TENON_TRY(queue->enter());
+  return queue;
+}
+
+Queue::Queue(Ref<storage::Storage> storage, const page::Geometry& geometry,
+             const QueueOptions& options)
+    : storage_(std::move(storage)),
+      base_(storage_->segment()->base() + storage_->offset()),
+      geometry_(geometry),
+      options_(options),
+      sent_(geometry.capacity),
+      lanes_(geometry.members),
+      room_(geometry.room()),
+      known_(geometry.members) {}
+
+void Queue::dispose() noexcept {
+  if (generation_ == fork_generation()) {
+    leave();
+    remove_watcher(this);
+  }
+  storage_ = nullptr;
+}
+
+// Whether nobody will receive anything from this lane any more.
+bool Queue::is_drained(uint32_t index) const noexcept {
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    const uint64_t word = page::slot(lane(index), geometry_, i)->load(std::memory_order_acquire);
+    if (page::slot_of(word).state == SlotState::kFull) return false;
+  }
+  return true;
+}
+
+// The first position of a lane that was never used.
+uint64_t Queue::next_position(uint32_t index) const noexcept {
+  uint64_t next = 0;
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    const page::SlotWord slot =
+        page::slot_of(page::slot(lane(index), geometry_, i)->load(std::memory_order_acquire));
+    if (slot.state != SlotState::kEmpty) next = std::max(next, slot.position + 1);
+  }
+  return next;
+}
+
+// Takes an entry for this member. Entries that nobody had come first: what is left of a member that
+// has gone stays to be seen as long as possible.
+Status Queue::enter() {
+  const auto pid = static_cast<uint32_t>(os::process_id());
+  const auto take = [&](uint32_t index, uint64_t seen) {
+    const MemberWord joining{pid, (page::member_of(seen).generation + 1) & 0xffffffU,
+                             MemberState::kJoining};
+    page::Member& entry = member(index);
+    if (!entry.word.compare_exchange_strong(seen, page::word_of(joining),
+                                            std::memory_order_acq_rel))
+      return false;
+    entry.pid_namespace.store(os::host_identity().pid_namespace, std::memory_order_relaxed);
+    entry.started.store(process_start(pid), std::memory_order_relaxed);
+    entry.user.store(os::user_id(), std::memory_order_relaxed);
+    self_ = index;
+    next_ = next_position(index);
+    entry.word.store(page::word_of({pid, joining.generation, MemberState::kHere}),
+                     std::memory_order_release);
+    return true;
+  };
+  for (const bool again : {false, true}) {
+    for (uint32_t index = 0; index < geometry_.members && self_ == UINT32_MAX; ++index) {
+      const uint64_t seen = member(index).word.load(std::memory_order_acquire);
+      const MemberWord word = page::member_of(seen);
+      bool is_free = word.state == MemberState::kFree;
+      if (again) {
+        is_free = word.state == MemberState::kLeft || word.state == MemberState::kDead ||
+                  (word.state == MemberState::kJoining && process_start(word.pid) == 0);
+        is_free = is_free && is_drained(index);
+      }
+      if (is_free) (void)take(index, seen);
+    }
+  }
+  if (self_ == UINT32_MAX)
+    return Status(Code::kResourceExhausted,
+                  format("the queue has %u members, as many as it was made for, or they left "
+                         "messages that nobody has received: make it with more members",
+                         geometry_.members))
+        .with("limit", std::string("members"))
+        .with("limit_value", uint64_t{geometry_.members});
+  header().joined.fetch_add(1, std::memory_order_seq_cst);
+  look_at_members();
+  ring_all();  // those who sleep watch this process from now on
+  return Status::ok();
+}
+
+Status Queue::check_member() const {
+  if (generation_ != fork_generation())
+    return Status(Code::kUnsupported,
+                  "the queue was joined by the process from which this one was forked: join it "
+                  "again on the same storage (tenon_queue_join)");
+  if (has_left_.load(std::memory_order_acquire))
+    return Status(Code::kInvalidArgument, "this process has left the queue");
+  return Status::ok();
+}
+
+void Queue::leave() noexcept {
+  if (self_ == UINT32_MAX || generation_ != fork_generation() || has_left_.exchange(true)) return;
+  page::Member& entry = member(self_);
+  uint64_t seen = entry.word.load(std::memory_order_acquire);
+  MemberWord word = page::member_of(seen);
+  if (word.state == MemberState::kHere) {
+    word.state = MemberState::kLeft;
+    entry.word.compare_exchange_strong(seen, page::word_of(word), std::memory_order_acq_rel);
+  }
+  // Threads of this process that wait in the queue find out that it was left.
+  wake(&entry.receive);
+  wake(&entry.send);
+}
+
+// ---- the other members
+
+// Looks at the members if one has joined since the last time.
+void Queue::look_at_members() {
+  const uint64_t joined = header().joined.load(std::memory_order_acquire);
+  if (joined_seen_.exchange(joined, std::memory_order_relaxed) == joined) return;
+  const std::lock_guard<std::mutex> lock(members_mutex_);
+  for (uint32_t index = 0; index < geometry_.members; ++index) look_at_member(index);
+}
+
+// The caller holds members_mutex_.
+void Queue::look_at_member(uint32_t index) {
+  const MemberWord word = page::member_of(member(index).word.load(std::memory_order_acquire));
+  Known& known = known_[index];
+  if (word.state != MemberState::kHere || (known.word == word && known.is_watched)) return;
+  known = {word, false};
+  if (word.pid == static_cast<uint32_t>(os::process_id())) return;
+  // A pid of another namespace says nothing here.
+  if (member(index).pid_namespace.load(std::memory_order_relaxed) !=
+      os::host_identity().pid_namespace)
+    return;
+  const Status watched =
+      watch_process(this, word.pid, member(index).started.load(std::memory_order_relaxed));
+  known.is_watched = watched.is_ok();
+  if (watched.code() == Code::kPeerGone) mark_dead(index, word);
+}
+
+// The caller holds members_mutex_.
+void Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
+  known_[index].is_watched = false;
+  known_[index].word.state = MemberState::kDead;
+  uint64_t seen = page::word_of(word);
+  const MemberWord dead{word.pid, word.generation, MemberState::kDead};
+  if (member(index).word.compare_exchange_strong(seen, page::word_of(dead),
+                                                 std::memory_order_acq_rel)) {
+    page::remove(&header().receivers_asleep, index);
+    page::remove(&header().senders_asleep, index);
+    header().died.fetch_add(1, std::memory_order_release);
+  } else if (page::member_of(seen).state != MemberState::kDead) {
+    return;  // it left in order before it ended
+  }
+  try {
+    deaths_.push_back({word.pid, index});
+    n_deaths_.fetch_add(1, std::memory_order_release);
+  } catch (...) {
+    // No memory: the death is not reported here, but the entry says it.
+  }
+}
+
+void Queue::process_ended(uint32_t pid) noexcept {
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    {
+      const std::lock_guard<std::mutex> lock(members_mutex_);
+      const Known& known = known_[index];
+      if (!known.is_watched || known.word.pid != pid) continue;
+      mark_dead(index, known.word);
+    }
+    forget_taken_by(index);
+  }
+  wake(&member(self_).receive);
+  wake(&member(self_).send);
+}
+
+Status Queue::take_death() {
+  const std::lock_guard<std::mutex> lock(members_mutex_);
+  if (deaths_.empty()) return Status::ok();
+  const Death death = deaths_.front();
+  deaths_.pop_front();
+  n_deaths_.fetch_sub(1, std::memory_order_relaxed);
+  if (!options_.report_deaths) return Status::ok();
+  return Status(Code::kPeerGone,
+                format("process %u, a member of the queue, has ended without leaving it; the "
+                       "queue goes on",
+                       death.pid))
+      .with("pid", int64_t{death.pid})
+      .with("member", int64_t{death.member});
+}
+
+std::vector<MemberInfo> Queue::members() const {
+  std::vector<MemberInfo> all;
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    MemberInfo info;
+    info.index = index;
+    info.word = page::member_of(member(index).word.load(std::memory_order_acquire));
+    if (info.word.state == MemberState::kFree) continue;
+    info.user = static_cast<uint32_t>(member(index).user.load(std::memory_order_relaxed));
+    info.is_self = index == self_;
+    info.asleep = ((member(index).receive.asleep.load(std::memory_order_relaxed) |
+                    member(index).send.asleep.load(std::memory_order_relaxed)) &
+                   1) != 0;
+    for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+      const uint64_t word = page::slot(lane(index), geometry_, i)->load(std::memory_order_relaxed);
+      if (page::slot_of(word).state == SlotState::kFull) ++info.waiting;
+    }
+    all.push_back(info);
+  }
+  return all;
+}
+
+QueueStats Queue::stats() const {
+  QueueStats stats;
+  for (const MemberInfo& each : members()) stats.waiting += each.waiting;
+  stats.sent = n_sent_.load(std::memory_order_relaxed);
+  stats.received = n_received_.load(std::memory_order_relaxed);
+  stats.lost = n_lost_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+// ---- waking
+
+void Queue::ring_all() noexcept {
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    if (index == self_) continue;
+    page::Member& entry = member(index);
+    if ((entry.receive.asleep.load(std::memory_order_seq_cst) & 1) != 0) wake(&entry.receive);
+    if ((entry.send.asleep.load(std::memory_order_seq_cst) & 1) != 0) wake(&entry.send);
+  }
+}
+
+}  // namespace tenon::queue

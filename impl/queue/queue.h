@@ -1,0 +1,198 @@
+// A queue carries messages between processes, each message to exactly one receiver. Its memory
+// (page.h) is a storage that all members map, so a queue is handed on by every way by which a
+// storage is: fd, name, connection. A tenon_queue of the C API is a Queue.
+//
+// A message is deposited (channel/deposit.h), and its ticket goes through a slot of the sender's
+// lane. So the leases of a message that nobody has received yet belong to the message, and the
+// receiver holds them from its fetch on. A send or a receive makes no system call, except to wake a
+// thread that sleeps, to sleep itself, and when two processes meet for the first time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/fork.h"
+#include "base/status.h"
+#include "channel/deposit.h"
+#include "channel/fetch.h"
+#include "os/wait.h"
+#include "queue/page.h"
+#include "queue/process_watch.h"
+#include "queue/spin.h"
+#include "storage/storage.h"
+#include "tensor/message.h"
+
+namespace tenon::queue {
+
+struct QueueOptions {
+  channel::FetchOptions fetch;  // for received messages; no private openings
+  bool report_deaths = true;    // recv() and send() return PEER_GONE once for each death
+};
+
+// What tenon_queue_stats reports.
+struct QueueStats {
+  uint64_t waiting = 0;   // messages in all lanes that nobody has received
+  uint64_t sent = 0;      // by this member
+  uint64_t received = 0;  // by this member
+  uint64_t lost = 0;      // messages of this member that a dead receiver took and never fetched
+};
+
+struct MemberInfo {
+  uint32_t index = 0;
+  page::MemberWord word;
+  uint32_t user = 0;
+  uint64_t waiting = 0;  // messages in its lane
+  bool asleep = false;   // it waits for a message or for room
+  bool is_self = false;
+};
+
+// One process's membership. Any thread may call its functions. Sends wait for each other, and so do
+// receives. The functions deposit, fetch and release storages, so their caller holds no ranked lock
+// (base/lock_rank.h).
+//
+// A forked child is no member: every function returns UNSUPPORTED there, and the end of its copy
+// does not leave the queue. The child joins by join() on the same storage.
+class Queue final : public ProcessWatcher {
+ public:
+  // Makes a storage, writes an empty queue into it, and joins. INVALID_ARGUMENT for a geometry that
+  // cannot be, and the errors of storage::Storage::create() and join().
+  static Result<Ref<Queue>> create(const page::Geometry& geometry, const QueueOptions& options);
+  // Joins the queue in a storage. INVALID_ARGUMENT: the storage is private, read-only, on a device,
+  // or may be cut short. CORRUPT, INCOMPATIBLE: the storage holds no queue that this version knows.
+  // RESOURCE_EXHAUSTED with limit "members": the queue is full of members.
+  static Result<Ref<Queue>> join(Ref<storage::Storage> storage, const QueueOptions& options);
+
+  const Ref<storage::Storage>& storage() const noexcept { return storage_; }
+  const page::Geometry& geometry() const noexcept { return geometry_; }
+
+  // Sends a message. It waits while the lane of this member is full. After an error nothing was
+  // sent. Errors: those of the wait, of channel::deposit_message(), PEER_GONE with details "pid"
+  // and "member" for a death that was not reported yet (the message was not sent, and the next call
+  // goes on), and CORRUPT: another member has overwritten this lane, which is of no use any more.
+  Status send(const tensor::Message& message, const os::Wait& wait);
+  // Receives a message that was sent to this queue, by whomever, itself included. Messages of one
+  // sender come in order. Errors: those of the wait (TIMEOUT names a sender that does not answer);
+  // PEER_GONE with detail "pid": a member has died, or a message is lost because its sender died
+  // (detail "lost"); CORRUPT with detail "pid": that member sent what is no message, and this
+  // member reads nothing of it any more. After each of them the next call goes on.
+  Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
+
+  // Leaves the queue in order. Messages that were sent and not received stay in the queue as long
+  // as this process lives. Later calls return INVALID_ARGUMENT. A second call does nothing.
+  void leave() noexcept override;
+  std::vector<MemberInfo> members() const;
+  QueueStats stats() const;
+
+  void process_ended(uint32_t pid) noexcept override;
+
+ private:
+  // How this member reads another one's lane.
+  struct Lane {
+    uint64_t cursor = 0;  // the position of the next message
+    bool has_start = false;
+    bool is_bad = false;  // its member wrote what cannot be
+    // The ticket that was taken last and is not fetched yet. It stays here if the sender does not
+    // answer, and the lane waits.
+    std::vector<std::byte> stalled;
+    page::Kind stalled_kind = page::Kind::kTicket;
+  };
+  // A message of this member that lies in a slot, or that a receiver took and has not fetched yet.
+  struct Sent {
+    Ref<memory::Depot> depot;
+    memory::Depot::MessageSlot place;
+    Ref<memory::Depot> outer_depot;  // kIndirect: the message that holds the ticket
+    memory::Depot::MessageSlot outer;
+    uint64_t position = 0;
+    uint32_t taker = 0;  // in `unfetched_`: the member that took it
+  };
+  // Another member, as this one saw it last.
+  struct Known {
+    page::MemberWord word;
+    bool is_watched = false;
+  };
+  struct Death {
+    uint32_t pid = 0;
+    uint32_t member = 0;
+  };
+
+  Queue(Ref<storage::Storage> storage, const page::Geometry& geometry, const QueueOptions& options);
+  void dispose() noexcept override;
+  Status enter();
+  Status check_member() const;
+  bool is_drained(uint32_t index) const noexcept;
+  uint64_t next_position(uint32_t index) const noexcept;
+  void look_at_members();
+  void look_at_member(uint32_t index);
+  void mark_dead(uint32_t index, page::MemberWord word) noexcept;
+  Status take_death();
+  bool has_deaths() const noexcept {
+    return n_deaths_.load(std::memory_order_acquire) > 0 ||
+           header().joined.load(std::memory_order_acquire) !=
+               joined_seen_.load(std::memory_order_relaxed);
+  }
+  void forget_taken_by(uint32_t index) noexcept;
+
+  Result<bool> has_room(uint64_t position) const;
+  Status publish(const tensor::Message& message);
+  void ring_one_receiver() noexcept;
+  void ring_sender(uint32_t index) noexcept;
+  void ring_all() noexcept;
+
+  bool take_next(uint32_t* from);
+  bool take_from(uint32_t index);
+  void find_start(uint32_t index) noexcept;
+  bool sees_message() const noexcept;
+  Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
+  bool retry_stalled(Result<std::unique_ptr<tensor::Message>>* out, uint32_t* stalled);
+  Status name_stalled(const Status& over, uint32_t index) const;
+
+  page::Header& header() const noexcept { return page::header(base_); }
+  page::Member& member(uint32_t index) const noexcept { return page::member(base_, index); }
+  std::byte* lane(uint32_t index) const noexcept { return page::lane(base_, geometry_, index); }
+
+  Ref<storage::Storage> storage_;
+  std::byte* base_;
+  page::Geometry geometry_;
+  QueueOptions options_;
+  uint64_t generation_ = fork_generation();
+  uint32_t self_ = UINT32_MAX;  // the index of this member
+  std::atomic<bool> has_left_{false};
+
+  std::mutex send_mutex_;
+  uint64_t next_ = 0;      // the position of the next message of this lane
+  bool has_lane_ = false;  // this member is in Header::lanes
+  Spin send_spin_;
+  std::mutex sent_mutex_;        // guards the next two; held for a short time
+  std::vector<Sent> sent_;       // by slot
+  std::vector<Sent> unfetched_;  // taken, and their slot is filled again
+  std::atomic<uint64_t> n_sent_{0};
+  std::atomic<uint64_t> n_lost_{0};
+  // The odd number with which each member was woken last, so that nobody is woken twice for it.
+  std::array<std::atomic<uint32_t>, page::kMostMembers> rung_{};
+  std::atomic<uint32_t> last_rung_{0};
+
+  std::mutex recv_mutex_;
+  std::vector<Lane> lanes_;
+  uint32_t next_lane_ = 0;                                  // the lane whose turn it is
+  uint32_t from_last_ = 0;                                  // the lane of the last message
+  std::array<uint32_t, page::kMostMembers> sender_rung_{};  // as rung_, for senders
+  std::vector<std::byte> room_;                             // for the copy of a slot
+  Spin recv_spin_;
+  std::atomic<uint64_t> n_received_{0};
+
+  std::mutex members_mutex_;  // guards the next two; held for a short time
+  std::vector<Known> known_;
+  std::deque<Death> deaths_;
+  std::atomic<uint32_t> n_deaths_{0};
+  std::atomic<uint64_t> joined_seen_{UINT64_MAX};
+};
+
+}  // namespace tenon::queue

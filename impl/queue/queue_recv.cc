@@ -1,0 +1,244 @@
+// The receiver's side of a queue.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "queue/lock.h"
+#include "queue/queue.h"
+#include "queue/sleep.h"
+
+namespace tenon::queue {
+namespace {
+
+using page::SlotState;
+using tensor::Message;
+
+// How long a fetch may wait for a sender that this process meets for the first time. A sender that
+// does not answer within it is stopped or busy, and only its own lane waits for it.
+constexpr os::Wait kFetchWait{.timeout_ns = 20'000'000};
+// How often a lane that waits for its sender is tried again.
+constexpr int64_t kStalledNs = 50'000'000;
+
+// Whether a message can still be fetched after this error.
+bool may_be_fetched(Code code) noexcept {
+  switch (code) {
+    case Code::kWouldBlock:
+    case Code::kTimeout:
+    case Code::kInterrupted:
+    case Code::kCancelled:
+    case Code::kResourceExhausted:
+    case Code::kIo: return true;
+    default: return false;
+  }
+}
+
+bool is_of_wait(Code code) noexcept { return code == Code::kWouldBlock || code == Code::kTimeout; }
+
+}  // namespace
+
+// Finds the oldest message of a lane that this member sees for the first time. A message that is
+// sent meanwhile may lie before the part that was read already. So the lane is read twice.
+void Queue::find_start(uint32_t index) noexcept {
+  uint64_t oldest = UINT64_MAX;
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+      const page::SlotWord slot =
+          page::slot_of(page::slot(lane(index), geometry_, i)->load(std::memory_order_seq_cst));
+      if (slot.state == SlotState::kFull) oldest = std::min(oldest, slot.position);
+    }
+  }
+  if (oldest == UINT64_MAX) {
+    const uint64_t next = next_position(index);
+    oldest = next < geometry_.capacity ? 0 : next - geometry_.capacity;
+  }
+  lanes_[index].cursor = oldest;
+  lanes_[index].has_start = true;
+}
+
+// Takes the next message of a lane, if it has one. The bytes are in `stalled` of the lane then.
+bool Queue::take_from(uint32_t index) {
+  Lane& from = lanes_[index];
+  if (from.is_bad || !from.stalled.empty()) return false;
+  if (!from.has_start) find_start(index);
+  std::byte* const base = lane(index);
+  for (uint32_t steps = 0; steps <= 2 * geometry_.capacity; ++steps) {
+    page::Word* const slot = page::slot(base, geometry_, from.cursor);
+    const uint64_t seen = slot->load(std::memory_order_seq_cst);
+    const page::SlotWord word = page::slot_of(seen);
+    if (word.state == SlotState::kEmpty || word.position < from.cursor) return false;
+    if (word.position > from.cursor) {
+      // The sender has filled this slot again, so all messages before it were taken.
+      if (((word.position ^ from.cursor) & (geometry_.capacity - 1)) != 0) break;
+      from.cursor = word.position - geometry_.capacity + 1;
+      continue;
+    }
+    if (word.state == SlotState::kFull) {
+      const uint32_t nbytes = page::copy(slot, geometry_.room(), &from.stalled_kind, room_.data());
+      if (nbytes == UINT32_MAX) {
+        if (slot->load(std::memory_order_seq_cst) == seen) break;
+        continue;  // the sender fills the slot
+      }
+      // Memory for the copy is there before the message is taken.
+      if (from.stalled.capacity() < nbytes) from.stalled.reserve(geometry_.room());
+      if (!page::take(slot, seen, self_)) continue;
+      ++from.cursor;
+      from.stalled.assign(room_.begin(), room_.begin() + nbytes);
+      if (from.stalled.empty()) from.stalled.push_back({});  // no ticket: open() says so
+      return true;
+    }
+    ++from.cursor;
+  }
+  from.is_bad = true;
+  return false;
+}
+
+// Whether a lane may have a message for this member. A hint that costs a load for each lane.
+bool Queue::sees_message() const noexcept {
+  for (size_t at = 0; at < header().lanes.size(); ++at) {
+    uint64_t bits = header().lanes[at].load(std::memory_order_seq_cst);
+    for (; bits != 0; bits &= bits - 1) {
+      const auto index =
+          static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
+      if (index >= geometry_.members) break;
+      const Lane& from = lanes_[index];
+      if (from.is_bad || !from.stalled.empty()) continue;
+      if (!from.has_start) return true;
+      const page::SlotWord word = page::slot_of(
+          page::slot(lane(index), geometry_, from.cursor)->load(std::memory_order_seq_cst));
+      if (word.state != SlotState::kEmpty && word.position >= from.cursor) return true;
+    }
+  }
+  return false;
+}
+
+// Takes the next message of any lane. The lanes have turns.
+bool Queue::take_next(uint32_t* from) {
+  for (size_t turn = 0; turn < 2; ++turn) {
+    for (size_t at = 0; at < header().lanes.size(); ++at) {
+      uint64_t bits = header().lanes[at].load(std::memory_order_seq_cst);
+      for (; bits != 0; bits &= bits - 1) {
+        const auto index =
+            static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
+        if (index >= geometry_.members || (turn == 0) != (index >= next_lane_)) continue;
+        if (!take_from(index)) continue;
+        next_lane_ = index + 1;
+        from_last_ = index;
+        *from = index;
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Wakes the member whose lane has room now, if it waits for that.
+void Queue::ring_sender(uint32_t index) noexcept {
+  const uint64_t bits = header().senders_asleep[index / 64].load(std::memory_order_seq_cst);
+  if ((bits >> (index % 64) & 1) == 0) return;
+  page::SleepWords& words = member(index).send;
+  const uint32_t asleep = words.asleep.load(std::memory_order_seq_cst);
+  if ((asleep & 1) == 0 || sender_rung_[index] == asleep) return;
+  sender_rung_[index] = asleep;
+  wake(&words);
+}
+
+// Opens the message that was taken from a lane. After an error that may pass, the lane keeps it.
+Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
+  Lane& from = lanes_[index];
+  const auto give_up = [&](const Status& why) {
+    from.stalled.clear();
+    const bool has_pid = !why.detail("pid").empty();
+    const auto pid = int64_t{page::member_of(member(index).word.load()).pid};
+    if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) from.is_bad = true;
+    Status lost =
+        Status(why.code(), format("a message of the queue is lost: %s", why.message().c_str()))
+            .with_details_of(why)
+            .with("member", int64_t{index})
+            .with("lost", int64_t{1});
+    return has_pid ? lost : std::move(lost).with("pid", pid);
+  };
+  if (from.stalled_kind == page::Kind::kIndirect) {
+    Result<std::unique_ptr<Message>> outer =
+        channel::fetch(from.stalled, options_.fetch, kFetchWait);
+    if (!outer.is_ok()) {
+      if (may_be_fetched(outer.status().code())) return outer;
+      return give_up(outer.status());
+    }
+    const auto& items = outer.value()->items();
+    if (items.size() != 1 || items[0].tensor->data() == nullptr ||
+        items[0].tensor->dtype() != page::kBytes || items[0].tensor->sizes().size() != 1 ||
+        items[0].tensor->nbytes() > options_.fetch.limits.max_nbytes)
+      return give_up(Status(Code::kCorrupt, "a long ticket that is no tensor of bytes"));
+    const std::byte* const bytes = items[0].tensor->data();
+    from.stalled.assign(bytes, bytes + items[0].tensor->nbytes());
+    from.stalled_kind = page::Kind::kTicket;
+  }
+  if (from.stalled_kind != page::Kind::kTicket)
+    return give_up(
+        Status(Code::kIncompatible, "a message of a kind that this Tenon does not know"));
+  Result<std::unique_ptr<Message>> message =
+      channel::fetch(from.stalled, options_.fetch, kFetchWait);
+  if (!message.is_ok()) {
+    if (may_be_fetched(message.status().code())) return message;
+    return give_up(message.status());
+  }
+  from.stalled.clear();
+  n_received_.fetch_add(1, std::memory_order_relaxed);
+  return message;
+}
+
+// Tries the lanes whose sender did not answer. True: `out` is the result of recv(). Otherwise
+// `stalled` is a lane that still waits, or UINT32_MAX.
+bool Queue::retry_stalled(Result<std::unique_ptr<Message>>* out, uint32_t* stalled) {
+  *stalled = UINT32_MAX;
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    if (lanes_[index].stalled.empty()) continue;
+    *out = open(index);
+    if (out->is_ok() || !is_of_wait(out->status().code())) return true;
+    *stalled = index;
+  }
+  return false;
+}
+
+// The status of a wait that ended while a message waits for its sender.
+Status Queue::name_stalled(const Status& over, uint32_t index) const {
+  const uint32_t pid = page::member_of(member(index).word.load(std::memory_order_relaxed)).pid;
+  return Status(over.code(), format("%s: a message of process %u waits for that process, which "
+                                    "does not answer",
+                                    over.message().c_str(), pid))
+      .with("pid", int64_t{pid})
+      .with("member", int64_t{index});
+}
+
+Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
+  TENON_TRY(check_member());
+  const WaitLimits limits(wait);
+  TENON_ASSIGN(const std::unique_lock<std::mutex> lock, lock_within(&recv_mutex_, wait));
+  for (;;) {
+    look_at_members();
+    TENON_TRY(check_member());
+    uint32_t from = 0;
+    while (take_next(&from)) {
+      ring_sender(from);
+      Result<std::unique_ptr<Message>> message = open(from);
+      if (message.is_ok() || !is_of_wait(message.status().code())) return message;
+    }
+    uint32_t stalled = UINT32_MAX;
+    Result<std::unique_ptr<Message>> retried = Status(Code::kInternal, "no lane waits");
+    if (retry_stalled(&retried, &stalled)) return retried;
+    const bool has_stalled = stalled != UINT32_MAX;
+    if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());
+    if (Status over = limits.check("a message in the queue"); !over.is_ok())
+      return has_stalled ? name_stalled(over, stalled) : over;
+    const auto look = [&] { return sees_message() || has_deaths() || has_left_.load(); };
+    const bool same_cpu = page::lane_header(lane(from_last_)).cpu.load(std::memory_order_relaxed) ==
+                          static_cast<uint32_t>(::sched_getcpu());
+    if (!has_stalled && spin_for(&recv_spin_, same_cpu, look)) continue;
+    TENON_TRY(sleep_once(&member(self_).receive, &header().receivers_asleep, self_, &recv_spin_,
+                         limits, has_stalled ? kStalledNs : -1, look));
+  }
+}
+
+}  // namespace tenon::queue

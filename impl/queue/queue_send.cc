@@ -1,0 +1,204 @@
+// The sender's side of a queue.
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+#include "queue/lock.h"
+#include "queue/queue.h"
+#include "queue/sleep.h"
+
+namespace tenon::queue {
+namespace {
+
+using channel::Deposited;
+using memory::Depot;
+using page::SlotState;
+
+// Withdraws a message that was deposited, unless its ticket went into a slot.
+class DepositGuard {
+ public:
+  explicit DepositGuard(const Deposited& deposited) noexcept : deposited_(&deposited) {}
+  DepositGuard(const DepositGuard&) = delete;
+  DepositGuard& operator=(const DepositGuard&) = delete;
+  ~DepositGuard() {
+    if (deposited_ != nullptr) (void)deposited_->depot->withdraw(deposited_->place);
+  }
+  void keep() noexcept { deposited_ = nullptr; }
+
+ private:
+  const Deposited* deposited_;
+};
+
+// Puts a ticket that is longer than a slot into a message of its own, which has a short ticket.
+Result<Deposited> deposit_ticket(std::span<const std::byte> ticket) {
+  storage::StorageOptions how;
+  how.mode = memory::Mode::kLenderWrites;
+  TENON_ASSIGN(Ref<storage::Storage> storage,
+               storage::Storage::create_from(how, ticket.data(), ticket.size()));
+  const std::array<int64_t, 1> size{static_cast<int64_t>(ticket.size())};
+  const std::array<int64_t, 1> stride{1};
+  const tensor::Layout layout{page::kBytes, size, stride, 0};
+  TENON_ASSIGN(const Ref<tensor::Tensor> bytes,
+               tensor::Tensor::create(std::move(storage), layout, 0));
+  tensor::Message message;
+  tensor::Tensor* const only = bytes.get();
+  TENON_TRY(message.add(std::span(&only, 1), nullptr, memory::Access::kAuto));
+  return channel::deposit_message(message);
+}
+
+}  // namespace
+
+// Whether the slot for `position` can be filled.
+Result<bool> Queue::has_room(uint64_t position) const {
+  const page::SlotWord slot =
+      page::slot_of(page::slot(lane(self_), geometry_, position)->load(std::memory_order_seq_cst));
+  const bool is_of_last_round = slot.position + geometry_.capacity == position;
+  if (slot.state == SlotState::kTaken && is_of_last_round) return true;
+  if (slot.state == SlotState::kEmpty) return true;
+  if (slot.state == SlotState::kFull && is_of_last_round) return false;
+  return Status(Code::kCorrupt,
+                "another member has overwritten this process's lane of the queue: join a new queue")
+      .with("field", std::string("queue"));
+}
+
+Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
+  TENON_TRY(check_member());
+  const WaitLimits limits(wait);
+  TENON_ASSIGN(const std::unique_lock<std::mutex> lock, lock_within(&send_mutex_, wait));
+  for (;;) {
+    look_at_members();
+    if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());
+    TENON_TRY(check_member());
+    TENON_ASSIGN(const bool room, has_room(next_));
+    if (room) return publish(message);
+    TENON_TRY(limits.check("room in the queue"));
+    const auto look = [&] {
+      Result<bool> now = has_room(next_);
+      return !now.is_ok() || now.value() || has_deaths() || has_left_.load();
+    };
+    if (spin_for(&send_spin_, false, look)) continue;
+    TENON_TRY(sleep_once(&member(self_).send, &header().senders_asleep, self_, &send_spin_, limits,
+                         -1, look));
+  }
+}
+
+// Deposits the message and puts its ticket into the next slot, which has room.
+Status Queue::publish(const tensor::Message& message) {
+  TENON_ASSIGN(const Deposited deposited, channel::deposit_message(message));
+  DepositGuard guard(deposited);
+  Sent sent;
+  sent.depot = deposited.depot;
+  sent.place = deposited.place;
+  sent.position = next_;
+  page::Kind kind = page::Kind::kTicket;
+  std::span<const std::byte> bytes = deposited.ticket;
+  Deposited outer;
+  if (bytes.size() > geometry_.room()) {
+    TENON_ASSIGN(outer, deposit_ticket(bytes));
+    sent.outer_depot = outer.depot;
+    sent.outer = outer.place;
+    kind = page::Kind::kIndirect;
+    bytes = outer.ticket;
+  }
+  if (bytes.size() > geometry_.room()) {
+    (void)outer.depot->withdraw(outer.place);
+    return invalid(
+        format("a ticket of %zu bytes does not fit into a slot of this queue, which has "
+               "room for %u: make the queue with a larger slot_nbytes",
+               bytes.size(), geometry_.room()));
+  }
+  page::Word* const slot = page::slot(lane(self_), geometry_, next_);
+  const uint32_t taker = page::slot_of(slot->load(std::memory_order_relaxed)).taker;
+  Sent before;
+  {
+    const std::lock_guard<std::mutex> lock(sent_mutex_);
+    // From here on nothing fails.
+    if (unfetched_.size() == unfetched_.capacity()) {
+      std::erase_if(unfetched_,
+                    [](const Sent& each) { return !each.depot->is_unfetched(each.place); });
+      unfetched_.reserve(2 * unfetched_.size() + 8);
+    }
+    before = std::exchange(sent_[next_ & (geometry_.capacity - 1)], std::move(sent));
+  }
+  if (!has_lane_) {
+    page::add(&header().lanes, self_);
+    has_lane_ = true;
+  }
+  page::fill(slot, next_, kind, bytes);
+  guard.keep();
+  ++next_;
+  page::lane_header(lane(self_))
+      .cpu.store(static_cast<uint32_t>(::sched_getcpu()), std::memory_order_relaxed);
+  n_sent_.fetch_add(1, std::memory_order_relaxed);
+  ring_one_receiver();
+  // Its taker may still be about to fetch the message whose slot was filled again.
+  if (before.depot && before.depot->is_unfetched(before.place)) {
+    before.taker = taker;
+    const std::lock_guard<std::mutex> lock(sent_mutex_);
+    unfetched_.push_back(std::move(before));
+  }
+  return Status::ok();
+}
+
+// Withdraws what a dead member took and did not fetch.
+void Queue::forget_taken_by(uint32_t index) noexcept {
+  const auto withdraw = [&](const Sent& sent) {
+    if (!sent.depot->withdraw(sent.place)) return;
+    n_lost_.fetch_add(1, std::memory_order_relaxed);
+    if (sent.outer_depot) (void)sent.outer_depot->withdraw(sent.outer);
+  };
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    Sent sent;
+    {
+      const std::lock_guard<std::mutex> lock(sent_mutex_);
+      Sent& here = sent_[i];
+      const page::SlotWord slot =
+          page::slot_of(page::slot(lane(self_), geometry_, i)->load(std::memory_order_acquire));
+      if (!here.depot || slot.state != SlotState::kTaken || slot.taker != index ||
+          slot.position != here.position)
+        continue;
+      sent = std::exchange(here, Sent());
+    }
+    withdraw(sent);
+  }
+  for (;;) {
+    Sent sent;
+    {
+      const std::lock_guard<std::mutex> lock(sent_mutex_);
+      const auto found = std::find_if(unfetched_.begin(), unfetched_.end(),
+                                      [&](const Sent& each) { return each.taker == index; });
+      if (found == unfetched_.end()) return;
+      sent = std::move(*found);
+      unfetched_.erase(found);
+    }
+    withdraw(sent);
+  }
+}
+
+// Wakes one receiver that sleeps and that this member has not woken yet. Each sender wakes by its
+// own records: if it ended or was stopped before it woke anybody, the next sender's message does.
+void Queue::ring_one_receiver() noexcept {
+  const uint32_t first = last_rung_.load(std::memory_order_relaxed) + 1;
+  for (size_t turn = 0; turn < 2; ++turn) {
+    for (size_t at = 0; at < header().receivers_asleep.size(); ++at) {
+      uint64_t bits = header().receivers_asleep[at].load(std::memory_order_seq_cst);
+      for (; bits != 0; bits &= bits - 1) {
+        const auto index =
+            static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
+        if (index >= geometry_.members || (turn == 0) != (index >= first)) continue;
+        page::SleepWords& words = member(index).receive;
+        const uint32_t asleep = words.asleep.load(std::memory_order_seq_cst);
+        if ((asleep & 1) == 0 || rung_[index].load(std::memory_order_relaxed) == asleep) continue;
+        rung_[index].store(asleep, std::memory_order_relaxed);
+        last_rung_.store(index, std::memory_order_relaxed);
+        wake(&words);
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace tenon::queue

@@ -1,0 +1,55 @@
+// Decides how long a thread looks at a word again and again before it sleeps. A short wait is a
+// hundred times cheaper by spinning than by sleeping. A long one is cheaper asleep, and beside
+// other work on the same CPU spinning only delays the other side.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tenon::queue {
+
+// One thread at a time uses it. It learns from the waits of that thread.
+class Spin {
+ public:
+  // How long the next wait may spin, in nanoseconds. 0: sleep at once. `same_cpu`: the other side
+  // worked last on the CPU of this thread, so it cannot work while this thread spins.
+  int64_t window_ns(bool same_cpu) noexcept {
+    if (same_cpu) return 0;
+    if (credit_ == 0 && ++skipped_ < probe_) return 0;
+    skipped_ = 0;
+    return std::clamp(2 * wake_ns_, kLeastNs, kMostNs);
+  }
+  // Says whether the last window brought what the thread waited for.
+  void spun(bool found) noexcept {
+    if (found) {
+      credit_ = std::min(credit_ + 1, kMostCredit);
+      probe_ = kFirstProbe;
+      return;
+    }
+    if (credit_ == 0) probe_ = std::min(probe_ * 2, kLastProbe);
+    credit_ = std::max(credit_ - kFailure, 0);
+  }
+  // Says how long a wake took, from the call that woke to the thread's return. A window that is
+  // shorter than that would let both sides sleep for each message.
+  void woke(int64_t latency_ns) noexcept {
+    if (latency_ns > 0 && latency_ns < kMostNs) wake_ns_ += (latency_ns - wake_ns_) / 8;
+  }
+
+  // A look that took this long was interrupted: the kernel gave the CPU to somebody else.
+  static constexpr int64_t kInterruptedNs = 10'000;
+
+ private:
+  static constexpr int64_t kLeastNs = 20'000;
+  static constexpr int64_t kMostNs = 200'000;
+  static constexpr int kMostCredit = 8;
+  static constexpr int kFailure = 4;  // a window in vain costs more than a good one saves
+  static constexpr int kFirstProbe = 4;
+  static constexpr int kLastProbe = 256;
+
+  int64_t wake_ns_ = 25'000;
+  int credit_ = 1;
+  int skipped_ = 0;  // waits since the last window
+  int probe_ = kFirstProbe;
+};
+
+}  // namespace tenon::queue

@@ -1,0 +1,611 @@
+/* Tests tenon/queue.h: messages of many processes to many processes. Each receiver is a child
+ * process that joins the queue in its inherited storage, unless the case says otherwise. */
+#include "check.h"
+
+#include <pthread.h>
+
+enum { kSoonNs = 100000000, kLongNs = 20000000 };
+
+static tenon_message *const kNothing = PATTERN;
+
+static tenon_queue *queue_of(uint32_t members, uint32_t capacity, uint32_t slot_nbytes) {
+  tenon_queue_options options;
+  tenon_queue *queue = NULL;
+  SIZED(options);
+  options.members = members;
+  options.capacity = capacity;
+  options.slot_nbytes = slot_nbytes;
+  OK(tenon_queue_new(&options, &queue, ERR));
+  return queue;
+}
+
+/* A child of fork joins the queue of its parent, and drops its copy of the parent's membership. */
+static tenon_queue *join_inherited(tenon_queue *inherited) {
+  tenon_queue *queue = NULL;
+  OK(tenon_queue_join(tenon_queue_storage(inherited), NULL, &queue, ERR));
+  tenon_queue_release(inherited);
+  return queue;
+}
+
+/* A message of `count` tensors of nbytes bytes each, whose seeds are seed, seed + 1 and so on. The
+ * user's bytes are the seed. */
+static tenon_message *message_of(size_t count, uint64_t nbytes, uint64_t seed) {
+  tenon_message *message = NULL;
+  size_t i;
+  OK(tenon_message_new(&message, ERR));
+  for (i = 0; i < count; i++) {
+    tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, nbytes, seed + i);
+    tenon_tensor *tensor = check_bytes_tensor(storage);
+    OK(tenon_message_add(message, &tensor, NULL, 1, NULL, ERR));
+    tenon_tensor_release(tensor);
+    tenon_storage_release(storage);
+  }
+  OK(tenon_message_set_user_bytes(message, &seed, sizeof(seed), ERR));
+  return message;
+}
+
+static void send_filled(tenon_queue *queue, size_t count, uint64_t nbytes, uint64_t seed) {
+  const tenon_wait wait = check_wait_ns(20000000000);
+  tenon_message *message = message_of(count, nbytes, seed);
+  OK(tenon_queue_send(queue, message, &wait, ERR));
+  tenon_message_release(message);
+}
+
+static uint64_t seed_of(const tenon_message *message) {
+  size_t n = 0;
+  uint64_t seed = 0;
+  const void *bytes = tenon_message_user_bytes(message, &n);
+  CHECK(n == sizeof(seed));
+  memcpy(&seed, bytes, sizeof(seed));
+  return seed;
+}
+
+/* Checks the bytes of a message of message_of(), and releases it. Returns its seed. */
+static uint64_t check_message(tenon_message *message, size_t count, uint64_t nbytes) {
+  const uint64_t seed = seed_of(message);
+  size_t i;
+  CHECK_EQ(tenon_message_count(message), count);
+  for (i = 0; i < count; i++) {
+    const tenon_tensor *tensor = tenon_message_tensor(message, i);
+    CHECK(check_filled(tenon_tensor_data(tensor), nbytes, seed + i));
+  }
+  tenon_message_release(message);
+  return seed;
+}
+
+static uint64_t receive_filled(tenon_queue *queue, size_t count, uint64_t nbytes) {
+  const tenon_wait wait = check_wait_ns(20000000000);
+  tenon_message *message = NULL;
+  OK(tenon_queue_recv(queue, &wait, &message, ERR));
+  return check_message(message, count, nbytes);
+}
+
+#define RECV_FAILS(code, queue, timeout_ns)                                                  \
+  do {                                                                                       \
+    const tenon_wait check_wait = check_wait_ns(timeout_ns);                                 \
+    tenon_message *check_out = kNothing;                                                     \
+    FAILS_KEEPING(code, check_out, tenon_queue_recv((queue), &check_wait, &check_out, ERR)); \
+  } while (0)
+
+static tenon_queue_stats stats_of(const tenon_queue *queue) {
+  tenon_queue_stats stats;
+  SIZED(stats);
+  OK(tenon_queue_stats_get(queue, &stats, ERR));
+  return stats;
+}
+
+/* ---- one process ----------------------------------------------------------------------------- */
+
+static void one_process_sends_to_itself(void) {
+  tenon_queue *queue = queue_of(0, 0, 0);
+  uint64_t i;
+  RECV_FAILS(TENON_WOULD_BLOCK, queue, 0);
+  RECV_FAILS(TENON_TIMEOUT, queue, kLongNs);
+  for (i = 0; i < 1000; i++) {
+    send_filled(queue, 1, 4096, i);
+    send_filled(queue, 0, 0, i + 5000);
+    CHECK_EQ(stats_of(queue).waiting, 2);
+    CHECK_EQ(receive_filled(queue, 1, 4096), i);
+    CHECK_EQ(receive_filled(queue, 0, 0), i + 5000);
+  }
+  CHECK_EQ(stats_of(queue).sent, 2000);
+  CHECK_EQ(stats_of(queue).received, 2000);
+  CHECK_EQ(stats_of(queue).lost, 0);
+  tenon_queue_release(queue);
+}
+
+static void a_full_lane_waits_for_room(void) {
+  tenon_queue *queue = queue_of(2, 4, 1024);
+  tenon_wait wait = check_wait_ns(0);
+  tenon_message *message = message_of(1, 100, 99);
+  uint64_t i;
+  for (i = 0; i < 4; i++) send_filled(queue, 1, 100, i);
+  FAILS(TENON_WOULD_BLOCK, tenon_queue_send(queue, message, &wait, ERR));
+  wait = check_wait_ns(kLongNs);
+  FAILS(TENON_TIMEOUT, tenon_queue_send(queue, message, &wait, ERR));
+  CHECK_EQ(receive_filled(queue, 1, 100), 0);
+  OK(tenon_queue_send(queue, message, NULL, ERR));
+  for (i = 1; i < 4; i++) CHECK_EQ(receive_filled(queue, 1, 100), i);
+  CHECK_EQ(receive_filled(queue, 1, 100), 99);
+  tenon_message_release(message);
+  tenon_queue_release(queue);
+}
+
+/* The ticket of 100 tensors is longer than a slot. No ticket fits into a slot of 64 bytes. */
+static void messages_larger_than_a_slot_travel_too(void) {
+  tenon_queue *queue = queue_of(1, 2, 1024), *narrow = queue_of(1, 2, 64);
+  tenon_message *message = message_of(1, 100, 1);
+  uint64_t i;
+  for (i = 0; i < 10; i++) {
+    send_filled(queue, 100, 256, i);
+    CHECK_EQ(receive_filled(queue, 100, 256), i);
+  }
+  INVALID(tenon_queue_send(narrow, message, NULL, ERR));
+  CHECK_EQ(stats_of(narrow).waiting, 0);
+  tenon_message_release(message);
+  tenon_queue_release(narrow);
+  tenon_queue_release(queue);
+}
+
+static void *trigger_soon(void *cancel) {
+  usleep(20000);
+  tenon_cancel_trigger(cancel);
+  return NULL;
+}
+
+static void a_cancel_ends_a_wait(void) {
+  tenon_queue *queue = queue_of(0, 2, 0);
+  tenon_wait wait = check_wait_ns(-1);
+  tenon_message *out = kNothing;
+  pthread_t thread;
+  OK(tenon_cancel_new(&wait.cancel, ERR));
+  CHECK(pthread_create(&thread, NULL, trigger_soon, wait.cancel) == 0);
+  FAILS_KEEPING(TENON_CANCELLED, out, tenon_queue_recv(queue, &wait, &out, ERR));
+  CHECK(pthread_join(thread, NULL) == 0);
+  tenon_cancel_release(wait.cancel);
+  tenon_queue_release(queue);
+}
+
+static void *leave_soon(void *queue) {
+  usleep(20000);
+  tenon_queue_leave(queue);
+  return NULL;
+}
+
+static void leaving_ends_the_waits_of_this_process(void) {
+  tenon_queue *queue = queue_of(0, 0, 0);
+  tenon_message *out = kNothing, *message = message_of(0, 0, 1);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, leave_soon, queue) == 0);
+  INVALID_KEEPING(out, tenon_queue_recv(queue, NULL, &out, ERR));
+  CHECK(pthread_join(thread, NULL) == 0);
+  INVALID(tenon_queue_send(queue, message, NULL, ERR));
+  tenon_queue_leave(queue);
+  tenon_queue_leave(NULL);
+  tenon_queue_release(NULL);
+  tenon_message_release(message);
+  tenon_queue_release(queue);
+}
+
+static void two_memberships_of_one_process(void) {
+  tenon_queue *a = queue_of(3, 0, 0), *b = NULL;
+  tenon_queue_member members[4];
+  size_t total = 0;
+  OK(tenon_queue_join(tenon_queue_storage(a), NULL, &b, ERR));
+  send_filled(a, 1, 64, 1);
+  send_filled(b, 1, 64, 2);
+  SIZED(members[0]);
+  OK(tenon_queue_members(b, members, 4, &total, ERR));
+  CHECK_EQ(total, 2);
+  CHECK(members[0].pid == getpid() && members[1].pid == getpid());
+  CHECK(members[0].waiting == 1 && members[1].waiting == 1);
+  CHECK(members[0].self == 0 && members[1].self == 1);
+  CHECK(members[0].state == TENON_QUEUE_MEMBER_HERE && members[0].uid == geteuid());
+  OK(tenon_queue_members(b, NULL, 0, &total, ERR));
+  CHECK_EQ(total, 2);
+  CHECK_EQ(receive_filled(b, 1, 64) + receive_filled(a, 1, 64), 3);
+  tenon_queue_release(a);
+  OK(tenon_queue_members(b, members, 4, &total, ERR));
+  CHECK(total == 2 && members[0].state == TENON_QUEUE_MEMBER_LEFT);
+  tenon_queue_release(b);
+}
+
+static void wrong_arguments(void) {
+  static const uint32_t kWrong[][3] = {{257, 2, 64}, {1, 3, 64},      {1, 1, 64},
+                                       {1, 2, 65},   {1, 131072, 64}, {1, 2, 131072}};
+  tenon_queue_options options;
+  tenon_queue *queue = queue_of(2, 4, 128), *out = PATTERN;
+  tenon_message *message = message_of(0, 0, 0), *received = kNothing;
+  tenon_storage *private_one = check_storage(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE, 9000, 1);
+  tenon_storage *frozen = check_storage(TENON_MODE_FROZEN, 0, 9000, 1);
+  tenon_storage *other = check_storage(TENON_MODE_SHARED, 0, 9000, 1);
+  tenon_storage *tiny = check_storage(TENON_MODE_SHARED, 0, 10, 1);
+  tenon_queue_stats stats;
+  tenon_queue_member member;
+  size_t i, total = 0;
+  SIZED(options);
+  for (i = 0; i < COUNT_OF(kWrong); i++) {
+    options.members = kWrong[i][0];
+    options.capacity = kWrong[i][1];
+    options.slot_nbytes = kWrong[i][2];
+    INVALID_KEEPING(out, tenon_queue_new(&options, &out, ERR));
+  }
+  SIZED(options);
+  options.flags = 2;
+  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_queue_new(&options, &out, ERR));
+  INVALID(tenon_queue_new(NULL, NULL, ERR));
+  SIZED(options);
+  options.capacity = 8;
+  INVALID_KEEPING(out, tenon_queue_join(tenon_queue_storage(queue), &options, &out, ERR));
+  INVALID_KEEPING(out, tenon_queue_join(NULL, NULL, &out, ERR));
+  INVALID(tenon_queue_join(other, NULL, NULL, ERR));
+  INVALID_KEEPING(out, tenon_queue_join(private_one, NULL, &out, ERR));
+  INVALID_KEEPING(out, tenon_queue_join(frozen, NULL, &out, ERR));
+  FAILS_SAYING(TENON_CORRUPT, "field", "queue", tenon_queue_join(other, NULL, &out, ERR));
+  FAILS_SAYING(TENON_CORRUPT, "field", "queue", tenon_queue_join(tiny, NULL, &out, ERR));
+  INVALID(tenon_queue_send(NULL, message, NULL, ERR));
+  INVALID(tenon_queue_send(queue, NULL, NULL, ERR));
+  INVALID_KEEPING(received, tenon_queue_recv(NULL, NULL, &received, ERR));
+  INVALID(tenon_queue_recv(queue, NULL, NULL, ERR));
+  SIZED(stats);
+  INVALID(tenon_queue_stats_get(NULL, &stats, ERR));
+  INVALID(tenon_queue_stats_get(queue, NULL, ERR));
+  SIZED(member);
+  INVALID(tenon_queue_members(NULL, &member, 1, &total, ERR));
+  INVALID(tenon_queue_members(queue, NULL, 1, &total, ERR));
+  INVALID(tenon_queue_members(queue, &member, 1, NULL, ERR));
+  CHECK(tenon_queue_storage(NULL) == NULL);
+  tenon_storage_release(tiny);
+  tenon_storage_release(other);
+  tenon_storage_release(frozen);
+  tenon_storage_release(private_one);
+  tenon_message_release(message);
+  tenon_queue_release(queue);
+}
+
+static void as_many_members_as_it_was_made_for(void) {
+  tenon_queue *queue = queue_of(2, 4, 1024), *second = NULL, *third = PATTERN;
+  OK(tenon_queue_join(tenon_queue_storage(queue), NULL, &second, ERR));
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "members",
+               tenon_queue_join(tenon_queue_storage(queue), NULL, &third, ERR));
+  /* The place of a member that left is free once its messages are received. */
+  send_filled(second, 1, 64, 7);
+  tenon_queue_release(second);
+  FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "members",
+               tenon_queue_join(tenon_queue_storage(queue), NULL, &third, ERR));
+  CHECK_EQ(receive_filled(queue, 1, 64), 7);
+  OK(tenon_queue_join(tenon_queue_storage(queue), NULL, &third, ERR));
+  send_filled(third, 1, 64, 8);
+  CHECK_EQ(receive_filled(queue, 1, 64), 8);
+  tenon_queue_release(third);
+  tenon_queue_release(queue);
+}
+
+/* ---- several processes ----------------------------------------------------------------------- */
+
+static tenon_queue *there;
+
+static void echo(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  uint64_t seed;
+  check_signal(socket);
+  do {
+    seed = receive_filled(queue, 1, 4096);
+    check_send(socket, &seed, sizeof(seed), NULL, 0);
+  } while (seed != 0);
+  tenon_queue_release(queue);
+}
+
+/* The child receives while it is awake and while it is asleep. */
+static void a_child_receives_in_order(void) {
+  int socket;
+  pid_t child;
+  uint64_t sent = 300, seed, answered = 300;
+  there = queue_of(0, 8, 0);
+  child = check_spawn(SOCK_STREAM, echo, &socket);
+  check_await(socket);
+  while (answered > 0) {
+    for (; sent > 0 && answered - sent < 30; sent--) {
+      if (sent % 50 == 0) usleep(3000);
+      send_filled(there, 1, 4096, sent - 1);
+    }
+    (void)check_recv(socket, &seed, sizeof(seed), NULL, 0);
+    CHECK_EQ(seed, --answered);
+  }
+  check_join(child);
+  close(socket);
+  tenon_queue_release(there);
+}
+
+static void use_inherited(int socket) {
+  tenon_message *message = message_of(0, 0, 1), *out = kNothing;
+  FAILS(TENON_UNSUPPORTED, tenon_queue_send(there, message, NULL, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_queue_recv(there, NULL, &out, ERR));
+  tenon_queue_leave(there);
+  tenon_queue_release(there);
+  tenon_message_release(message);
+  check_signal(socket);
+}
+
+static void a_child_of_fork_is_no_member(void) {
+  int socket;
+  pid_t child;
+  there = queue_of(0, 0, 0);
+  child = check_spawn(SOCK_STREAM, use_inherited, &socket);
+  check_await(socket);
+  check_join(child);
+  close(socket);
+  send_filled(there, 1, 64, 1);
+  CHECK_EQ(receive_filled(there, 1, 64), 1);
+  tenon_queue_release(there);
+}
+
+enum { kProducers = 3, kConsumers = 3, kEach = 400 };
+
+static void produce(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  uint64_t number = 0, i;
+  (void)check_recv(socket, &number, sizeof(number), NULL, 0);
+  for (i = 0; i < kEach; i++) send_filled(queue, 1, 512, number * kEach + i);
+  check_signal(socket);
+  check_await(socket); /* the messages need their sender */
+  tenon_queue_release(queue);
+}
+
+static void consume(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  const tenon_wait wait = check_wait_ns(20000000000);
+  static uint64_t seeds[kProducers * kEach + 1];
+  size_t n = 0;
+  for (;;) {
+    tenon_message *message = NULL;
+    OK(tenon_queue_recv(queue, &wait, &message, ERR));
+    seeds[n] = seed_of(message);
+    if (seeds[n++] == UINT64_MAX) {
+      tenon_message_release(message);
+      break;
+    }
+    CHECK_EQ(check_message(message, 1, 512), seeds[n - 1]);
+  }
+  tenon_queue_release(queue);
+  check_send(socket, seeds, n * sizeof(seeds[0]), NULL, 0);
+}
+
+static void each_message_has_one_receiver(void) {
+  static unsigned char seen[kProducers * kEach];
+  int producers[kProducers], consumers[kConsumers];
+  pid_t children[kProducers + kConsumers];
+  uint64_t last[kProducers];
+  size_t i;
+  memset(seen, 0, sizeof(seen));
+  there = queue_of(0, 16, 0);
+  for (i = 0; i < kConsumers; i++) children[i] = check_spawn(SOCK_STREAM, consume, &consumers[i]);
+  for (i = 0; i < kProducers; i++) {
+    const uint64_t number = i;
+    children[kConsumers + i] = check_spawn(SOCK_STREAM, produce, &producers[i]);
+    check_send(producers[i], &number, sizeof(number), NULL, 0);
+  }
+  for (i = 0; i < kProducers; i++) check_await(producers[i]);
+  /* Messages of different senders have no order, so the last ones go when all others are taken. */
+  while (stats_of(there).waiting > 0) usleep(100);
+  for (i = 0; i < kConsumers; i++) send_filled(there, 0, 0, UINT64_MAX);
+  for (i = 0; i < kConsumers; i++) {
+    uint64_t seed = 0;
+    memset(last, 0xff, sizeof(last));
+    for (;;) {
+      (void)check_recv(consumers[i], &seed, sizeof(seed), NULL, 0);
+      if (seed == UINT64_MAX) break;
+      CHECK(seed < sizeof(seen) && !seen[seed]);
+      seen[seed] = 1;
+      /* One receiver gets the messages of one sender in order. */
+      CHECK(last[seed / kEach] == UINT64_MAX || last[seed / kEach] < seed);
+      last[seed / kEach] = seed;
+    }
+    close(consumers[i]);
+  }
+  for (i = 0; i < kProducers; i++) check_signal(producers[i]);
+  for (i = 0; i < kProducers + kConsumers; i++) check_join(children[i]);
+  for (i = 0; i < kProducers; i++) close(producers[i]);
+  for (i = 0; i < sizeof(seen); i++) CHECK(seen[i]);
+  tenon_queue_release(there);
+}
+
+/* A process remembers what it knows about a lender that is gone, until it meets another one. So
+ * these cases run in a process of their own. */
+static void (*apart)(void);
+
+static void run_apart(int socket) {
+  apart();
+  close(socket);
+}
+
+#define RUN_APART(test_case)                                          \
+  do {                                                                \
+    int check_socket;                                                 \
+    pid_t check_child;                                                \
+    printf("- %s\n", #test_case);                                     \
+    apart = (test_case);                                              \
+    check_child = check_spawn(SOCK_STREAM, run_apart, &check_socket); \
+    check_join(check_child);                                          \
+    close(check_socket);                                              \
+  } while (0)
+
+/* ---- deaths ---------------------------------------------------------------------------------- */
+
+static void join_and_wait(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  tenon_message *message = NULL;
+  send_filled(queue, 1, 4096, 5);
+  check_signal(socket);
+  check_await(socket);
+  OK(tenon_queue_recv(queue, NULL, &message, ERR));
+  check_signal(socket);
+  pause();
+}
+
+static void kill_and_wait(pid_t child, int socket) {
+  int status = 0;
+  CHECK(kill(child, SIGKILL) == 0);
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+  close(socket);
+}
+
+/* The receiver is asleep when the other member is killed, and is told by its name. */
+static void a_death_ends_a_wait_and_names_who_died(void) {
+  int socket;
+  char pid[16];
+  tenon_message *out = NULL;
+  pid_t child;
+  there = queue_of(0, 0, 0);
+  child = check_spawn(SOCK_STREAM, join_and_wait, &socket);
+  check_await(socket);
+  CHECK_EQ(receive_filled(there, 1, 4096), 5);
+  send_filled(there, 1, 4096, 6);
+  check_signal(socket);
+  check_await(socket);
+  kill_and_wait(child, socket);
+  snprintf(pid, sizeof(pid), "%d", (int)child);
+  check_error_place = &check_error;
+  check_error = NULL;
+  {
+    const tenon_wait wait = check_wait_ns(20000000000);
+    const int64_t begin = check_now_ns();
+    CHECK_EQ(tenon_queue_recv(there, &wait, &out, &check_error), TENON_PEER_GONE);
+    CHECK(check_now_ns() - begin < 5000000000);
+  }
+  check_error_shape(__FILE__, __LINE__, TENON_PEER_GONE, check_error);
+  CHECK(strcmp(tenon_error_detail(check_error, "pid"), pid) == 0);
+  tenon_error_release(check_error);
+  /* The death is told once, and the queue goes on. The lease of the dead process has ended. */
+  RECV_FAILS(TENON_WOULD_BLOCK, there, 0);
+  send_filled(there, 1, 4096, 9);
+  CHECK_EQ(receive_filled(there, 1, 4096), 9);
+  CHECK_EQ(stats_of(there).lost, 0);
+  tenon_queue_release(there);
+}
+
+static void send_and_stay(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  send_filled(queue, 1, 4096, 5);
+  check_signal(socket);
+  pause();
+}
+
+/* The parent has never met the sender, so the message goes with it. */
+static void messages_of_a_dead_sender_are_reported(void) {
+  int socket;
+  pid_t child;
+  const tenon_wait wait = check_wait_ns(20000000000);
+  tenon_message *out = NULL;
+  int lost = 0, deaths = 0;
+  there = queue_of(0, 0, 0);
+  child = check_spawn(SOCK_STREAM, send_and_stay, &socket);
+  check_await(socket);
+  kill_and_wait(child, socket);
+  while (deaths == 0) {
+    check_error = NULL;
+    CHECK_EQ(tenon_queue_recv(there, &wait, &out, &check_error), TENON_PEER_GONE);
+    check_error_shape(__FILE__, __LINE__, TENON_PEER_GONE, check_error);
+    if (tenon_error_detail(check_error, "lost") != NULL)
+      lost++;
+    else
+      deaths++;
+    tenon_error_release(check_error);
+  }
+  CHECK_EQ(lost, 1);
+  RECV_FAILS(TENON_WOULD_BLOCK, there, 0);
+  tenon_queue_release(there);
+}
+
+/* A sender that is stopped before anybody met it delays its own message alone. */
+static void a_stopped_sender_delays_only_its_own_messages(void) {
+  int socket;
+  char pid[16];
+  pid_t child;
+  there = queue_of(0, 0, 0);
+  child = check_spawn(SOCK_STREAM, send_and_stay, &socket);
+  check_await(socket);
+  CHECK(kill(child, SIGSTOP) == 0);
+  CHECK(waitpid(child, NULL, WUNTRACED) == child);
+  send_filled(there, 1, 4096, 7);
+  CHECK_EQ(receive_filled(there, 1, 4096), 7);
+  snprintf(pid, sizeof(pid), "%d", (int)child);
+  {
+    const tenon_wait wait = check_wait_ns(kSoonNs);
+    tenon_message *out = kNothing;
+    FAILS_SAYING(TENON_TIMEOUT, "pid", pid, tenon_queue_recv(there, &wait, &out, ERR));
+  }
+  CHECK(kill(child, SIGCONT) == 0);
+  CHECK_EQ(receive_filled(there, 1, 4096), 5);
+  kill_and_wait(child, socket);
+  tenon_queue_release(there);
+}
+
+/* A process of another family joins by the fd of the storage. */
+static void join_by_fd(int socket) {
+  tenon_fd_handle handle = check_handle();
+  tenon_storage *storage = NULL;
+  tenon_queue *queue = NULL;
+  int fd = -1;
+  CHECK_EQ(check_recv(socket, &handle, sizeof(handle), &fd, 1), 1);
+  handle.fd = fd;
+  OK(tenon_open_fd(&handle, NULL, &storage, ERR));
+  close(fd);
+  OK(tenon_queue_join(storage, NULL, &queue, ERR));
+  tenon_storage_release(storage);
+  CHECK_EQ(receive_filled(queue, 1, 4096), 20);
+  check_await(socket);
+  send_filled(queue, 1, 4096, 21);
+  check_signal(socket);
+  check_await(socket);
+  tenon_queue_release(queue);
+}
+
+static void a_queue_travels_as_its_storage(void) {
+  tenon_fd_handle handle = check_handle();
+  int socket;
+  const pid_t child = check_spawn(SOCK_STREAM, join_by_fd, &socket);
+  tenon_queue *queue = queue_of(0, 0, 0);
+  OK(tenon_share_fd(tenon_queue_storage(queue), NULL, &handle, ERR));
+  send_filled(queue, 1, 4096, 20);
+  check_send(socket, &handle, sizeof(handle), &handle.fd, 1);
+  tenon_fd_handle_close(&handle);
+  while (stats_of(queue).waiting > 0) usleep(100);
+  check_signal(socket);
+  check_await(socket);
+  CHECK_EQ(receive_filled(queue, 1, 4096), 21);
+  check_signal(socket);
+  check_join(child);
+  close(socket);
+  tenon_queue_release(queue);
+}
+
+/* The depot of this process, which lives as long as the process. */
+static void begin_depot(void) {
+  tenon_queue *queue = queue_of(0, 0, 0);
+  check_warm_up();
+  send_filled(queue, 1, 1, 1);
+  CHECK_EQ(receive_filled(queue, 1, 1), 1);
+  tenon_queue_release(queue);
+}
+
+int main(void) {
+  check_begin(120);
+  begin_depot();
+  RUN(one_process_sends_to_itself);
+  RUN(a_full_lane_waits_for_room);
+  RUN(messages_larger_than_a_slot_travel_too);
+  RUN(a_cancel_ends_a_wait);
+  RUN(leaving_ends_the_waits_of_this_process);
+  RUN(two_memberships_of_one_process);
+  RUN(wrong_arguments);
+  RUN(as_many_members_as_it_was_made_for);
+  RUN_ONCE(a_child_receives_in_order);
+  RUN_ONCE(a_child_of_fork_is_no_member);
+  RUN_ONCE(each_message_has_one_receiver);
+  RUN_APART(a_death_ends_a_wait_and_names_who_died);
+  RUN_APART(messages_of_a_dead_sender_are_reported);
+  RUN_APART(a_stopped_sender_delays_only_its_own_messages);
+  RUN_APART(a_queue_travels_as_its_storage);
+  return 0;
+}

@@ -1,0 +1,130 @@
+// A tensor through a queue and back, known and new, against bare cache lines and against a
+// connection.
+//
+// Two processes, each pinned to a CPU of its own, hand one message to and fro. The bare side hands
+// a number to and fro in two words of shared memory, which is the least that two processes need.
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <atomic>
+
+#include "bench/hand_over.h"
+
+namespace {
+
+struct Line {
+  alignas(64) std::atomic<uint64_t> there;
+  alignas(64) std::atomic<uint64_t> back;
+};
+
+void pin(unsigned index) {
+  cpu_set_t all;
+  BENCH_CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all) || index-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    BENCH_CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    return;
+  }
+}
+
+void send_in(tenon_queue* queue, tenon_tensor* tensor) {
+  tenon_message* message = nullptr;
+  BENCH_OK(tenon_message_new(&message, &err));
+  BENCH_OK(tenon_message_add(message, &tensor, nullptr, 1, nullptr, &err));
+  BENCH_OK(tenon_queue_send(queue, message, nullptr, &err));
+  tenon_message_release(message);
+}
+
+void receive_from(tenon_queue* queue) {
+  tenon_message* message = nullptr;
+  BENCH_OK(tenon_queue_recv(queue, nullptr, &message, &err));
+  bench::touch(tenon_tensor_data(tenon_message_tensor(message, 0)));
+  tenon_message_release(message);
+}
+
+tenon_queue* new_queue() {
+  tenon_queue* queue = nullptr;
+  BENCH_OK(tenon_queue_new(nullptr, &queue, &err));
+  return queue;
+}
+
+tenon_queue* join(tenon_queue* inherited) {
+  tenon_queue* queue = nullptr;
+  BENCH_OK(tenon_queue_join(tenon_queue_storage(inherited), nullptr, &queue, &err));
+  return queue;
+}
+
+constexpr size_t kEach = 20;  // round trips of one sample
+
+void run(const char* name, uint64_t nbytes, size_t rounds, bool is_new) {
+  tenon_queue* there = new_queue();
+  tenon_queue* back = new_queue();
+  auto* line = static_cast<Line*>(
+      mmap(nullptr, sizeof(Line), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  BENCH_CHECK(line != MAP_FAILED);
+  const size_t total = bench::total_rounds(rounds);
+  const auto bare_there = [line](uint64_t number) {
+    while (line->there.load(std::memory_order_acquire) != number) __builtin_ia32_pause();
+  };
+  {
+    const bench::Child other([&] {
+      pin(1);
+      tenon_queue* from = join(there);
+      tenon_queue* to = join(back);
+      tenon_tensor* tensor = bench::new_tensor(0, nbytes, 1);
+      for (size_t round = 0; round < total; ++round) {
+        for (size_t i = 0; i < kEach; ++i) {
+          receive_from(from);
+          send_in(to, tensor);
+        }
+        for (size_t i = 0; i < kEach; ++i) {
+          const uint64_t number = round * kEach + i + 1;
+          bare_there(number);
+          line->back.store(number, std::memory_order_release);
+        }
+      }
+      tenon_message* last = nullptr;
+      BENCH_OK(tenon_queue_recv(from, nullptr, &last, &err));  // its own messages were received
+    });
+    pin(0);
+    tenon_tensor* tensor = bench::new_tensor(0, nbytes, 1);
+    uint64_t number = 0;
+    bench::Row row{name, "us", "two cache lines", {"ours/theirs", "at_most", 10}, {}, {}};
+    bench::interleave(
+        &row, rounds, 1e3 * 2 * kEach,
+        [&] {
+          for (size_t i = 0; i < kEach; ++i) {
+            tenon_tensor* made = is_new ? bench::new_tensor(0, nbytes, 1) : nullptr;
+            send_in(there, made != nullptr ? made : tensor);
+            tenon_tensor_release(made);
+            receive_from(back);
+          }
+        },
+        [&] {
+          for (size_t i = 0; i < kEach; ++i) {
+            line->there.store(++number, std::memory_order_release);
+            while (line->back.load(std::memory_order_acquire) != number) __builtin_ia32_pause();
+          }
+        });
+    send_in(there, tensor);
+    tenon_tensor_release(tensor);
+    bench::print(row);
+  }
+  tenon_queue_release(there);
+  tenon_queue_release(back);
+  munmap(line, sizeof(Line));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool smoke = bench::wants_smoke(argc, argv);
+  const size_t rounds = smoke ? 5 : 2000;
+  run("one way through a queue, 4 KiB known, C", 4096, rounds, false);
+  run("one way through a queue, 4 KiB new, C", 4096, rounds, true);
+  return 0;
+}
