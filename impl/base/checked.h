@@ -1,4 +1,7 @@
 // Arithmetic that reports an overflow. All computations with sizes that came from outside use it.
+//
+// The checked functions return false if the exact result does not fit into the type. `*out` must
+// not be used then.
 #pragma once
 
 #include <cstdint>

@@ -11,9 +11,9 @@
 // last release disposes of the object, and return a dead object.
 //
 // The last release runs dispose() on the releasing thread. The end of a storage, a segment or a
-// lease may take locks and call functions of owners. So no reference that may be the last is
-// released under a ranked lock (base/lock_rank.h). A forked child has a copy of each object, which
-// it counts apart: the object ends in both processes.
+// lease may take locks, and may call a release function that the user passed with wrapped memory.
+// So no reference that may be the last is released under a ranked lock (base/lock_rank.h). A forked
+// child has a copy of each object, which it counts apart: the object ends in both processes.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class Counted {
 
   void retain() const noexcept { state_.fetch_add(kStrong, std::memory_order_relaxed); }
 
-  // Takes `count` references at once. They are released one by one or several together.
+  // Takes `count` strong references at once. They are released one by one or several together.
   void retain(uint32_t count) const noexcept {
     state_.fetch_add(kStrong * count, std::memory_order_relaxed);
   }
@@ -82,12 +82,13 @@ class Counted {
     return (state_.fetch_sub(kStrong * count, std::memory_order_acq_rel) & kStrongMask) == count;
   }
   // Whether the caller's reference is the only one of either kind. Then no other thread can get
-  // one, unless it finds the object without a reference. acquire has the same reason as above.
+  // one, unless a table has the object's address and takes a reference from that, as the identity
+  // cache (share/cache.h) does. acquire has the same reason as above.
   bool is_alone() const noexcept {
     return state_.load(std::memory_order_acquire) == (kStrong | kWeak);
   }
-  // For objects that are counted under a lock of their own, and never by the functions above. These
-  // functions need a load and a store, and no locked instruction.
+  // counts() and set_counts() are for objects whose counts change only under a lock of their owner,
+  // and never by the functions above. They need a load and a store, and no locked instruction.
   struct Counts {
     uint32_t strong = 0;
     uint32_t weak = 0;
@@ -171,6 +172,7 @@ class Weak {
     if (object_ != nullptr) object_->weak_release();
   }
 
+  // Returns a strong reference. It is empty if the object has been disposed of.
   Ref<T> lock() const noexcept {
     return object_ != nullptr && object_->try_retain() ? Ref<T>::adopt(object_) : Ref<T>();
   }

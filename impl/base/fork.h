@@ -21,19 +21,23 @@ struct ForkHooks {
 };
 
 // Registers hooks for the life of the process. The prepare functions run from the lowest rank to
-// the highest, the others from the highest to the lowest. At most 32 hooks can be registered. Call
-// this from a static initialiser. A state with a lock registers its hooks by deriving from
+// the highest, the others from the highest to the lowest. There is room for 32 registrations. One
+// more ends the process when the library is loaded. Call this from a static initialiser, because
+// the list of hooks has no lock. A state with a lock registers its hooks by deriving from
 // ProcessState (base/process_state.h).
 void register_fork_hooks(LockRank rank, ForkHooks hooks) noexcept;
 
 namespace detail {
 // These two are in the header because each block and lease that comes or goes reads them inline.
 extern std::atomic<uint64_t> g_fork_generation;
-// The forks that this process has begun. Several threads may fork at the same time.
+// The forks that this process and its ancestors have begun. Several threads may fork at the same
+// time.
 extern std::atomic<uint32_t> g_forks_begun;
 }  // namespace detail
-// Counts the forks between the first process and this one. Two equal numbers mean the same process.
-// This is cheaper than getpid.
+// Counts the forks between the first process and this one. An object keeps the number that holds
+// when it is made. If that number is no longer equal to fork_generation(), a forked child has
+// inherited the object. The comparison is cheaper than getpid. Two children of one parent have the
+// same number, so processes cannot compare their numbers with each other.
 inline uint64_t fork_generation() noexcept {
   return detail::g_fork_generation.load(std::memory_order_relaxed);
 }
@@ -44,6 +48,7 @@ inline uint64_t fork_generation() noexcept {
 // itself.
 inline constexpr uint32_t kForking = UINT32_MAX;
 uint32_t fork_mark() noexcept;
+// Whether a child may have a copy of an object that has existed since `mark`.
 inline bool forked_since(uint32_t mark) noexcept {
   return mark == kForking || detail::g_forks_begun.load(std::memory_order_seq_cst) != mark;
 }

@@ -1,7 +1,7 @@
 // Hashes for tables whose keys other processes choose: names, numbers, offsets.
 //
 // A peer that knows the hash function can send keys that all fall into one bucket. Each look-up
-// then walks over all of them. This one (SipHash-1-3) depends on a random key that every program
+// then walks over all of them. This hash (SipHash-1-3) depends on a random key that every program
 // gets when it starts, so no other process knows which keys meet, except forked children, which
 // have their parent's key.
 #pragma once

@@ -1,6 +1,7 @@
-// Makes room in a vector before a step that must not fail. It grows the vector as push_back does.
-// reserve() alone gives exactly the size that is asked for, and a vector that grows one element at
-// a time would be copied each time. After std::bad_alloc the vector is as it was.
+// make_room() makes room in a vector for `more` further elements, before a step that must not fail.
+// The capacity grows as with push_back: it doubles at least. reserve() alone gives exactly the size
+// that is asked for, so a vector that grows one element at a time would be copied each time. After
+// std::bad_alloc the vector is as it was.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,8 @@ class Once {
   Once& operator=(const Once&) = delete;
   ~Once() { delete value_.load(std::memory_order_acquire); }
 
-  // `make` gives a std::unique_ptr<T>.
+  // Returns the value, which stays until set() or the end of this object. `make` computes it and
+  // returns a std::unique_ptr<T>, which is not null. If `make` throws, no value is kept.
   template <typename Make>
   T& get(Make&& make) const {
     if (T* const now = value_.load(std::memory_order_acquire)) return *now;
@@ -28,7 +29,8 @@ class Once {
       return *made.release();
     return *present;
   }
-  // Must not run at the same time as get().
+  // Replaces the value. Must not run at the same time as get(). References that get() returned
+  // before are no longer valid.
   void set(std::unique_ptr<T> value) noexcept {
     delete value_.exchange(value.release(), std::memory_order_acq_rel);
   }

@@ -24,7 +24,7 @@ struct ProcessState {
   std::mutex mutex;
   // Called before fork, when `mutex` and all locks of lower ranks are held. A state that is not
   // always consistent under `mutex` hides this function, and waits until it is. The function may
-  // give `mutex` back while it waits.
+  // release `mutex` while it waits, and holds it again when it returns.
   void before_fork() noexcept {}
   // Called in a forked child, which has one thread, when `mutex` is free. Locks of a lower rank may
   // still be held. A state that has fds, threads or records of the parent hides this function with
@@ -65,7 +65,7 @@ class ForkedState {
 }  // namespace detail
 
 // Returns the object of type State, which is made when the library is loaded and is never destroyed
-// (base/immortal.h).
+// (base/immortal.h, which has rules for the constructor of State).
 template <typename State>
 State& process_state() noexcept {
   return detail::ForkedState<State>::get();

@@ -1,5 +1,5 @@
-// Status and Result, the return types of every function inside Tenon that can fail.
-// capi/src/boundary.h converts them to tenon_status and tenon_error. A function that is not
+// Status and Result, the return types of the functions inside Tenon whose failure has a reason to
+// report. capi/src/boundary.h converts them to tenon_status and tenon_error. A function that is not
 // noexcept may also throw std::bad_alloc. The C boundary reports that as RESOURCE_EXHAUSTED.
 #pragma once
 
@@ -42,8 +42,8 @@ struct Detail {
 
 struct ErrorInfo;
 
-// A shared reference to an ErrorInfo. Every function that can fail returns one, and it is nearly
-// always null. So it is one pointer, and its destruction is one comparison.
+// A shared reference to an ErrorInfo. Every Status has one, and it is nearly always null, which
+// means success. So it is one pointer, and the destruction of a null reference is one comparison.
 class ErrorInfoRef {
  public:
   ErrorInfoRef() noexcept = default;
@@ -103,7 +103,8 @@ class [[nodiscard]] Status {
   // status or a copy of it.
   std::string_view detail(std::string_view key) const noexcept;
 
-  // Builders. Call them only while the status has one owner.
+  // Builders, which add to a failure. They change nothing in an OK status. Call them only while the
+  // status has one owner, because copies share the ErrorInfo.
   [[gnu::cold]] Status&& with(const char* key, std::string value) &&;
   [[gnu::cold]] Status&& with(const char* key, const char* value) &&;
   [[gnu::cold]] Status&& with(const char* key, int64_t value) &&;
@@ -111,6 +112,7 @@ class [[nodiscard]] Status {
   [[gnu::cold]] Status&& with(const char* key, int value) &&;
   // Appends the details of `other`, whose message this status expresses in other words.
   [[gnu::cold]] Status&& with_details_of(const Status& other) &&;
+  // Records the failure that led to this one. The C API shows it as the cause of the error.
   [[gnu::cold]] Status&& caused_by(const Status& cause) &&;
 
  private:
@@ -128,12 +130,15 @@ inline unsigned long long as_llu(uint64_t value) noexcept { return value; }
 }
 
 // The status of a failed system call: "<what>: <strerror>" with detail errno. ENOMEM, EMFILE,
-// ENFILE, ENOSPC, … become RESOURCE_EXHAUSTED with the name of the limit. EACCES and EPERM become
-// PERMISSION, ENOENT NOT_FOUND, EPIPE and ECONNRESET PEER_GONE, EBADF INVALID_ARGUMENT, and all
-// others IO.
+// ENFILE, ENOSPC, … become RESOURCE_EXHAUSTED with the name of the limit. EAGAIN is among them, as
+// mlock returns it (RLIMIT_MEMLOCK). So a caller whose call would only have to wait, or to which
+// EAGAIN means another limit, handles EAGAIN itself. EACCES and EPERM become PERMISSION, ENOENT
+// NOT_FOUND, EPIPE and ECONNRESET PEER_GONE, EBADF INVALID_ARGUMENT, and all others IO.
 [[gnu::cold]] Status errno_status(int error, const std::string& what);
 [[gnu::cold]] Status errno_status(int error, const char* what);
 
+// Either a value, or the Status of a failure. A Result that has no value never has an OK status.
+// value() may be called only if is_ok() is true.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -163,7 +168,8 @@ class [[nodiscard]] Result {
       return tenon_try_status;                                                      \
   } while (false)
 
-// Assigns the value of a Result to `target`, which may be a declaration, or returns its status.
+// Assigns the value of a Result to `target`, which may be a declaration, or returns its status from
+// the calling function. This is several statements, so it needs braces after `if`.
 #define TENON_ASSIGN(target, expression) \
   TENON_ASSIGN_(target, expression, TENON_JOIN(tenon_result_, __LINE__))
 #define TENON_ASSIGN_(target, expression, name)       \
