@@ -1,5 +1,7 @@
 // The steps by which a program becomes a process in the background that keeps nothing of the
-// process that started it. The callers are tenon-manager and the keeper of deposits.
+// process that started it. The callers are the programs tenon-manager and the keeper of deposits
+// (channel/deposit_keeper.h). The code that starts tenon-manager (names/manager_start.cc) uses the
+// functions for folders too.
 #pragma once
 
 #include <span>
@@ -13,7 +15,7 @@ namespace tenon::os {
 
 // Closes every fd but stdin, stdout and stderr. Opens /dev/null in place of each of these three
 // that is closed. Call it at the start of a program, before the library or another thread has an
-// fd.
+// fd: such an fd would be closed too.
 void close_inherited_fds() noexcept;
 // Does the same, but keeps `fds` open too. Sorts `fds`.
 void close_inherited_fds_but(std::span<int> fds) noexcept;
@@ -22,7 +24,7 @@ Result<Fd> open_null();
 // that waits for the end of one of these streams then does not wait for this process. Call
 // open_null() early, while /dev/null can still be opened.
 void silence_standard_fds(const Fd& null) noexcept;
-// Writes the whole line to stdout, with a newline.
+// Writes the whole line to stdout, with a newline. May wait until stdout has room for it.
 Status print_line(std::string_view line);
 // Forks (base/fork.h). Returns false in the calling process, which is to end. Returns true in its
 // child, which is in a session of its own.

@@ -2,7 +2,8 @@
 // (name_server.cc) and of deposits call these functions for clients that have connected and have
 // not sent their request yet. `Clients` maps the fd of a client's socket to a struct with a field
 // `since_ns`, the time of the connection on the monotonic clock. The caller holds the server's
-// lock, which guards the map and ranks before LockRank::kService (base/lock_rank.h).
+// lock, which guards the map and ranks before LockRank::kService (base/lock_rank.h). To erase the
+// struct closes the socket.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The clock of every time-out and age in Tenon: CLOCK_MONOTONIC, which is one clock for all
-// processes of a time namespace.
+// The clock of Tenon's time-outs, ticks and figures: CLOCK_MONOTONIC, which is one clock for all
+// processes of a time namespace. Only the ages of named files are on another clock, CLOCK_REALTIME
+// (real_time_ns() in named_file.h), because file systems keep their times on that one.
 #pragma once
 
 #include <time.h>

@@ -1,5 +1,5 @@
-// Fd owns a file descriptor and closes it. An fd that came from another process is closed without
-// waiting for that process.
+// Fd owns a file descriptor and closes it. Closing an fd that came from another process does not
+// depend on that process: close_foreign() bounds the wait.
 #pragma once
 
 #include <unistd.h>
@@ -35,7 +35,7 @@ class Fd {
   int get() const noexcept { return number_; }
   bool is_open() const noexcept { return number_ >= 0; }
   [[nodiscard]] int detach() noexcept { return std::exchange(number_, -1); }
-  // Notes that the fd came from another process.
+  // Notes that the fd came from another process, so that close_foreign() closes it.
   void mark_foreign() noexcept { foreign_ = true; }
   void reset() noexcept {
     if (number_ < 0) return;

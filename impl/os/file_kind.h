@@ -12,9 +12,10 @@ namespace tenon::os {
 // This many bytes from the start of a file are enough to tell every kind. A shorter file has fewer.
 inline constexpr size_t kFileKindNbytes = 512;
 
-// The kind of the file as the end of a sentence that begins with the file's name: "a Git LFS
-// pointer, which …: run git lfs pull to get the file". Empty for an unknown kind. `nbytes` is the
-// size of the file.
+// The kind of the file as the end of a sentence that begins with "<the file's name> is": "a Git LFS
+// pointer, which …: run git lfs pull to get the file". Empty for an unknown kind. `head` has the
+// first bytes of the file, and `nbytes` is its size. Call this for a file that could not be read as
+// an archive, because a file that begins like a zip archive is called cut short here.
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes);
 
 // Whether the file begins like a module in PyTorch's flatbuffer form. Eight bytes are enough.

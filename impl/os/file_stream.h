@@ -1,6 +1,7 @@
 // Reading and writing of files, pipes and sockets that the user names or passes as fds. A file may
-// be cut short while it is read, and a write works on any kind of fd. Module archives are read and
-// written through these functions.
+// be cut short while it is read: that is an error and no signal. A write works on any kind of fd.
+// Module archives are read and written through these functions. `name` is the name of the file in
+// error messages.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@
 namespace tenon::os {
 
 // Opens a regular file. Never waits for the other end of a pipe. INVALID_ARGUMENT if the path leads
-// to anything else. NOT_FOUND, PERMISSION and RESOURCE_EXHAUSTED as from open(), with the detail
-// `path`.
+// to a directory, a pipe or a device, and IO if it leads to a socket. NOT_FOUND, PERMISSION and
+// RESOURCE_EXHAUSTED as from open(). The errors have the detail `path`.
 Result<Fd> open_to_read(const std::string& path);
 // Reads exactly `nbytes` bytes. CORRUPT if the file ends before that.
 Status read_at(int fd, uint64_t offset, void* to, uint64_t nbytes, const std::string& name);

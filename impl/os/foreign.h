@@ -7,8 +7,9 @@
 // other files on another thread. Memory (tmpfs, hugetlbfs), pipes, local sockets, anonymous inodes
 // and devices such as /dev/null are closed at once, and all other files on another thread.
 //
-// A forked child has neither these threads nor what they were doing. It closes the fds that were
-// queued at the fork with its own next close that needs a thread.
+// A forked child has none of these threads. It closes the fds that were queued at the fork with its
+// own next close that needs a thread. An fd that a thread of the parent was just closing may stay
+// open in the child.
 #pragma once
 
 #include <string>

@@ -16,12 +16,14 @@ struct HostIdentity {
   uint64_t pid_namespace = 0;
 };
 
-// Read from /proc once, when the library is loaded. A field that cannot be read is zero.
+// Read from /proc once, when the library is loaded. A field that cannot be read is zero. A forked
+// child keeps the values of its parent, even if it is in another pid namespace.
 const HostIdentity& host_identity();
 
 int32_t process_id() noexcept;
 uint32_t user_id() noexcept;  // the effective user
 
+// A file that another process has open, as a handle or a descriptor names it.
 struct RemoteFile {
   int32_t pid = 0;
   int32_t fd = -1;
@@ -35,9 +37,10 @@ struct RemoteFile {
 // Opens /proc/<pid>/fd/<fd>, and checks that it is the very file that `file` describes, because an
 // fd number or a pid may have been closed and used again. The kernel checks only whether this
 // process may open the file, and root always may. So the process must belong to our own effective
-// user, unless `other_user` is set. A memfd whose name has a nonce is opened only if `file` has the
-// same nonce. PEER_GONE: the process or the file is gone. PERMISSION: the process belongs to
-// another user, or /proc refuses. WOULD_BLOCK: another process holds a file lease (F_SETLEASE), for
+// user, unless `other_user` is set. A memfd whose name has a nonce (memfd.h) is opened only if
+// `file` has the same nonce, and any other file only if the nonce in `file` is zero. PEER_GONE: the
+// process or the file is gone. PERMISSION: the process belongs to another user, or /proc refuses.
+// RESOURCE_EXHAUSTED: no free fd. WOULD_BLOCK: another process holds a file lease (F_SETLEASE), for
 // which the kernel would make us wait, or the file system has not answered for two seconds.
 Result<Fd> open_remote_fd(const RemoteFile& file, bool writable);
 

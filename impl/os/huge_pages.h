@@ -46,7 +46,8 @@ Status reserve_huge_pages(int fd, uint64_t offset, uint64_t nbytes, uint64_t pag
 
 // Checks whether a huge page can really be had: maps one, takes it, touches it and gives it back.
 // *seal_holds becomes whether the kernel refuses new writable mappings of such a file once it is
-// sealed against future writes. Kernels before 5.13 forgot to refuse.
+// sealed against future writes. Kernels before 5.13 forgot to refuse. After an error *seal_holds is
+// as it was. The errors are those of create_hugetlb_memfd(), reserve_huge_pages() and mmap.
 Status probe_huge_page(uint64_t page_nbytes, int32_t numa_node, bool* seal_holds);
 
 }  // namespace tenon::os

@@ -28,6 +28,7 @@ uint64_t machine_nbytes() noexcept;
 // RLIMIT_FSIZE, which applies to memfds too. The kernel kills a process that exceeds it. UINT64_MAX
 // if there is no limit.
 uint64_t file_size_limit() noexcept;
+// RESOURCE_EXHAUSTED if a file of `nbytes` bytes would exceed that limit.
 Status check_file_size(uint64_t nbytes);
 
 // RLIMIT_NOFILE. 0 if it cannot be read.
@@ -44,7 +45,8 @@ Status with_path(Status status, const std::string& path);
 // vm.max_map_count, the most mappings of one process, as the first call read it. The kernel's
 // default if /proc cannot be read.
 uint64_t max_map_count() noexcept;
-// Explains why mmap failed with ENOMEM.
+// The status RESOURCE_EXHAUSTED for an mmap of `nbytes` that failed with ENOMEM. Finds out which
+// limit was reached: vm.max_map_count, RLIMIT_AS or the address space.
 Status mapping_limit_status(uint64_t nbytes);
 
 }  // namespace tenon::os

@@ -26,8 +26,9 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
 
 // Connects to the socket. Never blocks beyond the waiter. NOT_FOUND: there is no such path.
 // PEER_GONE: nobody listens there any more (ECONNREFUSED). CORRUPT: the path leads to no socket, or
-// to one of another kind. TIMEOUT, WOULD_BLOCK: the listener's queue is full. CANCELLED and
-// INTERRUPTED as from the waiter. PERMISSION: this user may not connect.
+// to one of another kind. A symbolic link counts as no socket. TIMEOUT, WOULD_BLOCK: the listener's
+// queue is full. CANCELLED and INTERRUPTED as from the waiter. PERMISSION: this user may not
+// connect.
 Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waiter);
 
 // Accepts one connection. The fd is not open if nobody waits. A caller whose connection has failed

@@ -31,8 +31,8 @@ class Mapping {
 
   // `offset` is a multiple of the page size. `fd` is ignored for kAnonymous. `alignment` is a power
   // of two (0: a page). The base is a multiple of it, unless the address space has no such place. A
-  // huge page is mapped as one only at a multiple of its size. RESOURCE_EXHAUSTED names
-  // vm.max_map_count if that limit was reached.
+  // huge page is mapped as one only at a multiple of its size. RESOURCE_EXHAUSTED names the limit
+  // that was reached, as mapping_limit_status() (limits.h) finds it.
   static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes,
                                 uint64_t alignment = 0);
 
@@ -41,8 +41,10 @@ class Mapping {
   Status populate();
 
   // Faults in every page of [offset, offset + nbytes) for reading, so that no later load waits for
-  // a page or fails because there is none. RESOURCE_EXHAUSTED where a load would end in SIGBUS.
-  // UNSUPPORTED before Linux 5.14.
+  // a page or fails because there is none. `offset` is a multiple of the page size.
+  // RESOURCE_EXHAUSTED where a load would end in SIGBUS. The status names the pool of huge pages
+  // (vm.nr_hugepages), because only mappings of huge pages are asked for. UNSUPPORTED before Linux
+  // 5.14.
   Status populate_for_reading(uint64_t offset, uint64_t nbytes) const;
 
   std::byte* base() const noexcept { return base_; }

@@ -34,7 +34,9 @@ bool is_memfd_denied(const Status& status) noexcept;
 // The caller has checked RLIMIT_FSIZE before.
 Result<Fd> create_nameless_file(uint64_t nbytes);
 
-// Reads the nonce of a memfd that Tenon made. Returns false for any other fd, or without /proc.
+// Reads the nonce from the name of a memfd. Returns false if the name has none, for any other kind
+// of fd, and without /proc. Any process can make a memfd of such a name, so a nonce shows only that
+// its maker knew it.
 bool read_nonce(int fd, Nonce* out);
 
 inline constexpr unsigned kSealSeal = 0x1;
@@ -47,6 +49,8 @@ inline constexpr unsigned kSealFutureWrite = 0x10;
 // a writable mapping exists (kSealWrite). The call can be repeated. PERMISSION: the file takes no
 // more seals, or the fd is not open for writing.
 Status add_seals(int fd, unsigned seals);
+
+// What the kernel says about an fd and its file.
 struct FileInfo {
   uint64_t device = 0;
   uint64_t inode = 0;

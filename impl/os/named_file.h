@@ -1,5 +1,9 @@
 // Files with names in a directory that many processes use, and the kernel's knowledge of the
-// processes that hold them. The code for names (share/) uses these functions.
+// processes that hold them. The code for names (names/) is the main user. Other folders use single
+// functions, such as copy_from_mapping().
+//
+// `directory` is an fd of the directory, and `leaf` is the name in it. A sweep is a pass over a
+// directory that removes the names which no process holds (names/liveness.h).
 //
 // The functions that return a status have the codes of errno_status() (base/status.h), such as
 // NOT_FOUND, PERMISSION and RESOURCE_EXHAUSTED, beside those that their comments name.
@@ -41,8 +45,10 @@ Result<NameInfo> look_at_file(int fd);
 Result<NameInfo> look_at_path(const std::string& path);
 // Opens the file of a name. Never follows a symbolic link, and never blocks on a pipe or on a file
 // lease. Causes no IN_CLOSE_WRITE event in a watch of the directory unless `writable`. WOULD_BLOCK:
-// a process holds a file lease on the file, because it is sweeping the directory. CORRUPT: the name
-// is a link, or no file.
+// a process holds a file lease on the file, mostly because it is sweeping the directory (see
+// take_lease()). CORRUPT: the name is a link or a socket or, if `writable`, a directory. Pipes and
+// devices are opened, and directories unless `writable`, so the caller checks the kind with
+// look_at_file().
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable);
 // Makes a new empty file for this user alone. PERMISSION if the name is taken.
 Result<Fd> create_name(int directory, const std::string& leaf);
@@ -82,17 +88,23 @@ class NameCursor {
 uint64_t free_space(int fd) noexcept;
 uint64_t total_space(int fd) noexcept;
 
-// The liveness lock is an flock of the open file description. So a mapping keeps it after the fd
-// was closed, and a child of fork inherits it. The kernel drops it with the last of them. The two
-// functions that take it return at once.
+// The liveness lock of a file: each process that has opened the file by its name through Tenon
+// holds the lock shared, and a sweep takes it exclusively to find out whether any does. It is an
+// flock of the open file description. So a mapping keeps the lock after the fd was closed, and a
+// child of fork inherits it. The kernel drops the lock with the last of them. The two functions
+// that take it return at once, and return false if another process has the lock, or the file system
+// has no locks.
 bool take_shared_lock(int fd) noexcept;
 bool take_exclusive_lock(int fd) noexcept;
 void drop_lock(int fd) noexcept;
 
 // Whether nobody but `fd` has the file open or mapped, in any namespace. take_lease() asks for a
-// write lease, which the kernel grants only then. While the file lease stands, a process that opens
-// the file waits for us. So drop it soon. A forked child shares the file lease and the liveness
-// lock with its parent, and drop_lease() or drop_lock() in one of them drops them for both.
+// write lease (F_SETLEASE), which the kernel grants only then. While the file lease stands, a
+// process that opens the file waits for us or, if it opens without waiting, gets EWOULDBLOCK. So
+// drop the lease soon. The kernel sends SIGURG to this process when another one opens the file
+// meanwhile. A program ignores that signal unless it handles it. A forked child shares the file
+// lease and the liveness lock with its parent, and drop_lease() or drop_lock() in one of them drops
+// them for both.
 enum class Alone {
   kYes,
   kNo,
@@ -107,6 +119,7 @@ void drop_lease(int fd) noexcept;
 Status copy_from_mapping(const void* from, void* to, uint64_t nbytes);
 Status copy_to_mapping(const void* from, void* to, uint64_t nbytes);
 
+// CLOCK_REALTIME, the clock of file times.
 int64_t real_time_ns() noexcept;
 
 }  // namespace tenon::os

@@ -21,12 +21,13 @@ std::vector<int32_t> numa_nodes();
 Status check_numa_node(int32_t node);
 
 // Binds a range of shared memory to a node: its pages come from that node, whichever thread touches
-// them first. Pages that exist are moved there. The policy belongs to the file and outlives the
-// mapping. PERMISSION or UNSUPPORTED where a container's filter or the kernel has no mbind.
+// them first. Pages that exist are moved there if no other process maps them. The policy belongs to
+// the file and outlives the mapping. PERMISSION or UNSUPPORTED where a container's filter or the
+// kernel has no mbind.
 Status bind_to_node(std::byte* base, uint64_t nbytes, int32_t node);
 
-// The only node to which the page at `at` is bound. -1: no node, several nodes, or the kernel does
-// not tell (*known is false then).
+// The only node to which the page at `at` is bound. -1: the page is bound to no node or to several
+// nodes, or the kernel does not tell (*known is false then).
 int32_t bound_node(const std::byte* at, bool* known) noexcept;
 
 // Does what ask_headroom() does, for one node. Memory that is bound to a node gets no pages from

@@ -1,7 +1,7 @@
 // OutputFile writes a file that appears under its name whole, or not at all. Exports of module
-// archives use it. Where the file system can do so, the file is written without a name (O_TMPFILE).
-// Elsewhere it is written under a random name in the same directory. At the end it is renamed and
-// replaces the old file.
+// archives use it. Where the file system can do so, the file is written without a name (O_TMPFILE),
+// and commit() gives it a random name in the same directory. Elsewhere the file has such a name
+// from the beginning. commit() then renames the file, which replaces the old one.
 //
 // The random name is `.tenon-export-` and 32 hexadecimal digits. The process that makes it holds an
 // exclusive flock of the file for as long as the file has that name. So a file that nobody has

@@ -11,7 +11,9 @@
 
 namespace tenon::os {
 
-// The peer's credentials when the two ends were connected.
+// The credentials that the kernel keeps for the other end: those of the process that called
+// connect(), listen() or socketpair() there, at that moment. A process that gets the other end
+// later, by fork or as an fd, does not change them.
 struct Peer {
   pid_t pid = 0;  // 0: the peer is in a pid namespace that this process does not see
   uid_t uid = 0;

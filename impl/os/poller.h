@@ -78,7 +78,8 @@ class DirectoryWatch {
   Fd fd_;
 };
 
-// kSmall is for threads that call no code from outside the library.
+// The size of a thread's stack. kSmall is 256 KiB, and is for threads that call no code from
+// outside the library. kUsual is the system's default.
 enum class Stack : uint8_t { kSmall, kUsual };
 
 // Starts a detached thread with every signal masked. `name` has at most 15 bytes.

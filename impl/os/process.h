@@ -15,8 +15,9 @@
 
 namespace tenon::os {
 
-// Opens the folder of a process in /proc. Its paths lead to that process or to nothing, even if its
-// pid is used again. Not open if there is no such process, or no /proc.
+// Opens the folder of a process in /proc. Paths below this fd lead to that process or to nothing,
+// even if its pid is used again. If the result is not open, errno says why: ENOENT if there is no
+// such process or no /proc.
 Fd open_process(pid_t pid) noexcept;
 // The effective user of the process to which the /proc folder belongs. PEER_GONE if the process has
 // ended.
@@ -28,8 +29,8 @@ Fd open_pidfd(pid_t pid) noexcept;
 
 // Call this before opening a file of another process with the rights of this one. PERMISSION unless
 // that process belongs to our own effective user: its pid came from a peer that may not have those
-// rights. `option` is the option that the message names, for callers who trust the sender.
-// PEER_GONE: the process has ended.
+// rights. This process itself always passes. `option` is the option that the message names, for
+// callers who trust the sender. PEER_GONE: the process has ended.
 Status check_user(const Fd& pidfd, pid_t pid, const char* option);
 // Does the same with the process's folder in /proc.
 Status check_folder_user(const Fd& folder, pid_t pid, const char* option);
@@ -37,10 +38,13 @@ Status check_folder_user(const Fd& folder, pid_t pid, const char* option);
 struct ProcessFacts {
   pid_t pid = 0;
   uid_t uid = 0;
-  // The command line, or the name in brackets if there is none. It never has control characters.
+  // The command line, or the name in brackets if there is none. It never has control characters,
+  // and at most 200 bytes of it are kept.
   std::string command;
 };
+// No value if the process has ended, or if /proc does not tell.
 std::optional<ProcessFacts> process_facts(pid_t pid);
+// The pids of all processes that /proc shows, in ascending order. Empty without /proc.
 std::vector<pid_t> list_processes();
 
 // The processes that have a file open or mapped, among those whose /proc entries this process can
@@ -62,9 +66,10 @@ std::vector<Holders> find_holders(const std::vector<FileId>& files);
 // free fd or process. TIMEOUT, WOULD_BLOCK, CANCELLED and INTERRUPTED as from the waiter. If such
 // an error comes before the program's first process has ended, the program's process group is
 // killed. The program must put itself into the background: its first process ends after the line
-// was printed, and this call waits for that. The program gets `fds`, which are all over 2, under
-// their own numbers. It must close all other fds that it inherits (close_inherited_fds()): glibc
-// from 2.34 on closes them only if `fds` is empty.
+// was printed, and this call waits for that. On a kernel without pidfds the waiter does not bound
+// this last wait. The program gets `fds`, which are all over 2, under their own numbers. It must
+// close all other fds that it inherits (close_inherited_fds()): glibc from 2.34 on closes them only
+// if `fds` is empty.
 Result<std::string> run_for_line(const std::string& program,
                                  const std::vector<std::string>& arguments, Waiter* waiter,
                                  std::span<const int> fds = {});

@@ -1,6 +1,7 @@
 // Receives bytes from a stream socket together with the pid of the process that sent them. A child
 // of fork shares the socket with its parent, and only the kernel can tell their bytes apart. The
-// program tenon-manager, and its client names/manager.cc, receive with these functions.
+// program tenon-manager, and its client names/manager.cc, receive with these functions. Connections
+// (channel/frames.cc) use unread_nbytes().
 #pragma once
 
 #include <sys/types.h>
@@ -24,8 +25,8 @@ struct FromSender {
   // sender is in a pid namespace that this process does not see.
   pid_t pid = 0;
 };
-// Receives bytes without waiting. One call gives the bytes of one sender only. Fds that came with
-// them are closed. `room` is not empty.
+// Receives bytes without waiting. One call gives the bytes of one sender only. The process keeps no
+// fd that came with them. `room` is not empty.
 FromSender receive_from_sender(int socket, std::span<std::byte> room) noexcept;
 // The number of bytes that have arrived and were not received yet. 0 if the kernel does not tell.
 size_t unread_nbytes(int socket) noexcept;

@@ -1,7 +1,9 @@
-// The service thread, the only thread that the library keeps: it calls the handlers of fds, calls
-// ticks, and does work in slices, one at a time. The first user starts it. A process can choose to
-// have no thread and to poll instead. A child of fork has no thread, and none of its parent's fds,
-// ticks and work. It starts its own thread when it needs one.
+// The service thread, the only thread that the library keeps. It does one thing at a time: it calls
+// the handler of an fd when the fd is ready, calls ticks (functions that were asked for with
+// call_later()), and does longer work in slices (add_work()). The first call that needs the thread
+// starts it. A process can choose to have no thread, and to call poll_service() instead. A child of
+// fork has no thread, and none of its parent's fds, ticks and work. It starts its own thread when
+// it needs one.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
-// A tick of the service thread (os/service.h) that many callers may request, and that comes once
-// for all of them. If each request got a tick of its own, and each tick could request itself again,
-// the ticks would become more every time. The states that need something done later have one each.
+// A tick is one timed call of a function by the service thread (os/service.h). SharedTick is a tick
+// that many callers may request, and that comes once for all of them. If each request got a tick of
+// its own, and each tick could request itself again, the ticks would become more every time. A
+// SharedTick lives as long as the process, because the service cannot cancel a tick. Each user,
+// such as memory/ledgers.cc, has one for each kind of work that is to be done later.
 #pragma once
 
 #include <algorithm>

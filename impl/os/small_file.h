@@ -7,8 +7,8 @@
 
 namespace tenon::os {
 
-// Returns the whole file, or an empty string if it cannot be read. *no_fd becomes true if the
-// process or the system has no free fd.
+// Returns the whole file, or an empty string if it cannot be opened. *no_fd becomes true if the
+// process or the system has no free fd, and is not changed otherwise.
 std::string read_small_file(const std::string& path, bool* no_fd = nullptr);
 
 // The number at the start of the text, after blanks. `otherwise` if there is none.

@@ -10,7 +10,8 @@ struct MappedPages {
   bool known = false;        // false without /proc, or if nothing is mapped there
   uint64_t page_nbytes = 0;  // the kernel's page there: larger than the system's for hugetlb
   uint64_t resident_nbytes = 0;
-  // The bytes in transparent huge pages that are mapped as such, and in hugetlb pages.
+  // The bytes in transparent huge pages of shared memory and files that are mapped as such, and in
+  // hugetlb pages. Huge pages of anonymous memory are not counted.
   uint64_t huge_nbytes = 0;
   uint64_t locked_nbytes = 0;             // address space whose pages are never swapped
   uint64_t unlocked_resident_nbytes = 0;  // pages in the rest of it

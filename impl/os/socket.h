@@ -27,7 +27,8 @@ struct SocketFacts {
 Result<SocketFacts> socket_facts(int fd);
 // SO_SNDBUF as the kernel counts it. No value if it cannot be read.
 std::optional<uint64_t> send_buffer_size(int fd) noexcept;
-// Whether the peer has closed its end or shut it for writing.
+// Whether the peer has closed its end or shut it for writing. Also true if `fd` is not open, and
+// for a socket that was never connected.
 bool peer_hung_up(int fd) noexcept;
 // Whether the fd is a pipe or a socket, which can hang up.
 bool can_hang_up(int fd) noexcept;
@@ -58,7 +59,7 @@ class ReceivedFds {
 
 struct Transfer {
   size_t nbytes = 0;
-  int error = 0;          // errno, 0 for success
+  int error = 0;          // errno, 0 for success; EAGAIN: the call would have to wait
   bool data_cut = false;  // MSG_TRUNC: the packet was longer than the room for it
 };
 

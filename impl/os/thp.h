@@ -18,9 +18,9 @@ uint64_t thp_nbytes();
 // Empty without /sys.
 std::string shmem_thp_setting();
 
-// Finds out whether a mapping that wants huge pages gets them when it is touched, or only by
-// collapse(). The probe makes one huge page and counts its memory. It takes that page for a moment,
-// so ask for headroom before.
+// Finds out whether a mapping that wants huge pages gets them when it is touched (kFault), or only
+// by collapse() (kCollapse, which is tried if `may_collapse`). The probe makes one huge page and
+// counts its memory. It takes that page for a moment, so ask for headroom before (limits.h).
 enum class ThpBy { kNothing, kFault, kCollapse };
 Result<ThpBy> probe_thp(bool may_collapse);
 
@@ -28,13 +28,15 @@ Result<ThpBy> probe_thp(bool may_collapse);
 void advise_thp(std::byte* base, uint64_t nbytes, bool wanted) noexcept;
 
 // Makes pages exist by faulting them in. Where the administrator's word is "advise", only this
-// gives huge pages, because fallocate knows no mapping. UNSUPPORTED before Linux 5.14.
+// gives huge pages, because fallocate knows no mapping. RESOURCE_EXHAUSTED where a touch would end
+// in a signal, because there is no memory or no space in the file system. UNSUPPORTED before Linux
+// 5.14.
 Status populate(std::byte* base, uint64_t nbytes);
 
 // Makes huge pages of the small pages that exist. At least one small page of each huge page must
 // exist, and the kernel fills in the rest. It does so even where the administrator's word is
 // "never", which only forbids huge pages that nobody asked for. It refuses where the word is
-// "deny". Returns false if not all became huge pages.
+// "deny". Returns false if not all became huge pages, and before Linux 6.1.
 bool collapse(std::byte* base, uint64_t nbytes) noexcept;
 
 }  // namespace tenon::os

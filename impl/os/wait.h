@@ -27,8 +27,8 @@ class Cancel {
 };
 
 struct Wait {
-  int64_t timeout_ns = -1;  // < 0: for ever; 0: do not wait
-  Cancel* cancel = nullptr;
+  int64_t timeout_ns = -1;   // < 0: for ever; 0: do not wait
+  Cancel* cancel = nullptr;  // borrowed: it lives as long as the wait
   // True: a signal ends a wait with INTERRUPTED. False: until_ready() goes on after a signal, and
   // pause() returns success early. With timeout 0 there is no wait that a signal could end.
   bool interruptible = false;
