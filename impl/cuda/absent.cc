@@ -1,5 +1,6 @@
-// Replaces all of this folder in a build that found no headers of CUDA's driver. Every call returns
-// UNSUPPORTED.
+// Replaces all of this folder in a build that found no headers of CUDA's driver. Every function
+// that can fail returns UNSUPPORTED. So the other functions are never called for an object that
+// exists, and do nothing.
 #include "cuda/available.h"
 #include "cuda/device.h"
 #include "cuda/event.h"

@@ -4,7 +4,8 @@
 
 #include "cuda/error.h"
 
-// `what` is evaluated only for an error.
+// `cu` is the Driver (driver.h), `call` is a call of one of its functions, and `what` begins the
+// error message. `what` is evaluated only for an error.
 #define TENON_CUDA(cu, call, what)                                                    \
   do {                                                                                \
     if (const CUresult tenon_cuda_result = (call); tenon_cuda_result != CUDA_SUCCESS) \

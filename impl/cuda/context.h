@@ -1,5 +1,6 @@
-// The contexts in which this folder calls the driver. The lock of the primary contexts is taken
-// only after driver() has succeeded, so a child of fork never waits for it.
+// The contexts in which this folder calls the driver. A context of CUDA belongs to one device, and
+// the driver acts in the one that is current in the calling thread. The lock of the primary
+// contexts is taken only after driver() has succeeded, so a child of fork never waits for it.
 #pragma once
 
 #include <cuda.h>
@@ -17,12 +18,14 @@ namespace tenon::cuda {
 // there is no such device.
 Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal);
 
+// Whether this is a default stream (stream.h) and not one that somebody has made.
 bool is_default(Stream stream) noexcept;
 // Returns the context of a stream. A default stream belongs to the current context if that is on
 // the device, and else to the device's primary context.
 Result<CUcontext> context_of(const Driver& cu, Stream stream, int32_t ordinal, CUcontext current);
 
-// Makes a context the thread's current one for as long as this object lives.
+// Makes a context the thread's current one for as long as this object lives. One of the functions
+// enter() and enter_primary() is called, once. After an error the current context is as it was.
 class InContext {
  public:
   explicit InContext(const Driver& cu) noexcept : cu_(cu) {}

@@ -1,5 +1,6 @@
-// Finds the GPUs that this process sees, by number or by UUID. A child of fork gets UNSUPPORTED
-// before any lock is taken, so callers with locks that are not fork-safe ask here first.
+// Finds the GPUs that this process sees, by number or by UUID. A child of fork to which the driver
+// is closed (available.h) gets UNSUPPORTED before any lock is taken. So callers with locks that may
+// stay locked in such a child ask here first.
 #pragma once
 
 #include <array>

@@ -20,8 +20,8 @@ class Event {
   enum class Origin : uint8_t { kThisProcess, kInterprocess, kReceived };
 
   Event() noexcept = default;
-  // Makes an event in a context. It can be recorded only in streams of that context. `handle` may
-  // be null. For kInterprocess it receives the event's IPC handle.
+  // Makes an event in a context (a CUcontext). It can be recorded only in streams of that context.
+  // `handle` may be null. For kInterprocess it receives the event's IPC handle.
   static Result<Event> create(void* context, Origin reach, IpcHandle* handle);
   // Makes an event in the device's primary context.
   static Result<Event> create_on(int32_t device, Origin reach);
@@ -55,7 +55,8 @@ class Event {
   Status wait_in(Stream stream, int32_t device) const;
   // An event that was never recorded is complete.
   Result<bool> is_complete() const;
-  // Waits until the event is complete. The errors are also those of the wait.
+  // Blocks the calling thread until the event is complete. The errors are the driver's, and those
+  // of os::Waiter (os/wait.h).
   Status synchronize(const os::Wait& wait) const;
   // INVALID_ARGUMENT if the event was not made for other processes, UNSUPPORTED if it came from
   // another process.

@@ -20,8 +20,8 @@ struct Allocation {
   // piece.
   void* context = nullptr;
   bool has_ipc_handle = false;  // cuIpcGetMemHandle
-  bool is_managed = false;
-  void* pool = nullptr;  // the pool in which the memory lies, null if in none
+  bool is_managed = false;      // cuMemAllocManaged: the driver moves it between host and device
+  void* pool = nullptr;  // the pool (a CUmemoryPool) in which the memory lies, null if in none
   // For memory that is mapped piece by piece: whether cuMemCreate was asked for an fd handle, and
   // for a fabric handle.
   bool has_fd_handle = false;
@@ -31,9 +31,9 @@ struct Allocation {
 // INVALID_ARGUMENT: there is no device memory at that address, or it is not this process's.
 Result<Allocation> find_allocation(DevicePointer pointer);
 
-// Allocates with cuMemAlloc in the device's primary context, so the memory can be lent.
-// RESOURCE_EXHAUSTED with limit "device memory". free_memory() may wait for the device, and in a
-// child of fork it does nothing.
+// Allocates with cuMemAlloc in the device's primary context, so the memory can be lent by an IPC
+// handle. RESOURCE_EXHAUSTED with limit "device memory". free_memory() may wait for the device, and
+// in a child of fork it does nothing.
 Result<DevicePointer> allocate(int32_t device, uint64_t nbytes);
 void free_memory(DevicePointer pointer, int32_t device) noexcept;
 
@@ -41,6 +41,7 @@ struct DeviceRoom {
   uint64_t free_nbytes = 0;
   uint64_t total_nbytes = 0;
 };
+// How much memory the device has, and how much of it is free now.
 Result<DeviceRoom> device_room(int32_t device);
 
 }  // namespace tenon::cuda

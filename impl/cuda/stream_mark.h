@@ -1,6 +1,6 @@
 // Marks in streams, which tell whether the work that was given to a stream has passed. A mark never
-// says yes while the work may still be under way. If the driver gives no answer now, it is asked
-// again later. device/memory.cc is the caller.
+// says yes while the work may still be under way. If the driver gives no answer now, has_passed()
+// returns false, and its next call asks the driver again. device/memory.cc is the caller.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,22 @@
 namespace tenon::cuda {
 
 // One thread at a time may call the functions that change a mark. In a child of fork a mark that
-// has not passed never does.
+// has not passed never does. A mark passes too if an error of the driver says that the stream, its
+// context or its device is lost, because no work continues then.
 class StreamMark {
  public:
-  // Marks a stream that the calling thread uses now. A default stream belongs to this thread's
-  // context. Another thread may set the mark. So a thread's own default stream is marked through
-  // the default stream that all threads share, whose work comes after it.
+  // Prepares a mark for a stream that the calling thread uses now. set() sets it. A default stream
+  // is taken in this thread's context, which is noted here, because another thread may set the
+  // mark. A thread's own default stream is marked through the default stream that all threads
+  // share, whose work comes after that of the thread's own.
   StreamMark(Stream stream, int32_t device) noexcept;
 
+  // Whether both marks are of the same stream.
   bool is_of(const StreamMark& other) const noexcept {
     return stream_ == other.stream_ && context_ == other.context_;
   }
-  // Sets the mark at the work that was given to the stream until now. Waits for the stream only if
-  // the driver has no event left.
+  // Sets the mark at the work that was given to the stream until now. Call it once. If the driver
+  // refuses, has_passed() tries again. Waits for the stream only if the driver has no event left.
   void set() noexcept;
   // Whether the marked work has passed. Sets the mark first if that has not succeeded yet.
   bool has_passed() noexcept;

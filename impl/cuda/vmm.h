@@ -27,8 +27,9 @@ struct Pieces {
 // UNSUPPORTED: there is a hole in the range.
 Result<Pieces> find_pieces(DevicePointer pointer, uint64_t nbytes, int32_t device);
 
-// Returns one fd for each piece. An fd keeps the memory of its piece until it is closed, in
-// whatever process. INVALID_ARGUMENT: the memory was made without such handles.
+// Returns one fd for each piece, in the order of the addresses. An fd keeps the memory of its piece
+// until it is closed, in whatever process. INVALID_ARGUMENT: the memory was made without such
+// handles.
 Result<std::vector<os::Fd>> export_pieces(const Pieces& pieces);
 // Returns the fabric handle of one piece. It is valid as long as the piece exists in its owner.
 Result<FabricHandle> export_fabric(DevicePointer piece);
@@ -41,7 +42,8 @@ struct PieceHandle {
 };
 
 // Pieces mapped at neighbouring addresses, with access for one device. The mapping keeps their
-// memory. In a child of fork the destructor does nothing. After a failure nothing stays mapped.
+// memory, so the fds and handles may go. In a child of fork the destructor does nothing. After a
+// failure of map() or create() nothing stays mapped.
 class PieceMapping {
  public:
   PieceMapping() noexcept = default;
