@@ -92,8 +92,8 @@ Status own_segment_block(Mode mode, uint64_t nbytes, bool reserve, Block* out) {
   if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) ||
       segment_nbytes > uint64_t{INT64_MAX})
     segment_nbytes = uint64_t{INT64_MAX} / 4096 * 4096;
-  // Asks for headroom for all of it before a file of that size exists. If that is more than a
-  // chunk, reserve() asks again as it goes.
+  // Asks for headroom for all of it before a file of that size exists. reserve() asks again, chunk
+  // by chunk.
   TENON_TRY(os::ask_headroom(segment_nbytes));
   TENON_ASSIGN(out->segment, Segment::create(mode, segment_nbytes));
   if (reserve) TENON_TRY(out->segment->reserve(0, segment_nbytes));

@@ -1,16 +1,19 @@
 // Arenas: the memory in which storages are allocated. storage/ takes blocks here and gives them
-// back.
+// back. A block is FREE, LIVE (a storage of this process lies in it) or LENT (no storage lies in
+// it, but a lease keeps it), see BlockState in board.h.
 //
 // There are two default homes for each mode, one for blocks of up to 64 KiB and one for larger
 // blocks. A default home has as many segments of 64 MiB as it needs. An arena that the user makes
-// has one segment, whose size is reserved address space. Pages are made as the front moves, before
-// the block that needs them is handed out.
+// has one segment, whose size is reserved address space. The front of a segment is the end of the
+// part that blocks have used so far. Pages are made as the front moves, before the block that needs
+// them is handed out.
 //
 // A freed block is used again while it is still warm in the processor's caches. A block that was
 // lent under leases is used again when all of them have ended. A block that was lent without a
 // lease (a bare fd, a name) is retired instead, because nobody tells the lender when the borrower
-// is done. A segment of a default home that has no LIVE or LENT block goes back to the system once
-// it holds retired blocks and has no room left. So a loop of lend and release has bounded memory.
+// is done. A segment of a default home that has no LIVE or LENT block goes back to the system if it
+// holds retired blocks and its front has no room for a large block any more. So a loop of lend and
+// release has bounded memory. Without retired blocks it is kept and used again, until trim_arena().
 //
 // Functions that allocate, free, reserve, trim or count take the arenas' lock
 // (memory/arena_segment.h), and most may end leases and segments. So their caller holds no ranked
@@ -42,8 +45,9 @@ struct ArenaSegment;
 
 // A range of a segment that belongs to one storage. Give it back with free_block.
 struct Block {
-  Ref<Segment> segment;          // counts_segment() says whether this reference is counted
-  ArenaSegment* home = nullptr;  // null: the segment is this block's alone
+  Ref<Segment> segment;  // counts_segment() says whether this reference is counted
+  // The arena's record of the segment. Null: the segment is this block's alone.
+  ArenaSegment* home = nullptr;
   uint64_t offset = 0;
   uint64_t nbytes = 0;        // the size of the storage
   uint64_t taken_nbytes = 0;  // the size of the block
@@ -52,14 +56,17 @@ struct Block {
   bool was_lent = false;
 };
 
-// Allocates a block from a default home into `*out`, which is empty. After a failure `*out` is
-// empty again. nbytes > 0. `alignment` is a power of two up to a page. A FROZEN block always has
-// its own segment, because freezing seals a whole segment. RESOURCE_EXHAUSTED, with the limit,
-// after giving back what is kept (memory/spare.h). Also the errors of Segment::create().
+// Allocates a block into `*out`, which is empty: from a default home, or with a segment of its own
+// if `isolated` is set or the block is larger than kArenaBlockMax. After a failure `*out` is empty
+// again. nbytes > 0. `alignment` is a power of two up to a page. A FROZEN block always has its own
+// segment, because freezing seals a whole segment. RESOURCE_EXHAUSTED, with the limit, after giving
+// back what is kept (memory/spare.h). Also the errors of Segment::create().
 Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out);
 
-// Like allocate_block(), with a segment of its own whose pages are not made yet. The caller fills
-// it with write_through_fd(fresh), which makes the pages.
+// Allocates a block with a segment of its own whose pages are not made yet. The caller fills it
+// with Segment::write_through_fd(), `fresh` set, which makes the pages. The errors are those of
+// allocate_block(), but kept memory is not given back here: the caller uses with_spare()
+// (memory/spare.h) around both steps.
 Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out);
 
 // Whether a block of `home` holds a counted reference to its segment. A block of a user's arena
@@ -68,9 +75,11 @@ Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out);
 bool counts_segment(const ArenaSegment* home) noexcept;
 
 // Makes the missing pages of a segment exist, so that it can be given to a device, which takes a
-// whole segment. device/pinned.cc calls this. A user's arena gets no pages here, because its
-// user says how much of its capacity has memory. RESOURCE_EXHAUSTED if such an arena lacks pages,
-// or if the machine has no room for all of them, which is asked before the first one is made.
+// whole segment. device/pinned.cc calls this. A user's arena gets no pages here, because its user
+// says how much of its capacity has memory. An opened segment gets the pages that it lacks if its
+// file can be written and it is no larger than a default home's segment. RESOURCE_EXHAUSTED if such
+// an arena or any other opened segment lacks pages, or if the machine has no room for all of them,
+// which is asked before the first one is made. Also the errors of Segment::check_pages().
 // UNSUPPORTED in a child of fork if the segment is the parent's and lacks pages.
 Status reserve_whole(Segment* segment);
 
@@ -78,10 +87,13 @@ Status reserve_whole(Segment* segment);
 // its bytes may come from an earlier lend, so it is cleared before it is lent again. kUnleased: it
 // was lent without a lease, and is retired.
 enum class Lent { kNever, kLeased, kUnleased };
+// Gives back a block whose storage has ended. A block that was lent under a lease is given back by
+// LentBlock::storage_gone() instead (lent_block.h). An empty block is left alone.
 void free_block(Block&& block, Lent lent) noexcept;
 
-// Gives back every segment of the default homes that has no LIVE or LENT block. Returns the number
-// of bytes.
+// Gives back to the system every segment of the default homes that has no LIVE or LENT block, with
+// the retired blocks in it. Settles the ledgers before (settle_ledgers() in ledger.h). Returns how
+// many bytes had pages.
 uint64_t trim_arena() noexcept;
 
 struct ArenaTotals {
@@ -95,9 +107,12 @@ ArenaTotals arena_totals() noexcept;
 
 struct ArenaOptions {
   Mode mode = Mode::kShared;
-  uint64_t capacity_nbytes = 0;  // 0: as much address space as can be had, up to 1 TiB
-  uint64_t alignment = kBlockAlignment;
+  // 0: 1 TiB of address space (or RLIMIT_FSIZE if that is less). If so much cannot be had, half of
+  // what can.
+  uint64_t capacity_nbytes = 0;
+  uint64_t alignment = kBlockAlignment;  // the least alignment of every block
   BackingRequest backing;
+  // The service thread makes the pages of the first `prefault_nbytes` bytes in the background.
   uint64_t prefault_nbytes = 0;
 };
 

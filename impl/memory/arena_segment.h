@@ -71,8 +71,9 @@ struct ArenaState : ProcessState<LockRank::kArenas> {
   ArenaSegment* find_home(const Segment* segment, HomeSegments** list) noexcept;
   LentIndex lent;
   FixedSizePool lent_blocks{sizeof(LentBlock)};
-  // These two and `figures` also count blocks that have a segment of their own and no ArenaSegment,
-  // such as isolated, FROZEN and large blocks (own_segment_block() in arena.cc).
+  // `live_nbytes`, `live_blocks` and `figures` also count blocks that have a segment of their own
+  // and no ArenaSegment, such as isolated, FROZEN and large blocks (own_segment_block() in
+  // arena.cc).
   uint64_t live_nbytes = 0;
   uint64_t live_blocks = 0;
   uint64_t lent_nbytes = 0;  // of blocks that are LENT
@@ -103,9 +104,9 @@ struct Freed {
   Weak<Arena> arena;
 };
 
-// Takes a free block of at least `nbytes` or, if `fresh`, fresh room at the front. `*found` is
-// false without an error if there is neither. An error means that the pages for fresh room could
-// not be made. The caller holds the lock.
+// Takes a free block of at least `nbytes` or, if there is none and `fresh` is set, fresh room at
+// the front. `*found` is false without an error if there is neither. An error means that the pages
+// for fresh room could not be made. The caller holds the lock.
 Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out,
                   bool* found);
 // Whether a block would fit at the front on pages that exist already. FreeSpace::consolidate()
@@ -116,6 +117,7 @@ bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignme
 // unused until its segment is empty. The caller holds the lock, as for move_block().
 void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent,
                Freed* freed) noexcept;
+// Counts that a block of `nbytes` went from one state to another, in `figures` and in ArenaState.
 void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from,
                 BlockState to) noexcept;
 // Counts the end of a storage whose block is the parent's. Needs no lock.

@@ -1,5 +1,5 @@
-// Waits for room in an arena, which appears when storages of this process go and when leases end.
-// storage/ calls this.
+// Waits for room in an arena that the user made. Room appears when storages of this process go and
+// when leases end. storage/ calls this.
 #pragma once
 
 #include <cstdint>

@@ -85,16 +85,16 @@ Status apply_backing(std::byte* base, uint64_t nbytes, const BackingRequest& req
 // Makes the pages of [offset, offset + nbytes) exist, of the chosen kind, and locked if `backing`
 // says so. Works in pieces, and asks before each piece whether the machine and the node have room.
 // RESOURCE_EXHAUSTED names the limit, which can also be the pool of hugetlb pages. `fd` is open for
-// writing. `base` is where its offset 0 is mapped (read-only for FROZEN). Multiples of
-// backing.page_nbytes keep huge pages whole, but other ranges work too. After a failure some of the
-// pages may exist.
+// writing, and `base` is where its offset 0 is mapped. Multiples of backing.page_nbytes keep huge
+// pages whole, but other ranges work too. After a failure some of the pages may exist.
 Status make_pages(int fd, std::byte* base, uint64_t offset, uint64_t nbytes,
                   const Backing& backing);
 
 // Returns `applied` with the kind of pages, the node and the lock corrected by what the kernel says
 // about the range now. Reads /proc/self/smaps, which takes milliseconds in a process with many
-// mappings or much memory. THP is reported when at least one huge page of it is mapped. Before the
-// first page exists, the result is what was applied.
+// mappings or much memory. THP is reported when at least one huge page of it is mapped. If there
+// are pages enough for a huge page and none is one, the result is kSmall, with the reason in
+// `pages_refused`. Before the first page exists, the result is what was applied.
 Backing describe(const std::byte* base, uint64_t nbytes, const Backing& applied);
 
 }  // namespace tenon::memory

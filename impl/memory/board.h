@@ -60,7 +60,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == kRowNbytes);
 
-// The figures have one writer at a time, which holds the arenas' lock (memory/arena_segment.h).
+// These figures have one writer at a time, which holds the arenas' lock (memory/arena_segment.h).
 struct ArenaFigures {
   Word device;
   Word inode;
@@ -78,6 +78,9 @@ struct ArenaFigures {
   Word made_nbytes;
 };
 
+// These figures have one writer at a time, which holds the ledger's own lock. The ledger of a
+// borrower that fetches deposits (Ledger::create_for_depot()) shows only the borrower: its leases
+// are in the depot, and the four figures about leases stay 0.
 struct LedgerFigures {
   Word borrower_pid;  // 0: not known
   Word borrower_uid;
@@ -136,13 +139,16 @@ inline void move_block(ArenaFigures* figures, uint64_t nbytes, BlockState from,
 // The board of this process. The caller of each function holds the arenas' lock.
 class Board {
  public:
-  // False: there can be no board. The function throws nothing.
+  // Makes the board. False: there can be none now, for want of an fd, memory or address space.
   bool open() noexcept;
+  // No row is in use any more.
   void close() noexcept;
   bool is_open() const noexcept { return room_ != nullptr; }
   // Returns a row whose figures are 0. The caller shows it before it claims the next one. Null: no
   // row is left, or there is no page for it.
   board::Row* claim() noexcept;
+  // Stores the row's tag, so that readers take the row for one of that kind. `detail` is the mode
+  // or the Carrier.
   void show(board::Row* row, board::RowKind kind, uint8_t detail) noexcept;
   void give_back(board::Row* row) noexcept;
   // Closes the fd in a child of fork. The mapping stays, because the parent's arenas and ledgers

@@ -1,6 +1,6 @@
 // Decodes the bytes of another process's board (board.h), for `tenon ls` and `tenon top`. Whatever
-// the bytes are, the result is an error or sound figures. The figures are only numbers that another
-// process says of itself, and nothing here uses them for more.
+// the bytes are, the result is an error or numbers of the right form. The figures are only what
+// another process says of itself. They may be lies, and nothing here relies on them.
 #pragma once
 
 #include <cstddef>
@@ -64,12 +64,14 @@ struct BoardImage {
 Result<uint64_t> board_image_nbytes(std::span<const std::byte> head, uint64_t file_nbytes);
 
 // Returns the pid of the board's owner, as the board gives it and as the owner sees it. `head` has
-// the first kRowNbytes.
+// the first kRowNbytes. 0 if `head` is shorter.
 uint32_t board_image_pid(std::span<const std::byte> head) noexcept;
 
 // Decodes a board from three readings, made one after the other, because the board changes while it
 // is read. A row counts if it has the same tag in the first reading and the last. Its figures are
-// those of the second. Each reading has the size that board_image_nbytes() returned.
+// those of the second. Each reading has the size that board_image_nbytes() returned. CORRUPT: the
+// readings are not whole rows of one size. The caller has called board_image_nbytes(), which checks
+// the header.
 Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second,
                                 std::span<const std::byte> last);
 

@@ -98,8 +98,10 @@ inline constexpr uint32_t kClosed = 0x7fffffffU;
 inline constexpr uint32_t kOpened = 0x80000000U;
 
 struct Claim {
+  // Counts the messages that have had this number. A ticket names the number and the generation, so
+  // a late receiver cannot claim a later message that has the same number.
   uint32_t generation;
-  uint32_t borrower;
+  uint32_t borrower;  // the number of a borrower, kUnfetched or kClosed
   bool operator==(const Claim&) const = default;
 };
 constexpr uint64_t word_of(Claim claim) noexcept {
@@ -109,6 +111,7 @@ constexpr Claim claim_of(uint64_t word) noexcept {
   return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word) & ~kOpened};
 }
 
+// Who has the message of this number now, and which message it is.
 inline Claim look(std::byte* base, uint32_t message) noexcept {
   return claim_of(claim_word(base, message).load(std::memory_order_acquire));
 }

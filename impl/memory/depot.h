@@ -35,7 +35,7 @@ class Depot final : public Counted {
   static Result<Ref<Depot>> create();
   // Makes the depot of a keeper, over the claims page of a lender that has ended. It has no leases
   // to end. Its borrowers are numbered from `next_borrower` on. INCOMPATIBLE for a page of another
-  // size than this version of Tenon makes.
+  // size than this version of Tenon makes. After an error the fd is closed.
   static Result<Ref<Depot>> inherit(os::Fd page, uint32_t next_borrower);
   // If this is false, a forked child calls only withdraw(), claim_here() and end_message(), which
   // then do nothing: mutex() may be locked for ever.
@@ -48,17 +48,18 @@ class Depot final : public Counted {
     uint32_t message = 0;
     uint32_t generation = 0;
   };
-  // Begins a message with one lease of each object, all or none. The first object is the envelope
-  // (Envelope in channel/deposit.cc): a Leased of 0 bytes that keeps the message's storages. The
-  // receiver gives back the envelope's lease when it has opened all other objects. Nobody can claim
-  // the message before open(). RESOURCE_EXHAUSTED with limit "leases" or "messages". The call also
-  // fails if the claims page needs a new page and there is no memory for it. After an error or
-  // std::bad_alloc no message has begun.
+  // Begins a message with one lease of each object, all or none. `slots` receives the slot of each
+  // lease. The first object is the envelope (Envelope in channel/deposit.cc): a Leased of 0 bytes
+  // that keeps the message's storages. The receiver gives back the envelope's lease when it has
+  // opened all other objects. Nobody can claim the message before open(). RESOURCE_EXHAUSTED with
+  // limit "leases" or "messages". The call also fails if the claims page needs a new page and there
+  // is no memory for it. After an error or std::bad_alloc no message has begun.
   Result<MessageSlot> deposit(std::span<Leased* const> objects, uint32_t* slots);
   // Adds leases, all or none, to a message that nobody can have claimed: it is not open, or nobody
   // was given its ticket. The call does not check that. INVALID_ARGUMENT if the message is over.
   // RESOURCE_EXHAUSTED with limit "leases". It may need a page, as deposit() does.
   Status add(MessageSlot place, std::span<Leased* const> objects, uint32_t* slots);
+  // From now on any process that has the message's ticket can claim it.
   void open(MessageSlot place) noexcept;
   // Ends the leases of a message that nobody has claimed, before or after open(). False: it has
   // been claimed, it is over, or this process is a forked child.

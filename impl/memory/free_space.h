@@ -2,6 +2,9 @@
 // segment and without a lock: arenas call it under their lock, and device/arena.cc uses it for
 // device memory.
 //
+// The front is the end of the part that pieces have used so far. Pieces that were given back lie
+// below it, and fresh room lies beyond it.
+//
 // A new block takes no more than it needs, but a freed block is given out whole if it is at most an
 // eighth larger than the request. Freed blocks lie in bins by their size, and a request looks at
 // the last few blocks of two bins. So reuse is O(1), and the block is still warm in the caches.
@@ -57,17 +60,19 @@ class FreeSpace {
     uint64_t nbytes = 0;    // at least what was asked for
     bool was_lent = false;  // a borrower may have seen or written the bytes
   };
-  // Takes a piece that was given back. False: none fits. Nothing changes if std::bad_alloc is
-  // thrown.
+  // Takes a piece that was given back. False: none was found. consolidate() may still bring one to
+  // light. Nothing changes if std::bad_alloc is thrown.
   bool take_free(uint64_t nbytes, uint64_t alignment, Piece* out);
   // Tells where the next piece of fresh room would begin. False: it would not fit.
   bool peek_front(uint64_t nbytes, uint64_t alignment, uint64_t* offset) const noexcept;
+  // Takes fresh room at the `offset` that peek_front() has told for these bytes.
   Piece take_front(uint64_t offset, uint64_t nbytes) noexcept;
   // Gives a whole piece back. If it throws std::bad_alloc, the piece is not remembered, and is
   // unused until reset() or until the segment goes.
   void give_back(uint64_t offset, uint64_t nbytes, bool was_lent);
   // Joins free pieces that lie side by side, and moves the front back if the last one ends there.
-  // False: nothing was given back since the last time, so nothing can have changed.
+  // False: nothing was given back since the last time, so nothing can have changed. Nothing changes
+  // if std::bad_alloc is thrown.
   bool consolidate();
   // Makes the whole segment free. No piece is in use any more.
   void reset() noexcept;

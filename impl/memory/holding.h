@@ -3,8 +3,10 @@
 // holdings, and a Lease (lease.h) keeps one.
 //
 // As long as a Holding lives, the lender keeps every block that was lent under it and not given
-// back. A fork copies the token. The leases that are held at that moment become FAMILY: nobody
-// gives them back one by one any more, and they end when the last process of the family has let go.
+// back. A lender may itself be a borrower of another process, and lend that memory on. The token of
+// such a lender further up then travels along. A fork copies the token. The leases that are held at
+// that moment become FAMILY: nobody gives them back one by one any more, and they end when the last
+// process of the family has let go.
 #pragma once
 
 #include <atomic>
@@ -20,10 +22,10 @@
 
 namespace tenon::memory {
 
-// A copy of a token in this process. The lender that made the token waits as long as the copy is
-// open. The destructor may take LockRank::kService. A forked child has a copy too: the lender waits
-// until both are closed, and only the process that made the LeaseToken tells that it is not needed
-// any more.
+// A copy of a token in this process. The lender that made the token keeps the blocks as long as the
+// copy is open. The destructor may take LockRank::kService. A forked child has a copy too: the
+// lender waits until both are closed, and only the process that made the LeaseToken tells its
+// receivers that it is not needed any more (tell_forgotten() in ledger.h).
 struct LeaseToken {
   LeaseToken() noexcept = default;
   LeaseToken(const LeaseToken&) = delete;
@@ -78,8 +80,8 @@ class Holding : public Counted {
   // Asks the lender for a new token, once, if a fork has copied this one since it came.
   void renew() noexcept;
 
-  // inherit() keeps a token of a lender further up, which then waits, too, as long as this process
-  // holds anything that was lent on. disinherit() drops that token.
+  // inherit() keeps a token of a lender further up. That lender then waits, too, as long as this
+  // process holds anything of this holding. disinherit() drops that token.
   void inherit(std::shared_ptr<LeaseToken> token);
   void disinherit(const LeaseToken* token) noexcept;
   // Returns the tokens that go along when this memory is lent on: the holding's own and the

@@ -84,9 +84,9 @@ inline bool release(std::byte* base, uint32_t slots, uint32_t slot) noexcept {
 }
 
 // The lender calls `each` for every slot below `end` that the borrower has given back since the
-// last time. The borrower can set any bit, so `each` may get other slots, too, and some of them
-// above `end`. A bit is taken before its slot can be granted again, so a bit of an old lease never
-// ends a new one.
+// last time. The borrower can set any bit, so `each` may get other slots, too, and some of them at
+// `end` or above. A bit is taken before its slot can be granted again, so a bit of an old lease
+// never ends a new one.
 template <typename Each>
 void drain(std::byte* base, uint32_t slots, uint32_t end, Each&& each) noexcept {
   Word* const top = summary(base);

@@ -38,8 +38,8 @@ struct Borrower {
 
 // The fds that travel to the borrower. They are closed with the last message that carries them.
 // fork copies the fd table and the memory at different moments. So a lock that fork holds guards
-// the fds, and all TokenFds are in one list: the child finds every fd that it has inherited,
-// whichever thread was busy with it, and closes it.
+// the fds (LockRank::kTokenFds), and all TokenFds are in one list: the child finds every fd that it
+// has inherited, whichever thread was busy with it, and closes it.
 struct TokenFds : std::enable_shared_from_this<TokenFds> {
   TokenFds() noexcept;  // the caller holds that lock, as for every change of the fds
   TokenFds(const TokenFds&) = delete;
@@ -79,8 +79,9 @@ class Ledger : public Counted {
   std::shared_ptr<TokenFds> take_fds() noexcept { return std::move(fds_); }
   bool has_fds() const noexcept { return fds_ != nullptr; }
 
-  // Grants one lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases" if the
-  // page has no free slots, and PEER_GONE if the ledger has ended. Takes the arenas' lock.
+  // Grants one lease of each object, all or none. `slots` receives the slot of each.
+  // RESOURCE_EXHAUSTED with limit "leases" if the page has no free slots, and PEER_GONE if the
+  // ledger has ended. Takes the arenas' lock.
   Status grant(std::span<Leased* const> objects, uint32_t* slots);
   // Undoes grant() for objects that never left this process. It ignores slots without a lease.
   void take_back(std::span<const uint32_t> slots) noexcept;
@@ -93,6 +94,7 @@ class Ledger : public Counted {
   // `context` goes.
   using Renewer = bool (*)(void* context) noexcept;
   void set_renewer(Renewer renewer, void* context) noexcept;
+  // Calls the renewer, if one is set. False: the renewer could not send now, so call this again.
   bool renew() noexcept;
   // Whether the renewer must be called: the borrower asked for a new token, or a token that was
   // handed on is not needed any more.
@@ -182,12 +184,15 @@ class Ledger : public Counted {
 
 // Whether this process has granted a lease that may still stand. The answer costs one atomic read.
 bool has_leases() noexcept;
-// Drains every ledger. Returns how many leases ended.
+// Drains every ledger, which ends the leases that borrowers have given back. Also ends a slice of
+// the leases of each ledger whose token is gone. Returns 0 if nothing ended. Otherwise the number
+// is the leases that were given back, plus one for each ledger whose token is gone. In a process
+// without a service thread it calls os::poll_service() first.
 size_t drain_ledgers() noexcept;
 // Drains every ledger, and asks the kernel which tokens are gone, because the library's thread may
 // not have noticed yet. This takes a system call for each ledger. It also waits for other threads
 // that are just ending leases, for a fraction of a second at most: an owner's function may run on
-// such a thread and wait for this one.
+// such a thread and wait for this one. Returns a number as drain_ledgers() does.
 size_t settle_ledgers() noexcept;
 // Settles one ledger. A caller that closes what may be the last copy of a token calls this, and
 // does not leave the hang-up to the library's thread.
@@ -200,9 +205,10 @@ void tell_forgotten() noexcept;
 uint64_t own_ledger_of(int token) noexcept;
 // Wakes the callers that wait for free memory.
 void signal_space() noexcept;
-// The borrowers with the most bytes, for an error: "pid 12 (python3) has 3 leases of 4096 bytes;
-// …".
+// The four borrowers with the most bytes, for an error: "pid 12 (python3): 3 leases of 4096 bytes;
+// …". The bytes are those of all its leases together. "nobody" if no lease stands.
 std::string describe_holders();
+// The totals of every ledger that has leases.
 std::vector<Ledger::Totals> ledger_totals();
 
 }  // namespace tenon::memory

@@ -73,7 +73,7 @@ class LentBlock final : public Leased {
   // The storage has ended, so the block is free if no lease stands. `retire`: the block was also
   // lent without a lease.
   void storage_gone(bool retire) noexcept;
-  // Ends a lease that lease_own() began.
+  // Ends a lease that lease_own() began: memory that came home is no longer used.
   void left_home() noexcept;
   // False in a child of fork, which has the parent's object but not its block.
   bool made_by_this_process() const noexcept;
@@ -116,7 +116,7 @@ LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64
 // process would hold the token of its own ledger, so the lease would never end.
 LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
 
-// Begin and end one lease of each object. They take the arenas' lock once for many objects.
+// Begin and end one lease of each object. They take the arenas' lock once for a batch of objects.
 // begin_leases() returns the sum of leased_nbytes(). end_leases(), storage_gone() and left_home()
 // also end storages and segments, which may take any lock, so their caller holds no ranked lock. In
 // a forked child the blocks of its parent are only forgotten.

@@ -39,8 +39,9 @@ class Segment;
 
 // Something that a higher layer does when a segment ends. memory/ knows nothing of it. Names
 // (names/held_files.h) and pinned memory (device/pinned.cc) have tails. Tails are called without a
-// ranked lock. A forked child calls its copy of the tail too, so a tail that ends something of its
-// parent's checks fork_generation().
+// ranked lock, by the thread that releases the last reference. If that is the service thread and
+// may_wait() is true for a tail, a thread of its own ("tenon-end") calls them. A forked child calls
+// its copy of the tail too, so a tail that ends something of its parent's checks fork_generation().
 class SegmentTail {
  public:
   SegmentTail() noexcept = default;
@@ -102,8 +103,8 @@ class Segment : public Counted {
     SegmentKey key() const noexcept { return {file.device, file.inode, writable}; }
   };
   // INVALID_ARGUMENT: the fd is closed, or is no regular file. PERMISSION: the fd is not readable,
-  // or the file may be cut short or does not allow the wanted access (detail `option`). CORRUPT: it
-  // is smaller than the peer claims.
+  // or the file may be cut short, may lose huge pages to its writers, or does not allow the wanted
+  // access (detail `option`). CORRUPT: it is smaller than the peer claims.
   static Result<Inspected> inspect(int fd, const OpenRequest& request);
   // Takes the fd over on success. After an error or std::bad_alloc it is still the caller's. The
   // mapping counts against `budget`, which may be null, and against this process's budget for other
@@ -113,7 +114,9 @@ class Segment : public Counted {
 
   // Opens a named file, and makes all of its pages. The fd stays the caller's, and the segment
   // keeps none: the mapping keeps the file and its lock, so a name costs no fd. `own`: this process
-  // made the file. CORRUPT: pages are missing, and the file cannot be written.
+  // made the file. `tail` is attached to the segment. CORRUPT: pages are missing, and the file
+  // cannot be written. RESOURCE_EXHAUSTED: no memory for them, no address space, or over what this
+  // process fills for its peers (limit "filled_nbytes").
   static Result<Ref<Segment>> open_named(int fd, const Inspected& inspected, bool own,
                                          std::unique_ptr<SegmentTail> tail);
 
@@ -125,7 +128,7 @@ class Segment : public Counted {
   // A child of fork inherits mappings and fds, but not the right to hand out or take back blocks.
   bool made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
   uint64_t nbytes() const noexcept { return nbytes_; }
-  // Of an own segment: how many bytes, from the front, have pages.
+  // Of an own segment: how many of its bytes have pages. An arena makes them from offset 0 on.
   uint64_t reserved_nbytes() const noexcept {
     return reserved_nbytes_.load(std::memory_order_relaxed);
   }
@@ -134,13 +137,16 @@ class Segment : public Counted {
   // The pages that the segment has. Reads /proc/self/smaps if create_backed() made the segment.
   Backing describe_backing() const;
   std::byte* base() const noexcept { return mapping_.base(); }
-  // Part of the memfd's name. All zero for memory that Tenon did not make, and for a file that is
-  // no memfd.
+  // Part of the memfd's name. All zero if the name has none, as for memory that Tenon did not make,
+  // and for a file that is no memfd.
   os::Nonce nonce() const;
+  // A number that no other segment of this process has or had.
   uint64_t serial() const noexcept { return serial_; }
 
-  // Makes pages exist. Asks for headroom chunk by chunk. After a failure some of the pages may
-  // exist. The caller drops a new segment whole. An arena asks for the same range again later.
+  // Makes pages of an own segment exist. Asks for headroom chunk by chunk. Call it once for each
+  // range, because reserved_nbytes() is counted here. After a failure some of the pages may exist,
+  // and nothing is counted. The caller drops a new segment whole. An arena asks for the same range
+  // again later.
   Status reserve(uint64_t offset, uint64_t nbytes);
   // Copies bytes in through the fd, which makes the pages and fills them in one pass. `fresh`: the
   // pages do not exist yet, so headroom is asked for. For SHARED, and for FROZEN before freeze().
@@ -159,9 +165,10 @@ class Segment : public Counted {
   Status freeze();
   bool frozen() const noexcept { return frozen_.load(std::memory_order_acquire); }
 
-  // Returns the fd to lend with, which is read-only for every mode but SHARED. It stays the
-  // segment's. May take LockRank::kLendFd. UNSUPPORTED: the segment has no fd, and no tail knows a
-  // way to the file.
+  // Returns the fd to lend with. For an own segment it is read-only in every mode but SHARED. For
+  // an opened segment it is the fd that came from the lender. A segment that keeps no fd asks its
+  // tails for one. The fd stays the segment's. May take LockRank::kLendFd. UNSUPPORTED: the segment
+  // has no fd, and no tail knows a way to the file.
   Result<int> lending_fd();
   int any_fd() const noexcept { return write_fd_.is_open() ? write_fd_.get() : read_fd_.get(); }
 
@@ -184,8 +191,8 @@ class Segment : public Counted {
   // each of them can tell whether anybody uses it.
   std::atomic<uint64_t> idle_references{0};
 
-  // The end hook: it is called once, before anything of the segment ends. It belongs to one user in
-  // an upper folder.
+  // The end hook: it is called once, before anything of the segment ends. It belongs to the
+  // identity cache (share/cache.h).
   using EndHook = void (*)(Segment*) noexcept;
   void call_at_end(EndHook hook) noexcept { end_hook_.store(hook, std::memory_order_release); }
   // Whether call_at_end() was called. This stays true as long as the segment lives.

@@ -1,5 +1,6 @@
 // Gives back the memory, fds and mappings that this process keeps for later, and then tries a
-// failed allocation once more. Each function that makes or opens memory goes through with_spare().
+// failed allocation once more. The functions that make or open memory for the user go through
+// with_spare().
 #pragma once
 
 #include <utility>
@@ -8,9 +9,10 @@
 
 namespace tenon::memory {
 
-// Gives back what a higher layer keeps for later. Any thread may call the function. It takes a lock
-// of the first rank, so the caller of it, of give_back_spare() and of with_spare() holds no ranked
-// lock (base/lock_rank.h). A connection's locks have no rank.
+// Gives back what a higher layer keeps for later. device/import.cc registers one, for mappings of
+// device memory. Any thread may call the function. It takes LockRank::kCudaMemory, which stands
+// near the start of the lock order. So the caller of it, of give_back_spare() and of with_spare()
+// holds no ranked lock (base/lock_rank.h). A connection's locks have no rank.
 using SpareFunction = void (*)() noexcept;
 // A static initialiser calls this. There is room for 4 functions. A fifth would be ignored.
 void register_spare(SpareFunction give_back) noexcept;
