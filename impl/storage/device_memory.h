@@ -10,7 +10,7 @@
 
 namespace tenon::storage {
 
-// A device in DLPack's numbers.
+// A device in DLPack's numbers: type 1 is the CPU, and 2 is CUDA.
 struct Device {
   int32_t type = 1;
   int32_t id = 0;

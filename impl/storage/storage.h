@@ -1,5 +1,6 @@
 // Storage is a reference-counted range of contiguous bytes on one device. A tenon_storage of the C
-// API is a Storage.
+// API is a Storage. The bytes lie in a segment (memory/segment.h), which can be lent, in private
+// memory of this process, or on a device (device_memory.h).
 #pragma once
 
 #include <array>
@@ -28,8 +29,10 @@ struct StorageOptions {
   Mode mode = Mode::kShared;
   bool isolated = false;
   bool is_private = false;
-  bool zeroed = false;     // false: bytes of an earlier storage that was never lent may show
-  bool will_fill = false;  // create() only: the caller writes all bytes before it lends
+  bool zeroed = false;  // false: bytes of an earlier storage that was never lent may show
+  // create() only: the caller writes all bytes before it lends, so bytes of an earlier lend are not
+  // cleared.
+  bool will_fill = false;
   bool read_only = false;  // wrap() only
   bool sealed = true;      // wrap() only: false for a mapped file, which may be cut short
   uint64_t alignment = memory::kBlockAlignment;
@@ -59,8 +62,10 @@ class Storage final : public memory::Leased {
  public:
   using ReleaseFunction = void (*)(void* context);
 
-  // Makes a storage. RESOURCE_EXHAUSTED names the limit. UNSUPPORTED for an arena that a forked
-  // child has from its parent. With an arena also the errors of memory::allocate_waiting().
+  // Makes a storage. A FROZEN storage is not frozen yet: write() fills it, and freeze() freezes it.
+  // RESOURCE_EXHAUSTED names the limit. UNSUPPORTED for an arena that a forked child has from its
+  // parent. With an arena also the errors of memory::allocate_waiting(). Without one also those of
+  // memory::allocate_block().
   static Result<Ref<Storage>> create(const StorageOptions& options, uint64_t nbytes);
   // Makes a storage and copies `data` into it. A FROZEN storage is frozen when this returns. The
   // errors are those of create(), of copying through the fd and of freeze().
@@ -129,10 +134,12 @@ class Storage final : public memory::Leased {
   bool is_sealed() const noexcept {
     return segment_ ? segment_->sealed() : kind_ != Kind::kPrivate || private_->sealed;
   }
+  // False for a segment of another process. Always true without a segment: for private memory and
+  // for a device's, wherever that came from.
   bool is_own() const noexcept { return !segment_ || segment_->own(); }
   // Whether another process may write these bytes, now or later. False without bytes, for sealed
   // FROZEN memory after its freeze, and for private memory, unless that is a copy-on-write opening
-  // or a file's.
+  // or a file's. True for own LENDER_WRITES memory, because a forked child can write it.
   bool is_writable_elsewhere() const noexcept;
   const Ref<Segment>& segment() const noexcept { return segment_; }
   uint64_t offset() const noexcept {
@@ -158,8 +165,9 @@ class Storage final : public memory::Leased {
   void mark_lent() noexcept { marks_.fetch_or(kLent, std::memory_order_relaxed); }
   // The object that a lease of these bytes keeps: the block, which this storage keeps too, or this
   // storage if it came under a lease itself. Null if nothing has to be kept, because the storage
-  // has a segment of its own, which its holders keep, or came without a lease. Null, too, for a
-  // block of the parent in a forked child. Takes the arenas' lock, and throws std::bad_alloc.
+  // has a segment of its own, which its holders keep, or came without a lease, or is private. Null,
+  // too, for a block of the parent in a forked child. Takes the arenas' lock, and throws
+  // std::bad_alloc.
   memory::Leased* leased();
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
   // The lease under which an opened storage or a device's memory came, if any.
@@ -196,9 +204,10 @@ class Storage final : public memory::Leased {
   }
 
   // End hooks: functions that are called when a storage ends, before it releases its segment. A
-  // slot belongs to one user in an upper folder, which gives the same function for all storages.
-  // The hooks are called in the order of the slots, without a ranked lock. Only a hook of kThird
-  // may wait for another process.
+  // slot belongs to one user in an upper folder, which gives the same function for all storages:
+  // the identity cache (share/cache.cc), the table of addresses (share/storage_at.cc), and the
+  // server of names (names/name_server.cc). The hooks are called in the order of the slots, without
+  // a ranked lock. Only a hook of kThird may wait for another process.
   enum class EndSlot : uint8_t { kFirst, kSecond, kThird };
   using EndHook = void (*)(Storage*) noexcept;
   void call_at_end(EndSlot slot, EndHook hook) noexcept {
