@@ -36,12 +36,12 @@ struct Lend {
 // is not allowed: PERMISSION with the detail `option`, UNSUPPORTED for private memory and device
 // memory, PEER_GONE for a dropped storage.
 Result<Access> check_lend(const Storage& storage, Access wanted);
-// The same for a storage on a device, as far as the answer is known without the driver.
+// Does the same for a storage on a device, as far as the answer is known without the driver.
 Result<Access> check_lend_device(const Storage& storage, Access wanted);
-// Makes the handle of a lend. A lend without a lease retires the block: nobody tells this process
-// when the borrower is done, so the block is never used for another storage. The errors are those
-// of check_lend() and of Segment::lending_fd(). After std::bad_alloc the block may be retired
-// without a lend.
+// Makes the handle of a lend. `under_lease`: the caller sends a lease of the block along. A lend
+// without a lease retires the block: nobody tells this process when the borrower is done, so the
+// block is never used for another storage. The errors are those of check_lend() and of
+// Segment::lending_fd(). After an error or std::bad_alloc the block is not retired.
 Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease);
 
 struct OpenOptions {
@@ -65,16 +65,19 @@ struct Claim {
   uint64_t segment_nbytes = 0;
 };
 
-// Opens a storage. The fd is borrowed if `adopt` is null. Otherwise `*adopt` owns the fd, and is
-// emptied if the call succeeds. After an error it still owns the fd. INVALID_ARGUMENT: the claim's
-// numbers contradict each other. PERMISSION: the handle or the fd does not allow the access. Other
-// errors are those of Segment::inspect(), Segment::open() and Segment::check_pages().
+// Opens a storage. An `fd` of -1 opens an empty storage. The fd is borrowed if `adopt` is null.
+// Otherwise `*adopt` owns the fd, and is emptied if the call succeeds. After an error it still owns
+// the fd. INVALID_ARGUMENT: the claim's numbers contradict each other. PERMISSION: the handle or
+// the fd does not allow the access. Other errors are those of Segment::inspect(), Segment::open()
+// and Segment::check_pages().
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options,
                                 os::Fd* adopt);
 
 // The three functions from here on are the parts of open_by_fd(), for descriptors that hold many
-// storages of one segment. The `options` of open_segment() must not ask for a private opening. The
-// errors, and `adopt`, are as for open_by_fd().
+// storages of one segment. The errors, and `adopt`, are as for open_by_fd().
+//
+// open_segment() opens the segment, or finds the one that this process has already. It has at least
+// `needed_nbytes` bytes. `options` must not ask for a private opening.
 Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes,
                                   uint64_t needed_nbytes, const OpenOptions& options,
                                   os::Fd* adopt);
@@ -86,6 +89,8 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
 // block in the parent.
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
                                 memory::Lease* lease);
+// Makes a private storage of the claimed range, a copy-on-write mapping or a copy. The fd is
+// borrowed.
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options);
 
 }  // namespace tenon::share

@@ -1,6 +1,7 @@
 // The identity cache: finds the segments and storages that this process already has. Code that
 // opens memory of other processes calls it, so that one segment with one access is mapped once, and
-// one range of it is one storage.
+// one range of it is one storage. Code that lends calls it too, so that memory which comes home is
+// found.
 //
 // The entries are weak. An object removes its own entry when it is disposed of, so the cache is
 // never swept, and a look-up finds no dead entries except those of objects that are just going.
@@ -18,6 +19,8 @@
 
 namespace tenon::share {
 
+// Return a new reference, null if the cache has no such object or if its last reference was just
+// released.
 Ref<memory::Segment> find_segment(const memory::SegmentKey& key);
 Ref<storage::Storage> find_storage(const memory::Segment* segment, uint64_t offset,
                                    uint64_t nbytes);

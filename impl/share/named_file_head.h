@@ -1,5 +1,6 @@
-// The 64 bytes at the head of a named file (docs/format/filename.md). By them by_fd.cc refuses an
-// fd of a named file, and impl/names counts the openings of the file.
+// The 64 bytes at the head of a named file (docs/format/filename.md). By them by_fd.cc recognises
+// an fd of a named file that Tenon made, which it opens although the file has no seals, if the
+// caller allows that. impl/names counts the openings of the file there.
 #pragma once
 
 #include <atomic>

@@ -27,10 +27,11 @@ class ObjectTable {
  public:
   using Key = typename Traits::Key;
 
+  // Null: no object has this key.
   T* find(const Key& key) const noexcept { return find_if(key, kAny); }
 
-  // Adds an object, unless the table has one with the same key, which is returned in that case.
-  // Throws std::bad_alloc, and changes nothing then.
+  // Adds an object and returns null, unless the table has one with the same key, which is returned
+  // in that case. Throws std::bad_alloc, and changes nothing then.
   T* insert(T* object) {
     const Key key = Traits::key_of(*object);
     const uint64_t hash = Traits::hash(key);
@@ -56,7 +57,7 @@ class ObjectTable {
     ++count_;
   }
 
-  // Finds the first object with the key for which `is_wanted` returns true.
+  // Finds the first object with the key for which `is_wanted` returns true. Null: there is none.
   template <typename IsWanted>
   T* find_if(const Key& key, const IsWanted& is_wanted) const {
     if (count_ == 0) return nullptr;
