@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct ClosingState : ProcessState<LockRank::kForeignFds> {
 
   // The child has the queued fds and no thread. Its next close starts one.
   void in_child() noexcept {
+    // The old one may count waiting threads of the parent.
+    new (&changed) std::condition_variable();
     threads = 0;
     busy = 0;
     is_stuck = false;

@@ -2,10 +2,12 @@
 #include "os/foreign.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -14,6 +16,7 @@
 #include "os/memfd.h"
 #include "os/socket.h"
 #include "os/token.h"
+#include "support/child_status.h"
 #include "unit/os/guards.h"
 #include "unit/os/silent_server.h"
 
@@ -81,6 +84,45 @@ TEST_F(Foreign, AMovedFdIsClosedOnce) {
   EXPECT_FALSE(one.is_open());  // NOLINT(bugprone-use-after-move)
   other = Fd();
   EXPECT_FALSE(is_open(number));
+}
+
+// Returns a connected network socket whose close takes a second: it has bytes that `peer` never
+// reads, and SO_LINGER makes the close wait for them. -1: there is no network here.
+int lingering_socket(Fd* peer) {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  Fd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::bind(listener.get(), name, size) != 0 || ::listen(listener.get(), 1) != 0 ||
+      ::getsockname(listener.get(), name, &size) != 0 || ::connect(made.get(), name, size) != 0)
+    return -1;
+  *peer = Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const std::array<char, 65536> bytes{};
+  while (::send(made.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+  }
+  const linger one_second{1, 1};
+  ::setsockopt(made.get(), SOL_SOCKET, SO_LINGER, &one_second, sizeof one_second);
+  return made.detach();
+}
+
+// The child's copy of the condition variable counts the parent's thread that waits on it.
+TEST_F(Foreign, AForkWhileAThreadWaitsForACloseLeavesTheChildAbleToClose) {
+  Fd peer;
+  const int slow = lingering_socket(&peer);
+  if (slow < 0) GTEST_SKIP() << "no network here";
+  std::thread waiting([slow] { close_foreign(slow); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a quarter of the grace period
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    for (int i = 0; i < 4; ++i) close_foreign(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ::_exit(0);
+  }
+  EXPECT_EQ(test::wait_for_child(child), 0);
+  waiting.join();
 }
 
 TEST_F(Foreign, ASilentServerHoldsNobody) {
