@@ -189,7 +189,7 @@ bool has_spare_fds() noexcept {
 }
 
 Status with_fd_limit(Status status) {
-  if (status.code() != Code::kResourceExhausted) return status;
+  if (status.detail("limit") != "RLIMIT_NOFILE") return status;
   return std::move(status).with("limit_value", fd_limit());
 }
 

@@ -36,8 +36,8 @@ uint64_t fd_limit() noexcept;
 // Whether this process may open more fds for its peers. An eighth of RLIMIT_NOFILE, but at least 16
 // fds, is kept for the process itself. True if the number of open fds is unknown.
 bool has_spare_fds() noexcept;
-// Adds the value of RLIMIT_NOFILE to a status with the code RESOURCE_EXHAUSTED. Returns any other
-// status as it is.
+// Adds the value of RLIMIT_NOFILE to a status that names this limit. Returns any other status as it
+// is, also one that names another limit, such as memory.
 Status with_fd_limit(Status status);
 // Adds the path that the status is about.
 Status with_path(Status status, const std::string& path);

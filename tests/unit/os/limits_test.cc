@@ -78,7 +78,7 @@ class World {
 
 class LimitsTest : public test::Guarded {};
 
-// The body runs in a child, because a process looks for its cgroups only once.
+// The body runs in a child, because a process looks for its cgroups at most once a second.
 TEST_F(LimitsTest, ACgroupRefusesByName) {
   World world;
   test::ForkChild child([&](int) {
@@ -91,6 +91,13 @@ TEST_F(LimitsTest, ACgroupRefusesByName) {
     ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   });
   EXPECT_EQ(child.reap(), 0);
+}
+
+TEST_F(LimitsTest, OnlyAStatusOfTheFdLimitGetsTheValueOfThatLimit) {
+  const std::string value = std::to_string(fd_limit());
+  EXPECT_EQ(with_fd_limit(errno_status(EMFILE, "an fd")).detail("limit_value"), value);
+  for (const int error : {ENOMEM, ENFILE, ENOSPC, EACCES})
+    EXPECT_EQ(with_fd_limit(errno_status(error, "an fd")).detail("limit_value"), "") << error;
 }
 
 // This object is made before any static object of the library, so its destructor runs after theirs.
