@@ -11,10 +11,10 @@
 namespace tenon::cuda {
 
 // Makes the status "<what>: CUDA_ERROR_X (<number>: <the driver's text>)", with the details
-// cuda_error (the number) and cuda_error_name. The remedy that the user has decides the code:
+// cuda_error (the number) and cuda_error_name. The code says what the user can do about it:
 // UNSUPPORTED, RESOURCE_EXHAUSTED (with the detail limit), PERMISSION, INVALID_ARGUMENT, NOT_FOUND,
-// WOULD_BLOCK, TIMEOUT. All other errors are IO, also if the device or context is lost to this
-// process (ECC, illegal address, a failed kernel), because there is no remedy then.
+// WOULD_BLOCK or TIMEOUT. All other errors are IO, also if the device or context is lost to this
+// process (ECC, illegal address, a failed kernel), because the user can do nothing about those.
 Status result_status(const Driver& driver, CUresult result, const std::string& what);
 
 // Makes the same status with the code UNSUPPORTED. For errors that are known to mean only that the

@@ -112,8 +112,8 @@ inline void put(Word& word, uint64_t value) noexcept {
 void copy(const ArenaFigures& from, ArenaFigures* to) noexcept;
 
 // Updates the figures when a block goes from one state to another. The figures of leases
-// (`lent_nbytes`, `blocks_lent`) are counted apart (LentCount), because a LIVE block may have
-// leases too.
+// (`lent_nbytes`, `blocks_lent`) are counted apart (LentCount in lent_block.h), because a LIVE
+// block may have leases too.
 inline void move_block(ArenaFigures* figures, uint64_t nbytes, BlockState from,
                        BlockState to) noexcept {
   if (from == BlockState::kFree) {

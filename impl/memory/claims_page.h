@@ -1,6 +1,8 @@
-// The claims page: shared memory in which the receiver of a deposited message claims it. The
-// lender's side is in depot.cc and the receiver's in channel/fetch.cc. docs/format/deposit.md
-// specifies the bytes.
+// The claims page: shared memory in which the receiver of a deposited message (depot.h) claims it.
+// The lender's side is in depot.cc and the receiver's in channel/fetch.cc. docs/format/deposit.md
+// specifies the bytes: a header, one word for each message that can wait (its claim), one word for
+// each thing that has a number (its serial), and one word for each slot (the next slot of the same
+// message). A slot is the number of one lease.
 //
 // All steps are functions of a base pointer, like those of the lease page (lease_page.h). Every
 // process that may fetch from a depot can write every byte here. The lender believes a word only as

@@ -1,5 +1,7 @@
-// The lender's side of deposits: a Depot keeps the leases of deposited messages until they end.
-// channel/ deposits messages here, and the ledgers of receivers take leases from here.
+// The lender's side of deposits: a Depot keeps the leases of deposited messages until they end. A
+// deposited message waits at its lender until a receiver fetches it with a ticket
+// (channel/ticket.h). channel/ deposits messages here, and the ledgers of receivers take leases
+// from here. A receiver that has met the lender is called a borrower, and has a number.
 //
 // A lease needs a holder. A message on a queue has many possible receivers, so until one of them
 // fetches it the message has the leases itself. A receiver claims the message by one exchange in
@@ -33,9 +35,10 @@ namespace tenon::memory {
 class Depot final : public Counted {
  public:
   static Result<Ref<Depot>> create();
-  // Makes the depot of a keeper, over the claims page of a lender that has ended. It has no leases
-  // to end. Its borrowers are numbered from `next_borrower` on. INCOMPATIBLE for a page of another
-  // size than this version of Tenon makes. After an error the fd is closed.
+  // Makes the depot of a keeper (channel/deposit_keeper.h), which serves the messages of a lender
+  // that has ended, over that lender's claims page. It has no leases to end. Its borrowers are
+  // numbered from `next_borrower` on. INCOMPATIBLE for a page of another size than this version of
+  // Tenon makes. After an error the fd is closed.
   static Result<Ref<Depot>> inherit(os::Fd page, uint32_t next_borrower);
   // If this is false, a forked child calls only withdraw(), claim_here() and end_message(), which
   // then do nothing: mutex() may be locked for ever.

@@ -58,7 +58,8 @@ class Holding : public Counted {
   // After an error or std::bad_alloc all fds are still the caller's.
   static Result<Ref<Holding>> open(os::Fd* token, os::Fd* page, os::Fd* bell);
 
-  // All slots are below this number. 0: the leases only end together.
+  // A slot is the number of one lease. All slots are below this number. 0: the leases only end
+  // together.
   uint32_t slots() const noexcept { return slots_; }
 
   // Gives a lease back. Call this once for each lease, when no thread here reads the block any

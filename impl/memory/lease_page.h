@@ -1,6 +1,8 @@
 // The lease page: shared memory in which a borrower says which of its leases it gives back. The
 // lender's side is in ledger.cc and the borrower's in holding.cc. docs/format/lease.md specifies
-// the bytes.
+// the bytes: a header, then a summary, then the words of `released`, which have one bit for each
+// slot. A slot is the number of one lease. A bit of the summary says that a word of `released` may
+// have bits, so that the lender need not read all words.
 //
 // All steps are functions of a base pointer, so that a test can run both roles over one mapping. A
 // race detector would see no connection between two mappings. The borrower can write every byte
@@ -25,7 +27,7 @@ namespace tenon::memory::lease_page {
 inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'L', 'S', 'E'};
 inline constexpr uint32_t kVersion = 1;
 inline constexpr uint32_t kSlots = 4U << 20;
-inline constexpr uint32_t kSlotsUnit = 4096;       // slots that one word of the summary stands for
+inline constexpr uint32_t kSlotsUnit = 4096;       // slots that one word of the summary covers
 inline constexpr uint32_t kMostSlots = 64U << 20;  // the most that a reader accepts
 
 using Word = std::atomic<uint64_t>;

@@ -3,7 +3,8 @@
 // A ledger belongs to one token (os/token.h), which travels with the first message. When every copy
 // of the token is gone, for whatever reason, the kernel reports a hang-up at the lender's end, and
 // all leases of the ledger have ended. Until then the borrower ends single leases through the lease
-// page (lease_page.h). The ledger decides what is lent. The page is only the borrower's claim.
+// page (lease_page.h). The ledger decides what is lent. The page is only the borrower's claim. A
+// slot is the number of one lease, on the page and in the ledger.
 //
 // A bell is a socket that the borrower writes to after a release, if the lender waits for memory.
 #pragma once

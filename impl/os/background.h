@@ -1,7 +1,7 @@
 // The steps by which a program becomes a process in the background that keeps nothing of the
-// process that started it. The callers are the programs tenon-manager and the keeper of deposits
-// (channel/deposit_keeper.h). The code that starts tenon-manager (names/manager_start.cc) uses the
-// functions for folders too.
+// process that started it. The caller is the program tenon-manager, also where it is the keeper of
+// deposits (channel/deposit_keeper.h). The code that starts tenon-manager (names/manager_start.cc)
+// uses the functions for folders too.
 #pragma once
 
 #include <span>

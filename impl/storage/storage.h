@@ -111,7 +111,7 @@ class Storage final : public memory::Leased {
     Leased::release();
   }
 
-  // Null if there are no bytes. The address of a dropped device storage must not be used.
+  // Null if there are no bytes. The address of a dropped device storage (drop()) must not be used.
   const std::byte* data() const noexcept {
     if (kind_ == Kind::kPrivate) private_->handed_out.store(true, std::memory_order_relaxed);
     return data_;
