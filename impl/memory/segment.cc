@@ -357,7 +357,8 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
     std::memcpy(base() + offset, data, nbytes);
     return Status::ok();
   }
-  if (fd < 0) return os::copy_to_mapping(data, base() + offset, nbytes);  // a named file
+  // A named file has no fd. Huge pages of a peer may be taken away, so the kernel copies.
+  if (fd < 0 || huge_pages_) return os::copy_to_mapping(data, base() + offset, nbytes);
   if (!fresh) return os::write_file(fd, offset, from, nbytes);
   TENON_TRY(os::check_file_size(offset + nbytes));
   while (nbytes > 0) {

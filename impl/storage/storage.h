@@ -151,9 +151,9 @@ class Storage final : public memory::Leased {
   // write() and read() are for bytes of the CPU. UNSUPPORTED for a device's bytes.
   // INVALID_ARGUMENT: the range leaves the storage. PEER_GONE: the storage is dropped. PERMISSION:
   // it is read-only or frozen; or a filter forbids the system calls of os::copy_from_mapping(),
-  // which copy where is_sealed() is false and there is no fd. CORRUPT: the unsealed file was cut
-  // short. (A write through the fd of an unsealed segment makes the file grow again.) After an
-  // error a part may be copied.
+  // which copy where is_sealed() is false and there is no fd, and into unsealed huge pages.
+  // CORRUPT: the unsealed file was cut short. (A write through the fd of an unsealed segment makes
+  // the file grow again.) After an error a part may be copied.
   Status write(uint64_t offset, const void* data, uint64_t nbytes);
   Status read(uint64_t offset, void* data, uint64_t nbytes) const;
   // INVALID_ARGUMENT if the mode is not FROZEN. UNSUPPORTED in a forked child of the process that

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "memory/backing.h"
+#include "memory/segment.h"
 #include "os/huge_pages.h"
 #include "os/mapping.h"
 #include "support/must.h"
@@ -199,6 +200,32 @@ TEST_F(Hugetlb, MemoryToBeFrozenHasNone) {
   ASSERT_TRUE(lower.is_ok()) << text_of(lower.status());
   EXPECT_NE(lower.value().pages, Pages::kHugetlb);
   EXPECT_EQ(lower.value().pages_refused.code(), Code::kUnsupported);
+}
+
+// Opens an unsealed file of huge pages, of which a peer claims that its segment has `claimed`
+// bytes.
+Result<Ref<memory::Segment>> open_unsealed(int fd, uint64_t claimed) {
+  memory::Segment::OpenRequest request;
+  request.access = memory::Access::kWritable;
+  request.allow_unsealed = true;
+  request.nbytes = claimed;
+  TENON_ASSIGN(const memory::Segment::Inspected inspected, memory::Segment::inspect(fd, request));
+  TENON_ASSIGN(os::Fd own, os::duplicate(fd));
+  return memory::Segment::open(&own, inspected, nullptr);
+}
+
+// pwrite refuses files of hugetlbfs.
+TEST_F(Hugetlb, AnUnsealedFileOfAPeerIsWritten) {
+  NEEDS_POOL(pool);
+  const uint64_t page = os::default_huge_page_nbytes();
+  const os::Fd file = must(os::create_hugetlb_memfd(os::Nonce{}, page, page));
+  const Ref<memory::Segment> opened = must(open_unsealed(file.get(), page));
+  ASSERT_TRUE(opened->check_pages(0, page).is_ok());
+  const Status written = opened->write_through_fd(page - 6, "lender", 6, false);
+  EXPECT_TRUE(written.is_ok()) << text_of(written);
+  char back[6] = {};
+  EXPECT_TRUE(opened->read_through_fd(page - 6, back, 6).is_ok());
+  EXPECT_EQ(std::memcmp(back, "lender", 6), 0);
 }
 
 }  // namespace
