@@ -250,6 +250,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   // about the rest.
   result.nbytes = request.nbytes != 0 ? request.nbytes : file.nbytes;
   if (result.sealed) result.nbytes = file.nbytes;
+  // Huge pages are mapped and unmapped whole. The size of such a file is a multiple of them.
+  if (result.huge_pages) result.nbytes = round_up(result.nbytes, file.block_nbytes);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "memory/segment.h"
 #include "os/huge_pages.h"
 #include "os/mapping.h"
+#include "os/smaps.h"
 #include "support/must.h"
 #include "unit/memory/backing_kit.h"
 
@@ -226,6 +227,19 @@ TEST_F(Hugetlb, AnUnsealedFileOfAPeerIsWritten) {
   char back[6] = {};
   EXPECT_TRUE(opened->read_through_fd(page - 6, back, 6).is_ok());
   EXPECT_EQ(std::memcmp(back, "lender", 6), 0);
+}
+
+// munmap refuses a part of a huge page, and the mapping would stay for ever.
+TEST_F(Hugetlb, AnUnsealedFileOfWhichAPartIsClaimedIsUnmapped) {
+  NEEDS_POOL(pool);
+  const uint64_t page = os::default_huge_page_nbytes();
+  const os::Fd file = must(os::create_hugetlb_memfd(os::Nonce{}, 2 * page, page));
+  Ref<memory::Segment> opened = must(open_unsealed(file.get(), os::page_nbytes()));
+  const std::byte* const base = opened->base();
+  EXPECT_EQ(opened->nbytes(), page);
+  EXPECT_TRUE(os::inspect_pages(base, page).known);
+  opened = Ref<memory::Segment>();
+  EXPECT_FALSE(os::inspect_pages(base, page).known) << "the mapping is still there";
 }
 
 }  // namespace
