@@ -111,8 +111,9 @@ class Ledger : public Counted {
   };
   Totals totals() const noexcept;
 
-  // The functions from here on are for the registry (memory/ledgers.h). drain() ends the leases
-  // that the borrower has given back on the page, and returns their number.
+  // The functions from here on are for the registry (memory/ledgers.h), except always_ring(), which
+  // channel/lending.cc calls. drain() ends the leases that the borrower has given back on the page,
+  // and returns their number.
   size_t drain() noexcept;
   // Whether another thread has taken leases out of the ledger and is still ending them. Inside an
   // owner's function the answer is always no, because that thread may wait for the owner.

@@ -38,10 +38,11 @@ struct SegmentKey {
 class Segment;
 
 // Something that a higher layer does when a segment ends. memory/ knows nothing of it. Names
-// (names/held_files.h) and pinned memory (device/pinned.cc) have tails. Tails are called without a
-// ranked lock, by the thread that releases the last reference. If that is the service thread and
-// may_wait() is true for a tail, a thread of its own ("tenon-end") calls them. A forked child calls
-// its copy of the tail too, so a tail that ends something of its parent's checks fork_generation().
+// (names/held_files.h, names/name_server.cc) and pinned memory (device/pinned.cc) have tails. Tails
+// are called without a ranked lock, by the thread that releases the last reference. If that is the
+// service thread and may_wait() is true for a tail, a thread of its own ("tenon-end") calls them. A
+// forked child calls its copy of the tail too, so a tail that ends something of its parent's checks
+// fork_generation().
 class SegmentTail {
  public:
   SegmentTail() noexcept = default;

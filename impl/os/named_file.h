@@ -40,6 +40,8 @@ struct NameInfo {
 // Opens a directory for the functions below. A path whose last component is a symbolic link, or no
 // directory, is refused with INVALID_ARGUMENT.
 Result<Fd> open_directory(const std::string& path);
+// These three do not follow a symbolic link at the end of the path. They may wait for the server of
+// the file system.
 Result<NameInfo> look_at_name(int directory, const std::string& leaf);
 Result<NameInfo> look_at_file(int fd);
 Result<NameInfo> look_at_path(const std::string& path);
@@ -53,12 +55,13 @@ Result<Fd> open_name(int directory, const std::string& leaf, bool writable);
 // Makes a new empty file for this user alone. PERMISSION if the name is taken.
 Result<Fd> create_name(int directory, const std::string& leaf);
 // Makes a file that never has a name, for testing the file system's abilities. UNSUPPORTED if the
-// file system has no such files.
+// file system has no such files. Here and below, `path` is only for the error message.
 Result<Fd> create_nameless(int directory, const std::string& path);
 // Sets exactly these permission bits, whatever the umask says. Sets `group` unless it is -1.
 Status set_access(int fd, mode_t mode, gid_t group, const std::string& path);
-// Gives the file its name in one step, and never replaces another file. PERMISSION (detail path) if
-// the name is taken.
+// Renames the file from `from` to `leaf`, and never replaces another file. Where the file system
+// has no such rename, the file has both names for a moment. PERMISSION (detail path) if the name is
+// taken.
 Status rename_name(int directory, const std::string& from, const std::string& leaf,
                    const std::string& path);
 // The caller has called check_file_size().
@@ -68,7 +71,7 @@ Status unlink_name(int directory, const std::string& leaf);
 // Calls `each` with every name but "." and "..", until it returns false.
 Status list_names(int directory, const std::function<bool(const char* leaf)>& each);
 
-// Lists the names of a directory in pieces. Each call goes on where the last one stopped.
+// Lists the names of a directory in pieces. Each call of next() goes on where the last one stopped.
 class NameCursor {
  public:
   static Result<NameCursor> create(int directory);

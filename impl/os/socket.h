@@ -58,7 +58,7 @@ class ReceivedFds {
 };
 
 struct Transfer {
-  size_t nbytes = 0;
+  size_t nbytes = 0;      // received 0 without an error: the other end has closed
   int error = 0;          // errno, 0 for success; EAGAIN: the call would have to wait
   bool data_cut = false;  // MSG_TRUNC: the packet was longer than the room for it
 };
