@@ -5,11 +5,12 @@
 
 namespace tenon {
 
-// A thread that holds a lock takes only locks that stand below it in this list. Locks that are
-// never held together stand in any order. A lock of this list is a ranked lock. A thread that holds
-// one must not call fork(), because the fork hooks would wait for it. The locks of single objects,
-// such as a connection's, have no rank: fork does not take them. In a forked child such a lock
-// stays locked for ever if a thread of the parent held it at the fork.
+// A thread that holds a lock takes only locks that come after it in this list. A lock that comes
+// earlier has a lower rank. Locks that are never held together come in any order. A lock of this
+// list is a ranked lock. A thread that holds one must not call fork(), because the fork hooks would
+// wait for it. The locks of single objects, such as a connection's, have no rank: fork does not
+// take them. In a forked child such a lock stays locked for ever if a thread of the parent held it
+// at the fork.
 enum class LockRank : int {
   kTrees,             // modules/value/tree_lock.cc: which threads read or change modules
   kCudaMemory,        // device/memory.cc: device memory that waits for its borrowers

@@ -10,8 +10,8 @@ namespace tenon::os {
 
 // Closes an fd that another process made. If the close may have to wait, another thread does it
 // (os/foreign.h), and this call waits for that thread for at most 200 ms. Without memory or a
-// thread it closes the fd itself. Takes only the last ranked lock, LockRank::kForeignFds, so the
-// caller may hold any other.
+// thread it closes the fd itself. Takes LockRank::kForeignFds, the last but one in the lock order,
+// so the caller may hold any ranked lock but kForeignFds and kLentNames.
 void close_foreign(int number) noexcept;
 
 // A forked child has fds of its own to the same files, and closes only these.

@@ -62,14 +62,14 @@ std::vector<Holders> find_holders(const std::vector<FileId>& files);
 
 // Starts a program whose stdin and stderr are /dev/null and whose stdout is a pipe. Returns the
 // first line that it prints, without the newline. PEER_GONE if it ends before. NOT_FOUND and
-// PERMISSION as from exec. CORRUPT if the line is longer than 4096 bytes. RESOURCE_EXHAUSTED: no
-// free fd or process. TIMEOUT, WOULD_BLOCK, CANCELLED and INTERRUPTED as from the waiter. If such
-// an error comes before the program's first process has ended, the program's process group is
-// killed. The program must put itself into the background: its first process ends after the line
-// was printed, and this call waits for that. On a kernel without pidfds the waiter does not bound
-// this last wait. The program gets `fds`, which are all over 2, under their own numbers. It must
-// close all other fds that it inherits (close_inherited_fds()): glibc from 2.34 on closes them only
-// if `fds` is empty.
+// PERMISSION as from exec. CORRUPT if the line, with its newline, is longer than 4096 bytes.
+// RESOURCE_EXHAUSTED: no free fd or process. TIMEOUT, WOULD_BLOCK, CANCELLED and INTERRUPTED as
+// from the waiter. If such an error comes before the program's first process has ended, the
+// program's process group is killed. The program must put itself into the background: its first
+// process ends after the line was printed, and this call waits for that. On a kernel without pidfds
+// the waiter does not bound this last wait. The program gets `fds`, which are all over 2, under
+// their own numbers. It must close all other fds that it inherits (close_inherited_fds()): glibc
+// from 2.34 on closes them only if `fds` is empty.
 Result<std::string> run_for_line(const std::string& program,
                                  const std::vector<std::string>& arguments, Waiter* waiter,
                                  std::span<const int> fds = {});
