@@ -42,6 +42,7 @@ struct FilenameOptions {
   // If `name` is empty, the library chooses a name that begins with `prefix`.
   std::string prefix{kDefaultPrefix};
   std::string name;
+  // The path of the manager's socket, for `torch`. Empty: start_manager() chooses (manager.h).
   std::string manager;
 };
 
@@ -64,8 +65,8 @@ struct NameOpenOptions {
   bool received = false;
 };
 
-// Makes a storage in a new named file. It does not use `torch`, `in_flight` and `access` of the
-// options.
+// Makes a storage in a new named file. It does not use `torch`, `manager`, `in_flight` and `access`
+// of the options.
 Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes);
 // Lends a storage by name. A movable private storage moves into a new file. On failure it has not
 // moved. The name of a file lasts while a process holds the file or a message is in flight. The
@@ -101,6 +102,8 @@ struct SweepTotals {
   uint64_t unsure = 0;
   uint64_t removed_nbytes = 0;  // of the names that `dead` counts
 };
+// Examines all names of a directory (look_at_all()) and counts them. If it removes names in
+// /dev/shm, it also removes what killed managers left (remove_dead_managers()).
 Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options);
 
 // Does what exit() does for names: subtracts this process from their counts, keeps the files of its

@@ -1,6 +1,7 @@
-// The directories in which this process has met names. Each is opened once. It is closed when
-// nothing is left in it, except the 16 most recently used. Calls that make or open names, and the
-// library's thread, use it. A forked child keeps the directories, and begins their sweeps anew.
+// The directories in which this process has met names. Each is opened once, and stays open while an
+// object of this process (a named file, a served socket, the depot) refers to it. Of the others the
+// 16 most recently used stay open too. Calls that make or open names and the library's thread
+// (names_thread.h) use the directories. A forked child keeps them, and begins their sweeps anew.
 #pragma once
 
 #include <atomic>
@@ -45,8 +46,9 @@ class Directory : public Counted {
 
 // Opens the directory to which the path leads now. There is one object for a path as long as it
 // leads to the same directory and an object of this process is in it. Two paths to one directory
-// have two objects. The call closes idle directories too, so the caller holds no lock. The errors
-// are those of os::open_directory().
+// have two objects. The call closes idle directories too, which takes LockRank::kDirectories and
+// kNamesThread, so the caller holds no lock that has a rank. The errors are those of
+// os::open_directory().
 Result<Ref<Directory>> open_names_directory(const std::string& path);
 
 // Closes the directories that nothing uses, except the 16 most recently used. Called when an object
@@ -54,11 +56,14 @@ Result<Ref<Directory>> open_names_directory(const std::string& path);
 void close_idle_directories() noexcept;
 
 // Checks some names of the directory and removes the dead ones. Called when this process makes a
-// name or serves deposits. The first call, and the first call while the directory is watched, check
-// all names for at most 50 ms. Later calls check 8 names each and go on where the last call
-// stopped. `watched`: the library's thread is told what happens from now on, so one pass over all
-// names per minute is enough (otherwise one per second). That thread also checks the names that the
-// first sweep did not reach, or for which it got no clear answer. The caller holds no lock.
+// name or its depot, and when it finds that the lender of a deposit is gone. The first call, and
+// the first call while the directory is watched, check all names for at most 50 ms. Later calls
+// check 8 names each and go on where the last call stopped. `watched` is the result of
+// watch_names(), or false if the caller did not ask for a watch. If it is true, the library's
+// thread is told what happens from now on, so one pass over all names per minute is enough, and the
+// thread also checks the names that the first sweep did not reach, or for which it got no clear
+// answer. If it is false, a pass begins at most once per second. The caller holds no lock that has
+// a rank.
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
 
 // Makes the library's thread check all names of a watched directory soon. The thread calls this

@@ -1,5 +1,5 @@
 // Names of named files and sockets (docs/format/filename.md): checks them and turns them into
-// paths.
+// paths. All of impl/names uses these functions. They only work on text and touch no file.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,9 @@ inline constexpr std::string_view kMakingPrefix = ".tenon-new-";
 inline constexpr size_t kNameNbytes = 256;
 
 struct Filename {
-  std::string directory;  // absolute, without a slash at its end
+  // Absolute. check_directory() and choose_filename() leave no slash at its end. parse_filename()
+  // leaves one for a text with two slashes before the leaf.
+  std::string directory;
   std::string leaf;
   // The text in a handle: "/leaf" for a name in /dev/shm, and otherwise the path.
   std::string text() const;
@@ -30,22 +32,22 @@ struct Filename {
 };
 
 // Parses the text in a handle. INVALID_ARGUMENT (detail path) for a text that is empty, relative or
-// too long, or that ends in "", "." or "..".
+// longer than 255 bytes, or whose leaf is "", "." or ".." or has a NUL.
 Result<Filename> parse_filename(std::string_view text);
-// Checks the path of a directory: INVALID_ARGUMENT unless it is absolute and not the root. The
+// Checks the path of a directory: INVALID_ARGUMENT if it is relative or the root, or has a NUL. The
 // result has no slash at its end.
 Result<std::string> check_directory(std::string_view directory);
-// Makes an error about `path` from `cause`, with the same code and details. It leaves out the
-// detail fd, because the caller never saw that fd.
+// Makes an error about `path` from `cause`, with the same code and details. Its detail path is
+// `path`. It leaves out the detail fd, because the caller never saw that fd.
 Status name_error(const std::string& path, const Status& cause);
-// Makes an error whose message is the path and `why`.
+// Makes an error whose message is `path` followed by `why`, and whose detail path is `path`.
 Status refuse_name(const std::string& path, Code code, const std::string& why);
 // Chooses the name of a new file or socket: `leaf`, or, if `leaf` is empty, `prefix` and 128 random
 // bits. INVALID_ARGUMENT: the three give no name that parse_filename() takes.
 Result<Filename> choose_filename(std::string_view directory, std::string_view prefix,
                                  std::string_view leaf);
 
-// How long a message is kept after its sender's orderly exit.
+// How long a file is kept for a message in flight after the orderly exit of the message's sender.
 inline constexpr int64_t kKeepNs = 60'000'000'000;
 
 // Gives the pid in a name that PyTorch chose: torch_PID_RANDOM_COUNTER, or torch_PID_RANDOM of an

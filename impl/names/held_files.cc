@@ -32,8 +32,8 @@ struct Kept {
   os::Mapping head;
 };
 
-// A file whose count said that this process was the last holder. No process can open the file any
-// more.
+// A file whose count said that this process was the last holder. Nobody opens the file any more,
+// unless a forked child still holds it without a part in the count (count_up()).
 struct LastHeld {
   Ref<Directory> directory;
   std::string leaf;

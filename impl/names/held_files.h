@@ -74,9 +74,10 @@ class FileTail : public memory::SegmentTail {
   FileTail* next_ = nullptr;
 };
 
-// Does what exit does: lowers the counts, and writes a time into the heads of files of messages in
-// flight, until which no process removes them (kKeepNs). It does not wait. For processes that end
-// without exit. The caller holds no lock.
+// Does what exit does: lowers the counts, removes the names whose count is 0 then, and writes a
+// time into the heads of files of messages in flight, until which no process removes them
+// (kKeepNs). It does not wait. For processes that end without exit. The caller holds no lock that
+// has a rank.
 void leave_names() noexcept;
 
 // Atomic steps of a count that other processes change too. kZero: the count was 0. An opener then
@@ -91,12 +92,14 @@ void count_down(std::atomic<int32_t>* count) noexcept;  // never below 0
 // files `in_flight` too.
 void count_message_received(share::FilenameHeader* header) noexcept;
 
-// Finds the segment that this process has mapped writable from this name; null if there is none.
-// The caller holds no lock.
+// Finds the segment that this process has mapped writable from the file that has this name now;
+// null if there is none. A segment that was opened by fd has no FileTail. The caller holds no lock
+// that has a rank.
 Ref<memory::Segment> find_held_file(const Filename& filename);
 
 // Called when a process has let go of the file. Removes the name if it is dead, unless this process
-// keeps the file for messages in flight. False: check again soon. The caller holds no lock.
+// keeps the file for messages in flight. If `leaf` is a bell (kBellPrefix), also removes the dead
+// sockets of the directory. False: check again soon. The caller holds no lock that has a rank.
 bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexcept;
 
 }  // namespace tenon::names

@@ -87,7 +87,7 @@ void remove_dead_sockets(int directory) noexcept;
 // Removes a name that a killed process left, so that its successor can take the name. True: this
 // call or another one has removed the dead name, or it was gone already, so the caller can try once
 // more to take it. False: the name is not dead, it could not be removed, or it is a dead file of
-// PyTorch's own. The call can sleep for 2 ms.
+// PyTorch's own. The call can sleep for 4 ms. May throw std::bad_alloc.
 bool remove_dead_namesake(int directory, const std::string& leaf);
 
 }  // namespace tenon::names

@@ -37,23 +37,24 @@ Status register_with_manager(const std::string& manager, const std::string& name
 // LockRank::kManagerLines.
 void deallocate_at_manager(const std::string& manager, const std::string& name) noexcept;
 // Removes what a killed manager of Tenon's left, if nobody has its lock: its socket, its lock file
-// and its folder. The call never fails, and removes nothing else.
+// and its folder. The call never fails, and removes nothing else. It does nothing in a folder that
+// another user owns or that is open to others.
 void remove_dead_manager(const std::string& manager) noexcept;
 // Does the same for every folder that start_manager() makes by itself for this user.
 void remove_dead_managers() noexcept;
 // The path at which start_manager() looks first.
 std::string manager_socket();
-// Gives the path of the manager's program: `program`, unchecked, if that is not empty, and
-// otherwise the program that start_manager() finds. NOT_FOUND if there is none.
+// Gives the path of the manager's program: `program`, unchecked, if that is not empty, otherwise
+// TENON_MANAGER of the environment, unchecked too, and otherwise the first tenon-manager that this
+// process may execute: beside this library, or in tenon, ../libexec/tenon, ../../libexec/tenon or
+// bin of the library's folder. NOT_FOUND if there is none.
 Result<std::string> find_manager_program(const std::string& program);
 // Gives the socket of this user's manager, and starts the manager if there is none. This process is
 // a client of the manager from then on.
 //
-// If `program` is empty, the program is TENON_MANAGER of the environment, else tenon-manager beside
-// this library or in ../libexec/tenon of the library's folder. The manager's folder is
-// TENON_MANAGER_FOLDER, else /dev/shm/tenon-manager-UID. If another user has that default folder,
-// this process makes a folder of its own. Its manager serves this process and the processes that
-// are given the result.
+// find_manager_program() chooses the program. The manager's folder is TENON_MANAGER_FOLDER, else
+// /dev/shm/tenon-manager-UID. If another user has that default folder, this process makes a folder
+// of its own. Its manager serves this process and the processes that are given the result.
 //
 // NOT_FOUND: there is no program. PEER_GONE or CORRUPT: the program did not start as a manager.
 // PERMISSION: the chosen folder is another user's or is open to others. INVALID_ARGUMENT: its path

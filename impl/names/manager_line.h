@@ -27,7 +27,7 @@ using ManagerBytes = std::array<std::byte, kManagerMessageNbytes>;
 // if there is none that works: a connection that hung up, or that has unexpected bytes to read, is
 // closed.
 os::Fd take_manager_line(const std::string& manager);
-// Gives a connection back, on which no answer is due. Beyond a few idle ones it is closed.
+// Gives a connection back, on which no answer is due. If 4 are idle already, it is closed.
 void give_manager_line(const std::string& manager, os::Fd socket);
 // Makes a new connection. NOT_FOUND, PEER_GONE (what a dead manager left is removed first),
 // PERMISSION (another user's manager), and the errors of the wait.
@@ -36,9 +36,9 @@ Result<os::Fd> connect_to_manager(const std::string& manager, os::Waiter* waiter
 // Keeps a deallocation for which the socket had no room. This process has lowered the file's count
 // already. Without the deallocation the manager would believe, when this process ends, that its
 // share is still in the count, and could remove a name for which a message is in flight. Beyond
-// kUnsentMost for one manager, a deallocation is lost.
+// 100,000 kept ones for one manager, a deallocation is lost.
 void keep_unsent(const std::string& manager, const ManagerBytes& message);
-// Takes all of them. The caller keeps again what it cannot send.
+// Takes all kept deallocations of the manager. The caller keeps again what it cannot send.
 std::vector<ManagerBytes> take_unsent(const std::string& manager);
 // Sends without waiting. True: the message is on its way, or the connection is broken, so that
 // nobody needs the message. False: the socket has no room.
