@@ -49,9 +49,11 @@ struct CudaHandle {
   bool has_uuid = false;
 };
 
-// Makes a storage of memory of this process, whichever library allocated it. `release` is called
-// once no stream and no other process uses the memory any more. INVALID_ARGUMENT if the range is
-// not memory of that device. After a failure or std::bad_alloc `release` is not called.
+// Makes a storage of memory of this process, whichever library allocated it. `release` (null: none)
+// is called with `context` once no stream and no other process uses the memory any more, on the
+// thread that finds that out in a collection (memory.h). INVALID_ARGUMENT if the range is not
+// memory of that device. UNSUPPORTED without a driver. After a failure or std::bad_alloc `release`
+// is not called.
 Result<Ref<storage::Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device,
                                         storage::Storage::ReleaseFunction release, void* context,
                                         bool read_only);
@@ -92,7 +94,7 @@ struct CudaOpenOptions {
 // INVALID_ARGUMENT: this process does not see the device, by its UUID or by its ordinal. The other
 // errors are those of decode_cuda_handle(), complete_route(), map_cuda() and the wait for the
 // sender's event. After a failure or std::bad_alloc the message is as valid as before, and the
-// handle can be opened again.
+// handle can be opened again. The call can block for about 1 s (CudaCounterHold).
 Result<Ref<storage::Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream,
                                         const CudaOpenOptions& options);
 

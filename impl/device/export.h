@@ -36,6 +36,7 @@ Result<std::shared_ptr<const CudaExport>> export_cuda(const cuda::Allocation& al
 // UNSUPPORTED if a message cannot carry so many fds (kMostCudaFds).
 Status check_cuda_fds(size_t count);
 
+// The words for a transport in messages of errors, such as "fds".
 const char* name_of(CudaTransport transport) noexcept;
 
 }  // namespace tenon::device

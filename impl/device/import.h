@@ -26,9 +26,13 @@
 
 namespace tenon::device {
 
+// The driver's opening of the memory behind one route. The destructor closes it. Only CudaMapping
+// has one.
 class CudaOpened {
  public:
   CudaOpened() noexcept = default;
+  // INVALID_ARGUMENT: the memory is on another device than `device`. The other errors are the
+  // driver's.
   static Result<CudaOpened> open(const CudaRoute& route, int32_t device);
   CudaOpened(CudaOpened&& other) noexcept { swap(&other); }
   CudaOpened& operator=(CudaOpened&& other) noexcept {
@@ -67,6 +71,9 @@ class CudaOpened {
   Ref<cuda::ImportedPool> pool_;
 };
 
+// Device memory of another process that is open in this one, with the storages in it. Each storage
+// has a reference (CudaReceived), and keep_cuda_warm() may hold another one. The last reference
+// closes the memory.
 class CudaMapping final : public Counted {
  public:
   cuda::DevicePointer base() const noexcept { return exported_->base; }
@@ -76,9 +83,9 @@ class CudaMapping final : public Counted {
   // not by an IPC handle: CUDA lets only the process that made the memory give such a handle.
   const std::shared_ptr<const CudaExport>& exported() const noexcept { return exported_; }
 
-  // One range is one storage. intern() returns the storage that the range already has, if that
-  // still lives. Otherwise it calls `settle` before any other thread can find the new storage, and
-  // nothing fails afterwards.
+  // One range is one storage. find() returns the storage that the range has, or null. intern()
+  // returns that storage too, if it still lives. Otherwise intern() enters `storage` and calls
+  // `settle` before any other thread can find it, and nothing fails afterwards.
   Ref<storage::Storage> find(uint64_t offset, uint64_t nbytes);
   template <typename Settle>
   Ref<storage::Storage> intern(uint64_t offset, const Ref<storage::Storage>& storage,

@@ -124,7 +124,8 @@ class CudaCollectLater {
 void collect_some_cuda() noexcept;
 void collect_cuda_without_waiting() noexcept;
 // Checks all waiting memory, ends the put-off objects, and returns how many storages still wait.
-// The call may wait for the device.
+// The call may wait for the device. In a release function that a collection without waiting calls,
+// it does not wait and leaves the put-off objects.
 uint64_t collect_cuda() noexcept;
 // Calls collect_cuda(), unless this thread has a CudaCollectLater or is in a collection.
 void collect_spare_cuda() noexcept;

@@ -71,6 +71,7 @@ struct DecodedCudaHandle {
   CudaRoute route;
   std::optional<CudaMemoryHandle> segment;
 };
+// The errors are those of decode_cuda_route() and decode_cuda_memory_handle().
 Result<DecodedCudaHandle> decode_cuda_handle(std::span<const std::byte> bytes);
 
 struct CudaRouteOptions {

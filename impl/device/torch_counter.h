@@ -69,8 +69,7 @@ void end_cuda_counter_file() noexcept;
 // of the form torch_PID_... and a head that is zero behind its count. No other file is written, so
 // that a stranger's name does not lead to somebody's tensor by mistake. The call can block for
 // about 1 s (kLookTries) while another process checks whether the file is dead, and then returns
-// WOULD_BLOCK. PERMISSION: this process may not write the file, which another
-// user may own.
+// WOULD_BLOCK. PERMISSION: this process may not write the file, which another user may own.
 Status release_cuda_counter(std::string_view name, uint64_t slot);
 
 struct CudaCounterFile;

@@ -1,6 +1,6 @@
 // The memory handle in PyTorch's CUDA tuple, in the five forms that its versions write
-// (docs/format/cuda.md). route.cc decodes handles with this file, and route.cc encodes
-// them. These functions only read and write bytes. They never call the driver.
+// (docs/format/cuda.md). route.cc decodes and encodes handles with these functions. They only read
+// and write bytes, and never call the driver.
 #pragma once
 
 #include <cstddef>
