@@ -54,8 +54,8 @@ struct ConnectionOptions {
 
 // Any thread may call the functions. Sends wait for each other, and so do receives. A send and a
 // receive run at the same time. The caller holds no lock that has a rank (base/lock_rank.h): send()
-// and recv() collect device memory and make memory. In a forked child send(), recv() and gone_fd()
-// return UNSUPPORTED.
+// and recv() collect device memory and make memory. In a forked child send(), recv(), gone_fd() and
+// set_stream() return UNSUPPORTED.
 class Connection {
  public:
   // Destroys a connection, which no thread uses any more. Leases and storages may end here, so the
@@ -80,8 +80,8 @@ class Connection {
   Result<int> gone_fd();
 
   // Sets the stream in which later messages use the memory of this device. Until then that is the
-  // default stream. This call does not refuse a forked child, and the child must not make it:
-  // another thread may have held its lock at the fork.
+  // default stream. A forked child is refused, because another thread may have held the lock of the
+  // streams at the fork.
   Status set_stream(int32_t device, cuda::Stream stream) {
     TENON_TRY(check_process());
     streams_.set(device, stream);
@@ -95,7 +95,8 @@ class Connection {
   // is queued leaves nothing behind. After PEER_GONE nothing can be sent any more.
   Status send(const tensor::Message* message, const os::Wait& wait);
   // Receives the next message. If the wait ends first, the next call continues. After CORRUPT every
-  // later call returns CORRUPT.
+  // later call returns CORRUPT. After any other error about one message, such as
+  // RESOURCE_EXHAUSTED, that message is lost and the next call receives the message behind it.
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
  private:

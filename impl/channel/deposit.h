@@ -53,11 +53,15 @@ Result<OwnMessage> own_message(std::span<const std::byte> ticket);
 // withdraw() returns false, and the destructor does nothing to the parent's message.
 class Deposit {
  public:
+  // The errors are those of making the depot of this process, which its first deposit does, and
+  // RESOURCE_EXHAUSTED for a limit of leases or messages.
   static Result<std::unique_ptr<Deposit>> create();
   const std::vector<std::byte>& head() const noexcept { return head_; }
-  // Adds a storage, and returns the storage's ticket. INVALID_ARGUMENT: the message was fetched,
-  // withdrawn or handed over to a keeper. UNSUPPORTED: memory of a device, or a storage that counts
-  // on too many lenders further up. After a failure the message stays, without this storage.
+  // Adds a storage, and returns the storage's ticket, a record of docs/format/deposit.md. The
+  // deposit keeps a reference to the storage. INVALID_ARGUMENT: the message was fetched, withdrawn
+  // or handed over to a keeper. UNSUPPORTED: memory of a device, or a storage that counts on too
+  // many lenders further up. Also the errors of deposit(). After a failure the message stays,
+  // without this storage.
   Result<std::vector<std::byte>> add(const Ref<storage::Storage>& storage, memory::Access access);
   // False: the message was fetched or withdrawn before.
   bool withdraw() noexcept;
@@ -70,13 +74,15 @@ class Deposit {
   std::vector<std::byte> head_;
 };
 
-// Removes the name of the socket. A process that ends without exit() calls this. From then on no
-// receiver finds the socket, but receivers that have met this process go on fetching.
+// Removes the name of the socket. exit() does this too, so only a process that ends without exit()
+// calls it. From then on no receiver finds the socket, but receivers that have met this process go
+// on fetching.
 void leave_deposits() noexcept;
 
 // For fetch.cc: this process's depot, if it has that id. Null: the depot is another process's.
 Ref<memory::Depot> own_depot(const DepotId& id) noexcept;
-// For fetch.cc: a segment of this process's depot. Null: the segment is gone.
+// For fetch.cc: a segment of this process's depot. Null: the segment is gone, or the thing is a
+// token.
 Ref<memory::Segment> own_segment(const Thing& thing) noexcept;
 
 }  // namespace tenon::channel

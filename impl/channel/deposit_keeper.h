@@ -23,8 +23,10 @@ struct KeepOptions {
   int64_t ns = 60'000'000'000;  // how long the keeper stays at the most
   // pidfds. While one of these processes lives, it may still fetch.
   std::span<const int> relatives;
-  // An fd of a file that was opened for this call alone. While any process has a shared lock on
-  // that file, it may still fetch. -1: there is no such file.
+  // An fd of a file that was opened for this call alone. While any process has a shared lock
+  // (flock) on that file, it may still fetch. The keeper finds that out by trying for the exclusive
+  // lock through this fd, which would replace a shared lock of the same opening. -1: there is no
+  // such file.
   int family = -1;
   std::string program;  // empty: tenon-manager beside this library
 };

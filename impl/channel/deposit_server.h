@@ -22,7 +22,8 @@
 
 namespace tenon::channel {
 
-// A segment, or a token of a lender further up, whose fd receivers can ask for.
+// A thing is a segment, or a token of a lender further up. The depot numbers it, and receivers can
+// ask for its fd by that number.
 struct NumberedThing {
   memory::Depot::Number number;
   Weak<memory::Segment> segment;

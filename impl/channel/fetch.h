@@ -52,6 +52,8 @@ struct Link;
 // lock that a thread of the parent held at the fork.
 class Fetched {
  public:
+  // Takes the head of a Deposit and claims its message. The errors are those of fetch(). After an
+  // error nothing was claimed.
   static Result<std::unique_ptr<Fetched>> create(std::span<const std::byte> head,
                                                  const FetchOptions& options, const os::Wait& wait);
   Fetched(const Fetched&) = delete;

@@ -69,8 +69,8 @@ class FrameSocket {
   // The number of frames that were ever queued, and how many of these the kernel has whole.
   uint64_t enqueued() const noexcept { return next_sequence_ + (queue_.size() - next_); }
   uint64_t sent() const noexcept { return next_sequence_; }
-  // RESOURCE_EXHAUSTED if so many frames or bytes wait that the peer seems to read nothing. Each
-  // frame in the queue holds memory and fds.
+  // RESOURCE_EXHAUSTED (limit send_queue) if 4096 frames or 256 MiB wait, so that the peer seems to
+  // read nothing. Each frame in the queue holds memory and fds.
   Status check_room() const;
   // Gives the queued frames to the kernel. On failure, a wait that ended included, the rest stays
   // queued, but after PEER_GONE nothing can be sent any more. RESOURCE_EXHAUSTED: too many fds are

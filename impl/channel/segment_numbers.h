@@ -1,8 +1,9 @@
 // Notes which segments crossed a connection, so that the fd of each crosses once. Connection calls
-// SentNumbers when it sends and ReceivedNumbers when it receives. Both ends number the segments by
-// the sender's serial. With each message the sender names the numbers that it will not use again,
-// because their segments are gone there or nothing but connections holds them. Until then the
-// receiver holds the segment, so that every number that it was told leads to memory.
+// SentNumbers when it sends and ReceivedNumbers when it receives. The number of a segment is its
+// serial in the sending process (Segment::serial()). With each message the sender names the numbers
+// that it will not use again, because their segments are gone there or nothing but connections
+// holds them. Until then the receiver holds the segment, so that every number that it was told
+// leads to memory.
 //
 // The connection's mutex of the direction guards each object. A forked child only destroys them.
 #pragma once
