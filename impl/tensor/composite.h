@@ -1,5 +1,6 @@
-// Composite is a tensor that is not one strided view of a storage. It consists of several tensors,
-// its parts, and of the facts that tie them together, or is a tensor on meta without parts. A
+// Composite is a tensor that is not one strided view of a storage: a sparse, nested, jagged or
+// quantised tensor, which consists of several tensors, its parts, and of the facts that tie them
+// together. A tensor on meta, PyTorch's device without memory, is a composite without parts. A
 // tenon_composite of the C API is a Composite. It never changes.
 #pragma once
 
@@ -16,7 +17,8 @@
 
 namespace tenon::tensor {
 
-// The facts and the parts of a composite. The parts are in the order of parts_of().
+// The facts and the parts of a composite. The facts are those of CompositeShape
+// (composite_rules.h). The parts are in the order of parts_of().
 struct CompositeSpec {
   TensorLayout layout = TensorLayout::kStrided;
   Coalesced coalesced = Coalesced::kUnknown;
@@ -56,10 +58,12 @@ class Composite : public Counted {
 
 // Checks the numbers in the parts of `composite` (indices, offsets, component sizes) against its
 // sizes. A composite that passes makes no reader reach outside of its parts. CORRUPT, with the
-// detail `part`, if a number is wrong. The result is the composite itself, or one with copies of
-// the checked parts: a part that some other process could still change is copied into private
-// memory before the check. UNSUPPORTED for parts on a device. PEER_GONE for a dropped part.
-// RESOURCE_EXHAUSTED: no memory for a copy.
+// details `part` and `index`, if a number is wrong. The result is the composite itself, or one with
+// copies of the checked parts: a part that some other process could still change, or that is not
+// contiguous and aligned, is copied into private memory before the check. The values, the first
+// part, are neither checked nor copied. UNSUPPORTED for checked parts on a device. PEER_GONE for a
+// dropped one. RESOURCE_EXHAUSTED: no memory for a copy. A composite on meta or a quantised one has
+// no such numbers and passes.
 Result<Ref<Composite>> check_contents(Composite* composite);
 
 }  // namespace tenon::tensor

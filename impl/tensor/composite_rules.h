@@ -69,6 +69,7 @@ inline constexpr size_t kMaxParts = 4;
 // which are last, may be missing.
 std::span<const Part> parts_of(TensorLayout layout, QScheme quantizer) noexcept;
 
+// A part without its storage.
 struct PartShape {
   DType dtype;
   std::span<const int64_t> sizes;
@@ -78,16 +79,18 @@ struct PartShape {
 // A composite without its storages.
 struct CompositeShape {
   TensorLayout layout = TensorLayout::kStrided;
-  Coalesced coalesced = Coalesced::kUnknown;
-  QScheme quantizer = QScheme::kNone;
-  uint32_t flags = 0;
+  Coalesced coalesced = Coalesced::kUnknown;  // COO
+  QScheme quantizer = QScheme::kNone;         // quantised
+  uint32_t flags = 0;                         // TENON_TENSOR_*
+  // Jagged: the dimension whose size differs between components. Quantised per channel: the axis of
+  // the channels.
   int32_t dim = 0;
-  double scale = 0;
-  int64_t zero_point = 0;
-  uint64_t offset = 0;
-  DType dtype;
-  std::span<const int64_t> sizes;
-  std::span<const int64_t> strides;
+  double scale = 0;                  // quantised per tensor
+  int64_t zero_point = 0;            // quantised per tensor
+  uint64_t offset = 0;               // meta, in elements
+  DType dtype;                       // meta
+  std::span<const int64_t> sizes;    // sparse and meta
+  std::span<const int64_t> strides;  // meta
   std::span<const PartShape> parts;
 };
 

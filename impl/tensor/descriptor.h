@@ -18,17 +18,20 @@ namespace tenon::tensor {
 
 // The way in which the opener gets to the memory of a segment.
 enum class Reach : uint16_t {
-  kFd = 1,     // fd number `fd_index` of the fds that travel with the bytes
-  kKnown = 2,  // a segment that crossed this connection before, under `id`
-  kProc = 3,   // /proc/<pid>/fd/<proc_fd>, checked by device, inode, size and nonce
+  kFd = 1,  // fd number `fd_index` of the fds that travel with the bytes
+  // A segment that crossed this connection before, under `id`. In a deposited message: the segment
+  // whose serial in the depot is `id`, whose fd the receiver asks for (channel/ticket.h).
+  kKnown = 2,
+  kProc = 3,  // /proc/<pid>/fd/<proc_fd>, checked by device, inode, size and nonce
   // Memory of a device: number `fd_index` of the device segments that a connection sends ahead of
   // the descriptor.
   kDevice = 4,
 };
 
 struct SegmentRecord {
-  uint64_t id =
-      0;  // the sender's number for the segment on this connection, 0 outside a connection
+  // The sender's number for the segment on this connection (channel/segment_numbers.h), or the
+  // serial of kKnown in a deposited message. Otherwise 0.
+  uint64_t id = 0;
   Reach reach = Reach::kFd;
   uint16_t mode = 0;    // TENON_MODE_*
   uint32_t access = 0;  // TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE
@@ -110,7 +113,7 @@ struct DescriptorContent {
 
 struct DescriptorLimits {
   uint64_t max_nbytes = uint64_t{64} << 20;
-  uint64_t max_tensors = 1'000'000;
+  uint64_t max_tensors = 1'000'000;  // also the most storages and the most composites
   uint64_t max_segments = 65'536;
 };
 

@@ -1,4 +1,5 @@
-// Element types, in DLPack's numbers.
+// Element types of tensors, in DLPack's numbers. The types of PyTorch's archives are in
+// scalar_type.h.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,8 @@ struct DTypeName {
 // The name of a type: "float32", "bfloat16", "float8_e4m3fn", "int32x4". A type without a name is
 // called by its code and bits, "dtype_3_64".
 DTypeName dtype_name(DType dtype) noexcept;
-// The inverse of dtype_name(). INVALID_ARGUMENT if there is no such name.
+// The inverse of dtype_name(). INVALID_ARGUMENT if there is no such name. The result may be a type
+// that check_dtype() refuses, because such a type has a name too.
 Result<DType> parse_dtype(std::string_view name);
 
 }  // namespace tenon::tensor

@@ -65,6 +65,8 @@ class Message {
   // Adds all composites or none, with the same errors. Their parts become items.
   Status add(std::span<Composite* const> composites, const char* const* names,
              memory::Access access);
+  // These two are for unpack() (pack.h). They add what a decoded descriptor names, without a check.
+  // After std::bad_alloc the message is half filled, and the caller drops it.
   void add_received(Ref<Tensor> tensor, memory::Access access,
                     std::optional<std::string_view> name);
   void add_received(Ref<Composite> composite, uint32_t first_part,

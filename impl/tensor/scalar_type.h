@@ -1,6 +1,6 @@
 // PyTorch's element types: their numbers in archives, their names, and their DLPack types. There
-// are more of them than of tensor::DType. Quantised types, bits and integers of less than 8 bits
-// have no DLPack type, but Tenon still keeps them and writes them again.
+// are more of them than of tensor::DType. Quantised types, bits, BComplex32 and PyTorch's integers
+// of less than 8 bits have no DLPack type, but Tenon still keeps them and writes them again.
 #pragma once
 
 #include <cstddef>
@@ -79,8 +79,8 @@ struct ScalarTypeInfo {
   // QUInt2x4, else 1.
   uint8_t packed;
   tensor::DType dtype;  // the DLPack type; lanes are 0 if there is none
-  // The oldest PyTorch that reads a storage of this type. "1.4" stands for all types that are as
-  // old as the archives that Tenon reads.
+  // The oldest PyTorch that is known to read a storage of this type. "1.4" stands for all types
+  // that are as old as the archives that Tenon reads.
   const char* since;
 
   bool has_dtype() const noexcept { return dtype.lanes != 0; }

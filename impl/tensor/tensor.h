@@ -40,8 +40,12 @@ class Tensor : public Counted {
   uint32_t flags() const noexcept { return flags_; }
   Layout layout() const noexcept { return {dtype_, sizes(), strides(), offset_}; }
   uint64_t numel() const noexcept { return element_count(sizes()); }
+  // The bytes of the elements when they are packed, whatever the strides are.
   uint64_t nbytes() const noexcept { return (numel() * dtype_.element_bits() + 7) / 8; }
+  // The distance of data() from the storage's first byte.
   uint64_t offset_nbytes() const noexcept { return offset_ * dtype_.element_bits() / 8; }
+  // The address of the element with index 0, 0, …, in the host's or the device's memory. Null if
+  // the storage has no memory. Not to be used once the storage is dropped.
   const std::byte* data() const noexcept;
 
  private:

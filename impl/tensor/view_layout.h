@@ -43,12 +43,12 @@ struct IndexItem {
 // caller checks the result with check_layout(), which has the rules for elements that are no whole
 // bytes.
 
-// The same elements with the sizes `wanted`, of which one may be -1. Fails if the strides do not
-// allow that without a copy.
+// The same elements with the sizes `wanted`. One of these may be -1, which stands for the size that
+// the number of elements leaves. Fails if the strides do not allow that without a copy.
 Status reshape_layout(const Layout& from, std::span<const int64_t> wanted, ViewLayout* out);
 
 // The same bytes as elements of another type. If the types have different numbers of bits, the last
-// dimension takes up the difference, and the tensor must be contiguous.
+// dimension takes up the difference, so the tensor must have one, and must be contiguous.
 Status dtype_layout(const Layout& from, DType dtype, ViewLayout* out);
 
 // The part that an index picks. An error about one of the items has the detail "item", its place in
