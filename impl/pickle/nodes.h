@@ -28,12 +28,12 @@ enum class NodeKind : uint8_t {
   kInt,
   kLong,  // an integer of more than 8 bytes; text() gives its little-endian two's complement
   kFloat,
-  kStr,
-  kBytes,
+  kStr,    // not checked to be UTF-8; also a str of Python 2
+  kBytes,  // also a bytearray of protocol 5
   kTuple,
   kList,
   kDict,  // children are key, value, key, value, …
-  kSet,
+  kSet,   // also a frozenset
   kGlobal,
   kPersistent,  // one child, the persistent id
   kReduce,      // callable(args)
@@ -208,7 +208,7 @@ Status pickle_error(Code code, const std::string& record, uint64_t offset,
 // Whether a node is the global `module.name`.
 bool is_global(const PickleTree& tree, NodeId id, std::string_view module,
                std::string_view name) noexcept;
-// Whether a node is a call of that global.
+// Whether a node is a kReduce node that calls that global.
 bool is_call_of(const PickleTree& tree, NodeId id, std::string_view module,
                 std::string_view name) noexcept;
 // The arguments of a call if they are a tuple, else nothing.

@@ -1,5 +1,6 @@
-// Reads the bytes of a pickle into a tree of nodes (nodes.h). Time and memory are linear in
-// the bytes and bounded by the limits. Imports and `tenon inspect` call it.
+// Reads the bytes of a pickle into a tree of nodes (nodes.h). Time and memory are linear in the
+// bytes and bounded by the limits. The imports of modules, packages and weights,
+// object_from_pickle() and `tenon inspect` call it.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +46,8 @@ struct PickleReadOptions {
 
 // CORRUPT if the bytes are no pickle, UNSUPPORTED for an opcode or protocol that the dialect does
 // not have, RESOURCE_EXHAUSTED beyond a limit. All have the details record, offset and, once an
-// opcode was read, opcode. `bytes` must outlive the tree.
+// opcode was read, opcode. RESOURCE_EXHAUSTED without these details: the machine has no memory for
+// the nodes (os::ask_headroom()). `bytes` must outlive the tree.
 Result<PickleTree> read_pickle(std::span<const std::byte> bytes, const PickleReadOptions& options);
 
 }  // namespace tenon::pickle

@@ -39,7 +39,7 @@ class PickleWriter {
   // Writes a call of OrderedDict without arguments: the backward hooks of a tensor.
   void empty_ordered_dict();
 
-  // Puts the value that was written last into the memo, under the next number.
+  // Puts the value that was written last into the memo, under the next number, which it returns.
   uint32_t put();
   // Refers to an entry of the memo.
   void get(uint32_t number);
