@@ -44,8 +44,8 @@ inline constexpr size_t kMaxDepth = 200;
 
 // A pickle can use a value many times, and an object contains a copy for each use. This limits the
 // copies: beside a fixed allowance, an object has at most this many nodes for each node of its
-// pickle, and the keys of a container have at most this many bytes for each byte of
-// Contents::bytes.
+// pickle. The keys of a container have at most this many bytes for each byte of Contents::bytes, 32
+// bytes for each node, and a fixed allowance.
 inline constexpr uint64_t kMostCopies = 4;
 
 // One value. The nodes of an object stand in the order in which a reader meets them: the values in

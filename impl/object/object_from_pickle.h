@@ -3,9 +3,10 @@
 // for a message that was received.
 //
 // The pickle is data of another process. No function in it is called, and no class is looked up.
-// Only the functions of tenon.pickle that stand for tensors, complex and an empty OrderedDict are
-// known. A value to which the pickle refers twice becomes two values. A limit bounds how much
-// larger the object gets by that.
+// Only these calls are known: the functions of tenon.pickle that stand for tensors, complex,
+// bytearray, and OrderedDict without arguments, whose items follow. A value to which the pickle
+// refers twice becomes two values. A limit (kMostCopies) bounds how much larger the object gets by
+// that.
 #pragma once
 
 #include <cstddef>
