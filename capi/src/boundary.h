@@ -46,11 +46,12 @@ inline Status check_argument(bool good, const char* what) {
   return good ? Status::ok() : Status(Code::kInvalidArgument, what);
 }
 
-// Reads a struct of the caller's. It may be larger than this version's (from a newer header) if the
-// rest is zero. It must not be smaller, because no member was added yet. The caller passes `out`,
-// and the result is not returned by value: a copy would wait for the stores to the single members,
-// and this runs for every block that is allocated. INVALID_ARGUMENT for a bad struct_size, and
-// UNSUPPORTED if the rest is not zero. Pointers in the struct stay the caller's.
+// Reads a struct of the caller's. NULL stands for a struct of zeros, which are the defaults. The
+// struct may be larger than this version's (from a newer header) if the rest is zero. It must not
+// be smaller, because no member was added yet. The caller passes `out`, and the result is not
+// returned by value: a copy would wait for the stores to the single members, and this runs for
+// every block that is allocated. INVALID_ARGUMENT for a bad struct_size, and UNSUPPORTED if the
+// rest is not zero. Pointers in the struct stay the caller's.
 template <typename Struct>
 Status read_struct(const Struct* from, const char* name, Struct* out) {
   if (from == nullptr) {
@@ -76,6 +77,8 @@ Status read_struct(const Struct* from, const char* name, Struct* out) {
   return Status::ok();
 }
 
+// Checks a struct that the caller wants to be filled in: INVALID_ARGUMENT for NULL and for a
+// struct_size that is too small.
 template <typename Struct>
 Status check_output(const Struct* out, const char* name) {
   if (out == nullptr) return Status(Code::kInvalidArgument, format("%s is NULL", name));
@@ -95,6 +98,8 @@ void write_struct(Struct* out, Struct value) noexcept {
   std::memcpy(out, &value, sizeof value);
 }
 
+// UNSUPPORTED if `flags` has bits that are not in `known`. With `known` 0 it checks that a reserved
+// field is 0.
 inline Status check_flags(uint32_t flags, uint32_t known, const char* name) {
   if ((flags & ~known) == 0) return Status::ok();
   return Status(Code::kUnsupported, format("flags 0x%x of %s are not known", flags & ~known, name));

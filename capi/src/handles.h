@@ -1,9 +1,10 @@
 // Says which C++ object is behind each handle of the C API. object() and handle() convert between
 // the two. Only arrays of handles are cast elsewhere.
 //
-// Neither function counts a reference. A handle that a C caller owns is one reference of a Counted
-// object (Ref::detach()). Tickets, cancels and the three lists have no count: their handle owns the
-// object, and release deletes it.
+// Neither function counts a reference. A handle whose type has a retain function is one reference
+// of a Counted object (Ref::detach()). Messages, descriptors, connections, deposits, tickets,
+// fetched messages, cancels and the three lists have no count: their handle owns the object, and
+// release destroys it.
 #pragma once
 
 #include <tenon/tenon.h>

@@ -1,5 +1,6 @@
 // boundary() for functions that read or change trees of objects. They hold the lock of
-// modules/value/tree_lock.h until they return.
+// modules/value/tree_lock.h until they return. A thread that holds it already may read, and gets
+// PERMISSION if it changes.
 #pragma once
 
 #include <utility>
