@@ -50,7 +50,10 @@ class Objects {
 
   // Registers a name. False: there are too many names. `claimed_pid` is the pid in the message.
   bool add(SenderId sender, const std::string& leaf, int32_t claimed_pid);
+  // Takes one registration of the name back (a deallocation), and queues a check of the name.
   void subtract(SenderId sender, const std::string& leaf);
+  // The sender has ended, and all its messages were read. Later calls of work() settle and check
+  // its names.
   void end_of(SenderId sender);
 
   // -1: there is no watch (because of inotify's limits), so names are checked from time to time.

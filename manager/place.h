@@ -1,5 +1,6 @@
-// Place is where the manager listens: a folder, a socket in it, and a lock. Only the manager that
-// holds the lock may create the socket. A forked child shares the lock.
+// Place is where the manager listens: a folder, a socket in it, and, for a path that the starter
+// chose, a lock (flock). Only the manager that holds the lock may create that socket. A forked
+// child shares the lock. main.cc makes the one Place of the program.
 #pragma once
 
 #include <memory>
@@ -16,12 +17,12 @@ namespace tenon::manager {
 class Place {
  public:
   // Makes a new folder in the folder for temporary files, as PyTorch's manager does, with a socket
-  // whose path fits into PyTorch's buffer.
+  // whose path fits into PyTorch's buffer. The folder has a random name, so there is no lock.
   static Result<std::unique_ptr<Place>> make();
   // Takes a socket of this path. Null if another manager serves it. `own_folder`: the folder is
   // made if necessary, and is removed with the place. The call waits up to 5 s for a manager that
-  // starts or ends, and then fails with TIMEOUT. INVALID_ARGUMENT if the path is not absolute,
-  // PERMISSION if the folder is not this user's alone.
+  // starts or ends, and then fails with TIMEOUT. INVALID_ARGUMENT if the path is not absolute. With
+  // `own_folder`, PERMISSION if the folder is not this user's alone.
   static Result<std::unique_ptr<Place>> take(const std::string& socket, bool own_folder);
 
   const std::string& socket() const noexcept { return socket_; }
@@ -49,7 +50,8 @@ class Place {
   std::string socket_;
   std::string folder_;
   bool own_folder_;
-  // Held while this manager lives. The kernel frees the lock when the manager dies.
+  // Held while this manager lives, if take() made the place. The kernel frees the lock when the
+  // manager dies.
   os::Fd lock_;
   os::Fd listener_;
 };

@@ -23,8 +23,12 @@
 namespace tenon::manager {
 
 struct ServerOptions {
+  // How long the server waits for another client after the last one has gone. It waits four times
+  // as long while a message may be in flight.
   int64_t linger_ns = 500'000'000;
-  pid_t starter = 0;  // the server waits for this process's first message; 0: unknown
+  // The process that started the manager; 0: unknown. The server waits 10 s for its first client,
+  // or linger_ns from the moment when this process ends.
+  pid_t starter = 0;
 };
 
 // One thread uses the object.
