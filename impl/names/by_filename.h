@@ -1,6 +1,7 @@
 // Lends storages by name and opens them. The C API calls these functions. A name is a file in
 // PyTorch's layout, or a socket on which the lender hands out the fd of a segment
-// (docs/format/filename.md).
+// (docs/format/filename.md). A message is in flight from the sending of its handle until its
+// receiver has opened the name.
 //
 // Any thread may call the functions. Their caller holds no lock that has a rank (base/lock_rank.h),
 // because they make memory, sweep directories and release segments. The errors are those of the C

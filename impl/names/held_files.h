@@ -1,6 +1,8 @@
 // This process's part in named files: the files that it holds, and the files that it keeps for
-// messages in flight. by_filename.cc, named_segment.cc and the library's thread call it. The
-// register of files has the lock LockRank::kNames. The counts change by atomic steps without it.
+// messages in flight. A message is in flight from its sending until its receiver has opened the
+// file. by_filename.cc, named_segment.cc and the library's thread (names_thread.h) call it. The
+// register of files has the lock LockRank::kNames. The counts in the heads of the files
+// (share/named_file_head.h) change by atomic steps without it.
 #pragma once
 
 #include <atomic>

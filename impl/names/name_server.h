@@ -30,10 +30,10 @@ struct SocketPolicy {
   bool operator==(const SocketPolicy&) const = default;
 };
 
-// Gives a name under which this storage can be reached. If none has the directory, prefix and
-// policy, makes `place`, whose leaf the caller has chosen (with an empty prefix the user). `access`
-// is the access that borrowers get. PERMISSION: something that is not dead has that path. Also the
-// errors of open_names_directory() and os::listen_local().
+// Gives a name under which this storage can be reached. If no name of it has this directory, prefix
+// and policy, makes the name `place`, whose leaf the caller has chosen. `access` is the access that
+// borrowers get. PERMISSION: something that is not dead has that path. Also the errors of
+// open_names_directory() and os::listen_local().
 //
 // Usually the name belongs to the segment and serves all of its storages. In two cases the name
 // belongs to the storage and lasts as long as the storage and its messages in flight: `prefix` is
@@ -42,8 +42,8 @@ struct SocketPolicy {
 Result<Filename> serve_name(const Ref<storage::Storage>& storage, memory::Access access,
                             const Filename& place, const std::string& prefix,
                             const SocketPolicy& policy);
-// Counts one message more in flight, or one received, for a name that this process serves. Messages
-// in flight keep the segment alive. False: this process serves no such name.
+// Counts one message more in flight, or, if `received`, one less, for a name that this process
+// serves. Messages in flight keep the segment alive. False: this process serves no such name.
 bool count_socket_message(const Filename& name, bool received);
 
 // Ends all names that this process serves, as exit() does. A later lend makes a name again.
