@@ -1,6 +1,8 @@
 // Deposits messages. A deposited message belongs to the process that fetches it first (fetch.h). It
-// is fetched by its ticket, which is bytes and travels by any carrier of bytes. The C boundary
-// (capi/src/deposit.cc) calls these functions.
+// is fetched by its ticket, which is bytes. A pipe, a socket, a queue or a file brings these bytes
+// to a receiver, and is called the carrier of the message. Until the message is fetched, the
+// lender's depot (memory/depot.h) keeps it. The C boundary (capi/src/deposit.cc) calls these
+// functions.
 //
 // The functions take the lock of the DepositState (deposit_server.h), make memory and release
 // storages. So their caller holds no lock that has a rank (base/lock_rank.h). A forked child begins

@@ -1,6 +1,7 @@
-// Limits how many bytes and segments may wait to be fetched, and for how long. Only the carrier of
-// a ticket can tell whether the message will ever be fetched. So a lender may withdraw messages
-// that wait for too long, or that are too large together. deposit.cc counts its messages here.
+// Limits how many bytes and segments of deposited messages (deposit.h) may wait to be fetched, and
+// for how long. Only the carrier of a ticket, such as a queue, can tell whether the message will
+// ever be fetched. So a lender may withdraw messages that wait for too long, or that are too large
+// together. deposit.cc counts its messages here.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace tenon::channel {
 
-struct DepositState;
+struct DepositState;  // deposit_server.h
 
 struct DepositLimits {
   // The most segments for whose fds receivers can ask. A deposit that needs one more fails with

@@ -1,9 +1,10 @@
-// Withdraws deposited messages whose carrier has let go of them. The C boundary
-// (capi/src/deposit.cc) calls watch_deposit(). A socket carries a marker with the message: the end
-// of a pipe or of a socket pair, whose other end the lender has. The kernel closes the marker when
-// the message is read, and also when the socket goes with the message unread. A pipe carries no
-// marker. There the lender keeps a duplicate of the end that it writes to, which hangs up when no
-// process has the read end.
+// Withdraws deposited messages (deposit.h) whose carrier has let go of them. The carrier is the
+// pipe or socket that brings a ticket to a receiver. The C boundary (capi/src/deposit.cc) calls
+// watch_deposit(). A socket carries a marker with the ticket: the end of a pipe or of a socket
+// pair, whose other end the lender has. The kernel closes the marker when the ticket is read
+// without its fds, and also when the socket goes with the ticket unread. A pipe carries no marker.
+// There the lender keeps a duplicate of the end that it writes to, which hangs up when no process
+// has the read end.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
 // The receiver's side of deposits (deposit.h): fetches messages by their tickets. The C boundary
-// (capi/src/deposit.cc) calls these functions. The functions ask other processes and map memory, so
-// their caller holds no lock that has a rank (base/lock_rank.h). A forked child meets each lender
-// anew.
+// (capi/src/deposit.cc) calls these functions. To meet a lender is to ask it once for a token, a
+// lease page and its claims page. To claim a message is to exchange its word in the claims page
+// (memory/claims_page.h), after which nobody else can claim it. The functions ask other processes
+// and map memory, so their caller holds no lock that has a rank (base/lock_rank.h). A forked child
+// meets each lender anew.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +43,7 @@ struct FetchOptions {
 Result<std::unique_ptr<tensor::Message>> fetch(std::span<const std::byte> ticket,
                                                const FetchOptions& options, const os::Wait& wait);
 
-struct Link;
+struct Link;  // a lender that this process has met (fetch.cc)
 
 // A message that is fetched in pieces: by the head of a Deposit, and then by the tickets of its
 // storages. create() claims the message. The destructor gives back the leases of the storages that

@@ -1,5 +1,6 @@
 // Tells when the other end of a connection is gone, and then drops the memory that came over the
-// connection if the borrower asked for that.
+// connection if the borrower asked for that (Storage::drop()). Connection makes a watch for
+// gone_fd() and for `drop_when_gone`.
 //
 // The lender is gone when nobody holds its end of the socket any more: its process ended, or
 // everybody who had that end closed it. The kernel reports this as a hang-up, and the library's

@@ -1,6 +1,7 @@
-// The lender's side of the leases of one connection. Connection calls Lending for every message
-// that it sends. Lending keeps the ledger of what the peer was lent, and notes which tokens of
-// lenders further up have crossed.
+// The lender's side of the leases of one connection (docs/format/lease.md). Connection calls
+// Lending for every message that it sends. Lending keeps the ledger of what the peer was lent
+// (memory/ledger.h). It also notes which tokens have crossed of lenders further up, whose memory
+// this process borrowed and lends on.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +63,9 @@ class Lending {
     std::unordered_map<uint64_t, std::weak_ptr<memory::LeaseToken>> told_;
   };
   // Grants the leases of a message. `always`: the message has a lease block even if nothing in it
-  // needs a lease. RESOURCE_EXHAUSTED with limit "leases", or the errors of
-  // memory::Ledger::create(). After a failure or std::bad_alloc the grant gives back what it has.
+  // needs a lease, as the frame of a message with a device block must. RESOURCE_EXHAUSTED with
+  // limit "leases", or the errors of memory::Ledger::create(). After a failure or std::bad_alloc
+  // the grant gives back what it has.
   Status prepare(const tensor::Packed& packed, Grant* grant, bool always = false);
   // Prepares a lease block without leases. It brings a new token if the borrower wants one, and it
   // names the tokens that were handed on and are not needed any more. If there is nothing to tell,
