@@ -1,3 +1,4 @@
+// tenon/value.h: the functions that make values, count their references and check their types.
 #include <tenon/value.h>
 
 #include <string>
