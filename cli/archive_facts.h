@@ -41,6 +41,8 @@ struct TensorFact {
   std::vector<int64_t> strides;  // empty for a sparse tensor
   int64_t offset = 0;
   std::string details;  // "requires_grad, sparse_coo, quantised per_tensor_affine"
+  // An index of ArchiveFacts::storages or WeightsFacts::storages. SIZE_MAX: no storage is named, as
+  // for None and for a sparse tensor, which has several.
   size_t storage = SIZE_MAX;
 };
 
@@ -48,7 +50,7 @@ struct StorageFact {
   std::string dtype;
   uint64_t numel = 0;
   uint64_t nbytes = 0;
-  uint64_t tensors = 0;
+  uint64_t tensors = 0;        // how many tensors, or parts of tensors, lie in it
   value::StorageKey key = {};  // for a module's storage: tells whether two modules share it
 };
 
@@ -66,10 +68,10 @@ struct ArchiveFacts {
   Ref<archive::ZipReader> container;  // for a flatbuffer: its storages
   std::string module_name;            // for a module of a package; else empty
   bool is_flatbuffer = false;
-  // Whether this is a file of torch.save. Then only tensors, storages, others and n_others are
-  // filled in.
+  // Whether this is a file of torch.save. Then only tensors, storages, others, n_others,
+  // why_not_taken and warnings of the members below are filled in.
   bool is_checkpoint = false;
-  Status why_no_module;  // ok: all members below are filled in
+  Status why_no_module;  // ok for a module: all members below are filled in
   Ref<module::Module> root;
   std::vector<ModuleFact> modules;
   std::vector<TensorFact> tensors;

@@ -74,7 +74,8 @@ Status borrow(BorrowRequest* request, Fd fd) {
   return Status(Code::kInternal, "an unknown request");
 }
 
-// Sends one message, with at most one fd. 0 means that the other side is gone.
+// Sends one message, with at most one fd (-1: none). -1: errno says why, for example EPIPE if the
+// other side is gone.
 ssize_t send_with_fd(int socket, const void* bytes, size_t nbytes, int fd) noexcept {
   iovec part{const_cast<void*>(bytes), nbytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -93,6 +94,7 @@ ssize_t send_with_fd(int socket, const void* bytes, size_t nbytes, int fd) noexc
   return sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
+// Receives one message, and the fd that may come with it. 0: the other side is gone.
 ssize_t receive_with_fd(int socket, void* bytes, size_t nbytes, Fd* fd) noexcept {
   iovec part{bytes, nbytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

@@ -16,6 +16,7 @@ namespace tenon::cli {
 
 enum class Borrow : uint32_t { kMapFd, kOpenFd, kMapName, kOpenName };
 
+// kMapFd and kMapName use the bare system calls (mmap, shm_open). kOpenFd and kOpenName use Tenon.
 struct BorrowRequest {
   Borrow how = Borrow::kMapFd;
   uint64_t nbytes = 0;

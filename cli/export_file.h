@@ -20,15 +20,17 @@
 
 namespace tenon::cli {
 
-// Holds SIGINT, SIGTERM and SIGHUP back while it lives. Then they have their default effect. A
-// signal that the process ignores or blocks is left alone. Only the signal mask of the calling
-// thread changes, so the thread that made the object destroys it.
+// Holds SIGINT, SIGTERM and SIGHUP back while it lives. When it is destroyed, a signal that has
+// come takes effect, which ends the process. A signal that the process ignores or blocks is left
+// alone. Only the signal mask of the calling thread changes, so the thread that made the object
+// destroys it.
 class HeldSignals {
  public:
   HeldSignals();
   ~HeldSignals();
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
+  // Whether a signal has come that is held back.
   bool has_come() const noexcept;
 
  private:

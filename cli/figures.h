@@ -11,13 +11,15 @@
 
 namespace tenon::cli {
 
+// The leases of one ledger (memory/ledger.h), which are those of one borrower or of one descriptor.
 // A row borrows: the Boards must outlive it.
 struct LeaseRow {
   const Board* lender;
   const memory::LedgerOnBoard* ledger;
   std::string borrower;  // the command line; "" if it is unknown
 };
-// Gives the leases with the borrowers' commands, which /proc has if the pid namespace is the same.
+// Gives a row for each ledger on the boards, with the borrower's command, which /proc has if the
+// pid namespace is the same.
 std::vector<LeaseRow> lease_rows(const Boards& boards);
 
 // Gives "17", or "home" for a default home.
@@ -26,6 +28,7 @@ std::string arena_text(const memory::ArenaOnBoard& arena);
 const char* mode_text(memory::Mode mode) noexcept;
 std::string borrower_text(const memory::LedgerOnBoard& ledger);  // "1234", "a descriptor", "?"
 std::string command_text(const std::string& command);  // cut to the width of a table's column
+// How old something was when the boards were read, at least 0. `began_ns` is of CLOCK_MONOTONIC.
 int64_t age_ns(const Boards& boards, int64_t began_ns) noexcept;
 
 // A default home that was never used is not worth a line.

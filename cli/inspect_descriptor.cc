@@ -1,3 +1,4 @@
+// `tenon inspect` of a file with the bytes of a descriptor (docs/format/descriptor.md).
 #include <tenon/by_fd.h>
 #include <tenon/storage.h>
 #include <tenon/tensor.h>

@@ -17,6 +17,7 @@ Colour state_colour(names::NameState state) noexcept;
 
 struct Listed {
   names::NameReport report;
+  // The processes that hold the name, as far as /proc tells. For a live socket, its lender.
   std::vector<os::ProcessFacts> holders;
   uint64_t unreadable = 0;  // processes that could not be asked whether they hold the name
 };

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 enum class Colour { kNone, kGreen, kYellow, kRed, kBlue, kBold };
 
 enum class ColourWish { kAuto, kAlways, kNever };
-// kAuto means colours on a terminal, unless NO_COLOR is set and not empty. Call it before anything
-// is printed. All functions here are for one thread.
+// kAuto means colours on a terminal, unless NO_COLOR is set and not empty or TERM is "dumb". Call
+// it before anything is printed. All functions here are for one thread.
 void choose_colour(ColourWish wish);
 std::string paint(Colour colour, std::string_view text);
 
@@ -57,12 +57,14 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-// Prints words in lines of the terminal's width (100 columns if there is no terminal). The first
-// line begins at the cursor, and the others are indented. The output ends with a newline.
+// Prints words in lines of the terminal's width, from 60 to 140 columns (100 if there is no
+// terminal). The first line begins at the cursor, which stands at column `indent`, and the others
+// are indented. The output ends with a newline.
 void print_wrapped(std::string_view text, size_t indent);
 
 void print_text(std::string_view text);
-// Prints ASCII with \u escapes, because names may contain any bytes.
+// Prints ASCII with \u escapes, because names may contain any bytes. Bytes that are no UTF-8 become
+// U+FFFD.
 void print_json(const Json& json);
 void print_error(std::string_view text);  // "tenon: …" to stderr
 void print_error(const Status& status);

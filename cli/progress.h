@@ -1,5 +1,6 @@
 // Progress is a bar on the terminal that shows the progress of a long write. It appears on stderr
-// after half a second, and disappears when the write ends.
+// after half a second, unless the job runs in the background, and disappears when the write ends.
+// ExportFile (export_file.h) has one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The result of `tenon export`, before anything is printed.
+// The result of `tenon export`, before anything is printed. export.cc prints it, and
+// export_package.cc makes it for a package.
 #pragma once
 
 #include <string>
