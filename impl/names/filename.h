@@ -1,5 +1,6 @@
 // Names of named files and sockets (docs/format/filename.md): checks them and turns them into
-// paths. All of impl/names uses these functions. They only work on text and touch no file.
+// paths. impl/names, deposits (impl/channel), the manager and the program `tenon` use these
+// functions. They only work on text and touch no file.
 #pragma once
 
 #include <cstddef>

@@ -52,6 +52,7 @@ class FileTail : public memory::SegmentTail {
   Status count_message();
   // Counts one message less: it was received, or never will be.
   void count_received() noexcept;
+  // The path of the socket of the manager that guards the name (manager.h); empty if none does.
   std::string manager() const;
   void set_manager(const std::string& manager);
 

@@ -32,7 +32,7 @@ struct NameReport {
   std::string why;  // one line, without the name: what the kernel or the header said
   uint64_t device = 0;
   uint64_t inode = 0;
-  uint64_t nbytes = 0;            // payload
+  uint64_t nbytes = 0;            // of the payload; of the whole file if it is kOther
   uint64_t allocated_nbytes = 0;  // memory that it takes
   uint32_t uid = 0;
   uint32_t mode = 0;
@@ -49,8 +49,8 @@ struct LookOptions {
   // Younger files of PyTorch whose count is above 0 are kInFlight and not kDead.
   int64_t min_age_ns = kKeepNs;
   bool sockets = true;  // false: the report of a socket is report_unopened()
-  // How often the lock and the lease are tried, a millisecond apart. Two processes that check one
-  // file at once disturb each other.
+  // How often the opening, and then the lock and the lease, are tried, a millisecond apart. Two
+  // processes that check one file at once disturb each other.
   int patience = 1;
 };
 

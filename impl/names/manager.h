@@ -42,7 +42,7 @@ void deallocate_at_manager(const std::string& manager, const std::string& name) 
 void remove_dead_manager(const std::string& manager) noexcept;
 // Does the same for every folder that start_manager() makes by itself for this user.
 void remove_dead_managers() noexcept;
-// The path at which start_manager() looks first.
+// The path at which start_manager() looks first in a process that has made no folder of its own.
 std::string manager_socket();
 // Gives the path of the manager's program: `program`, unchecked, if that is not empty, otherwise
 // TENON_MANAGER of the environment, unchecked too, and otherwise the first tenon-manager that this
