@@ -1,6 +1,6 @@
 // Lends device memory to another process, and opens memory that another process lent, by PyTorch's
-// protocol. The C API, DLPack, deposits and the import of modules call these functions. A handle
-// holds the driver's handle of the allocation, a counter in a shared file, and an event
+// protocol. The C API, DLPack and the import of modules call these functions. A handle holds the
+// driver's handle of the allocation, a counter in a shared file (torch_counter.h), and an event
 // (docs/format/cuda.md). Memory that is lent over a connection takes another path (lease.h).
 //
 // share_cuda() and open_cuda() collect (memory.h), so owners' release functions may run in them,

@@ -1,7 +1,8 @@
-// A pool of interprocess events. share_cuda() and lends over a connection take an event for each
-// message. The events are reused, because the driver has room for some 22,000, and making one takes
-// longer than all the rest of a share. A forked child never takes the pool's lock: the driver
-// refuses the child before, and memory that keeps an event is leaked there.
+// A pool of interprocess events. share_cuda() takes an event for each handle, and a lend over a
+// connection takes one for each device of the message. The events are reused, because the driver
+// has room for some 22,000, and making one takes longer than all the rest of a share. A forked
+// child never takes the pool's lock: the driver refuses the child before, and memory that keeps an
+// event is leaked there.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Device memory of other processes. Each route is opened once in this process, and closed when the
-// last storage in it has gone. Memory that was received gives back what it keeps when it goes: a
-// counter (by_cuda.cc) or a lease (lease.cc).
+// Device memory of other processes, for by_cuda.cc and lease.cc. Each route (route.h) is opened
+// once in this process, and closed when the last storage in it has gone. Memory that was received
+// gives back what it keeps when it goes: a counter (by_cuda.cc) or a lease (lease.cc).
 //
 // map_cuda() and the functions of CudaMapping take locks that have no rank. The end of a mapping
 // calls the driver.

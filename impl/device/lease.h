@@ -30,9 +30,9 @@ class CudaLent final : public memory::Leased {
   // The storage has at least one byte. `wanted` is kReadOnly if the receiver's device must refuse
   // writes. PERMISSION: the storage is read-only, and `let_write` is false. UNSUPPORTED: no
   // transport can lend the memory, or `let_write` is false and the transport cannot lend it
-  // read-only. With `let_write` the memory is lent read-only if the transport can do that, and
-  // otherwise writable (see is_read_only()). The transport is the first by which the memory can
-  // travel. PEER_GONE: the storage's lender is gone.
+  // read-only. With `let_write`, memory that the receiver should not write is lent read-only if the
+  // transport can do that, and otherwise writable (see is_read_only()). The transport is the first
+  // by which the memory can travel. PEER_GONE: the storage's lender is gone.
   static Result<Ref<CudaLent>> create(const Ref<storage::Storage>& storage, memory::Access wanted,
                                       bool let_write);
 

@@ -1,8 +1,8 @@
-// The counters of PyTorch's CUDA protocol (docs/format/cuda.md). by_cuda.cc and torch_message.cc
-// take and release them. A counter file is a named file in PyTorch's layout, with room for 10,000
-// counters of 64 bits behind its 64-byte head. The sender of a message sets one counter to 1. The
-// receiver subtracts 1 when it has let go of the memory. Nobody tells the sender, which reads the
-// counter now and then.
+// The counters of PyTorch's CUDA protocol (docs/format/cuda.md). torch_message.cc takes them, and
+// by_cuda.cc and the C API (release_cuda_counter()) release them. A counter file is a named file in
+// PyTorch's layout, with room for 10,000 counters of 64 bits behind its 64-byte head. The sender of
+// a message sets one counter to 1. The receiver subtracts 1 when it has let go of the memory.
+// Nobody tells the sender, which reads the counter now and then.
 //
 // A counter file of this process is held like every named file (held_files.h), so a sweep removes
 // the file if its maker was killed.

@@ -1,6 +1,6 @@
-// The sender's side of one message that lends device memory by PyTorch's protocol. It lives until
-// its receiver has let go, which the counter tells, and it keeps the event for which the receiver
-// waits.
+// The sender's side of one message that lends device memory by PyTorch's protocol. CudaMemory
+// (memory.h) keeps it until its receiver has let go, which the counter tells. The message keeps the
+// event for which the receiver waits.
 #pragma once
 
 #include <cstdint>
