@@ -13,9 +13,9 @@ namespace tenon::channel {
 // `in_memfd`: the parts are in a sealed memfd, which is the frame's first fd. The payload is then
 // the size of the parts in bytes.
 struct FrameParts {
-  bool leases = false;
-  bool devices = false;
-  bool descriptor = false;
+  bool leases = false;      // a lease block (lease_block.h)
+  bool devices = false;     // a device block (device_block.h)
+  bool descriptor = false;  // the descriptor of the message (tensor/descriptor.h)
   bool in_memfd = false;
   bool operator==(const FrameParts&) const = default;
 };

@@ -27,8 +27,9 @@ struct CarriedTokens {
 };
 
 // The connection's send mutex guards the object. prepare() and prepare_renewal() make memory
-// (memory/spare.h), so their caller holds no lock that has a rank. In a forked child only the
-// destructor may be called, and it leaves the parent's ledger alone.
+// (memory/spare.h), and the destructors of Grant and Lending can end leases. So their caller holds
+// no lock that has a rank (base/lock_rank.h). In a forked child only the destructor may be called,
+// and it leaves the parent's ledger alone.
 class Lending {
  public:
   // `renewer` sends a lease block without leases when the borrower asks for a new token, or when a

@@ -43,8 +43,8 @@ struct Ticket {
   std::vector<Thing> things;
 };
 
-// The ticket of one storage of a message that is deposited in pieces. The ticket of that message
-// has no slots, things and descriptor.
+// The ticket of one storage of a message that is deposited in pieces, which docs/format/deposit.md
+// calls a record. The ticket of that message, its head, has no slots, things and descriptor.
 struct StorageTicket {
   uint32_t slot = 0;  // kNoLease: it has none
   Thing segment;      // serial 0: the storage is empty
