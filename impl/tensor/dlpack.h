@@ -1,5 +1,6 @@
 // Exchanges tensors with other frameworks in this process, in both directions and without a copy.
-// The structs are those of DLPack. Its header dlpack.h is not included here.
+// The structs are those of DLPack. Its header dlpack.h is not included here. capi/src/dlpack.cc is
+// the caller.
 #pragma once
 
 #include "base/counted.h"

@@ -1,5 +1,6 @@
-// Checks sizes, strides and offset of a tensor against the bytes of its storage. All arithmetic is
-// checked for overflow.
+// Checks sizes, strides and offset of a tensor against the bytes of its storage, and computes
+// strides and sizes in bytes. Tensors, descriptors and module archives use these functions. All
+// arithmetic is checked for overflow.
 #pragma once
 
 #include <cstdint>

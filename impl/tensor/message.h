@@ -58,9 +58,9 @@ class Message {
   ~Message();
 
   // Adds all tensors or none. `names` is null or as long as `tensors`. Its entries may be null.
-  // INVALID_ARGUMENT: too many tensors, a null tensor, or a name that is not valid. The errors of
-  // share::check_lend(): a tensor cannot be lent so. After an error or std::bad_alloc the message
-  // is as it was.
+  // INVALID_ARGUMENT: more than 2^31 tensors, a null tensor, or a name that is not valid. The
+  // errors of share::check_lend(): a tensor cannot be lent with this access. After an error or
+  // std::bad_alloc the message is as it was.
   Status add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access);
   // Adds all composites or none, with the same errors. Their parts become items.
   Status add(std::span<Composite* const> composites, const char* const* names,
