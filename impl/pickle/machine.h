@@ -21,7 +21,9 @@ namespace tenon::pickle {
 
 class PickleMachine {
  public:
+  // `bytes` and `options` must outlive the machine, and `bytes` the tree too.
   PickleMachine(std::span<const std::byte> bytes, const PickleReadOptions& options);
+  // Reads the whole pickle. Called once. The errors are those of read_pickle().
   Result<PickleTree> run();
 
  private:

@@ -1,5 +1,5 @@
-// The opcodes of pickle, named as in Python's documentation. The reader and the writer of pickles
-// use them.
+// The opcodes of pickle, named as in Python's documentation. The reader (machine.h) and the writers
+// of pickles (writer.h, object/object_to_pickle.cc) use them.
 #pragma once
 
 #include <array>

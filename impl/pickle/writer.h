@@ -1,6 +1,7 @@
 // Writes the opcodes of a pickle, and keeps the memo as PyTorch's C++ pickler does: entries are
 // numbered from 0 in the order of use, and equal texts or equal globals share an entry.
-// pickle_from_values.cc decides which opcodes a value needs.
+// modules/archive/pickle_from_values.cc and the writers of packages decide which opcodes a value
+// needs.
 #pragma once
 
 #include <cstddef>
