@@ -23,8 +23,8 @@ using tensor::Tensor;
 
 constexpr uint8_t kProtocol = 4;
 
-// Writes the opcodes of protocol 4. Its memo entries have no explicit numbers. So a reader with an
-// allow-list accepts these opcodes (docs/format/object.md).
+// Writes the opcodes of protocol 4, whose memo entries have no explicit numbers. The Python
+// wrapper's reader with an allow-list accepts only such opcodes (docs/format/object.md).
 class Writer {
  public:
   explicit Writer(const Object& object) : object_(object) {
