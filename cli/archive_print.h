@@ -1,5 +1,5 @@
-// Prints the parts that `tenon inspect` and `tenon verify` have in common for an archive, whether
-// it holds one module or a package of them.
+// Prints the parts that `tenon inspect`, `verify` and `export` have in common for an archive, a
+// package or a file of weights.
 #pragma once
 
 #include <cstdint>
