@@ -84,8 +84,9 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
                                       os::Waiter* waiter);
 
 // Counts a message with this handle as in flight, or as received. NOT_FOUND: this process does not
-// hold the name. For count_message_received() a name that is gone is no error. It may wait one
-// second for the lender, or for a process that checks the file. count_message() does not wait.
+// hold the name. For count_message_received() a name that is gone is no error. That function may
+// wait one second for the lender, or for a process that checks the file. count_message() does not
+// wait.
 Status count_message(const NameClaim& claim);
 Status count_message_received(const NameClaim& claim);
 

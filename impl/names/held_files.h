@@ -21,11 +21,12 @@
 
 namespace tenon::names {
 
-// This process's hold on a named file. It is one in the file's count, and a shared lock, which the
-// segment's mapping keeps. When the segment ends, the tail lowers the count, removes the name if
-// the file is dead, and tells the manager. The end can take up to 5 ms, while another process
-// checks the file. The tail takes locks from LockRank::kDirectories on, so the last reference to
-// the segment is not released under any of these.
+// This process's hold on a named file. The hold is one in the file's count, and a shared lock
+// (flock), which the segment's mapping keeps. When the segment ends, the tail lowers the count,
+// removes the name if the file is dead (liveness.h), and tells the manager (manager.h) if one
+// guards the name. The end can take up to 5 ms, while another process checks the file. The tail
+// takes locks from LockRank::kDirectories on, so the last reference to the segment is not released
+// under any of these.
 //
 // In a forked child the tail holds the file by its mapping alone: it neither lowers the count nor
 // tells the manager. The files that are kept for messages stay the parent's.
