@@ -3,10 +3,10 @@
 // messages have let go. No event reports that, so calls that share, open or collect device memory
 // check the waiting memory (collect_some_cuda(), collect_cuda()).
 //
-// end(), and so the release of a device storage, may run the owner's release function. It collects
-// too: it may run other owners' release functions and wait for the device. So release no device
-// storage under a lock without a CudaCollectLater, which holds the collection back. A collection
-// takes LockRank::kCudaMemory, the first rank.
+// end(), and so the release of a device storage, may run the owner's release function. end()
+// collects too: it may run other owners' release functions and wait for the device. So release no
+// device storage under a lock without a CudaCollectLater, which holds the collection back. A
+// collection takes LockRank::kCudaMemory, one of the first ranks.
 #pragma once
 
 #include <cstdint>

@@ -61,15 +61,17 @@ class CudaCounter {
 // goes on with the file.
 void end_cuda_counter_file() noexcept;
 
-// Subtracts 1 from a counter, as a receiver does once for each message. It opens the file that has
-// the name at this moment. A missing file is success, because its maker is gone. INVALID_ARGUMENT
-// for a name outside /dev/shm or a slot beyond the file. CORRUPT for a file that is no counter
-// file, and for a counter that is not above 0. A counter file has exactly the size that Tenon and
-// PyTorch make. It is Tenon's, by its magic and the prefix "tenon-cuda-", or PyTorch's, by a name
-// of the form torch_PID_... and a head that is zero behind its count. No other file is written, so
-// that a stranger's name does not lead to somebody's tensor by mistake. The call can block for
-// about 1 s (kLookTries) while another process checks whether the file is dead, and then returns
-// WOULD_BLOCK. PERMISSION: this process may not write the file, which another user may own.
+// Subtracts 1 from a counter, as a receiver does once for each message. Opens the file that has the
+// name at this moment. A missing file is success, because its maker is gone. INVALID_ARGUMENT for a
+// name outside /dev/shm or a slot beyond the file. CORRUPT for a file that is no counter file, and
+// for a counter that is not above 0. PERMISSION: this process may not write the file, which another
+// user may own. The call can block for about 1 s (kLookTries) while another process checks whether
+// the file is dead, and then returns WOULD_BLOCK.
+//
+// A counter file has exactly the size that Tenon and PyTorch make. Tenon's has Tenon's magic and
+// the prefix "tenon-cuda-". PyTorch's has a name of the form torch_PID_... and a head that is zero
+// behind its count. No other file is written, so that a stranger's name does not lead to somebody's
+// tensor by mistake.
 Status release_cuda_counter(std::string_view name, uint64_t slot);
 
 struct CudaCounterFile;
