@@ -1,3 +1,4 @@
+// Checks the numbers in the parts of a composite: check_contents() (composite.h).
 #include <algorithm>
 #include <cstring>
 #include <span>

@@ -1,3 +1,4 @@
+// Writes the bytes of a descriptor: encode_descriptor() (descriptor.h). descriptor.cc reads them.
 #include <algorithm>
 #include <cstring>
 
