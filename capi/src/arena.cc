@@ -1,3 +1,4 @@
+// tenon/arena.h: arenas that a program makes (impl/memory/arena.h).
 #include <tenon/arena.h>
 
 #include "base/checked.h"

@@ -1,3 +1,4 @@
+// tenon/by_cuda.h: lends device memory by PyTorch's protocol and opens it (impl/device/by_cuda.h).
 #include <tenon/by_cuda.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// tenon/by_filename.h: lends storages by name and opens them, sweeps names and starts the manager
+// (impl/names/by_filename.h, impl/names/manager.h).
 #include <tenon/by_filename.h>
 
 #include <cstring>

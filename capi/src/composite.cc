@@ -1,3 +1,4 @@
+// tenon/composite.h: composite tensors, and composites in messages (impl/tensor/composite.h).
 #include <tenon/composite.h>
 
 #include <array>

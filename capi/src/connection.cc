@@ -1,3 +1,4 @@
+// tenon/connection.h: connections that carry messages (impl/channel/connection.h).
 #include <tenon/connection.h>
 
 #include <memory>

@@ -1,3 +1,4 @@
+// tenon/cuda_arena.h: arenas of device memory (impl/device/arena.h).
 #include <tenon/cuda_arena.h>
 
 #include "boundary.h"

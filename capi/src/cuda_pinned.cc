@@ -1,3 +1,4 @@
+// tenon/cuda_pinned.h: pins shared host memory for a device (impl/device/pinned.h).
 #include <tenon/cuda_pinned.h>
 
 #include "boundary.h"

@@ -1,3 +1,5 @@
+// tenon/deposit.h: deposits messages and fetches them by their tickets (impl/channel/deposit*.h,
+// impl/channel/fetch.h).
 #include <fcntl.h>
 #include <tenon/deposit.h>
 

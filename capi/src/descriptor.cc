@@ -1,3 +1,4 @@
+// tenon/descriptor.h: messages as bytes and fds (impl/tensor/portable.h).
 #include <tenon/descriptor.h>
 
 #include <memory>

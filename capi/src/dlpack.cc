@@ -1,3 +1,4 @@
+// tenon/dlpack.h: exchanges tensors by DLPack (impl/tensor/dlpack.h).
 #include <tenon/dlpack.h>
 
 #include "boundary.h"

@@ -1,3 +1,4 @@
+// tenon/dtype.h: names and sizes of element types (impl/tensor/dtype.h, impl/tensor/layout.h).
 #include <tenon/dtype.h>
 #include <tenon/tensor.h>
 

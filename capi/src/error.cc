@@ -1,3 +1,4 @@
+// tenon/error.h: the object behind a tenon_error, and the functions by which boundary() makes one.
 #include <tenon/error.h>
 
 #include <memory>

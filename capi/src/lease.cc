@@ -1,3 +1,5 @@
+// tenon/lease.h: who holds leases on this process's memory (impl/memory/ledger.h), and the
+// library's thread or its replacement (impl/os/service.h).
 #include <tenon/lease.h>
 
 #include <algorithm>

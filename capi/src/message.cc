@@ -1,3 +1,4 @@
+// tenon/message.h: messages, which are lists of tensors (impl/tensor/message.h).
 #include <tenon/message.h>
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// tenon/object.h: plain data with tensors in it (impl/object/object.h), and objects in messages.
 #include <tenon/object.h>
 
 #include <array>

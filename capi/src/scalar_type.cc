@@ -1,3 +1,4 @@
+// tenon/scalar_type.h: PyTorch's element types (impl/tensor/scalar_type.h).
 #include <tenon/scalar_type.h>
 
 #include <optional>

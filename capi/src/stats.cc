@@ -1,3 +1,4 @@
+// tenon/stats.h: counts of the storages, segments and bytes of this process.
 #include <tenon/stats.h>
 
 #include "boundary.h"

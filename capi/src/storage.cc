@@ -1,3 +1,4 @@
+// tenon/storage.h: storages and the memory behind them (impl/storage/storage.h).
 #include <tenon/storage.h>
 
 #include "base/checked.h"

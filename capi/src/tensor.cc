@@ -1,3 +1,4 @@
+// tenon/tensor.h: tensors and views of them (impl/tensor/tensor.h, impl/tensor/view_layout.h).
 #include <tenon/tensor.h>
 
 #include <array>

@@ -1,3 +1,4 @@
+// tenon/version.h: the version of the library that was loaded.
 #include <tenon/version.h>
 
 #define TENON_TEXT_(x) #x

@@ -1,3 +1,4 @@
+// tenon/weak.h: weak references to storages.
 #include <tenon/weak.h>
 
 #include "boundary.h"

@@ -1,3 +1,4 @@
+// tenon/package.h: reads and writes packages of torch.package (impl/modules/module).
 #include <tenon/package.h>
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// tenon/weights.h: reads and replaces the weights in a file (impl/modules/weights/weights.h).
 #include <tenon/weights.h>
 
 #include <memory>
