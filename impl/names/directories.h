@@ -1,7 +1,8 @@
 // The directories in which this process has met names. Each is opened once, and stays open while an
-// object of this process (a named file, a served socket, the depot) refers to it. Of the others the
-// 16 most recently used stay open too. Calls that make or open names and the library's thread
-// (names_thread.h) use the directories. A forked child keeps them, and begins their sweeps anew.
+// object of this process (such as a named file or a served socket) refers to it. Of the others the
+// 16 most recently used stay open too. Calls that make or open names, deposits, and the library's
+// thread (names_thread.h) use the directories. A forked child keeps them, and begins their sweeps
+// anew.
 #pragma once
 
 #include <atomic>

@@ -78,10 +78,10 @@ class FileTail : public memory::SegmentTail {
   FileTail* next_ = nullptr;
 };
 
-// Does what exit does: lowers the counts, removes the names whose count is 0 then, and writes a
-// time into the heads of files of messages in flight, until which no process removes them
-// (kKeepNs). It does not wait. For processes that end without exit. The caller holds no lock that
-// has a rank.
+// Does what exit does: lowers the counts, removes the names whose count is 0 then (unless a process
+// that is related by fork holds the file), and writes a time into the heads of files of messages in
+// flight, until which no process removes them (kKeepNs). It does not wait. For processes that end
+// without exit. The caller holds no lock that has a rank.
 void leave_names() noexcept;
 
 // Atomic steps of a count that other processes change too. kZero: the count was 0. An opener then
