@@ -26,8 +26,8 @@
 
 namespace tenon::device {
 
-// The driver's opening of the memory behind one route. The destructor closes it. Only CudaMapping
-// has one.
+// The driver's opening of the memory behind one route. The destructor closes it. Each CudaMapping
+// owns one.
 class CudaOpened {
  public:
   CudaOpened() noexcept = default;
