@@ -1,9 +1,9 @@
 // The receiver's side of deposits (deposit.h): fetches messages by their tickets. The C boundary
 // (capi/src/deposit.cc) calls these functions. To meet a lender is to ask it once for a token, a
-// lease page and its claims page. To claim a message is to exchange its word in the claims page
-// (memory/claims_page.h), after which nobody else can claim it. The functions ask other processes
-// and map memory, so their caller holds no lock that has a rank (base/lock_rank.h). A forked child
-// meets each lender anew.
+// lease page, a bell and its claims page (docs/format/deposit.md). To claim a message is to
+// exchange its word in the claims page (memory/claims_page.h), after which nobody else can claim
+// the message. The functions ask other processes and map memory, so their caller holds no lock that
+// has a rank (base/lock_rank.h). A forked child meets each lender anew.
 #pragma once
 
 #include <cstddef>
