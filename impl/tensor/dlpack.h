@@ -15,10 +15,11 @@ namespace tenon::tensor {
 // On success the tensor owns the argument and calls its deleter once, when the storage ends. If the
 // tensor has no elements, the deleter is called at once. The thread that releases the last
 // reference calls it, for host memory in a forked child too. For a CUDA tensor wrap_cuda()
-// (device/by_cuda.h) says when and where the deleter is called, and never in a forked child. On
-// failure the caller keeps the argument. INCOMPATIBLE: another major version. UNSUPPORTED: a device
-// or an element type that Tenon does not take. INVALID_ARGUMENT: the tensor contradicts itself. For
-// a CUDA tensor also the errors of device::wrap_cuda().
+// (device/by_cuda.h) says when and on which thread the deleter is called. A forked child never
+// calls the deleter of a CUDA tensor. On failure the caller keeps the argument. INCOMPATIBLE:
+// another major version. UNSUPPORTED: a device or an element type that Tenon does not take.
+// INVALID_ARGUMENT: the tensor contradicts itself. For a CUDA tensor also the errors of
+// device::wrap_cuda().
 Result<Ref<Tensor>> from_dlpack(DLManagedTensorVersioned* managed);
 Result<Ref<Tensor>> from_dlpack(DLManagedTensor* managed);
 
