@@ -32,7 +32,7 @@ struct ManagerMessage {
 // slash, has a second slash, is "/", "/." or "/..", or does not end in a NUL.
 std::optional<ManagerMessage> decode_manager_message(
     std::span<const std::byte, kManagerMessageNbytes> bytes);
-// INVALID_ARGUMENT for a name that does not fit.
+// INVALID_ARGUMENT, with the detail path, for a name that decode_manager_message() would refuse.
 Result<std::array<std::byte, kManagerMessageNbytes>> encode_manager_message(
     const ManagerMessage& message);
 

@@ -1,6 +1,8 @@
-// The work of the library's thread for names. It watches the directories in which this process has
-// names, and removes names that other processes left. The functions take LockRank::kNamesThread,
-// and under it LockRank::kService. A forked child watches nothing until it calls watch_names().
+// The work of the library's thread for names. The thread watches the directories in which this
+// process has names, and removes names that other processes left. Calls that make, lend or open
+// names call watch_names(), and directories.cc calls the other functions. The functions take
+// LockRank::kNamesThread, and under it LockRank::kService. A forked child watches nothing until it
+// calls watch_names().
 #pragma once
 
 #include <string>

@@ -17,6 +17,7 @@ struct SplitPickle {
   std::vector<Ref<storage::Storage>> storages;
 };
 
+// Writes protocol 4. Equal objects give equal bytes. Fails only by std::bad_alloc.
 SplitPickle object_to_pickle(const Object& object);
 
 }  // namespace tenon::object

@@ -1,4 +1,5 @@
-// Checks names of tensors, and UTF-8 in general.
+// Checks names of tensors, and UTF-8 in general. Messages, descriptors, objects, module archives
+// and the C API use these functions.
 #pragma once
 
 #include <cstddef>
