@@ -1,4 +1,5 @@
-// The parts of `tenon inspect`, one for each kind of input. inspect.cc chooses among them.
+// The parts of `tenon inspect`, one for each kind of input. inspect.cc chooses among them, and
+// inspect_archive() hands packages and files of weights on to their own functions.
 #pragma once
 
 #include <cstddef>
