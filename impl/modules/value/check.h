@@ -19,7 +19,7 @@ struct Field {
   TypeRef type;
 };
 
-// A class as the code declares it. impl/module, which has the code, fills this in.
+// A class as the code declares it. impl/modules/module, which has the code, fills this in.
 struct ClassDecl {
   enum class Kind : uint8_t {
     kObject,      // a module or a plain class; `fields` are its attributes
@@ -76,24 +76,27 @@ struct CheckOptions {
   bool extra_attributes = false;
   size_t max_depth = 512;
   // Null: no limit. Otherwise the number of steps that are left for this check and the checks after
-  // it. A check that needs more sets the number to 0 and ends with RESOURCE_EXHAUSTED. One step is
-  // a value together with a type against which it is tried, an attribute that a class declares, or
-  // a part of two types that are compared. The memory used is at most 16 bytes for each step.
+  // it. A check that needs more sets the number to 0 and ends with RESOURCE_EXHAUSTED (limit
+  // steps_left). One step is a value together with a type against which it is tried, an attribute
+  // that a class declares, or a part of two types that are compared. The memory used is at most 16
+  // bytes for each step.
   uint64_t* steps_left = nullptr;
 };
 
 // OK if `value` fits `type`. An int is no float. A list or dict that says its type must say the
-// declared one: item types must be equal and not only compatible. One that says none is checked
-// item by item. A NamedTuple fits the Tuple of its fields' types. Otherwise INVALID_ARGUMENT with
-// the path of the value that does not fit: "w[3].b: Tensor wanted, int found". The path starts with
-// `path`, which is empty for the root of the whole tree. The details are "where" and, for a value
-// of a wrong type, "wanted" and "found". An object is checked once, however many owners it has.
+// declared one: item types must be equal and not only compatible. The items are checked in any
+// case, also those of a list or dict that says no type. A NamedTuple fits the Tuple of its fields'
+// types. Otherwise INVALID_ARGUMENT with the path of the value that does not fit: "w[3].b: Tensor
+// wanted, int found". The path starts with `path`, which is empty for the root of the whole tree.
+// The details are "where" and, for a value of a wrong type, "wanted" and "found". An object is
+// checked once, however many owners it has. The caller holds ReadTrees or ChangeTrees (tree_lock.h)
+// if other threads can reach the objects.
 Status check_value(Value& value, const Type& type, std::string_view path,
                    const CheckOptions& options = {});
 
-// Checks the attributes of an object against its own class. Missing and extra attributes are named
-// in the error, and each attribute is checked. check_value() does the same for every object that it
-// meets.
+// Checks the attributes of an object, or its state, against its own class. Missing and extra
+// attributes are named in the error, and each attribute is checked. Without `classes` the result is
+// OK. check_value() does the same for every object that it meets.
 Status check_object(Value& object, std::string_view path, const CheckOptions& options);
 
 // The type that a value shows by itself: "List[int]" for a list that says its type, "Tuple[int,

@@ -1,4 +1,4 @@
-// Compares two trees of values, their sharing included. impl/module uses it to find equal
+// Compares two trees of values, their sharing included. impl/modules/module uses it to find equal
 // constants, and tests use it to compare what readers and writers give.
 #pragma once
 

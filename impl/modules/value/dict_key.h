@@ -18,7 +18,7 @@ namespace tenon::value {
 Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* order);
 
 // The index of the entry with that key, or entries.size() if there is none. A key with a NaN is
-// never found.
+// never found. The second function finds only keys of kind str.
 size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,
                 const Value& key) noexcept;
 size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order,

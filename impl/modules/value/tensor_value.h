@@ -30,7 +30,7 @@ class TensorValue;
 using StorageValueRef = Ref<const StorageValue>;
 using TensorValueRef = Ref<const TensorValue>;
 
-// OK for "cpu" and "meta". UNSUPPORTED, by name, for every other device.
+// OK for "cpu" and "meta". UNSUPPORTED for every other device, which the message names.
 Status check_device(std::string_view device);
 // Whether the text is a device as PyTorch writes it: "mps", "cuda:<number>", "privateuseone:0".
 // "cpu" and "meta" have no number.
@@ -53,8 +53,9 @@ class StorageValue : public Counted {
  public:
   // INVALID_ARGUMENT unless [byte_offset, byte_offset + numel * size) lies in `bytes`. `device` is
   // the device of `bytes` ("cpu" or "cuda:<number>"), or "meta", on which a storage has no bytes.
-  // Without `device` it is taken from `bytes`. A storage on "cpu" with no elements needs no bytes
-  // either.
+  // Without `device` it is taken from `bytes`. INVALID_ARGUMENT if `bytes` are on another device,
+  // and UNSUPPORTED if that `device` is neither "cpu" nor "meta". A storage on "cpu" with no
+  // elements needs no bytes either.
   static Result<StorageValueRef> create(tensor::ScalarType type, uint64_t numel,
                                         Ref<storage::Storage> bytes, uint64_t byte_offset = 0,
                                         std::optional<std::string_view> device = std::nullopt);
@@ -151,7 +152,8 @@ class TensorValue final : public Counted {
   // bytes are the storage of `tensor` and its type is the type of `tensor`.
   static Result<TensorValueRef> from_tensor(const tensor::Tensor& tensor, StorageValueRef storage);
   // Makes a tensor over the same bytes. UNSUPPORTED for a tensor that is sparse, on meta or
-  // quantised, or whose element type DLPack does not have.
+  // quantised, whose element type DLPack does not have, or whose storage begins in the middle of an
+  // element.
   Result<Ref<tensor::Tensor>> to_tensor() const;
 
   TensorLayout layout() const noexcept { return layout_; }

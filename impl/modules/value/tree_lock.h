@@ -20,7 +20,8 @@ namespace tenon::value {
 class Value;
 
 // Waits until no thread changes a tree. A thread that holds the lock already, for either purpose,
-// goes on at once.
+// goes on at once. What is held belongs to the thread, so the same thread ends a ReadTrees or
+// ChangeTrees.
 class ReadTrees {
  public:
   ReadTrees() noexcept;

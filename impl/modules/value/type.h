@@ -124,8 +124,8 @@ class Type : public Counted {
   // as for equals().
   static int compare(const Type& a, const Type& b) noexcept;
 
-  // Whether a value of this type can be a Tensor or contain one. True for Tensor, Any and classes,
-  // and for types with one of these among their parts.
+  // Whether a value of this type can be a Tensor or contain one. True for Tensor, Any, Capsule,
+  // "list", "tuple" and classes, and for types with one of these among their parts.
   bool may_hold_tensor() const noexcept { return may_hold_tensor_; }
 
   uint32_t depth() const noexcept { return depth_; }
