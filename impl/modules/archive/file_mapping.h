@@ -10,10 +10,10 @@
 
 namespace tenon::archive {
 
-// Holds one fd and one mapping. The size is the file's size when it was opened. If another file is
-// renamed over the path, this object keeps the old file. Bytes that are written into the file
-// itself become visible here. If the file is cut short, read() fails with CORRUPT, and a load from
-// base() raises SIGBUS. Any thread may call read().
+// Holds one fd and one mapping. nbytes() is the size that the file had when it was opened. If
+// another file is renamed over the path, this object keeps the old file. Bytes that are written
+// into the file itself become visible here. If the file is cut short, read() fails with CORRUPT,
+// and a load from base() raises SIGBUS. Any thread may call read().
 class FileMapping : public ZipSource {
  public:
   // NOT_FOUND, PERMISSION. INVALID_ARGUMENT if it is not a regular file. RESOURCE_EXHAUSTED if no

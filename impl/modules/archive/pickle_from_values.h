@@ -46,7 +46,8 @@ struct FromValuesOptions {
 // UNSUPPORTED for a tensor that PyTorch's pickle has no form for (CSC, BSR and BSC).
 // INVALID_ARGUMENT for values that contain themselves or are nested deeper than
 // value::kMaxWalkDepth, for a class name that is no qualified name, and for an item that its list's
-// type does not allow. An error of name_storage is returned as it is.
+// type does not allow. An error of name_storage is returned as it is. The caller holds ReadTrees
+// (value/tree_lock.h) if other threads can reach the objects.
 Result<std::vector<std::byte>> values_to_pickle(const value::ValueRef& root,
                                                 const FromValuesOptions& options);
 

@@ -1,5 +1,5 @@
 // Reads the tensors of a torch.save file by name. The file can be a state dict, or a checkpoint
-// that holds several. No Python object is made. `tenon inspect` and impl/weights call this.
+// that holds several. No Python object is made. `tenon inspect` and impl/modules/weights call this.
 #pragma once
 
 #include <string>
@@ -42,7 +42,8 @@ struct StateDictOptions {
 // `tree` was read with PickleDialect::kGeneral. Looks into dicts, OrderedDicts, lists and tuples.
 // CORRUPT or UNSUPPORTED for a tensor that cannot be read. UNSUPPORTED for two tensors of one name,
 // for a container that contains itself, and for a root that is neither a container nor a tensor.
-// RESOURCE_EXHAUSTED beyond a limit. The result does not refer to `tree`.
+// RESOURCE_EXHAUSTED beyond a limit. Errors of find_storage are returned as they are. The result
+// does not refer to `tree`.
 Result<StateDict> pickle_state_dict(const pickle::PickleTree& tree,
                                     const StateDictOptions& options);
 

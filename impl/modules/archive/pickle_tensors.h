@@ -21,11 +21,13 @@ namespace tenon::archive {
 class PickledTensors {
  public:
   struct Options {
+    // As in ToValuesOptions (pickle_to_values.h). Null: a tensor with a storage is refused.
     FindStorage find_storage;
+    // As in StateDictOptions (pickle_state_dict.h).
     bool any_device = false;
     // Whether the pickle is a file of torch.save. torch.load makes one storage for equal keys.
     // torch.jit.load makes one each time that the pickle spells out a persistent id. Python also
-    // writes sparse tensors in a form of its own, which is accepted only here.
+    // writes sparse tensors in a form of its own, which is accepted only if `general` is true.
     bool general = false;
   };
 
@@ -91,7 +93,8 @@ class PickledTensors {
   Result<tensor::ScalarType> scalar_type(pickle::NodeId id) const;
   Result<value::TensorLayout> layout(pickle::NodeId id) const;
   Status wrong(pickle::NodeId id, const char* what, const char* wanted) const;
-  // Turns an error of impl/value about the file's content into an error with the place in the file.
+  // Turns an error of impl/modules/value about the file's content into an error with the place in
+  // the file.
   Status placed(pickle::NodeId id, const Status& status) const;
 
   // A cache of the last nodes that were checked, and what they mean. A pickle has the callable of

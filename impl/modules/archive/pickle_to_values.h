@@ -35,6 +35,8 @@ struct PickledStorage {
 };
 
 // Finds a storage. It is called once per pickled storage, in the order in which tensors need them.
+// The result must have the type and at least the `numel` that were asked for, or the reading fails
+// with INTERNAL.
 using FindStorage = std::function<Result<value::StorageValueRef>(const PickledStorage& storage)>;
 
 // Checks that the archive has a class. It is called once per class of the pickle, before the first
@@ -42,7 +44,7 @@ using FindStorage = std::function<Result<value::StorageValueRef>(const PickledSt
 using CheckClass = std::function<Status(std::string_view class_name)>;
 
 struct ToValuesOptions {
-  FindStorage find_storage;     // null: a tensor is refused
+  FindStorage find_storage;     // null: a tensor is refused with UNSUPPORTED
   CheckClass check_class;       // null: every qualified name is accepted
   bool memoised = true;         // whether UnpickledValue::memoised is wanted
   pickle::PickleLimits limits;  // only max_depth, max_name_nbytes and max_names_nbytes are used

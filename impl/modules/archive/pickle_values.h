@@ -77,7 +77,7 @@ class PickledValues {
   Result<std::string> copy_name(pickle::NodeId node, std::string_view name);
   Status count_names(pickle::NodeId node, uint64_t nbytes);
   Status over_limit(pickle::NodeId node, const char* limit, uint64_t value) const;
-  // Adds the place to an error of impl/value, and turns INVALID_ARGUMENT into CORRUPT.
+  // Adds the place to an error of impl/modules/value, and turns INVALID_ARGUMENT into CORRUPT.
   Status placed(pickle::NodeId id, const Status& status) const;
 
   static constexpr uint32_t kOpen = UINT32_MAX;

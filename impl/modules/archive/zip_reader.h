@@ -71,7 +71,8 @@ class ZipReader : public Counted {
   Status read_piece(const ZipRecord& record, uint64_t offset, std::span<std::byte> to,
                     uint32_t* crc) const;
   Status check_crc(const ZipRecord& record, uint32_t crc) const;
-  // Checks a record as read_into() does, but does not keep the bytes.
+  // Checks a record as read_into() does, but does not keep the bytes. A deflated record is inflated
+  // in memory first, within the limits of read().
   Status verify(const ZipRecord& record) const;
   Status verify_all() const;
   // A view of the record's bytes in the source, unchecked. Empty for a deflated record. Valid as
