@@ -67,7 +67,7 @@ Status read_flat_tensors(const module::ImportOptions& options, Contents* content
 Status read_safetensors(const module::ImportOptions& options, Contents* contents);
 // Reads a file that is an archive of torch.save with tensors, which contents->archive has.
 Status read_state_dict(const module::ImportOptions& options, Contents* contents);
-// Reads a record that is such an archive. `prefix` is put before their names.
+// Reads a record that is such an archive. `prefix` is put before the names of its weights.
 Status read_saved_tensors(const archive::ZipRecord& record, const std::string& prefix,
                           const module::ImportOptions& options, Contents* contents);
 

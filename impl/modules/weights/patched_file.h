@@ -1,5 +1,5 @@
-// A file with some of its bytes replaced. Weights::rewrite() writes a changed .pt2 archive with it.
-// Nothing else in the file changes, and all parts keep their places.
+// A file with some of its bytes replaced. Weights::rewrite() writes changed archives and
+// safetensors files with it. Nothing else in the file changes, and all parts keep their places.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace tenon::weights {
 
-// `source` must outlive it. The storages that replace ranges must not change between crc32() and
-// write(), or the checksums are wrong.
+// `source` must outlive the PatchedFile. The storages that replace ranges must not change between
+// crc32() and write(), or the checksums are wrong.
 class PatchedFile {
  public:
   explicit PatchedFile(const archive::ZipSource& source) noexcept : source_(source) {}
@@ -29,7 +29,8 @@ class PatchedFile {
 
   // The checksum of a range, with the replacements so far.
   Result<uint32_t> crc32(uint64_t offset, uint64_t nbytes) const;
-  // Writes the whole file. CORRUPT if the source was cut short.
+  // Writes the whole file. CORRUPT if the source was cut short. Other errors are those of the sink
+  // and of Storage::read().
   Status write(archive::Sink* sink) const;
 
  private:

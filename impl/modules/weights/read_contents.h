@@ -11,8 +11,8 @@
 
 namespace tenon::weights {
 
-// `label` is the file's name in messages. UNSUPPORTED, by name, for another kind of file. The other
-// errors are those of tenon_open_weights (tenon/weights.h).
+// `label` is the file's name in messages. UNSUPPORTED for another kind of file, which the message
+// names. The other errors are those of tenon_open_weights (tenon/weights.h).
 Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
                                const module::ImportOptions& options);
 

@@ -1,7 +1,7 @@
 // A file of weights has tensors by name. A caller can replace tensors, and write the file again
-// with them. The file is an archive of torch.export (.pt2), a file of ExecuTorch (.ptd) or a
-// safetensors file. docs/format/exported_program.md and docs/format/safetensors.md describe them.
-// Nothing in a file is executed.
+// with them. The file is an archive of torch.export (.pt2), a state dict that torch.save wrote, a
+// file of ExecuTorch (.ptd) or a safetensors file. docs/format/exported_program.md and
+// docs/format/safetensors.md describe them. Nothing in a file is executed.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,15 @@
 namespace tenon::weights {
 
 // A group of records that have elements. They lie in the file itself, or in an archive that is a
-// record of the file.
+// record of the file (the inner archive).
 struct Part {
-  Ref<archive::ZipReader> reader;  // the records, with offsets in the file
-  // The reader of an archive in the file. Null for the file's own records.
+  // The records, with offsets in the file. If the inner archive is compressed, the offsets are
+  // those in an inflated copy, and fixed_because is set.
+  Ref<archive::ZipReader> reader;
+  // The reader of the inner archive. Null for the file's own records.
   Ref<archive::ZipReader> inner;
-  uint64_t base = 0;                    // the offset of that archive in the file
-  archive::ZipRecord outer;             // the record that contains that archive
+  uint64_t base = 0;                    // the offset of the inner archive in the file
+  archive::ZipRecord outer;             // the record that contains the inner archive
   const char* fixed_because = nullptr;  // why elements cannot be replaced; null if they can
 };
 
@@ -62,8 +64,8 @@ struct Contents {
 // replace weights. Tensors that tensor() gave stay valid when the object ends.
 class Weights final : public Counted {
  public:
-  // UNSUPPORTED, by name, for another kind of file. Everything but the elements is checked. The
-  // other errors are those of tenon_open_weights (tenon/weights.h).
+  // UNSUPPORTED for another kind of file, which the message names. Everything but the elements is
+  // checked. The other errors are those of tenon_open_weights (tenon/weights.h).
   static Result<Ref<Weights>> open(const std::string& path, const module::ImportOptions& options);
 
   const std::vector<Weight>& list() const noexcept { return contents_.weights; }
