@@ -63,6 +63,8 @@ class Builder {
   GraphValue* constant(value::ValueRef constant);
   GraphValue* integer(int64_t number) { return constant(value::Value::of_int(number)); }
   GraphValue* none() { return constant(value::Value::none()); }
+  // Appends a node that makes a list or a tuple. If its type would be too deep, it gets the type
+  // Any.
   GraphValue* list(TypeRef element, std::vector<GraphValue*> items);
   GraphValue* tuple(std::vector<GraphValue*> items);
   // Returns the items of a tuple. A tuple that this function constructs, or that is a constant, is
@@ -70,6 +72,7 @@ class Builder {
   std::vector<GraphValue*> unpack(GraphValue* tuple);
   // Gives the value another type, which PyTorch does not check.
   Result<GraphValue*> unchecked_cast(GraphValue* value, TypeRef type);
+  // Appends a call of the operator, with one output for each of `returns`, and gives the outputs.
   std::vector<GraphValue*> append_operator(const script::Schema& schema,
                                            std::vector<GraphValue*> inputs,
                                            std::vector<TypeRef> returns);

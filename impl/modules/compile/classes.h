@@ -23,7 +23,7 @@ struct ClassInfo {
   script::Range name_range;
   script::ClassParts parts;
   struct Attribute {
-    size_t slot = 0;
+    size_t slot = 0;  // the place of the attribute in an object (see Classes::SlotNames)
     value::TypeRef type;
   };
   std::map<std::string, Attribute, std::less<>> attributes;

@@ -1,5 +1,5 @@
-// Compiles the code of an archive into a program for PyTorch's lite interpreter. impl/module calls
-// this when an export writes bytecode.
+// Compiles the code of an archive into a program for PyTorch's lite interpreter.
+// impl/modules/module calls this when an export writes bytecode.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,8 @@ struct CompileOptions {
   // The most nodes of one method together with all functions that it calls. A node takes about 500
   // bytes while it is compiled.
   size_t max_nodes = size_t{1} << 19;
-  // The methods of the root to compile. Empty: all of them.
+  // The methods of the root to compile. Empty: all of them. A `__setstate__` without `__getstate__`
+  // is left out, because the interpreter would call it with attributes.
   std::vector<std::string> methods;
   // The names of a class's attributes in the order in which data.pkl lists them: an instruction
   // names an attribute by its place there. Null, or no entry for a class: the order in which the

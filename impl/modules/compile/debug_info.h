@@ -1,5 +1,6 @@
 // DebugInfo: where in the source each instruction of a program comes from, and through which calls.
-// The emitter fills one on request; impl/module makes the debug tables of an archive from it.
+// The emitter fills one on request; impl/modules/module makes the debug tables of an archive from
+// it.
 #pragma once
 
 #include <cstddef>

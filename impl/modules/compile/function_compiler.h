@@ -1,5 +1,7 @@
 // FunctionCompiler: compiles the source of one function into a graph. Unit makes one for each
-// function. The class is implemented in several files, which the comments below name.
+// function. The class is implemented in several files, which the comments below name. graph.h
+// explains Graph, Block and GraphValue, sugared_value.h explains SugaredValue, Iterable and
+// Closure, and unit.h explains Header and Compiled.
 #pragma once
 
 #include <deque>

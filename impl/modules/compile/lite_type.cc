@@ -22,7 +22,8 @@ constexpr size_t kMaxTypeParts = 4096;
 constexpr size_t kMaxTypeDepth = 64;
 
 // Replaces each NamedTuple in a type that does not stay one in bytecode by the tuple of its fields.
-// If `target` is null, no NamedTuple stays one. Null: the type has a Union in it, or is too large.
+// If `target` is null, no NamedTuple stays one. A Future[T] becomes T. Null: the type has a Union
+// in it, or is too large.
 TypeRef without_named_tuples(const Classes& classes, const value::Type& type, const Target* target,
                              size_t depth, size_t* parts_left) {
   if (depth > kMaxTypeDepth || *parts_left == 0) return {};

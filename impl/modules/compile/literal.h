@@ -11,10 +11,10 @@
 
 namespace tenon::compile {
 
-// Returns the value of a literal: a number, text, True, False, None, inf, nan, torch.device("cpu"),
-// CONSTANTS.cN, or a list, tuple or dict of these. INVALID_ARGUMENT for anything else. The error
-// names the place in `source`.
-// `hint` is the declared type. Null: there is none.
+// Returns the value of a literal: a number, text, True, False, None, inf, -inf, nan,
+// torch.device("cpu"), CONSTANTS.cN, annotate(T, literal), or a list, tuple or dict of these.
+// CONSTANTS.cN is constants[N]. INVALID_ARGUMENT for anything else. The error names the place in
+// `source`. `hint` is the declared type. Null: there is none.
 Result<value::ValueRef> literal_value(const script::Source& source, const script::Expr& expr,
                                       std::span<const value::ValueRef> constants,
                                       const value::TypeRef& hint);

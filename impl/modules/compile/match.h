@@ -38,11 +38,14 @@ struct Match {
 
 // Tries the candidates in their order: without conversions first, and then with them. With one
 // candidate, conversions are allowed at once. INVALID_ARGUMENT names `what` and says why each
-// candidate does not fit.
+// candidate does not fit. Then no node is left in the graph.
 Result<Match> match(Builder* builder, std::string_view what,
                     std::span<const script::Schema* const> candidates, const GivenArguments& given);
 
-// Converts a value to a type if PyTorch converts it implicitly. Null: it cannot be converted.
+// Converts a value to a type if PyTorch converts it implicitly. If PyTorch has no conversion, the
+// result is the value itself or a part of the way to `wanted`, so the caller must check the type of
+// the result. Null: a conversion failed. `allow_conversions` is about operators such as
+// aten::FloatImplicit. A tuple that fits a list becomes a list in any case.
 GraphValue* convert(Builder* builder, GraphValue* value, const TypeRef& wanted,
                     bool allow_conversions);
 

@@ -18,11 +18,11 @@ void optimise(const Classes& classes, Graph* graph);
 // The functions below are steps of clean() and optimise().
 
 // Computes operators whose operands are constants, and removes each `if` and loop whose course is
-// known.
+// known. Returns whether the graph was changed.
 bool fold_constants(const Classes& classes, Graph* graph);
 // Removes nodes and carried values that nothing uses.
 void remove_dead_code(Graph* graph);
-// Merges equal constants into one.
+// Merges equal constants into one, and moves all constants to the start of the body.
 void pool_constants(Graph* graph);
 // Puts the outputs of `if` nodes and loops into the order of their first use.
 void order_outputs(Graph* graph);

@@ -76,6 +76,7 @@ class Unit {
   bool forks_at_once() const noexcept { return options_.forks_at_once; }
 
   // The header of a function of the archive, or of a method of a class. NOT_FOUND: there is none.
+  // Other errors are those of an annotation or a default that cannot be read.
   Result<const Header*> header(std::string_view qualified_name);
   Result<const Header*> method_header(std::string_view class_name, std::string_view method);
   // Compiles the function, if that was not done yet. The errors are those of compile_program(), and
