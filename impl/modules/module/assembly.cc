@@ -20,8 +20,8 @@ namespace {
 constexpr uint64_t kStepsPerByte = 64;
 constexpr uint64_t kLeastSteps = uint64_t{1} << 18;
 
-// impl/value reports a value of the wrong type as INVALID_ARGUMENT. Here the file is at fault, so
-// the code becomes CORRUPT.
+// impl/modules/value reports a value of the wrong type as INVALID_ARGUMENT. Here the file is at
+// fault, so the code becomes CORRUPT.
 Status in_place(const Status& status, const char* place) {
   if (status.is_ok() || status.code() != Code::kInvalidArgument) return status;
   return Status(Code::kCorrupt, std::string(place) + ": " + status.message())

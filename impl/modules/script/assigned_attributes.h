@@ -1,5 +1,5 @@
-// Finds the attributes of `self` that a method assigns on every path through it. impl/module asks
-// this about `__setstate__`.
+// Finds the attributes of `self` that a method assigns on every path through it.
+// impl/modules/module asks this about `__setstate__`.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ struct AssignedAttributes {
   bool gives_self_away = false;
 };
 
-// Finds a method of the same class by its name. Null: the class has no such method.
+// Finds a method of the same class by its name. Null: the class has no such method. If the method
+// calls `self.f()`, the attributes that f assigns count too.
 using FindMethod = std::function<const Function*(std::string_view name)>;
 
 AssignedAttributes assigned_attributes(const Function& method, const FindMethod& find_method);

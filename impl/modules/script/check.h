@@ -1,6 +1,7 @@
-// The checker says whether PyTorch would compile code of an archive. impl/module calls it for every
-// export and for tenon_module_check. It looks at names, attributes, methods and operators, and at
-// the number, the keywords and the types of an operator's arguments (operand_types.h).
+// The checker says whether PyTorch would compile code of an archive. impl/modules/module calls it
+// for every export and for tenon_module_check. It looks at names, attributes, methods and
+// operators, and at the number, the keywords and the types of an operator's arguments
+// (operand_types.h).
 //
 // PyTorch 1.13 and the newest PyTorch both refuse all code that the checker refuses. PyTorch may
 // still refuse code that the checker takes, mostly for a type. If one of the two versions refuses a

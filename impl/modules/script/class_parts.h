@@ -1,6 +1,6 @@
 // class_parts() sorts the body of a class into fields, constants, members of an enum, methods, and
 // the lists that say which field is a parameter, a buffer or a hook. The checker, the compiler and
-// impl/module use these parts.
+// impl/modules/module use these parts.
 #pragma once
 
 #include <optional>

@@ -12,8 +12,9 @@ class Nearest {
  public:
   explicit Nearest(std::string_view name) noexcept : name_(name) {}
   void consider(std::string_view candidate);
-  // Empty: no candidate is near enough. A near name differs in at most two letters, or in one if
-  // the shorter of the two names has fewer than four.
+  // Empty: no candidate is near enough. A near name is at most two edits away, or one if the
+  // shorter of the two names has fewer than four letters. An edit inserts, removes or changes a
+  // letter, or swaps two neighbouring ones. Names of more than kMaxNbytes are never near.
   std::string_view best() const noexcept { return best_; }
 
  private:

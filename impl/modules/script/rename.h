@@ -1,5 +1,6 @@
-// Finds and replaces qualified names in code and leaves every other byte as it is. impl/module uses
-// this when it gives a class another name: all code that names the class then follows.
+// Finds and replaces qualified names in code and leaves every other byte as it is.
+// impl/modules/module uses this when it gives a class another name: all code that names the class
+// then follows.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // Scans numbers and strings in source text: how many bytes a literal has, and which value it stands
-// for. The lexer, the parser and impl/module call these functions. None of them depends on the
-// locale.
+// for. The lexer, the parser and impl/modules/module call these functions. None of them depends on
+// the locale.
 #pragma once
 
 #include <cstddef>

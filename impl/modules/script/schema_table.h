@@ -77,8 +77,9 @@ class SchemaTable {
   // Empty: it has none. They are parsed at the first call and live as long as the process. Safe
   // from any thread.
   std::span<const Schema* const> schemas(std::string_view qualified_name, Torch torch) const;
-  // The schemas of an operator in any version whose schemas have types, which 1.8 to 1.10 are too.
-  // They are in the newest PyTorch's order. A schema of an older version says which arguments a
+  // The schemas of an operator in one version of PyTorch. The table has types for 1.8 to 1.10, for
+  // 1.13 and for the newest. For other versions, overloads that none of these has are left out. The
+  // schemas are in the newest PyTorch's order. A schema of an older version says which arguments a
   // call must give, but it can have a type in the spelling of a later version.
   std::vector<const Schema*> schemas_in(std::string_view qualified_name, uint8_t version) const;
   // Whether the table has an operator of a namespace such as "aten". If it has none, it does not

@@ -1,5 +1,5 @@
 // Reads the header of a function: the names, types and defaults of its parameters, and the type of
-// its result. The compiler and impl/module call signature().
+// its result. The compiler and impl/modules/module call signature().
 #pragma once
 
 #include <string>

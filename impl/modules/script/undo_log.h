@@ -55,8 +55,8 @@ class UndoLog {
     return undo_.size();
   }
 
-  // Undoes the changes since the mark. Returns the value that each changed variable had before
-  // that, one element for each variable.
+  // Undoes the changes since the mark. Returns the values of the changed variables from just before
+  // the undo, one element for each variable.
   Changes take(size_t mark) {
     ++stamp_;
     Changes changes;
