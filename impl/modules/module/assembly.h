@@ -24,8 +24,9 @@
 
 namespace tenon::module {
 
-// One thread uses an Assembly. After a function has failed, only those for bytecode may still be
-// followed by finish(), because a module may have no bytecode.
+// One thread uses an Assembly. If keep_bytecode() or keep_program() fails, the importer calls
+// leave_bytecode() and goes on, because a module may have no bytecode. After a failure of any other
+// function the Assembly is of no use.
 class Assembly {
  public:
   // `options` is borrowed. `label` is what messages call the file.

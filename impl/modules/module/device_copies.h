@@ -17,7 +17,7 @@ inline cuda::DevicePointer pointer_of(const value::StorageValue& storage) noexce
 }
 
 // Holds one copier (cuda::HostCopy) for each device. Each waits for the work that was given to the
-// stream before. One thread uses the object. The copiers live as long as it.
+// stream before. One thread uses the object. The copiers live as long as the DeviceCopies.
 class DeviceCopies {
  public:
   explicit DeviceCopies(cuda::Stream stream) noexcept : stream_(stream) {}

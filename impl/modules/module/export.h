@@ -95,7 +95,8 @@ Status export_module(const Module& module, const std::string& path, archive::Dur
                      const ExportOptions& options, ExportReport* report);
 
 // Gives the name of the folder inside an archive that is written to `path`: `given`, or else the
-// file's name without its extension. INVALID_ARGUMENT if this name is empty.
+// file's name without its extension, or "archive" if that cannot be the name of a folder
+// (archive_name_of() in archive/zip_writer.h).
 Result<std::string> archive_name_for(const std::string& given, const std::string& path);
 
 }  // namespace tenon::module

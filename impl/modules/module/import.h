@@ -16,9 +16,11 @@
 namespace tenon::module {
 
 // Views keep the mapping alive. If the file is cut short later, a load from a view raises SIGBUS.
+// If the mode asks for a view, a tensor is copied all the same if its record is compressed, begins
+// at an address that does not fit its type, or has numbers of the other byte order.
 enum class Tensors {
   kMap,         // read-only views of the file
-  kMapPrivate,  // writable views; writes stay in this process
+  kMapPrivate,  // writable views; writes stay in this process. Bytes of the caller are copied
   kFill,        // copied into storages of their own (ImportOptions::storage)
   kDevice,      // copied into memory of a CUDA device (ImportOptions::device)
 };

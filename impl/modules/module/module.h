@@ -6,9 +6,8 @@
 // ReadTrees, and the caller of any other holds ChangeTrees. A forked child may use every module.
 //
 // While an export of the code runs, every change is refused with PERMISSION. In a child that was
-// forked meanwhile, they stay refused for ever. A change that fails
-// leaves the members and their values as they were. After std::bad_alloc the module may be changed
-// in part.
+// forked meanwhile, changes stay refused for ever. A change that fails leaves the members and their
+// values as they were. After std::bad_alloc the module may be changed in part.
 #pragma once
 
 #include <cstddef>
@@ -142,6 +141,8 @@ bool is_module_object(const value::Value& value, CodeSet* around);
 
 class Module final : public Counted {
  public:
+  // Makes a module of a new class, which is in new code. Its only member is the attribute
+  // `training`. INVALID_ARGUMENT for a name that no class of an archive can have.
   static Result<Ref<Module>> create(std::string_view class_name);
   // Makes a Module over an object whose code is `code`. Keeps both alive. `package` may be null.
   static Ref<Module> wrap(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package);

@@ -23,8 +23,9 @@ struct TensorPlace {
   bool in_state() const noexcept { return index == SIZE_MAX; }
 };
 // Lists these places in the order of the tree. A tensor that is shared has a place under each of
-// its paths. A parameter or buffer may be None. RESOURCE_EXHAUSTED beyond a million paths.
-// CORRUPT or NOT_FOUND if a class cannot be parsed or is missing.
+// its paths. A parameter or buffer may be None. RESOURCE_EXHAUSTED beyond a million paths or 128
+// MiB of them. INVALID_ARGUMENT if a state is nested too deep. CORRUPT or NOT_FOUND if a class
+// cannot be parsed or is missing.
 Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* around);
 
 // Lists the paths of all states of modules, of objects that are attributes of modules, and of
