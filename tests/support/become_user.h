@@ -1,5 +1,5 @@
 /* Changes the user of a test's child process. C and C++ tests use it to see what another user may
- * do, and to leave the exemptions of root. The caller must be root. */
+ * do, and to leave the exemptions of root. The caller of become_user() must be root. */
 #ifndef TENON_TESTS_SUPPORT_BECOME_USER_H
 #define TENON_TESTS_SUPPORT_BECOME_USER_H
 

@@ -9,8 +9,9 @@
 
 namespace tenon::test {
 
-// Call it first in the child. `parent` is the pid that the parent read before it forked: it tells
-// whether the parent died before this call.
+// Call it first in the child. The kernel also ends the child if the thread of the parent that
+// forked it ends, so that thread must live on. `parent` is the pid that the parent read before it
+// forked: it tells whether the parent died before this call.
 inline void die_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);

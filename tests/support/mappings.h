@@ -18,7 +18,8 @@ static inline long count_mappings_of(const char* part) {
   return count;
 }
 
-/* Every segment of Tenon that is mapped here is a memfd. */
+/* Counts the mappings of memfds. Tenon's own segments are memfds, but files of /dev/shm that have
+ * names are not. */
 static inline long count_memfd_mappings(void) { return count_mappings_of("memfd:"); }
 
 #endif

@@ -11,7 +11,8 @@
 
 namespace packets {
 
-// Sends one packet with at most one fd (-1: none). Returns false if the other end is closed.
+// Sends one packet with at most one fd (-1: none). Waits while the socket is full. Returns false if
+// the other end is closed.
 inline bool put_packet(int socket, const void* data, size_t nbytes, int fd) {
   iovec part{const_cast<void*>(data), nbytes};
   msghdr packet{};
@@ -33,6 +34,8 @@ inline bool put_packet(int socket, const void* data, size_t nbytes, int fd) {
   return done == static_cast<ssize_t>(nbytes);
 }
 
+// Receives a packet of exactly `nbytes`. Returns false for another size, at the end of the stream
+// and on an error. *fd is -1 if no fd came. The caller closes the fd.
 inline bool take_packet(int socket, void* data, size_t nbytes, int* fd) {
   iovec part{data, nbytes};
   msghdr packet{};

@@ -1,4 +1,4 @@
-// Unix sockets whose address is a path.
+// Unix sockets whose address is a path. A path that is too long for an address ends the process.
 #pragma once
 
 #include <sys/socket.h>

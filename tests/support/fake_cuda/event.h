@@ -1,3 +1,6 @@
+// An event of this process: its own, or the import of an event of another process. event.cc makes
+// events, and ipc.cc gives and opens their handles. The counters of an event lie in the object of
+// its maker in the world (world.h).
 #pragma once
 
 #include <memory>

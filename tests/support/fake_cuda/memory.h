@@ -1,3 +1,6 @@
+// Makes memory on the devices of the fake, and finds the memory behind an address. cuMemAlloc,
+// managed memory, cuMemCreate, pools and copies share these functions. Range, Backing and Place are
+// in process.h.
 #pragma once
 
 #include "process.h"

@@ -1,3 +1,4 @@
+// Other files of the fake ask these functions about memory of pools. pool.cc has the pools.
 #pragma once
 
 #include "process.h"

@@ -1,3 +1,4 @@
+// Finds a function of the driver by its name and version. Both forms of cuGetProcAddress call this.
 #pragma once
 
 #include "process.h"

@@ -21,6 +21,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // or is a caller's function, so the stream's thread does it. at_its_end: the work and the
   // completion of its number become visible together.
   enum class When { at_once, queued, at_its_end };
+  // Queues work, and returns its number. wait() and done() take that number.
   uint64_t submit(std::function<void()> run, When when = When::at_once);
 
   uint64_t submitted();

@@ -1,3 +1,5 @@
+// The memory of cuMemCreate: its handles, and where it is mapped. vmm.cc has the calls within one
+// process, and vmm_share.cc those that export and import handles.
 #pragma once
 
 #include "process.h"

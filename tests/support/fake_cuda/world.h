@@ -109,6 +109,7 @@ class World {
   void release(uint32_t index);
   // Removes the owner of the object, whoever it is. The object goes when no object refers to it.
   void disown(uint32_t index);
+  // Takes back what dead processes held.
   void reclaim();
   bool alive(uint32_t slot);  // needs no lock
   uint32_t join(int32_t pid);

@@ -40,6 +40,8 @@ class Crew {
   void tell_all(const void* order, size_t nbytes);
   // Waits until every living process has answered its order.
   void await_all(int64_t limit_ns, const char* meaning);
+  // Kills the victims in their order, each after its delay. The stop with the same index as a kill
+  // stops its process before the kill, and the process goes on after it.
   void strike(const std::vector<KillPlan>& kills, const std::vector<StopPlan>& stops);
   std::function<void()> before_kill;
   // Says whether that end of a peer is no failure, beside a SIGKILL.

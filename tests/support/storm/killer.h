@@ -1,5 +1,5 @@
 // Kills a peer in one of several ways: after a delay, by a timer that the peer starts as a call
-// begins, or by single steps from the beginning of a call.
+// begins, or by single steps (ptrace) from the beginning of a call.
 #pragma once
 
 #include <sys/types.h>

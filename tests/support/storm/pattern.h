@@ -21,7 +21,8 @@ class Random {
   uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15); }
   uint64_t below(uint64_t end) { return next() % end; }
   bool chance(uint64_t percent) { return below(100) < percent; }
-  // A random number of 1 to `most`. Every order of magnitude is equally likely.
+  // A random number of 1 to `most`, which is at least 2. Every order of magnitude is equally
+  // likely.
   uint64_t up_to(uint64_t most) {
     uint64_t bits = 0;
     while (most >> bits > 1) ++bits;

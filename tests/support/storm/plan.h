@@ -43,9 +43,10 @@ struct KillPlan {
   uint32_t steps = 0;     // the number of instructions after that
 };
 
+// Stops a peer with SIGSTOP, so that it does not react while another peer is killed.
 struct StopPlan {
   uint32_t who = 0;
-  uint32_t delay_us = 0;
+  uint32_t delay_us = 0;  // from the stop to the kill
 };
 
 struct Plan {

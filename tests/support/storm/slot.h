@@ -13,9 +13,10 @@
 namespace storm {
 
 inline constexpr bool kSanitized = TENON_TEST_SANITIZED;
+// The exit statuses of a peer that complained, and of one that found a wrong byte.
 inline constexpr int kFailed = 1;
 inline constexpr int kWrongByte = 2;
-// After that time nothing of a round may be left. A sanitizer slows everything down about ten
+// How long after a round something of it may be left. A sanitizer slows everything down about ten
 // times.
 inline constexpr int64_t kSoonNs = (kSanitized ? 8 : 1) * int64_t{1'000'000'000};
 // The watchdog: how long the driver waits for a process to answer. Only a hang takes that long.

@@ -14,6 +14,8 @@ namespace storm {
 
 inline constexpr size_t kMostFds = 32;
 
+// Sends one packet with these fds. Never waits: returns false if the other end is closed or the
+// socket is full.
 inline bool put(int socket, const void* data, size_t nbytes, const int* fds, size_t n_fds) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};
   iovec part{const_cast<void*>(data), nbytes};
@@ -35,7 +37,8 @@ inline bool put(int socket, const void* data, size_t nbytes, const int* fds, siz
   return done == static_cast<ssize_t>(nbytes);
 }
 
-// Returns the number of bytes received, 0 if the other end is closed, or -1 with errno.
+// Returns the number of bytes received, 0 if the other end is closed, or -1 with errno. `fds` gets
+// the fds of the packet, which the caller closes, and stays as it is if there are none.
 inline ssize_t take(int socket, void* data, size_t room, int flags, std::vector<int>* fds) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};
   iovec part{data, room};
