@@ -233,6 +233,7 @@ CHECK_UNUSED static int check_is_one_of(tenon_status got, tenon_status a, tenon_
 
 /* ---- what could leak ------------------------------------------------------------------------- */
 
+/* What this process holds. check_hold() counts it when the library's thread is idle. */
 struct check_held {
   long fds;
   long guests;
@@ -366,9 +367,9 @@ CHECK_UNUSED static struct check_held check_same_held(const char *file, int line
   return after;
 }
 
-/* Runs a case again until one run leaves nothing behind, not even heap. The first run may fill
- * caches (malloc's too) that live as long as the process, but a leak grows each time. fds and
- * mappings must be the same after every run. */
+/* Runs a case again until one run leaves nothing behind, not even heap, and six times at most. The
+ * first run may fill caches (malloc's too) that live as long as the process, but a leak grows each
+ * time. fds and mappings must be the same after every run. */
 #define RUN(test_case)                                                                          \
   do {                                                                                          \
     struct check_held check_before = check_hold(), check_after;                                 \

@@ -1,4 +1,4 @@
-// What every fuzz target needs: a condition that ends the process, and the declaration of the
+// Every fuzz target needs this: a condition that ends the process, and the declaration of the
 // function that libFuzzer calls.
 #pragma once
 

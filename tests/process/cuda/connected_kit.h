@@ -93,7 +93,8 @@ inline std::vector<Ref<Storage>> receive(Connection& connection) {
   return storages.is_ok() ? std::move(storages).value() : std::vector<Ref<Storage>>();
 }
 
-// Runs a sender and a receiver, each in its own process, as in_two() does.
+// Runs a sender and a receiver, each in its own process, as in_two() does. The receiver may also
+// end by SIGKILL.
 inline void in_two_connected(const std::function<void(Line&, Connection&)>& sender,
                              const std::function<void(Line&, Connection&)>& receiver,
                              const ConnectionOptions& of_sender = {},

@@ -1,4 +1,4 @@
-// A helper that reads a detail of a Status, for tests of the driver's errors.
+// A helper that looks for a text in the message of a Status, for tests of the driver's errors.
 #pragma once
 
 #include <string>

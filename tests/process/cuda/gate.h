@@ -1,5 +1,5 @@
-// Work in a stream that ends when a test opens its gate. Tests use it so that no result depends on
-// timing.
+// Work in a stream that ends when a test opens its gate. Each stand_in() needs one open(), and the
+// gate must outlive that work. Tests use it so that no result depends on timing.
 #pragma once
 
 #include "share_kit.h"

@@ -36,8 +36,9 @@ inline int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Whether the driver that the tests find is the one of tests/support/fake_cuda. A child opens the
-// library to find out, because some tests check whether this process has opened it.
+// Whether the driver that the tests find is the one of tests/support/fake_cuda. Also true if there
+// is no driver at all. A child opens the library to find out, because some tests check whether this
+// process has opened it.
 inline bool on_the_fake() {
   static const bool fake = [] {
     const pid_t child = fork();

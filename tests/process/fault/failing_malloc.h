@@ -18,6 +18,8 @@ void __libc_free(void*);
 
 namespace {
 
+// How many more allocations of this thread succeed, whether one was refused since the flag was
+// cleared, and how many blocks the process has.
 thread_local long t_allowed = -1;  // < 0: any number
 thread_local bool t_refused = false;
 std::atomic<long> g_blocks{0};

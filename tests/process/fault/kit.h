@@ -178,6 +178,8 @@ inline tenon_stats stats() {
   return result;
 }
 
+// What this process holds: fds, mappings of memfds, and the figures of tenon_stats. hold() first
+// waits for the library's thread and trims, so that nothing idle is counted.
 struct Held {
   long fds = count_open_fds();
   long mappings = count_memfd_mappings();
@@ -216,12 +218,15 @@ inline void check_held(const Held& before, const char* file, int line) {
   same("stats.bytes_reserved", before.figures.bytes_reserved, now.figures.bytes_reserved);
   same("stats.bytes_opened", before.figures.bytes_opened, now.figures.bytes_opened);
 }
+// Checks that the process holds the same as before. Waits up to two seconds for that.
 #define CHECK_HELD(before) ::fault::check_held(before, __FILE__, __LINE__)
 
 // ---- processes
 
 inline constexpr unsigned kWatchdogSeconds = TENON_TEST_SANITIZED ? 240 : 60;
 
+// Runs `body` in a child, which an alarm ends after kWatchdogSeconds. The child exits with 0, or
+// with 1 if a check failed. The caller waits for it.
 template <typename Body>
 pid_t spawn(Body&& body) {
   std::fflush(nullptr);
@@ -430,6 +435,7 @@ inline int foreign_memfd(uint64_t nbytes, int seals = F_SEAL_SHRINK | F_SEAL_GRO
   return fd;
 }
 
+// Lowers a resource limit of this process until the object is destroyed.
 class Limit {
  public:
   Limit(__rlimit_resource_t which, rlim_t soft) : which_(which) {

@@ -7,6 +7,8 @@
 
 namespace names {
 
+// An agent's reply. `slot` is the number by which the agent keeps the storage that the request
+// made, or -1. Other functions take that number. served.h has what each request does.
 struct Done {
   Outcome outcome;
   int slot = -1;

@@ -107,6 +107,8 @@ class AgentProcess {
     return outcome;
   }
 
+  // Closes the socket and waits for the end of the process, which must have the wait status
+  // `status`.
   void end(int status) {
     close(socket_);
     if (child_) {

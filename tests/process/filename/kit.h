@@ -1,5 +1,5 @@
 // Helpers for the tests of names: folders in shared memory, options and handles, and the head of a
-// named file as PyTorch sees it.
+// named file (docs/format/filename.md).
 #pragma once
 
 #include <fcntl.h>

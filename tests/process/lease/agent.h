@@ -6,6 +6,8 @@
 
 namespace leases {
 
+// An agent's reply. `object` is the number by which the agent keeps what the request made, or -1.
+// Other functions take that number. served.h has what each request does.
 struct Done {
   Outcome outcome;
   int object = -1;

@@ -41,6 +41,7 @@ struct Victim {
   }
 };
 
+// Whether the call failed with one of the codes that a peer's bytes may cause.
 inline bool is_typed(const Outcome& outcome) {
   return outcome.status == TENON_CORRUPT || outcome.status == TENON_INCOMPATIBLE ||
          outcome.status == TENON_INVALID_ARGUMENT || outcome.status == TENON_RESOURCE_EXHAUSTED ||
@@ -84,7 +85,7 @@ struct Beside {
   }
 };
 
-// Runs body(honest, type) and checks that no fd, mapping, storage or thread of it is left.
+// Runs body(honest, type) and checks that no fd, mapping, storage or thread of the body is left.
 template <typename Body>
 void harm(Body body) {
   IN_CHILD([&] {

@@ -1,5 +1,5 @@
-// Shared by the manager's tests: the real program, raw clients that speak its messages of 68 bytes,
-// and processes that hold files as PyTorch does.
+// The tests of tenon-manager share these helpers: the real program, raw clients that speak its
+// messages of 68 bytes, and processes that hold files as PyTorch does.
 #pragma once
 
 #include <dirent.h>
@@ -178,6 +178,8 @@ inline std::string program() {
   return path != nullptr ? path : "";
 }
 
+// How a manager is started. An fd_limit of 0 and a stderr_fd of -1 change nothing. With
+// `outlives_us` the manager does not end with the test.
 struct Start {
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;
@@ -186,7 +188,8 @@ struct Start {
   bool outlives_us = false;
 };
 
-// tenon-manager as a child of the test.
+// tenon-manager as a child of the test. The constructor waits until the program has printed its
+// first line, which line() returns.
 class Process {
  public:
   explicit Process(const Start& start) {

@@ -1,5 +1,5 @@
-// Shared by tests of names: a directory of their own, a line between two processes, and lending and
-// borrowing by name.
+// The tests of names in containers share these helpers: a directory of their own, a line between
+// two processes, and lending and borrowing by name.
 #pragma once
 
 #include <chrono>
@@ -60,8 +60,6 @@ class Line {
   int ends_[2] = {-1, -1};
 };
 
-// Waits until the condition holds. The limit counts pauses and not the clock, because a machine
-// that has no time for this process has none for the others either.
 // How soon a name must be gone.
 inline constexpr std::chrono::milliseconds kSoon{TENON_TEST_SANITIZED ? 4000 : 1000};
 

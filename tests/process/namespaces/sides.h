@@ -54,6 +54,8 @@ inline void mount_or_skip(const char* from, const std::string& on, const char* t
   fault::skip("nothing can be mounted on " + on + ": " + std::strerror(errno));
 }
 
+// Gives the new mount namespace a /tmp and a /dev/shm of its own, and binds the directory `shared`
+// to `place`. The process goes on in "/".
 inline void settle_in(const std::string& shared, const std::string& place) {
   mount_or_skip(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
   const int meeting = open(shared.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -47,7 +47,8 @@ void sweep_names(uint32_t flags, int64_t min_age_ns);
 class NamePeer : public Peer {
  public:
   NamePeer(const Seat &seat, bool with_manager) : Peer(seat), with_manager_(with_manager) {}
-  // One call of a process that is new here.
+  // Makes and releases one file under a name. The world lets a new process do this after a round,
+  // to show that names still work, before it looks for what is left.
   void make_one();
 
  protected:

@@ -12,6 +12,7 @@
 
 namespace storm {
 
+// The number of victims that were killed.
 inline uint64_t g_kills = 0;
 
 // Runs one step under ptrace. The process stops itself before the step and after it.

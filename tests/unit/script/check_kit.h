@@ -32,8 +32,9 @@ inline Status check_code(const std::string& code, size_t constants = 0, Uses* us
   return check_file(declarations, "__torch__", *file.value(), options, uses);
 }
 
-// Returns the code of a module that has a weight, a count, a Final and a list of objects, and of a
-// method with this body.
+// Returns the code of a module M that has a weight, a count, a Final, a list of objects, and a
+// method with this body. Before M the code has the NamedTuple Pair, the enum Mode, the interface
+// Runs, the class Item and the function twice, which the body may use.
 inline std::string method(const std::string& body, const std::string& parameters = "x: Tensor",
                           const std::string& returns = "") {
   std::string code =

@@ -35,6 +35,7 @@ class Words {
     if (at >= words_.size()) throw std::runtime_error("there is no word " + std::to_string(at));
     return words_[at];
   }
+  // Returns nothing for an empty word.
   std::optional<std::string> given(size_t at) const {
     return text(at).empty() ? std::nullopt : std::optional(text(at));
   }
@@ -60,6 +61,7 @@ class Words {
     return found;
   }
 
+  // Reads a float from the 16 hexadecimal digits of its bits.
   double floating(size_t at) const {
     size_t end = 0;
     const std::uint64_t bits = std::stoull(text(at), &end, 16);
