@@ -146,7 +146,7 @@ class DirectoryReader {
     const bool too_thin = entry.stored_nbytes / 2 > entry.nbytes && entry.stored_nbytes > kThinUpTo;
     if (!too_dense && !too_thin) return Status::ok();
     return wrong(entry.name, Code::kCorrupt,
-                 format("has %llu bytes that cannot be %llu compressed ones",
+                 format("has %llu compressed bytes that cannot be %llu inflated ones",
                         static_cast<unsigned long long>(entry.stored_nbytes),
                         static_cast<unsigned long long>(entry.nbytes)));
   }

@@ -260,13 +260,13 @@ std::vector<HostileCase> hostile_cases() {
          zip->entries[0].data = std::string(10'000, 'x');
          zip->entries[0].nbytes = 4999;
        },
-       "cannot be 4999", "m/data.pkl"},
+       "10000 compressed bytes that cannot be 4999 inflated ones", "m/data.pkl"},
       {"more than deflate can make",
        [](RawZip* zip) {
          zip->entries[0].method = 8;
          zip->entries[0].nbytes = 1 << 20;
        },
-       "cannot be 1048576", "m/data.pkl"},
+       "cannot be 1048576 inflated ones", "m/data.pkl"},
   };
 }
 
