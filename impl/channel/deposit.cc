@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -190,6 +191,48 @@ Result<Deposited> deposit_message(const tensor::Message& message) {
   for (const tensor::StorageRecord& each : packed.content.storages) nbytes += each.nbytes;
   count_deposit(depot, place, nbytes);
   return Deposited{std::move(bytes), std::move(depot), place};
+}
+
+Result<std::optional<DepositedStorage>> deposit_storage(const Ref<storage::Storage>& storage,
+                                                        memory::Access access) {
+  if (!storage->is_own() || storage->nbytes() == 0) return std::optional<DepositedStorage>();
+  TENON_ASSIGN(const share::Lend lend, share::lend(storage, access, true));
+  memory::Leased* const leased = lend.fd >= 0 ? storage->leased() : nullptr;
+  if (leased == nullptr) return std::optional<DepositedStorage>();
+  const Ref<Segment>& segment = storage->segment();
+  DepositedStorage deposited;
+  StorageTicket& ticket = deposited.storage;
+  DepositState& all = deposit_state();
+  {
+    Ticket unused;
+    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, &unused, 1));
+    deposited.depot = all.depot;
+    NumberedThing thing;
+    thing.segment = Weak<Segment>(segment.get());
+    thing.key = segment->serial();
+    TENON_ASSIGN(ticket.segment, number(&all, std::move(thing)));
+    TENON_ASSIGN(deposited.place, all.depot->deposit({&leased, 1}, &ticket.slot));
+  }
+  ticket.offset = lend.offset;
+  ticket.nbytes = lend.nbytes;
+  ticket.segment_nbytes = lend.segment_nbytes;
+  ticket.access = static_cast<uint32_t>(lend.access);
+  ticket.mode = static_cast<uint32_t>(segment->mode());
+  deposited.depot->open(deposited.place);
+  count_deposit(deposited.depot, deposited.place, lend.nbytes);
+  return std::optional<DepositedStorage>(std::move(deposited));
+}
+
+Result<Ticket> depot_address(const Depot& depot) {
+  DepositState& all = deposit_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.depot.get() != &depot)
+    return Status(Code::kInvalidArgument, "the depot was handed over to a keeper");
+  Ticket address;
+  address.depot = all.id;
+  address.rendezvous = all.name.path();
+  address.pid = os::process_id();
+  return address;
 }
 
 Result<std::vector<std::byte>> deposit(const tensor::Message& message) {

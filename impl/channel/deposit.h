@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,21 @@ struct Deposited {
   memory::Depot::MessageSlot place;
 };
 Result<Deposited> deposit_message(const tensor::Message& message);
+// Deposits a message of one storage, for a carrier that has a shorter form than a ticket for it
+// (queue/short_form.h). It has no envelope: its one lease is the storage's. No value: the storage
+// needs more than a lease of this process's depot, so its message is deposited by
+// deposit_message(). Errors as for that.
+struct DepositedStorage {
+  Ref<memory::Depot> depot;
+  memory::Depot::MessageSlot place;
+  StorageTicket storage;
+};
+Result<std::optional<DepositedStorage>> deposit_storage(const Ref<storage::Storage>& storage,
+                                                        memory::Access access);
+// The depot of this process as receivers reach it: a ticket with only `depot`, `rendezvous` and
+// `pid`. INVALID_ARGUMENT: `depot` is not the depot of this process any more.
+Result<Ticket> depot_address(const memory::Depot& depot);
+
 // Takes back a message of this process. False: it was fetched or withdrawn before.
 // INVALID_ARGUMENT: the message is another process's, or a keeper has it. CORRUPT or INCOMPATIBLE:
 // the bytes are no ticket.

@@ -45,6 +45,24 @@ Result<std::unique_ptr<tensor::Message>> fetch(std::span<const std::byte> ticket
 
 struct Link;  // a lender that this process has met (fetch.cc)
 
+// A lender that a receiver keeps in mind, so that it need not look the lender up for each message.
+// One thread at a time may use the object.
+class KnownLender {
+ public:
+  // `address` is what depot_address() gave in the lender's process. It comes from outside.
+  static Result<std::unique_ptr<KnownLender>> create(Ticket address);
+  // Fetches a message of one storage (deposit_storage() in deposit.h). The errors, and what they
+  // mean for the message, are those of channel::fetch().
+  Result<Ref<storage::Storage>> fetch(memory::Depot::MessageSlot place,
+                                      const StorageTicket& storage, const FetchOptions& options,
+                                      const os::Wait& wait);
+
+ private:
+  KnownLender() noexcept = default;
+  Ticket address_;
+  std::shared_ptr<Link> link_;  // null: the lender is this process
+};
+
 // A message that is fetched in pieces: by the head of a Deposit, and then by the tickets of its
 // storages. create() claims the message. The destructor gives back the leases of the storages that
 // were not opened. One thread at a time may use the object.

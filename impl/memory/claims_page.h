@@ -120,7 +120,7 @@ inline Claim look(std::byte* base, uint32_t message) noexcept {
 
 // A borrower claims the message, if nobody has it yet, and then sees what the lender wrote before
 // open(). The lender takes an unfetched message back by claiming it for kClosed. Only one of
-// several callers succeeds.
+// several callers succeeds. `borrower` may have the bit kOpened beside it.
 inline bool claim(std::byte* base, uint32_t message, uint32_t generation,
                   uint32_t borrower) noexcept {
   uint64_t expected = word_of({generation, kUnfetched});

@@ -99,8 +99,13 @@ static_assert(sizeof(Member) == 192);
 struct LaneHeader {
   // The CPU on which the member filled a slot last. A receiver on the same CPU does not spin.
   alignas(64) Half cpu;
+  // The address of the member's depot (short_form.h), and its number, which is even and grows with
+  // each change. Odd: the address is being written.
+  alignas(64) Half address_number;
+  std::array<Word, 35> address;
 };
-inline constexpr size_t kLaneHeaderNbytes = 64;
+inline constexpr size_t kAddressNbytes = 280;
+inline constexpr size_t kLaneHeaderNbytes = 384;
 static_assert(sizeof(LaneHeader) == kLaneHeaderNbytes);
 
 // A slot begins with its word, which says whether the slot holds a message.
@@ -127,6 +132,7 @@ constexpr SlotWord slot_of(uint64_t word) noexcept {
 enum class Kind : uint32_t {
   kTicket = 1,    // the ticket of a deposited message (channel/ticket.h)
   kIndirect = 2,  // the ticket of a message whose one tensor holds a longer ticket
+  kShort = 3,     // a message of one tensor (short_form.h)
 };
 // The element type of that tensor.
 inline constexpr tensor::DType kBytes{1, 8, 1};

@@ -15,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,14 @@ class Queue final : public ProcessWatcher {
     // answer, and the lane waits.
     std::vector<std::byte> stalled;
     page::Kind stalled_kind = page::Kind::kTicket;
+    // The depot of the lane's member, by the address with this number.
+    std::unique_ptr<channel::KnownLender> lender;
+    uint32_t address = 0;
+  };
+  // What is put into a slot.
+  struct Form {
+    page::Kind kind = page::Kind::kTicket;
+    std::span<const std::byte> bytes;
   };
   // A message of this member that lies in a slot, or that a receiver took and has not fetched yet.
   struct Sent {
@@ -142,6 +151,8 @@ class Queue final : public ProcessWatcher {
 
   Result<bool> has_room(uint64_t position) const;
   Status publish(const tensor::Message& message);
+  Result<bool> publish_short(const tensor::Message& message);
+  void fill_next(Sent sent, const Form& form);
   void ring_one_receiver() noexcept;
   void ring_sender(uint32_t index) noexcept;
   void ring_all() noexcept;
@@ -151,6 +162,8 @@ class Queue final : public ProcessWatcher {
   void find_start(uint32_t index) noexcept;
   bool sees_message() const noexcept;
   Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
+  Result<std::unique_ptr<tensor::Message>> open_short(uint32_t index);
+  Status give_up(uint32_t index, const Status& why);
   bool retry_stalled(Result<std::unique_ptr<tensor::Message>>* out, uint32_t* stalled);
   Status name_stalled(const Status& over, uint32_t index) const;
 
@@ -167,8 +180,9 @@ class Queue final : public ProcessWatcher {
   std::atomic<bool> has_left_{false};
 
   std::mutex send_mutex_;
-  uint64_t next_ = 0;      // the position of the next message of this lane
-  bool has_lane_ = false;  // this member is in Header::lanes
+  uint64_t next_ = 0;         // the position of the next message of this lane
+  bool has_lane_ = false;     // this member is in Header::lanes
+  Ref<memory::Depot> depot_;  // the depot whose address the lane has
   Spin send_spin_;
   std::mutex sent_mutex_;        // guards the next two; held for a short time
   std::vector<Sent> sent_;       // by slot

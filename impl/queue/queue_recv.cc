@@ -7,6 +7,7 @@
 
 #include "queue/lock.h"
 #include "queue/queue.h"
+#include "queue/short_form.h"
 #include "queue/sleep.h"
 
 namespace tenon::queue {
@@ -144,45 +145,78 @@ void Queue::ring_sender(uint32_t index) noexcept {
   wake(&words);
 }
 
+// The status of a message that nobody can receive any more.
+Status Queue::give_up(uint32_t index, const Status& why) {
+  Lane& from = lanes_[index];
+  from.stalled.clear();
+  if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) from.is_bad = true;
+  Status lost =
+      Status(why.code(), format("a message of the queue is lost: %s", why.message().c_str()))
+          .with_details_of(why)
+          .with("member", int64_t{index})
+          .with("lost", int64_t{1});
+  if (!why.detail("pid").empty()) return lost;
+  const uint64_t word = member(index).word.load(std::memory_order_relaxed);
+  return std::move(lost).with("pid", int64_t{page::member_of(word).pid});
+}
+
+// Opens a message of the short form, which was taken from a lane.
+Result<std::unique_ptr<Message>> Queue::open_short(uint32_t index) {
+  Lane& from = lanes_[index];
+  TENON_ASSIGN(const ShortForm form, decode_short(from.stalled));
+  if (!from.lender || from.address != form.address) {
+    TENON_ASSIGN(std::optional<channel::Ticket> address,
+                 read_address(page::lane_header(lane(index)), form.address));
+    if (!address)
+      return Status(Code::kNotFound,
+                    "its sender has ended, or keeps its messages in another place by now");
+    TENON_ASSIGN(from.lender, channel::KnownLender::create(std::move(*address)));
+    from.address = form.address;
+  }
+  TENON_ASSIGN(Ref<storage::Storage> storage,
+               from.lender->fetch(form.place, form.storage, options_.fetch, kFetchWait));
+  const memory::Access access =
+      storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto;
+  Result<Ref<tensor::Tensor>> tensor =
+      tensor::Tensor::create(std::move(storage), form.layout(), form.flags);
+  if (!tensor.is_ok())
+    return Status(Code::kCorrupt, tensor.status().message()).with("field", std::string("queue"));
+  auto message = std::make_unique<Message>();
+  message->add_received(std::move(tensor).value(), access, std::nullopt);
+  if (!form.user.empty()) TENON_TRY(message->set_user_bytes(form.user));
+  return message;
+}
+
 // Opens the message that was taken from a lane. After an error that may pass, the lane keeps it.
 Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
   Lane& from = lanes_[index];
-  const auto give_up = [&](const Status& why) {
-    from.stalled.clear();
-    const bool has_pid = !why.detail("pid").empty();
-    const auto pid = int64_t{page::member_of(member(index).word.load()).pid};
-    if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) from.is_bad = true;
-    Status lost =
-        Status(why.code(), format("a message of the queue is lost: %s", why.message().c_str()))
-            .with_details_of(why)
-            .with("member", int64_t{index})
-            .with("lost", int64_t{1});
-    return has_pid ? lost : std::move(lost).with("pid", pid);
-  };
   if (from.stalled_kind == page::Kind::kIndirect) {
     Result<std::unique_ptr<Message>> outer =
         channel::fetch(from.stalled, options_.fetch, kFetchWait);
     if (!outer.is_ok()) {
       if (may_be_fetched(outer.status().code())) return outer;
-      return give_up(outer.status());
+      return give_up(index, outer.status());
     }
     const auto& items = outer.value()->items();
     if (items.size() != 1 || items[0].tensor->data() == nullptr ||
         items[0].tensor->dtype() != page::kBytes || items[0].tensor->sizes().size() != 1 ||
+        items[0].tensor->strides()[0] != 1 ||
         items[0].tensor->nbytes() > options_.fetch.limits.max_nbytes)
-      return give_up(Status(Code::kCorrupt, "a long ticket that is no tensor of bytes"));
+      return give_up(index, Status(Code::kCorrupt, "a long ticket that is no tensor of bytes"));
     const std::byte* const bytes = items[0].tensor->data();
     from.stalled.assign(bytes, bytes + items[0].tensor->nbytes());
     from.stalled_kind = page::Kind::kTicket;
   }
-  if (from.stalled_kind != page::Kind::kTicket)
-    return give_up(
-        Status(Code::kIncompatible, "a message of a kind that this Tenon does not know"));
   Result<std::unique_ptr<Message>> message =
-      channel::fetch(from.stalled, options_.fetch, kFetchWait);
+      Status(Code::kIncompatible, "a message of a kind that this Tenon does not know");
+  if (from.stalled_kind == page::Kind::kShort) {
+    message = open_short(index);
+  } else if (from.stalled_kind == page::Kind::kTicket) {
+    message = channel::fetch(from.stalled, options_.fetch, kFetchWait);
+  }
   if (!message.is_ok()) {
     if (may_be_fetched(message.status().code())) return message;
-    return give_up(message.status());
+    return give_up(index, message.status());
   }
   from.stalled.clear();
   n_received_.fetch_add(1, std::memory_order_relaxed);

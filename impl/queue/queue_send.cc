@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <thread>
+#include <optional>
 #include <utility>
 
 #include "queue/lock.h"
 #include "queue/queue.h"
+#include "queue/short_form.h"
 #include "queue/sleep.h"
 
 namespace tenon::queue {
@@ -15,21 +16,24 @@ namespace {
 
 using channel::Deposited;
 using memory::Depot;
+using page::Half;
 using page::SlotState;
 
-// Withdraws a message that was deposited, unless its ticket went into a slot.
+// Withdraws a message that was deposited, unless it went into a slot.
 class DepositGuard {
  public:
-  explicit DepositGuard(const Deposited& deposited) noexcept : deposited_(&deposited) {}
+  DepositGuard(const Ref<Depot>& depot, Depot::MessageSlot place) noexcept
+      : depot_(depot), place_(place) {}
   DepositGuard(const DepositGuard&) = delete;
   DepositGuard& operator=(const DepositGuard&) = delete;
   ~DepositGuard() {
-    if (deposited_ != nullptr) (void)deposited_->depot->withdraw(deposited_->place);
+    if (depot_) (void)depot_->withdraw(place_);
   }
-  void keep() noexcept { deposited_ = nullptr; }
+  void keep() noexcept { depot_ = nullptr; }
 
  private:
-  const Deposited* deposited_;
+  Ref<Depot> depot_;
+  Depot::MessageSlot place_;
 };
 
 // Puts a ticket that is longer than a slot into a message of its own, which has a short ticket.
@@ -85,62 +89,93 @@ Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
   }
 }
 
-// Deposits the message and puts its ticket into the next slot, which has room.
+// Sends the message in its short form. False: it has none.
+Result<bool> Queue::publish_short(const tensor::Message& message) {
+  const tensor::Message::Item* const item = short_item(message);
+  if (item == nullptr || geometry_.room() < kShortNbytes) return false;
+  TENON_ASSIGN(const std::optional<channel::DepositedStorage> deposited,
+               channel::deposit_storage(item->tensor->storage(), item->access));
+  if (!deposited) return false;
+  DepositGuard guard(deposited->depot, deposited->place);
+  page::LaneHeader& header = page::lane_header(lane(self_));
+  if (depot_.get() != deposited->depot.get()) {
+    TENON_ASSIGN(const channel::Ticket address, channel::depot_address(*deposited->depot));
+    write_address(&header, address);
+    depot_ = deposited->depot;
+  }
+  std::array<std::byte, kShortNbytes> bytes;
+  const size_t nbytes = encode_short(message, *deposited,
+                                     header.address_number.load(std::memory_order_relaxed), bytes);
+  Sent sent;
+  sent.depot = deposited->depot;
+  sent.place = deposited->place;
+  fill_next(std::move(sent), {page::Kind::kShort, std::span(bytes).first(nbytes)});
+  guard.keep();
+  return true;
+}
+
+// Deposits the message and puts it into the next slot, which has room.
 Status Queue::publish(const tensor::Message& message) {
+  TENON_ASSIGN(const bool is_done, publish_short(message));
+  if (is_done) return Status::ok();
   TENON_ASSIGN(const Deposited deposited, channel::deposit_message(message));
-  DepositGuard guard(deposited);
+  DepositGuard guard(deposited.depot, deposited.place);
   Sent sent;
   sent.depot = deposited.depot;
   sent.place = deposited.place;
-  sent.position = next_;
-  page::Kind kind = page::Kind::kTicket;
-  std::span<const std::byte> bytes = deposited.ticket;
-  Deposited outer;
-  if (bytes.size() > geometry_.room()) {
-    TENON_ASSIGN(outer, deposit_ticket(bytes));
-    sent.outer_depot = outer.depot;
-    sent.outer = outer.place;
-    kind = page::Kind::kIndirect;
-    bytes = outer.ticket;
+  if (deposited.ticket.size() <= geometry_.room()) {
+    fill_next(std::move(sent), {page::Kind::kTicket, deposited.ticket});
+    guard.keep();
+    return Status::ok();
   }
-  if (bytes.size() > geometry_.room()) {
-    (void)outer.depot->withdraw(outer.place);
+  TENON_ASSIGN(const Deposited outer, deposit_ticket(deposited.ticket));
+  DepositGuard outer_guard(outer.depot, outer.place);
+  if (outer.ticket.size() > geometry_.room())
     return invalid(
         format("a ticket of %zu bytes does not fit into a slot of this queue, which has "
                "room for %u: make the queue with a larger slot_nbytes",
-               bytes.size(), geometry_.room()));
-  }
+               outer.ticket.size(), geometry_.room()));
+  sent.outer_depot = outer.depot;
+  sent.outer = outer.place;
+  fill_next(std::move(sent), {page::Kind::kIndirect, outer.ticket});
+  outer_guard.keep();
+  guard.keep();
+  return Status::ok();
+}
+
+// Fills the next slot, and wakes a receiver. After std::bad_alloc nothing has changed.
+void Queue::fill_next(Sent sent, const Form& form) {
   page::Word* const slot = page::slot(lane(self_), geometry_, next_);
   const uint32_t taker = page::slot_of(slot->load(std::memory_order_relaxed)).taker;
+  sent.position = next_;
   Sent before;
   {
     const std::lock_guard<std::mutex> lock(sent_mutex_);
-    // From here on nothing fails.
     if (unfetched_.size() == unfetched_.capacity()) {
       std::erase_if(unfetched_,
                     [](const Sent& each) { return !each.depot->is_unfetched(each.place); });
       unfetched_.reserve(2 * unfetched_.size() + 8);
     }
+    // From here on nothing fails.
     before = std::exchange(sent_[next_ & (geometry_.capacity - 1)], std::move(sent));
   }
   if (!has_lane_) {
     page::add(&header().lanes, self_);
     has_lane_ = true;
   }
-  page::fill(slot, next_, kind, bytes);
-  guard.keep();
+  page::fill(slot, next_, form.kind, form.bytes);
   ++next_;
-  page::lane_header(lane(self_))
-      .cpu.store(static_cast<uint32_t>(::sched_getcpu()), std::memory_order_relaxed);
-  n_sent_.fetch_add(1, std::memory_order_relaxed);
   ring_one_receiver();
+  Half& cpu = page::lane_header(lane(self_)).cpu;
+  const auto here = static_cast<uint32_t>(::sched_getcpu());
+  if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
+  n_sent_.fetch_add(1, std::memory_order_relaxed);
   // Its taker may still be about to fetch the message whose slot was filled again.
   if (before.depot && before.depot->is_unfetched(before.place)) {
     before.taker = taker;
     const std::lock_guard<std::mutex> lock(sent_mutex_);
     unfetched_.push_back(std::move(before));
   }
-  return Status::ok();
 }
 
 // Withdraws what a dead member took and did not fetch.

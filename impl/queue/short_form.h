@@ -1,0 +1,59 @@
+// The short form of a message: a tensor without a name, and few bytes of the user. Most messages
+// have it. It takes two lines of cache and no memory on the heap. All other messages travel by
+// their ticket (channel/ticket.h). This file only encodes and decodes the bytes, which
+// docs/format/queue.md specifies, and reads and writes a lane's address.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/status.h"
+#include "channel/deposit.h"
+#include "channel/ticket.h"
+#include "queue/page.h"
+#include "tensor/layout.h"
+#include "tensor/message.h"
+
+namespace tenon::queue {
+
+inline constexpr size_t kShortDims = 8;         // the most dimensions
+inline constexpr size_t kShortUserNbytes = 64;  // the most bytes of the user
+// The fields before the dimensions, as in docs/format/queue.md.
+inline constexpr size_t kShortHeadNbytes = 72;
+inline constexpr size_t kShortNbytes = kShortHeadNbytes + 2 * kShortDims * 8 + kShortUserNbytes;
+
+// The only tensor of a message that may have the short form. Null: it has not.
+const tensor::Message::Item* short_item(const tensor::Message& message) noexcept;
+
+// Encodes the message, whose storage is deposited already. `address` is the number of the address
+// in the lane (read_address()). Returns how many bytes it wrote.
+size_t encode_short(const tensor::Message& message, const channel::DepositedStorage& deposited,
+                    uint32_t address, std::span<std::byte, kShortNbytes> out) noexcept;
+
+struct ShortForm {
+  memory::Depot::MessageSlot place;
+  channel::StorageTicket storage;
+  uint32_t address = 0;
+  tensor::DType dtype;
+  uint8_t flags = 0;
+  uint64_t offset = 0;  // of the tensor, in elements
+  size_t ndim = 0;
+  std::array<int64_t, 2 * kShortDims> dims{};  // sizes, then strides
+  std::span<const std::byte> user;             // of the decoded bytes
+  tensor::Layout layout() const noexcept {
+    return {dtype, std::span(dims).first(ndim), std::span(dims).subspan(ndim, ndim), offset};
+  }
+};
+// CORRUPT, with detail "field" = "queue". The caller checks that the layout fits the storage.
+Result<ShortForm> decode_short(std::span<const std::byte> bytes);
+
+// Where a lane's member keeps its messages: the address of its depot, which its lane has once for
+// all messages. Only the member writes it.
+void write_address(page::LaneHeader* lane, const channel::Ticket& address) noexcept;
+// The address if it has this number. No value: it has another one by now. CORRUPT: it is none.
+Result<std::optional<channel::Ticket>> read_address(const page::LaneHeader& lane, uint32_t number);
+
+}  // namespace tenon::queue
