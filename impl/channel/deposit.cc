@@ -1,6 +1,7 @@
 #include "channel/deposit.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -78,6 +79,15 @@ Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* tick
   ticket->rendezvous = all->name.path();
   sweep_things(all, looks);
   return lock;
+}
+
+// Takes in the leases that receivers gave back, now and then. A process that lends the same memory
+// again and again asks for no memory, which would do it, and its records would grow.
+void drain_sometimes() noexcept {
+  constexpr uint32_t kDeposits = 256;
+  static std::atomic<uint32_t> deposits{0};
+  if (deposits.fetch_add(1, std::memory_order_relaxed) % kDeposits == kDeposits - 1)
+    (void)memory::drain_ledgers();
 }
 
 // ---- numbers
@@ -190,6 +200,7 @@ Result<Deposited> deposit_message(const tensor::Message& message) {
   uint64_t nbytes = 0;
   for (const tensor::StorageRecord& each : packed.content.storages) nbytes += each.nbytes;
   count_deposit(depot, place, nbytes);
+  drain_sometimes();
   return Deposited{std::move(bytes), std::move(depot), place};
 }
 
@@ -204,8 +215,14 @@ Result<std::optional<DepositedStorage>> deposit_storage(const Ref<storage::Stora
   StorageTicket& ticket = deposited.storage;
   DepositState& all = deposit_state();
   {
-    Ticket unused;
-    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, &unused, 1));
+    std::unique_lock<std::mutex> lock(all.mutex);
+    if (all.depot) {
+      sweep_things(&all, 1);
+    } else {
+      lock.unlock();
+      Ticket unused;
+      TENON_ASSIGN(lock, enter_depot(&all, &unused, 1));
+    }
     deposited.depot = all.depot;
     NumberedThing thing;
     thing.segment = Weak<Segment>(segment.get());
@@ -220,6 +237,7 @@ Result<std::optional<DepositedStorage>> deposit_storage(const Ref<storage::Stora
   ticket.mode = static_cast<uint32_t>(segment->mode());
   deposited.depot->open(deposited.place);
   count_deposit(deposited.depot, deposited.place, lend.nbytes);
+  drain_sometimes();
   return std::optional<DepositedStorage>(std::move(deposited));
 }
 
