@@ -2848,6 +2848,174 @@ const _: () = {
         "Offset of field: tenon_object_node::composite",
     ][::core::mem::offset_of!(tenon_object_node, composite) - 72usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_queue {
+    _unused: [u8; 0],
+}
+///tenon_queue_send and tenon_queue_recv do not report that a member has died.
+pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_42 = 1;
+pub type _bindgen_ty_42 = ::core::ffi::c_uint;
+///How to make a queue or to join one. A NULL pointer means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_queue_options {
+    ///sizeof(tenon_queue_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_QUEUE_*.
+    pub flags: u32,
+    /**The most processes that can be members at a time, 1 to 256. 0 means 32. To join, leave this
+ field and the next two 0, or give the queue's own numbers.*/
+    pub members: u32,
+    /**How many messages of one member can wait, a power of two from 2 to 65,536. 0 means 128. When so
+ many wait, the member's next send waits for a receiver.*/
+    pub capacity: u32,
+    /**The bytes of a slot, which holds the description of one message: a multiple of 64, from 64 to
+ 65,536. 0 means 1,024. A message of a few tensors fits into 1,024 bytes. The description of
+ a larger message goes into memory of its own, which takes a little longer. All slots exist from
+ the start: the queue takes members * capacity * slot_nbytes bytes, 4 MiB by default.*/
+    pub slot_nbytes: u32,
+    ///It must be 0.
+    pub reserved: u32,
+    ///The largest descriptor that is accepted, in bytes. 0 means 64 MiB.
+    pub max_message_nbytes: u64,
+    ///The most tensors that are accepted in one message. 0 means 1,000,000.
+    pub max_tensors: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_queue_options",
+    ][::core::mem::size_of::<tenon_queue_options>() - 48usize];
+    [
+        "Alignment of tenon_queue_options",
+    ][::core::mem::align_of::<tenon_queue_options>() - 8usize];
+    [
+        "Offset of field: tenon_queue_options::struct_size",
+    ][::core::mem::offset_of!(tenon_queue_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_queue_options::flags",
+    ][::core::mem::offset_of!(tenon_queue_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_queue_options::members",
+    ][::core::mem::offset_of!(tenon_queue_options, members) - 12usize];
+    [
+        "Offset of field: tenon_queue_options::capacity",
+    ][::core::mem::offset_of!(tenon_queue_options, capacity) - 16usize];
+    [
+        "Offset of field: tenon_queue_options::slot_nbytes",
+    ][::core::mem::offset_of!(tenon_queue_options, slot_nbytes) - 20usize];
+    [
+        "Offset of field: tenon_queue_options::reserved",
+    ][::core::mem::offset_of!(tenon_queue_options, reserved) - 24usize];
+    [
+        "Offset of field: tenon_queue_options::max_message_nbytes",
+    ][::core::mem::offset_of!(tenon_queue_options, max_message_nbytes) - 32usize];
+    [
+        "Offset of field: tenon_queue_options::max_tensors",
+    ][::core::mem::offset_of!(tenon_queue_options, max_tensors) - 40usize];
+};
+///Figures about a queue.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_queue_stats {
+    ///sizeof(tenon_queue_stats), set by the caller.
+    pub struct_size: usize,
+    ///Messages in the queue that no process has received yet.
+    pub waiting: u64,
+    ///Messages that this member has sent.
+    pub sent: u64,
+    ///Messages that this member has received.
+    pub received: u64,
+    ///Messages of this member that a process took which died before it had them.
+    pub lost: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_queue_stats"][::core::mem::size_of::<tenon_queue_stats>() - 40usize];
+    [
+        "Alignment of tenon_queue_stats",
+    ][::core::mem::align_of::<tenon_queue_stats>() - 8usize];
+    [
+        "Offset of field: tenon_queue_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_queue_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_queue_stats::waiting",
+    ][::core::mem::offset_of!(tenon_queue_stats, waiting) - 8usize];
+    [
+        "Offset of field: tenon_queue_stats::sent",
+    ][::core::mem::offset_of!(tenon_queue_stats, sent) - 16usize];
+    [
+        "Offset of field: tenon_queue_stats::received",
+    ][::core::mem::offset_of!(tenon_queue_stats, received) - 24usize];
+    [
+        "Offset of field: tenon_queue_stats::lost",
+    ][::core::mem::offset_of!(tenon_queue_stats, lost) - 32usize];
+};
+///What a member of a queue is doing.
+pub type tenon_queue_member_state = u32;
+///It is about to become a member.
+pub const TENON_QUEUE_MEMBER_JOINING: _bindgen_ty_43 = 1;
+pub const TENON_QUEUE_MEMBER_HERE: _bindgen_ty_43 = 2;
+///It left in order.
+pub const TENON_QUEUE_MEMBER_LEFT: _bindgen_ty_43 = 3;
+///Its process ended while it was a member.
+pub const TENON_QUEUE_MEMBER_DEAD: _bindgen_ty_43 = 4;
+pub type _bindgen_ty_43 = ::core::ffi::c_uint;
+///A member of a queue, or one that has gone and whose place nobody has taken since.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_queue_member {
+    ///sizeof(tenon_queue_member), set by the caller.
+    pub struct_size: usize,
+    ///The member's number in the queue.
+    pub index: u32,
+    ///TENON_QUEUE_MEMBER_*.
+    pub state: tenon_queue_member_state,
+    ///The process id, as the member itself sees it.
+    pub pid: i32,
+    ///The member's effective user id. The member wrote it itself.
+    pub uid: u32,
+    ///How many messages it has sent that no process has received yet.
+    pub waiting: u64,
+    ///1: it sleeps until there is a message or room for one.
+    pub asleep: u32,
+    ///1: it is this member.
+    pub self_: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_queue_member",
+    ][::core::mem::size_of::<tenon_queue_member>() - 40usize];
+    [
+        "Alignment of tenon_queue_member",
+    ][::core::mem::align_of::<tenon_queue_member>() - 8usize];
+    [
+        "Offset of field: tenon_queue_member::struct_size",
+    ][::core::mem::offset_of!(tenon_queue_member, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_queue_member::index",
+    ][::core::mem::offset_of!(tenon_queue_member, index) - 8usize];
+    [
+        "Offset of field: tenon_queue_member::state",
+    ][::core::mem::offset_of!(tenon_queue_member, state) - 12usize];
+    [
+        "Offset of field: tenon_queue_member::pid",
+    ][::core::mem::offset_of!(tenon_queue_member, pid) - 16usize];
+    [
+        "Offset of field: tenon_queue_member::uid",
+    ][::core::mem::offset_of!(tenon_queue_member, uid) - 20usize];
+    [
+        "Offset of field: tenon_queue_member::waiting",
+    ][::core::mem::offset_of!(tenon_queue_member, waiting) - 24usize];
+    [
+        "Offset of field: tenon_queue_member::asleep",
+    ][::core::mem::offset_of!(tenon_queue_member, asleep) - 32usize];
+    [
+        "Offset of field: tenon_queue_member::self_",
+    ][::core::mem::offset_of!(tenon_queue_member, self_) - 36usize];
+};
 /**The memory that the library holds in this process, and the bytes that it has copied. The figures
  are read one after another, so other threads can change some of them in between.*/
 #[repr(C)]
@@ -2951,6 +3119,7 @@ extern "C" {
  - A module: "name" (a name that exists already or is given twice), "class", "missing" and
    "unexpected" (numbers of tensors), and "operator", "module" and "other_module" (two modules
    that need different versions of an operator).
+ - A queue: "member" (a member's number), and "lost" (how many messages are lost).
  - CUDA's driver: "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040
    means 11.4).
  @param[in] error  borrowed. NULL is allowed.
@@ -6585,6 +6754,140 @@ extern "C" {
         out: *mut *mut tenon_object,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Makes a queue in a new storage, and makes this process its first member.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_queue_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (a number that a queue cannot have),
+         TENON_RESOURCE_EXHAUSTED, TENON_PERMISSION or TENON_UNSUPPORTED (memfd_create is denied).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_new(
+        options: *const tenon_queue_options,
+        out: *mut *mut tenon_queue,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Joins the queue that lies in a storage. In a child of fork, join again with the storage of the
+ inherited queue (tenon_queue_storage).
+ @param[in]  storage  borrowed; the membership keeps it. It must be opened writable.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_queue_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_INVALID_ARGUMENT: the storage is private, read-only, on a device or may be cut short, or
+   the options name numbers that the queue does not have.
+ - TENON_CORRUPT, TENON_INCOMPATIBLE: the storage holds no queue that this version of Tenon knows
+   (detail "field" is "queue").
+ - TENON_RESOURCE_EXHAUSTED, limit "members": the queue has as many members as it can have.
+ - TENON_RESOURCE_EXHAUSTED for other limits.
+ - TENON_PEER_GONE: the storage was dropped (tenon_storage_check_lender).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_join(
+        storage: *mut tenon_storage,
+        options: *const tenon_queue_options,
+        out: *mut *mut tenon_queue,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the storage in which a queue lies, to hand it to other processes. No other code may write
+ to it.
+ @param[in] queue  borrowed. NULL is allowed.
+ @return borrowed, as long as the queue lives; NULL for NULL.
+ @since 0.1. Any thread may call this function, also in a child of fork.*/
+    pub fn tenon_queue_storage(queue: *const tenon_queue) -> *mut tenon_storage;
+    /**Sends a message to one of the processes that receive from the queue, this process included. If
+ `capacity` messages of this member wait, the call waits for room. After a failure nothing was
+ sent, and the call can be repeated.
+ @param[in]  queue    borrowed.
+ @param[in]  message  borrowed. The storages that it lends stay valid for the receiver after the
+                      message is released.
+ @param[in]  wait     borrowed. NULL means to wait for ever. A cancel ends the wait within 20 ms.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
+ - TENON_INVALID_ARGUMENT: this process has left the queue, or the ticket of the message is larger
+   than a slot.
+ - TENON_PEER_GONE: a member has died (details "pid" and "member"). Each death is reported once.
+   Or: a storage of the message was dropped.
+ - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
+ - TENON_PERMISSION: a storage that is not frozen yet.
+ - TENON_RESOURCE_EXHAUSTED: a limit of leases, segments or memory.
+ - TENON_CORRUPT: another member has overwritten this member's part of the queue.
+ @since 0.1. Any thread may call this function. Sends of one member wait for each other.*/
+    pub fn tenon_queue_send(
+        queue: *mut tenon_queue,
+        message: *const tenon_message,
+        wait: *const tenon_wait,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Receives a message. If the wait ends first, nothing is lost.
+ @param[in]  queue  borrowed.
+ @param[in]  wait   borrowed. NULL means to wait for ever. A cancel ends the wait within 20 ms.
+ The first message of a sender takes an exchange with the sender, for which even a call with
+ timeout 0 waits up to 20 ms.
+ @param[out] out    new reference; release it with tenon_message_release. It is untouched on
+                    failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. If a
+   sender does not answer and its message waits for it, the detail "pid" names that sender.
+ - TENON_INVALID_ARGUMENT: this process has left the queue.
+ - TENON_PEER_GONE: a member has died (details "pid" and "member"; each death is reported once).
+   With the detail "lost": the sender of a message is gone, and so is the message.
+ - TENON_NOT_FOUND: the sender has withdrawn the message (tenon_deposit_limits_set).
+ - TENON_CORRUPT, TENON_INCOMPATIBLE: a member (details "pid" and "member") sent what is no
+ message. This member takes no message of it any more.
+ - TENON_UNSUPPORTED: this process is a child of fork.
+ - TENON_RESOURCE_EXHAUSTED: no memory, fds or address space. The message stays, and a later call
+   tries again.
+ @since 0.1. Any thread may call this function. Receives of one member wait for each other.*/
+    pub fn tenon_queue_recv(
+        queue: *mut tenon_queue,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives figures about a queue. They change while they are read.
+ @param[in]     queue  borrowed.
+ @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
+ is untouched on failure.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_stats_get(
+        queue: *const tenon_queue,
+        out: *mut tenon_queue_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lists the members of a queue. What another member says about itself may be wrong.
+ @param[in]     queue  borrowed.
+ @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
+                       is the size of every entry. The call writes it to the other entries and
+                       fills in all fields. `out` may be NULL if n is 0. It is untouched on
+                       failure.
+ @param[in]     n      how many entries fit into `out`.
+ @param[out]    total  how many entries there are. The first n of them are in `out`.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_members(
+        queue: *const tenon_queue,
+        out: *mut tenon_queue_member,
+        n: usize,
+        total: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Leaves the queue. Threads of this process that wait in it return TENON_INVALID_ARGUMENT, and so
+ do later calls. Messages that were sent stay in the queue as long as this process lives. A second
+ call does nothing. A process that ends by exit() leaves its queues by itself.
+ @param[in] queue  borrowed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_leave(queue: *mut tenon_queue);
+    /**Releases a membership, which leaves the queue. No thread may be inside a call on it. In a child
+ of fork the call only frees the child's memory.
+ @param[in] queue  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_release(queue: *mut tenon_queue);
     /**Gives the figures of this process.
  @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
                      untouched on failure.

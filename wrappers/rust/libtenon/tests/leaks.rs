@@ -8,8 +8,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use tenon::{
     export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel,
     Composite, CompositeSpec, Connection, Deposit, Descriptor, ExportOptions, FdHandle, Fetched,
-    FilenameOptions, ImportOptions, Message, Module, Object, OpenOptions, Storage, StorageMut,
-    StorageOptions, Tensor, TensorLayout, TensorMut, Value, Wait,
+    FilenameOptions, ImportOptions, Message, Module, Object, OpenOptions, Queue, QueueOptions,
+    Storage, StorageMut, StorageOptions, Tensor, TensorLayout, TensorMut, Value, Wait,
 };
 
 fn everything(folder: &common::Folder) {
@@ -66,6 +66,13 @@ fn everything(folder: &common::Folder) {
     let mut fetched =
         Fetched::new(deposit.head(), Access::Auto, OpenOptions::new(), common::PATIENCE).unwrap();
     let _opened = fetched.storage(&record, common::PATIENCE).unwrap();
+    let queue = Queue::new(QueueOptions::new()).unwrap();
+    let member = Queue::join(&queue.storage(), QueueOptions::new()).unwrap();
+    queue.send(&message, common::PATIENCE).unwrap();
+    member.recv(common::PATIENCE).unwrap();
+    member.recv(Wait::NOT).unwrap_err();
+    member.members().unwrap();
+    Queue::join(shared.storage().writable().as_ref().unwrap(), QueueOptions::new()).unwrap_err();
     let cancel = Cancel::new().unwrap();
     cancel.trigger();
     theirs.recv(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err();
