@@ -180,6 +180,7 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 	}
 	c := new(Connection)
 	c.own(kindConnection, unsafe.Pointer(out))
+	c.waits.of = kindConnection
 	return c, nil
 }
 

@@ -39,8 +39,15 @@
 //
 // Every call that waits takes a context. (The context of a wait for room in an arena is
 // [StorageOptions].Wait.) The call ends at the context's deadline, or when the context is
-// cancelled. Closing the connection ends the calls that wait on it. A call that has to wait
-// occupies a thread and one fd until it returns.
+// cancelled. Closing the connection or the queue ends the calls that wait on it. A call that has to
+// wait occupies a thread and one fd until it returns.
+//
+// # Queues
+//
+// A [Queue] carries messages of many processes to many processes, and each message goes to exactly
+// one of them. It lies in a storage ([Queue.Storage]), which travels as any storage does: by fd or
+// in a message. The other process calls [JoinQueue] with it. [Queue.Messages] gives received
+// messages by a Go channel, and [Queue.SendFrom] sends the messages of one.
 //
 // # Arenas and leases
 //

@@ -30,11 +30,13 @@ const (
 	kindComposite
 	kindPackage
 	kindWeights
+	kindQueue
 )
 
 var kindNames = [...]string{
 	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value",
 	"Module", "CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package", "Weights",
+	"Queue",
 }
 
 // reference is one counted reference of the C library, which must be given back once.
@@ -77,6 +79,8 @@ func (r reference) giveBack() {
 		C.tenon_package_release((*C.tenon_package)(r.pointer))
 	case kindWeights:
 		C.tenon_weights_release((*C.tenon_weights)(r.pointer))
+	case kindQueue:
+		C.tenon_queue_release((*C.tenon_queue)(r.pointer))
 	}
 }
 

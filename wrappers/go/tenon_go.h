@@ -109,6 +109,32 @@ static inline tenon_status tenon_go_recv(tenon_connection* connection, int64_t t
   return tenon_recv(connection, &wait, out, err);
 }
 
+static inline tenon_status tenon_go_queue_send_now(tenon_queue* queue, const tenon_message* message,
+                                                   tenon_error** err) {
+  tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
+  return tenon_go_now(tenon_queue_send(queue, message, &wait, err), err);
+}
+
+static inline tenon_status tenon_go_queue_recv_now(tenon_queue* queue, tenon_message** out,
+                                                   tenon_error** err) {
+  tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
+  return tenon_go_now(tenon_queue_recv(queue, &wait, out, err), err);
+}
+
+static inline tenon_status tenon_go_queue_send(tenon_queue* queue, const tenon_message* message,
+                                               int64_t timeout_ns, tenon_cancel* cancel,
+                                               tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_queue_send(queue, message, &wait, err);
+}
+
+static inline tenon_status tenon_go_queue_recv(tenon_queue* queue, int64_t timeout_ns,
+                                               tenon_cancel* cancel, tenon_message** out,
+                                               tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_queue_recv(queue, &wait, out, err);
+}
+
 static inline tenon_status tenon_go_message_fetch(const void* ticket, size_t nbytes,
                                                   const tenon_open_options* options,
                                                   int64_t timeout_ns, tenon_cancel* cancel,

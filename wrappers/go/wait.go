@@ -1,4 +1,4 @@
-// Waits: how a call of C that waits ends with a context, or when its connection is closed.
+// Waits: how a call of C that waits ends with a context, or when its connection or queue is closed.
 
 package tenon
 
@@ -16,7 +16,7 @@ import (
 
 // A wait occupies one thread of the operating system while it lasts, as every call of C does, and
 // one fd for its cancel. It gives both back when it ends. A wait ends when its context ends, at the
-// context's deadline, or when another goroutine closes the connection.
+// context's deadline, or when another goroutine closes the connection or the queue.
 
 // ended returns the error of a context that is already done, or nil.
 func ended(ctx context.Context) error {
@@ -38,8 +38,10 @@ func ended(ctx context.Context) error {
 	}
 }
 
-// waits are the cancels of the calls that wait now, so that Close can end these calls.
+// waits are the cancels of the calls that wait now on an object, so that its Close can end these
+// calls.
 type waits struct {
+	of    kind // the type of the object
 	mutex sync.Mutex
 	all   map[*C.tenon_cancel]struct{}
 	over  bool
@@ -133,7 +135,7 @@ func wait(
 		}
 	case ErrCancelled:
 		if closers != nil && closers.isOver() {
-			return closedError(kindNames[kindConnection])
+			return closedError(kindNames[closers.of])
 		}
 		if done := ended(ctx); done != nil {
 			done.(*Error).Details = err.(*Error).Details
