@@ -40,9 +40,10 @@ tenon::Result<QueueRequest> read_queue_options(const tenon_queue_options* option
   return request;
 }
 
-Status check_same(uint32_t given, uint32_t there, const char* what) {
-  if (given == 0 || given == there) return Status::ok();
-  return tenon::invalid(tenon::format("the queue was made with %s %u, not %u", what, there, given));
+// The list of members also looks who has joined and died since, which changes nothing that a caller
+// sees.
+Queue* mutable_object(const tenon_queue* queue) noexcept {
+  return object(const_cast<tenon_queue*>(queue));
 }
 
 tenon_queue_member describe_member(const MemberInfo& info) noexcept {
@@ -86,11 +87,7 @@ tenon_status tenon_queue_join(tenon_storage* storage, const tenon_queue_options*
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const QueueRequest request, read_queue_options(options));
     TENON_ASSIGN(Ref<Queue> queue, Queue::join(Ref<tenon::storage::Storage>::share(object(storage)),
-                                               request.options));
-    const page::Geometry& there = queue->geometry();
-    TENON_TRY(check_same(request.geometry.members, there.members, "members"));
-    TENON_TRY(check_same(request.geometry.capacity, there.capacity, "capacity"));
-    TENON_TRY(check_same(request.geometry.slot_nbytes, there.slot_nbytes, "slot_nbytes"));
+                                               request.geometry, request.options));
     *out = handle<tenon_queue>(queue.detach());
     return Status::ok();
   });
@@ -127,7 +124,7 @@ tenon_status tenon_queue_stats_get(const tenon_queue* queue, tenon_queue_stats* 
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
     TENON_TRY(check_output(out, "tenon_queue_stats"));
-    const tenon::queue::QueueStats now = object(queue)->stats();
+    const tenon::queue::QueueStats now = mutable_object(queue)->stats();
     tenon_queue_stats stats{};
     stats.waiting = now.waiting;
     stats.sent = now.sent;
@@ -146,7 +143,7 @@ tenon_status tenon_queue_members(const tenon_queue* queue, tenon_queue_member* o
     TENON_TRY(check_argument(total != nullptr, "total is NULL"));
     const size_t step = n > 0 ? out->struct_size : 0;
     if (n > 0) TENON_TRY(check_output(out, "tenon_queue_member"));
-    const std::vector<MemberInfo> all = object(queue)->members();
+    const std::vector<MemberInfo> all = mutable_object(queue)->members();
     for (size_t i = 0; i < std::min(n, all.size()); ++i) {
       auto* each =
           reinterpret_cast<tenon_queue_member*>(reinterpret_cast<std::byte*>(out) + i * step);

@@ -47,8 +47,8 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): each line 
   alignas(64) MemberSet senders_asleep;
   // The members that have ever sent. Nobody looks into other lanes.
   alignas(64) MemberSet lanes;
-  // How many members have joined, and how many were found dead. A member that sees another count
-  // than last time looks at the members.
+  // How often a member has joined or left, and how many were found dead. A member that sees another
+  // count of `joined` than last time looks at the members.
   alignas(64) Word joined;
   Word died;
 };

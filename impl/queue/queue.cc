@@ -31,6 +31,11 @@ Status check_storage(const storage::Storage& storage) {
   return why == nullptr ? Status::ok() : Status(Code::kInvalidArgument, why);
 }
 
+Status check_number(uint32_t wanted, uint32_t there, const char* what) {
+  if (wanted == 0 || wanted == there) return Status::ok();
+  return invalid(format("the queue was made with %s %u, not %u", what, there, wanted));
+}
+
 }  // namespace
 
 Result<Ref<Queue>> Queue::create(const page::Geometry& geometry, const QueueOptions& options) {
@@ -41,10 +46,11 @@ Result<Ref<Queue>> Queue::create(const page::Geometry& geometry, const QueueOpti
   TENON_ASSIGN(Ref<storage::Storage> storage, storage::Storage::create(how, geometry.nbytes()));
   TENON_ASSIGN(std::byte* const base, storage->data_mut());
   page::write_header(base, geometry);
-  return join(std::move(storage), options);
+  return join(std::move(storage), geometry, options);
 }
 
-Result<Ref<Queue>> Queue::join(Ref<storage::Storage> storage, const QueueOptions& options) {
+Result<Ref<Queue>> Queue::join(Ref<storage::Storage> storage, const page::Geometry& wanted,
+                               const QueueOptions& options) {
   TENON_TRY(storage->check_lender());
   TENON_TRY(check_storage(*storage));
   std::array<std::byte, sizeof(page::Header)> bytes;
@@ -53,6 +59,9 @@ Result<Ref<Queue>> Queue::join(Ref<storage::Storage> storage, const QueueOptions
         .with("field", std::string("queue"));
   std::memcpy(bytes.data(), storage->data(), bytes.size());
   TENON_ASSIGN(const page::Geometry geometry, page::read_header(bytes, storage->nbytes()));
+  TENON_TRY(check_number(wanted.members, geometry.members, "members"));
+  TENON_TRY(check_number(wanted.capacity, geometry.capacity, "capacity"));
+  TENON_TRY(check_number(wanted.slot_nbytes, geometry.slot_nbytes, "slot_nbytes"));
   auto queue = Ref<Queue>::adopt(new Queue(std::move(storage), geometry, options));
   add_watcher(queue.get());
   TENON_TRY(queue->enter());
@@ -163,6 +172,7 @@ void Queue::leave() noexcept {
     word.state = MemberState::kLeft;
     entry.word.compare_exchange_strong(seen, page::word_of(word), std::memory_order_acq_rel);
   }
+  header().joined.fetch_add(1, std::memory_order_seq_cst);
   // Threads of this process that wait in the queue find out that it was left.
   wake(&entry.receive);
   wake(&entry.send);
@@ -170,29 +180,42 @@ void Queue::leave() noexcept {
 
 // ---- the other members
 
-// Looks at the members if one has joined since the last time.
+// Looks at the members if one has joined or left since the last time.
 void Queue::look_at_members() {
   const uint64_t joined = header().joined.load(std::memory_order_acquire);
   if (joined_seen_.exchange(joined, std::memory_order_relaxed) == joined) return;
-  const std::lock_guard<std::mutex> lock(members_mutex_);
-  for (uint32_t index = 0; index < geometry_.members; ++index) look_at_member(index);
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    bool has_left = false;
+    {
+      const std::lock_guard<std::mutex> lock(members_mutex_);
+      has_left = look_at_member(index);
+    }
+    if (has_left) forget_taken_by(index);
+  }
 }
 
-// The caller holds members_mutex_.
-void Queue::look_at_member(uint32_t index) {
+// True: the member has left, and was here when this one looked last. The caller holds
+// members_mutex_.
+bool Queue::look_at_member(uint32_t index) {
   const MemberWord word = page::member_of(member(index).word.load(std::memory_order_acquire));
   Known& known = known_[index];
-  if (word.state != MemberState::kHere || (known.word == word && known.is_watched)) return;
+  if (word.state == MemberState::kLeft && known.word.state == MemberState::kHere &&
+      known.word.generation == word.generation) {
+    known = {word, false};
+    return true;
+  }
+  if (word.state != MemberState::kHere || (known.word == word && known.is_watched)) return false;
   known = {word, false};
-  if (word.pid == static_cast<uint32_t>(os::process_id())) return;
+  if (word.pid == static_cast<uint32_t>(os::process_id())) return false;
   // A pid of another namespace says nothing here.
   if (member(index).pid_namespace.load(std::memory_order_relaxed) !=
       os::host_identity().pid_namespace)
-    return;
+    return false;
   const Status watched =
       watch_process(this, word.pid, member(index).started.load(std::memory_order_relaxed));
   known.is_watched = watched.is_ok();
   if (watched.code() == Code::kPeerGone) mark_dead(index, word);
+  return false;
 }
 
 // The caller holds members_mutex_.
@@ -246,7 +269,9 @@ Status Queue::take_death() {
       .with("member", int64_t{death.member});
 }
 
-std::vector<MemberInfo> Queue::members() const {
+std::vector<MemberInfo> Queue::members() {
+  // A forked child must not lock, and watches nobody.
+  if (generation_ == fork_generation()) look_at_members();
   std::vector<MemberInfo> all;
   for (uint32_t index = 0; index < geometry_.members; ++index) {
     MemberInfo info;
@@ -267,7 +292,7 @@ std::vector<MemberInfo> Queue::members() const {
   return all;
 }
 
-QueueStats Queue::stats() const {
+QueueStats Queue::stats() {
   QueueStats stats;
   for (const MemberInfo& each : members()) stats.waiting += each.waiting;
   stats.sent = n_sent_.load(std::memory_order_relaxed);

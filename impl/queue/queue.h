@@ -66,10 +66,12 @@ class Queue final : public ProcessWatcher {
   // Makes a storage, writes an empty queue into it, and joins. INVALID_ARGUMENT for a geometry that
   // cannot be, and the errors of storage::Storage::create() and join().
   static Result<Ref<Queue>> create(const page::Geometry& geometry, const QueueOptions& options);
-  // Joins the queue in a storage. INVALID_ARGUMENT: the storage is private, read-only, on a device,
-  // or may be cut short. CORRUPT, INCOMPATIBLE: the storage holds no queue that this version knows.
+  // Joins the queue in a storage. A number of `wanted` that is not 0 must be the queue's.
+  // INVALID_ARGUMENT: it is not, or the storage is private, read-only, on a device, or may be cut
+  // short. CORRUPT, INCOMPATIBLE: the storage holds no queue that this version knows.
   // RESOURCE_EXHAUSTED with limit "members": the queue is full of members.
-  static Result<Ref<Queue>> join(Ref<storage::Storage> storage, const QueueOptions& options);
+  static Result<Ref<Queue>> join(Ref<storage::Storage> storage, const page::Geometry& wanted,
+                                 const QueueOptions& options);
 
   const Ref<storage::Storage>& storage() const noexcept { return storage_; }
   const page::Geometry& geometry() const noexcept { return geometry_; }
@@ -89,8 +91,8 @@ class Queue final : public ProcessWatcher {
   // Leaves the queue in order. Messages that were sent and not received stay in the queue as long
   // as this process lives. Later calls return INVALID_ARGUMENT. A second call does nothing.
   void leave() noexcept override;
-  std::vector<MemberInfo> members() const;
-  QueueStats stats() const;
+  std::vector<MemberInfo> members();
+  QueueStats stats();
 
   void process_ended(uint32_t pid) noexcept override;
 
@@ -139,7 +141,7 @@ class Queue final : public ProcessWatcher {
   bool is_drained(uint32_t index) const noexcept;
   uint64_t next_position(uint32_t index) const noexcept;
   void look_at_members();
-  void look_at_member(uint32_t index);
+  bool look_at_member(uint32_t index);
   void mark_dead(uint32_t index, page::MemberWord word) noexcept;
   Status take_death();
   bool has_deaths() const noexcept {

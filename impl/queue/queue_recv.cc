@@ -22,9 +22,12 @@ constexpr os::Wait kFetchWait{.timeout_ns = 20'000'000};
 // How often a lane that waits for its sender is tried again.
 constexpr int64_t kStalledNs = 50'000'000;
 
-// Whether a message can still be fetched after this error.
-bool may_be_fetched(Code code) noexcept {
-  switch (code) {
+// Whether a message can still be fetched after this error. A message beyond a limit of this member
+// never can.
+bool may_be_fetched(const Status& status) noexcept {
+  const std::string_view limit = status.detail("limit");
+  if (limit == "max_tensors" || limit == "max_message_nbytes") return false;
+  switch (status.code()) {
     case Code::kWouldBlock:
     case Code::kTimeout:
     case Code::kInterrupted:
@@ -194,7 +197,7 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
     Result<std::unique_ptr<Message>> outer =
         channel::fetch(from.stalled, options_.fetch, kFetchWait);
     if (!outer.is_ok()) {
-      if (may_be_fetched(outer.status().code())) return outer;
+      if (may_be_fetched(outer.status())) return outer;
       return give_up(index, outer.status());
     }
     const auto& items = outer.value()->items();
@@ -215,7 +218,7 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
     message = channel::fetch(from.stalled, options_.fetch, kFetchWait);
   }
   if (!message.is_ok()) {
-    if (may_be_fetched(message.status().code())) return message;
+    if (may_be_fetched(message.status())) return message;
     return give_up(index, message.status());
   }
   from.stalled.clear();

@@ -178,7 +178,7 @@ void Queue::fill_next(Sent sent, const Form& form) {
   }
 }
 
-// Withdraws what a dead member took and did not fetch.
+// Withdraws what a member that is gone took and did not fetch.
 void Queue::forget_taken_by(uint32_t index) noexcept {
   const auto withdraw = [&](const Sent& sent) {
     if (!sent.depot->withdraw(sent.place)) return;

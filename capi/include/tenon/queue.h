@@ -24,8 +24,9 @@
  * message that the dead process had taken out of the queue is not delivered again: a queue delivers
  * at most once. Its leases end. The same is true of a member that ends in order while messages of
  * it are unreceived: let the sender live until its messages are received, or hand them over
- * (tenon_deposit_hand_over). A stopped process (SIGSTOP) delays only the messages that it sent
- * itself. Deaths are noticed by processes of the same pid namespace.
+ * (tenon_deposit_hand_over). Its memory stays mapped in a receiver until that receiver meets
+ * another sender. A stopped process (SIGSTOP) delays only the messages that it sent itself. Deaths
+ * are noticed by processes of the same pid namespace.
  */
 
 #include <stddef.h>
@@ -209,7 +210,8 @@ TENON_API tenon_status tenon_queue_send(tenon_queue *queue, const tenon_message 
  * message. This member takes no message of it any more.
  * - TENON_UNSUPPORTED: this process is a child of fork.
  * - TENON_RESOURCE_EXHAUSTED: no memory, fds or address space. The message stays, and a later call
- *   tries again.
+ *   tries again. With the detail "lost": the message is larger than max_message_nbytes or
+ *   max_tensors allow.
  * @since 0.1. Any thread may call this function. Receives of one member wait for each other.
  */
 TENON_API tenon_status tenon_queue_recv(tenon_queue *queue, const tenon_wait *wait,

@@ -147,6 +147,29 @@ static void messages_larger_than_a_slot_travel_too(void) {
   tenon_queue_release(queue);
 }
 
+/* A message beyond the limits of a receiver is lost there, and does not keep it from the next one.
+ */
+static void a_message_beyond_a_limit_is_lost_alone(void) {
+  tenon_queue_options options;
+  tenon_queue *sender = queue_of(2, 4, 1024), *receiver = NULL;
+  const tenon_wait wait = check_wait_ns(kLongNs);
+  tenon_message *out = NULL;
+  SIZED(options);
+  options.max_tensors = 2;
+  OK(tenon_queue_join(tenon_queue_storage(sender), &options, &receiver, ERR));
+  send_filled(sender, 3, 64, 1);
+  send_filled(sender, 2, 64, 2);
+  check_error = NULL;
+  CHECK_EQ(tenon_queue_recv(receiver, &wait, &out, &check_error), TENON_RESOURCE_EXHAUSTED);
+  check_error_shape(__FILE__, __LINE__, TENON_RESOURCE_EXHAUSTED, check_error);
+  CHECK(strcmp(tenon_error_detail(check_error, "limit"), "max_tensors") == 0);
+  CHECK(strcmp(tenon_error_detail(check_error, "lost"), "1") == 0);
+  tenon_error_release(check_error);
+  CHECK_EQ(receive_filled(receiver, 2, 64), 2);
+  tenon_queue_release(receiver);
+  tenon_queue_release(sender);
+}
+
 static void *trigger_soon(void *cancel) {
   usleep(20000);
   tenon_cancel_trigger(cancel);
@@ -264,8 +287,12 @@ static void wrong_arguments(void) {
 }
 
 static void as_many_members_as_it_was_made_for(void) {
+  tenon_queue_options options;
   tenon_queue *queue = queue_of(2, 4, 1024), *second = NULL, *third = PATTERN;
   OK(tenon_queue_join(tenon_queue_storage(queue), NULL, &second, ERR));
+  SIZED(options);
+  options.capacity = 8;
+  INVALID_KEEPING(third, tenon_queue_join(tenon_queue_storage(queue), &options, &third, ERR));
   FAILS_SAYING(TENON_RESOURCE_EXHAUSTED, "limit", "members",
                tenon_queue_join(tenon_queue_storage(queue), NULL, &third, ERR));
   /* The place of a member that left is free once its messages are received. */
@@ -595,6 +622,7 @@ int main(void) {
   RUN(one_process_sends_to_itself);
   RUN(a_full_lane_waits_for_room);
   RUN(messages_larger_than_a_slot_travel_too);
+  RUN_APART(a_message_beyond_a_limit_is_lost_alone);
   RUN(a_cancel_ends_a_wait);
   RUN(leaving_ends_the_waits_of_this_process);
   RUN(two_memberships_of_one_process);
