@@ -57,6 +57,8 @@ void finish_dealloc(PyObject *self);
 void give_back_tensor(tenon_tensor *tensor);
 void give_back_storage(tenon_storage *storage);
 void give_back_managed(void *managed, void (*deleter)(void *managed));
+void give_back_message(tenon_message *message);
+void give_back_object(tenon_object *object);
 
 /* tensor.c and storage.c. wrap_* takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
@@ -146,6 +148,15 @@ PyObject *message_add(PyObject *module, PyObject *args);
 /* deposit.c */
 PyObject *deposit_tensors(PyObject *module, PyObject *tensors);
 PyObject *fetch_tensors(PyObject *module, PyObject *args);
+
+/* object.c */
+tenon_message *message_of_value(PyObject *value, PyObject *describe); /* NULL: raised */
+PyObject *value_of_message(const tenon_message *message, PyTypeObject *type, PyObject *restore,
+                           PyObject *corrupt);
+
+/* queue.c */
+PyObject *queue_put(PyObject *module, PyObject *args);
+PyObject *queue_get(PyObject *module, PyObject *args);
 
 /* carrier.c */
 PyObject *send_with_marker(PyObject *module, PyObject *args);

@@ -104,6 +104,8 @@ static PyMethodDef module_methods[] = {
      "Withdraw a message some time after no process has the read end of its pipe."},
     {"deposit_tensors", deposit_tensors, METH_O, "Deposit some tensors in pieces."},
     {"fetch_tensors", fetch_tensors, METH_VARARGS, "Fetch some tensors in pieces."},
+    {"queue_put", queue_put, METH_VARARGS, "Put a value into a queue."},
+    {"queue_get", queue_get, METH_VARARGS, "Get a value out of a queue."},
     {"torch_setup", torch_setup, METH_O,
      "Set the Python objects that the reducer of torch tensors needs."},
     {"torch_reducer", torch_reducer, METH_O,

@@ -50,6 +50,20 @@ void give_back_storage(tenon_storage *storage) {
     tenon_storage_release(storage);
 }
 
+static void release_message(void *message) { tenon_message_release(message); }
+
+static void release_object(void *object) { tenon_object_release(object); }
+
+/* A message and an object may hold tensors of any memory, so their release always runs without the
+   GIL. */
+void give_back_message(tenon_message *message) {
+  if (message != NULL) run_without_gil(release_message, message);
+}
+
+void give_back_object(tenon_object *object) {
+  if (object != NULL) run_without_gil(release_object, object);
+}
+
 /* A capsule that no consumer took. That is rare, and a capsule says of its memory only the device,
    so its release always runs without the GIL. */
 void give_back_managed(void *managed, void (*deleter)(void *)) {

@@ -88,6 +88,9 @@ if TYPE_CHECKING:
     from tenon import multiprocessing as multiprocessing
     from tenon import pickle as pickle
     from tenon import torch as torch
+    from tenon.queue import Queue as Queue
+    from tenon.queue import QueueMember as QueueMember
+    from tenon.queue import QueueStats as QueueStats
 
 __all__ = [
     "Arena",
@@ -132,6 +135,9 @@ __all__ = [
     "PeerGone",
     "PermissionDenied",
     "QuantizedTensor",
+    "Queue",
+    "QueueMember",
+    "QueueStats",
     "ResourceExhausted",
     "ScalarType",
     "SparseTensor",
@@ -182,18 +188,22 @@ __all__ = [
 
 # Modules of the package that import much themselves. `import tenon` leaves them out.
 _LATE = ("deposit", "multiprocessing", "pickle", "torch")
+# Names of such a module.
+_LATE_NAMES = {"Queue": "queue", "QueueMember": "queue", "QueueStats": "queue"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
+    module = _LATE_NAMES.get(name)
+    if module is not None or name in _LATE:
         from importlib import import_module
 
-        return import_module(f"tenon.{name}")
+        found = import_module(f"tenon.{module or name}")
+        return getattr(found, name) if module else found
     raise AttributeError(f"module 'tenon' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted({*globals(), *_LATE, *_LATE_NAMES})
 
 
 _mp_hook.install()

@@ -118,6 +118,24 @@ def fetch_tensors(
     /,
 ) -> list[_Tensor]: ...
 def send_with_marker(fd: int, header: bytes, message: memoryview, /) -> tuple[int, int] | None: ...
+def queue_put(
+    queue: int,
+    value: Any,
+    describe: Callable[[Any], tuple[Any, Any, bool]],
+    nanoseconds: int,
+    interruptible: bool,
+    /,
+) -> bool: ...
+def queue_get(
+    queue: int,
+    cls: type[_Tensor],
+    restore: Callable[[Any, Any], Any],
+    corrupt: Callable[[BaseException], BaseException],
+    nanoseconds: int,
+    interruptible: bool,
+    nothing: object,
+    /,
+) -> Any: ...
 def torch_setup(objects: tuple[Any, ...], /) -> None: ...
 def torch_reducer(
     in_python: Callable[[Any], tuple[Any, ...]], /

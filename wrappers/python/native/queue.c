@@ -1,0 +1,124 @@
+/* Puts Python values into a queue and gets them out, in one call each. tenon/queue.py calls it. */
+#include "ext.h"
+
+#include <time.h>
+
+/* A signal that arrives between the last check and the kernel's wait does not end the wait. So the
+   thread that runs Python's signal handlers waits in slices, as in tenon/wait.py. */
+#define SLICE_NS 50000000
+
+typedef struct {
+  tenon_wait wait;
+  int64_t timeout_ns; /* less than 0: for ever. 0: not at all */
+  int64_t deadline;   /* nanoseconds on CLOCK_MONOTONIC */
+} Waiting;
+
+static int64_t clock_ns(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void start_waiting(Waiting *it, long long timeout_ns, int interruptible) {
+  memset(it, 0, sizeof *it);
+  it->wait.struct_size = sizeof it->wait;
+  it->wait.flags = interruptible ? TENON_WAIT_INTERRUPTIBLE : 0;
+  it->timeout_ns = timeout_ns;
+  if (timeout_ns > 0) it->deadline = clock_ns() + timeout_ns;
+}
+
+/* Sets the time of the next call. */
+static void next_slice(Waiting *it) {
+  const int64_t most = it->wait.flags != 0 ? SLICE_NS : -1;
+  int64_t left = it->timeout_ns;
+  if (left > 0) {
+    left = it->deadline - clock_ns();
+    if (left < 1) left = 1;
+  }
+  it->wait.timeout_ns = left < 0 || (most > 0 && left > most) ? most : left;
+}
+
+enum { WAIT_ENDED = 0, WAIT_AGAIN = 1, WAIT_RAISED = -1 };
+
+/* What follows the status of a call: its time was over (which takes the error over), another call,
+   or an exception. */
+static int judge(Waiting *it, tenon_status status, tenon_error *error) {
+  const int is_over = status == TENON_WOULD_BLOCK || status == TENON_TIMEOUT;
+  const int is_slice = status == TENON_TIMEOUT && it->timeout_ns != 0 &&
+                       (it->timeout_ns < 0 || clock_ns() < it->deadline);
+  if (status == TENON_INTERRUPTED || is_slice) {
+    tenon_error_release(error);
+    return PyErr_CheckSignals() == 0 ? WAIT_AGAIN : WAIT_RAISED;
+  }
+  /* A time that is over because a sender does not answer is an error that names the sender. */
+  if (is_over && tenon_error_detail(error, "pid") == NULL) {
+    tenon_error_release(error);
+    return WAIT_ENDED;
+  }
+  raise_status(status, error);
+  return WAIT_RAISED;
+}
+
+/* queue_put(queue, value, describe, nanoseconds, whether signals end the wait) -> whether there was
+   room in time */
+PyObject *queue_put(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *number, *value, *describe;
+  long long timeout_ns;
+  int interruptible;
+  if (!PyArg_ParseTuple(args, "OOOLp:queue_put", &number, &value, &describe, &timeout_ns,
+                        &interruptible))
+    return NULL;
+  tenon_queue *queue = pointer_from(number);
+  if (queue == NULL && PyErr_Occurred()) return NULL;
+  tenon_message *message = message_of_value(value, describe);
+  if (message == NULL) return NULL;
+  Waiting it;
+  start_waiting(&it, timeout_ns, interruptible);
+  int next;
+  tenon_status status;
+  do {
+    next_slice(&it);
+    tenon_error *error = NULL;
+    Py_BEGIN_ALLOW_THREADS
+      status = tenon_queue_send(queue, message, &it.wait, &error);
+    Py_END_ALLOW_THREADS
+    next = status == TENON_OK ? WAIT_ENDED : judge(&it, status, error);
+  } while (next == WAIT_AGAIN);
+  give_back_message(message);
+  return next == WAIT_RAISED ? NULL : PyBool_FromLong(status == TENON_OK);
+}
+
+/* queue_get(queue, class of tensors, restore, corrupt, nanoseconds, whether signals end the wait,
+   nothing) -> the value, or `nothing` if none came in time. A message without a readable value is
+   lost. */
+PyObject *queue_get(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *number, *type, *restore, *corrupt, *nothing;
+  long long timeout_ns;
+  int interruptible;
+  if (!PyArg_ParseTuple(args, "OOOOLpO:queue_get", &number, &type, &restore, &corrupt, &timeout_ns,
+                        &interruptible, &nothing) ||
+      !is_subclass(type, interpreter()->tensor_type))
+    return NULL;
+  tenon_queue *queue = pointer_from(number);
+  if (queue == NULL && PyErr_Occurred()) return NULL;
+  Waiting it;
+  start_waiting(&it, timeout_ns, interruptible);
+  tenon_message *message = NULL;
+  int next;
+  do {
+    next_slice(&it);
+    tenon_error *error = NULL;
+    tenon_status status;
+    Py_BEGIN_ALLOW_THREADS
+      status = tenon_queue_recv(queue, &it.wait, &message, &error);
+    Py_END_ALLOW_THREADS
+    next = status == TENON_OK ? WAIT_ENDED : judge(&it, status, error);
+  } while (next == WAIT_AGAIN);
+  if (next == WAIT_RAISED) return NULL;
+  if (message == NULL) return Py_NewRef(nothing);
+  PyObject *value = value_of_message(message, (PyTypeObject *)type, restore, corrupt);
+  give_back_message(message);
+  return value;
+}

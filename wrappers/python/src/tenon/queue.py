@@ -1,0 +1,519 @@
+"""Queues: many processes put values into one, and each value goes to exactly one of them.
+
+A queue lies in shared memory. A put or a get costs no system call while the other side is awake.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+import weakref
+from queue import Empty, Full
+from typing import NamedTuple
+
+from tenon import _mp_hook
+from tenon._managed import Managed
+from tenon._native import address_of, ffi, lib, new_struct
+from tenon._native_ext import queue_get, queue_put
+from tenon._options import small
+from tenon._queue_values import corrupt, describe, restore
+from tenon._storage_of import storage_of
+from tenon.by_filename import Filename, FilenameHandle, open_filename
+from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, call, make
+from tenon.message import Message
+from tenon.storage import Storage
+from tenon.tensor import Tensor
+from tenon.wait import run, runs_handlers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Literal, Self
+
+    from typing_extensions import Buffer
+
+    from tenon.message import Tensors
+    from tenon.wait import Cancel
+
+    QueueMemberState = Literal["joining", "here", "left", "dead"]
+
+__all__ = ["Queue", "QueueMember", "QueueStats"]
+
+_STATES: dict[int, QueueMemberState] = {
+    lib.TENON_QUEUE_MEMBER_JOINING: "joining",
+    lib.TENON_QUEUE_MEMBER_HERE: "here",
+    lib.TENON_QUEUE_MEMBER_LEFT: "left",
+    lib.TENON_QUEUE_MEMBER_DEAD: "dead",
+}
+# The start of a queue's memory (docs/format/queue.md): magic, version, members, capacity,
+# slot_nbytes. The entries of the members follow after 4,096 bytes.
+_HEADER = struct.Struct("<8s4I")
+_HEADER_NBYTES = 4096
+_MAGIC = b"TENONQUE"
+_MEMBER_NBYTES = 192
+_LANE_HEADER_NBYTES = 64
+_NOTHING = object()
+
+
+class QueueMember(NamedTuple):
+    """A member of a queue, or one that has gone and whose place no process has taken since.
+
+    - number: The member's number in the queue.
+    - state: "here", "left" (in order), "dead" (its process ended while it was a member), or
+      "joining".
+    - pid and uid: The process and its effective user, as the member itself said.
+    - waiting: The number of its messages that no process has received yet.
+    - asleep: Whether it sleeps until there is a message, or room for one.
+    - is_self: Whether it is this membership.
+    """
+
+    number: int
+    state: QueueMemberState
+    pid: int
+    uid: int
+    waiting: int
+    asleep: bool
+    is_self: bool
+
+
+class QueueStats(NamedTuple):
+    """Figures about a queue. They change while they are read.
+
+    - waiting: The number of messages that no process has received yet.
+    - sent and received: The number of messages that this member has sent and received.
+    - lost: The number of this member's messages that a process took which died before it had them.
+    """
+
+    waiting: int
+    sent: int
+    received: int
+    lost: int
+
+
+class Queue(Managed):
+    """A queue carries values between processes. put and get have the names, defaults and exceptions
+    of multiprocessing.Queue.
+
+    A value is None, a bool, a number, str, bytes, bytearray, a tenon.Tensor, a composite, a numpy
+    array or scalar, or a list, dict, OrderedDict, set, frozenset, tuple or NamedTuple of values.
+    Tensors are lent and not copied. numpy arrays are copied. No code of the sender runs in the
+    receiver. A NamedTuple's class must be imported in the receiver; otherwise a class with the same
+    fields takes its place. A list that stands in two places of a value arrives as two lists.
+
+    The queue goes to other processes as an argument of a Process (fork, spawn and forkserver), by
+    its storage (tenon.Connection, Queue.join), or by a name (serve and open). Each process joins at
+    its first use of the queue. A forked child does so too, and so must not be given a place in
+    advance.
+
+    Order: The values of one process are received in the order in which it put them. Values of
+    several processes have no order.
+
+    Each process has room for `capacity` values of its own. put waits while they are unreceived, and
+    does not write them in another thread as multiprocessing.Queue does. A process that ends by exit
+    leaves its unreceived values to a keeper if it belongs to a multiprocessing family
+    (tenon.multiprocessing). The values of a process that was killed may be lost: get then raises
+    PeerGone once for each of them, unless this process had received from that one before.
+    """
+
+    __slots__ = ("_joined", "_pickled", "_pid", "_report_deaths", "_storage")
+    _joined: tuple[Any, int] | None  # the membership of the process _pid, and its address
+    _storage: Storage | None
+
+    def __init__(
+        self,
+        members: int = 32,
+        capacity: int = 128,
+        slot_nbytes: int = 1024,
+        report_deaths: bool = False,
+        *,
+        pickled: bool = False,
+    ) -> None:
+        """Make a queue, and join it.
+
+        - members: How many processes can be members at a time, from 1 to 256.
+        - capacity: How many messages of one member can wait. It is a power of two from 2 to 65,536.
+        - slot_nbytes: The bytes of the description of one message, a multiple of 64 from 64 to
+          65,536. A longer description takes a little longer. The queue takes members * capacity *
+          slot_nbytes bytes.
+        - report_deaths: When a member dies, the next call of this process raises PeerGone once. Its
+          details name the member and its pid.
+        - pickled: put pickles every value with tenon.pickle, so that any picklable object can be
+          put, and PyTorch's tensors too. get then runs what the sender's pickle says. So every
+          member can run code in this process. All members must agree on this option.
+        """
+        self._set(None, report_deaths, pickled)
+        options = _options(report_deaths)
+        options.members = small(members, "members")
+        options.capacity = small(capacity, "capacity")
+        options.slot_nbytes = small(slot_nbytes, "slot_nbytes")
+        for name in ("members", "capacity", "slot_nbytes"):
+            if not getattr(options, name):
+                raise ValueError(f"a queue with {name}=0 has no room for a message")
+        own, _ = self._enter(lib.tenon_queue_new, options)
+        self._storage = storage_of(lib.tenon_storage_retain(lib.tenon_queue_storage(own)))
+
+    def _set(self, storage: Storage | None, report_deaths: bool, pickled: bool) -> None:
+        self._cdata = self._joined = None
+        self._pid = 0
+        self._storage = storage
+        self._report_deaths, self._pickled = bool(report_deaths), bool(pickled)
+
+    @classmethod
+    def _arrived(cls, storage: Storage, report_deaths: bool, pickled: bool) -> Self:
+        """A queue that is joined at its first use."""
+        self = cls.__new__(cls)
+        self._set(storage, report_deaths, pickled)
+        return self
+
+    @classmethod
+    def join(cls, storage: Storage, *, report_deaths: bool = False, pickled: bool = False) -> Self:
+        """Join the queue that lies in a storage, which must be writable. The options are those of
+        Queue.
+        """
+        self = cls._arrived(storage, report_deaths, pickled)
+        self._own()
+        return self
+
+    @classmethod
+    def open(
+        cls,
+        name: FilenameHandle | str | os.PathLike[str],
+        *,
+        report_deaths: bool = False,
+        pickled: bool = False,
+        timeout: float | None = 5.0,
+    ) -> Self:
+        """Join the queue that another process serves under a name. The argument is the handle that
+        serve returned, or the name. timeout is the seconds to wait for the serving process.
+        """
+        if not isinstance(name, FilenameHandle):
+            name = _handle_of(os.fspath(name), timeout)
+        storage = open_filename(name, timeout=timeout)
+        return cls.join(storage, report_deaths=report_deaths, pickled=pickled)
+
+    def serve(
+        self, name: str | os.PathLike[str], *, mode: int = 0, group: int | None = None
+    ) -> FilenameHandle:
+        """Serve the queue under a name: a path, or a name without a slash, which lies in /dev/shm.
+        Other processes join by Queue.open.
+
+        Only this process's user can open it, unless mode and group say otherwise (tenon.Filename).
+        The name goes when this process ends or has released the queue.
+        """
+        directory, leaf = os.path.split(os.fspath(name))
+        filename = Filename(
+            leaf,
+            directory=os.path.abspath(directory) if directory else None,
+            mode=mode,
+            group=group,
+        )
+        return self.storage.share_filename(filename=filename)
+
+    @property
+    def storage(self) -> Storage:
+        """The storage in which the queue lies. Nothing else may write to it."""
+        storage = self._storage
+        if storage is None:
+            raise ValueError("this Queue is already closed: use it before close()")
+        return storage
+
+    @property
+    def closed(self) -> bool:
+        """Whether close was called."""
+        return self._storage is None
+
+    def close(self) -> None:
+        """Leave the queue and release it. Threads that wait in it end with an error. Values that
+        were put and not received stay in the queue as long as this process lives.
+        """
+        joined, self._joined, self._cdata, self._storage = self._joined, None, None, None
+        if joined is not None:
+            lib.tenon_queue_leave(joined[0])
+
+    def leave(self) -> None:
+        """Leave the queue. Threads of this process that wait in it, and later calls, raise
+        InvalidArgument. To come back, join the storage again.
+        """
+        lib.tenon_queue_leave(self._own())
+
+    def _own(self) -> Any:
+        return self._membership()[0]
+
+    def _membership(self) -> tuple[Any, int]:
+        """The membership of this process, and its address. The caller keeps the tuple, so that the
+        membership lives until the call has ended.
+        """
+        joined = self._joined
+        if joined is None or self._pid != os.getpid():
+            with _lock:
+                joined = self._joined
+                if joined is None or self._pid != os.getpid():
+                    joined = self._enter(
+                        lib.tenon_queue_join, self.storage._own(), _options(self._report_deaths)
+                    )
+        return joined
+
+    def _enter(self, function: Any, *arguments: Any) -> tuple[Any, int]:
+        """Make a membership of this process by a function of the library."""
+        _join_family()
+        out = ffi.new("tenon_queue **")
+        call(function, *arguments, out)
+        own = ffi.gc(out[0], lib.tenon_queue_release)
+        # A forked child sees either its parent's pid or a membership of its own.
+        self._joined, self._pid = (own, address_of(own)), os.getpid()
+        _living.add(self)
+        return self._joined
+
+    def put(self, value: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Put a value into the queue. While `capacity` values of this process wait, the call waits
+        for room, at most for timeout seconds.
+
+        Raises queue.Full if there is no room in time, or at once without block. Raises TypeError
+        for a value that the queue does not carry.
+        """
+        if self._pickled:
+            self._put_pickled(value, block, timeout)
+            return
+        joined = self._membership()
+        if not queue_put(joined[1], value, describe, _nanoseconds(block, timeout), runs_handlers()):
+            raise Full
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """Get a value out of the queue. If there is none the call waits, at most for timeout
+        seconds.
+
+        Raises queue.Empty if no value comes in time, or at once without block. Raises Corrupt if
+        the next message carries no value (it was sent by send). That message is lost.
+        """
+        if self._pickled:
+            return self._get_pickled(block, timeout)
+        joined = self._membership()
+        try:
+            value = queue_get(
+                joined[1],
+                Tensor,
+                restore,
+                corrupt,
+                _nanoseconds(block, timeout),
+                runs_handlers(),
+                _NOTHING,
+            )
+        except (WouldBlock, Timeout) as error:
+            # A message is there, and its sender does not answer. The cause names the sender.
+            raise Empty from error
+        if value is _NOTHING:
+            raise Empty
+        return value
+
+    def _put_pickled(self, value: Any, block: bool, timeout: float | None) -> None:
+        from tenon.pickle import message_of
+
+        tensors, user_bytes = message_of(value, None)
+        try:
+            self.send(tensors, None, user_bytes, timeout=_seconds(block, timeout))
+        except (WouldBlock, Timeout):
+            raise Full from None
+
+    def _get_pickled(self, block: bool, timeout: float | None) -> Any:
+        from tenon.pickle import object_of
+
+        try:
+            message = self.recv(timeout=_seconds(block, timeout))
+        except (WouldBlock, Timeout) as error:
+            raise Empty from error
+        with message:
+            value = object_of(message, None, None)
+        if type(value) is dict and value.keys() == {"value", "__tenon_notes__"}:
+            raise make(
+                Incompatible,
+                "the message was put by a process without pickled=True: give all members of the"
+                " queue the same option",
+                option="pickled",
+            )
+        return value
+
+    def put_nowait(self, value: Any) -> None:
+        """As put(value, block=False)."""
+        self.put(value, False)
+
+    def get_nowait(self) -> Any:
+        """As get(block=False)."""
+        return self.get(False)
+
+    def send(
+        self,
+        tensors: Message | Tensors = (),
+        names: Sequence[str | None] | None = None,
+        user_bytes: Buffer = b"",
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        """Send tensors (a list, a single one, or a dict by name), or a Message, as one message. The
+        call waits while `capacity` messages of this process wait.
+
+        The timeout is in seconds, and None waits for ever. When the call raises, nothing was sent.
+        """
+        if isinstance(tensors, Message):
+            if names is not None or bytes(user_bytes):
+                raise TypeError("a Message has its own names and user bytes")
+            message = tensors
+        else:
+            message = Message(tensors, names, user_bytes)
+        own, what = self._own(), message._own()
+        run(lambda wait, error: lib.tenon_queue_send(own, what, wait, error), timeout, cancel)
+
+    def recv(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> Message:
+        """Receive the next message, whether send or put has sent it.
+
+        The timeout is in seconds, and None waits for ever. When the wait ends early nothing is
+        lost. A timeout of 0 waits up to 20 ms for a sender that this process meets for the first
+        time.
+        """
+        own = self._own()
+        return Message._arrive(
+            lambda wait, out, error: lib.tenon_queue_recv(own, wait, out, error), timeout, cancel
+        )
+
+    def qsize(self) -> int:
+        """The number of values that no process has received yet. Other processes change it
+        meanwhile, as they do for empty and full.
+        """
+        return self.stats().waiting
+
+    def empty(self) -> bool:
+        """Whether the queue holds no value."""
+        return not self.qsize()
+
+    def full(self) -> bool:
+        """Whether a put of this process would wait for room."""
+        capacity = _geometry_of(self.storage)[1]
+        return any(each.is_self and each.waiting >= capacity for each in self.members())
+
+    def members(self) -> list[QueueMember]:
+        """The members of the queue, this process included."""
+        own = self._own()
+        total = ffi.new("size_t *")
+        call(lib.tenon_queue_members, own, ffi.NULL, 0, total)
+        while True:
+            # Another process may join between the two calls.
+            room = int(total[0]) + 1
+            out = ffi.new("tenon_queue_member[]", room)
+            out[0].struct_size = ffi.sizeof("tenon_queue_member")
+            call(lib.tenon_queue_members, own, out, room, total)
+            if total[0] <= room:
+                return [
+                    QueueMember(
+                        each.index,
+                        _STATES[each.state],
+                        each.pid,
+                        each.uid,
+                        each.waiting,
+                        bool(each.asleep),
+                        bool(each.self),
+                    )
+                    for each in out[0 : total[0]]
+                ]
+
+    def stats(self) -> QueueStats:
+        """Figures about the queue and this member."""
+        out = new_struct("tenon_queue_stats")
+        call(lib.tenon_queue_stats_get, self._own(), out)
+        return QueueStats(out.waiting, out.sent, out.received, out.lost)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Only multiprocessing's pickler can lend the storage.
+        if not _mp_hook.pickling.depth:
+            raise TypeError(
+                "a Queue has no pickled form of its own: give it to a multiprocessing Process, or"
+                " join its storage (Queue.join) or its name (Queue.open) in the other process"
+            )
+        return Queue._arrived, (self.storage, self._report_deaths, self._pickled)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tenon.Queue, closed>"
+        members, capacity, _ = _geometry_of(self.storage)
+        return f"<tenon.Queue of {members} members, {capacity} messages each>"
+
+
+def _options(report_deaths: bool) -> Any:
+    options = new_struct("tenon_queue_options")
+    options.flags = 0 if report_deaths else lib.TENON_QUEUE_IGNORE_DEATHS
+    return options
+
+
+def _seconds(block: bool, timeout: float | None) -> float | None:
+    """The timeout of a put or a get, as send and recv take it. As in multiprocessing, a negative
+    one is 0.
+    """
+    if not block:
+        return 0
+    return None if timeout is None else max(timeout, 0)
+
+
+def _nanoseconds(block: bool, timeout: float | None) -> int:
+    """The same as the C extension takes it. -1 waits for ever."""
+    seconds = _seconds(block, timeout)
+    if seconds is None or seconds > 4e9:
+        return -1
+    return int(seconds * 1e9)
+
+
+def _geometry_of(storage: Storage) -> tuple[int, int, int]:
+    """The members, the capacity and the bytes of a slot of the queue that lies in a storage."""
+    with memoryview(storage) as view:
+        magic, version, members, capacity, slot_nbytes = _HEADER.unpack_from(view)
+    if magic != _MAGIC:
+        raise make(Corrupt, "the storage holds no queue", field="queue")
+    if version != 1:
+        raise make(Incompatible, f"the queue is of version {version}, and this Tenon knows 1")
+    return members, capacity, slot_nbytes
+
+
+def _handle_of(path: str, timeout: float | None) -> FilenameHandle:
+    """Ask the queue behind a name for its size."""
+    name = os.path.abspath(path) if "/" in path else f"/{path}"
+    with open_filename(name, _HEADER_NBYTES, timeout=timeout) as head:
+        members, capacity, slot_nbytes = _geometry_of(head)
+    lane_nbytes = _LANE_HEADER_NBYTES + capacity * slot_nbytes
+    return FilenameHandle(name, _HEADER_NBYTES + members * (_MEMBER_NBYTES + lane_nbytes))
+
+
+# ---- fork and exit
+
+_lock = threading.RLock()  # held while a process joins
+_living: weakref.WeakSet[Queue] = weakref.WeakSet()
+_planned_pid = 0  # the process that leaves its queues at its end
+
+
+def _join_family() -> None:
+    """Have a process of a multiprocessing family leave its queues in order, and its unreceived
+    values to a keeper.
+
+    A child that multiprocessing forked ends with _exit, which does not notify the library.
+    """
+    global _planned_pid
+    if "multiprocessing.util" not in sys.modules or _planned_pid == os.getpid():
+        return
+    from importlib import import_module
+    from multiprocessing import util
+
+    import_module("tenon.multiprocessing")  # its exit hook starts the keeper
+    # After the feeder threads of multiprocessing's queues (-5) and the keeper (-50).
+    util.Finalize(None, _leave_all, exitpriority=-60)
+    _planned_pid = os.getpid()
+
+
+def _leave_all() -> None:
+    for queue in list(_living):
+        joined = queue._joined
+        if joined is not None and queue._pid == os.getpid():
+            lib.tenon_queue_leave(joined[0])
+
+
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
