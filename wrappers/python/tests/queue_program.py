@@ -16,6 +16,7 @@ import types
 
 import numpy as np
 import tenon
+from multiprocessing_kit import ended, start, stop
 
 Point = collections.namedtuple("Point", "x y")
 N_MESSAGES = 200
@@ -26,17 +27,6 @@ class Thing:
 
     def __init__(self, tensor):
         self.tensor = tensor
-
-
-def start(context, target, *args):
-    process = context.Process(target=target, args=args)
-    process.start()
-    return process
-
-
-def ended(process, code=0):
-    process.join(60)
-    assert process.exitcode == code, process.exitcode
 
 
 def state_of(q, pid):
@@ -158,6 +148,45 @@ def grandchild(context):
     process = start(context, hand_on, context.get_start_method(), q)
     assert q.get(timeout=60) not in (os.getpid(), process.pid)
     ended(process)
+
+
+def get_queue(carrier):
+    carrier.get().put("from the child")
+
+
+def queue_in_a_queue(context):
+    carrier, q = context.SimpleQueue(), tenon.Queue()
+    process = start(context, get_queue, carrier)
+    carrier.put(q)
+    assert q.get(timeout=60) == "from the child"
+    ended(process)
+    carrier.close()
+
+
+def put_and_stay(q):
+    q.put("slow")
+    signal.pause()
+
+
+def stopped_sender(context):
+    """A sender that is stopped before this process has met it."""
+    q = tenon.Queue()
+    process = start(context, put_and_stay, q)
+    while not q.qsize():
+        time.sleep(0.002)
+    stop(process.pid)
+    q.put("own")
+    assert q.get(timeout=60) == "own"
+    try:
+        q.get(timeout=0.3)
+    except queue.Empty as error:
+        assert error.__cause__.details["pid"] == str(process.pid), error.__cause__
+    else:
+        raise AssertionError
+    os.kill(process.pid, signal.SIGCONT)
+    assert q.get(timeout=60) == "slow"
+    process.kill()
+    ended(process, -signal.SIGKILL)
 
 
 def join_and_wait(q):

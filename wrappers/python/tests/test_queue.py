@@ -33,12 +33,13 @@ EVERY_METHOD = (
     "exactly_once",
     "exit_after_put",
     "grandchild",
+    "queue_in_a_queue",
     "death_is_reported",
     "end_is_no_death",
     "pickled",
     "unknown_class",
 )
-ONCE = ("fork_while_threads_wait", "interrupts")
+ONCE = ("stopped_sender", "fork_while_threads_wait", "interrupts")
 
 
 class Point(NamedTuple):
@@ -221,7 +222,9 @@ def test_numpy_arrays_are_copied(q: tenon.Queue, array: Any) -> None:
     assert not np.shares_memory(back, array)
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int8, np.bool_, np.complex64])
+@pytest.mark.parametrize(
+    "kind", [np.float32, np.float64, np.longdouble, np.int8, np.bool_, np.complex64]
+)
 def test_numpy_scalars(q: tenon.Queue, kind: Any) -> None:
     back = through(q, kind(1))
     assert type(back) is kind and back == kind(1)
@@ -243,6 +246,7 @@ REFUSED = [
     (np.array(["a"]), "<U1"),
     (np.array([None]), "object"),
     (np.array([1]).view(np.matrix), "numpy.matrix"),
+    (np.datetime64("2026-01-01"), "numpy.datetime64"),
 ]
 
 
@@ -316,10 +320,16 @@ FORGED = [
     ({"value": (1,), "__tenon_notes__": [(0, ("NamedTuple", "os", "x", "import"))]}, "keyword"),
     ({"value": {b"a": 1}, "__tenon_notes__": [(1, ("bytearray",))]}, "unhashable"),
     ({"value": b"\xff", "__tenon_notes__": [(0, ("str",))]}, "decode"),
+    ({"value": b"a", "__tenon_notes__": [(0, ("scalar",))]}, "argument"),
+    ({"value": b"a", "__tenon_notes__": [(0, ("scalar", "<f4"))]}, "no type"),
+    ({"value": b"12345678", "__tenon_notes__": [(0, ("scalar", "O"))]}, "no type"),
+    ({"value": b"12345678", "__tenon_notes__": [(0, ("scalar", "what"))]}, "what"),
 ]
 
 
-@pytest.mark.parametrize(("forged", "why"), FORGED, ids=[str(number) for number in range(14)])
+@pytest.mark.parametrize(
+    ("forged", "why"), FORGED, ids=[str(number) for number in range(len(FORGED))]
+)
 def test_forged_notes(q: tenon.Queue, forged: Any, why: str) -> None:
     tensors, user_bytes = tenon.pickle.message_of(forged, None)
     q.send(tensors, None, user_bytes)

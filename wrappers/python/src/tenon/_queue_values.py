@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Described = tuple[Any, Any, bool]
 
 _MOST_STAND_INS = 256
+_SCALAR_KINDS = "biufc"  # numpy's letters for bools, integers, floats and complex numbers
 
 
 def describe(value: Any) -> Described:
@@ -42,9 +43,9 @@ def describe(value: Any) -> Described:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         if type(value) is numpy.ndarray:
-            return (_tensor_of(value, value.dtype), ("array",), False)
-        if isinstance(value, numpy.generic):
-            return (_tensor_of(numpy.asarray(value), value.dtype), ("scalar",), False)
+            return (_tensor_of(value), ("array",), False)
+        if isinstance(value, numpy.generic) and value.dtype.kind in _SCALAR_KINDS:
+            return (value.tobytes(), ("scalar", value.dtype.str), False)
     raise _refusal(value)
 
 
@@ -72,13 +73,13 @@ _BY_TYPE: dict[type, Callable[[Any], Described]] = {
 }
 
 
-def _tensor_of(array: Any, dtype: Any) -> Tensor:
+def _tensor_of(array: Any) -> Tensor:
     try:
         return from_numpy(array)
     except TypeError as error:
         raise TypeError(
-            f"no tensor has elements of numpy's type {dtype}: convert the array, or make the queue"
-            " with pickled=True"
+            f"no tensor has elements of numpy's type {array.dtype}: convert the array, or make the"
+            " queue with pickled=True"
         ) from error
 
 
@@ -139,11 +140,20 @@ def _restore_int(plain: bytes) -> int:
     return int.from_bytes(plain, "little", signed=True)
 
 
+def _restore_scalar(plain: bytes, name: str) -> Any:
+    import numpy
+
+    dtype = numpy.dtype(name)
+    if dtype.kind not in _SCALAR_KINDS or dtype.itemsize != len(plain):
+        raise _corrupt(f"{name!r} is no type of a number of {len(plain)} bytes")
+    return numpy.frombuffer(plain, dtype)[0]
+
+
 # By the first item of a note: the type of the plain value, and the function that takes the plain
 # value and the rest of the note.
 _BY_NOTE: dict[str, tuple[type, Callable[..., Any]]] = {
     "array": (Tensor, lambda plain: plain.numpy()),
-    "scalar": (Tensor, lambda plain: plain.numpy()[()]),
+    "scalar": (bytes, _restore_scalar),
     "NamedTuple": (tuple, _restore_tuple),
     "tenon.NamedTuple": (tuple, lambda plain, name: NamedTuple(name, plain)),
     "int": (bytes, _restore_int),

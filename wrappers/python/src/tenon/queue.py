@@ -137,8 +137,8 @@ class Queue(Managed):
         - slot_nbytes: The bytes of the description of one message, a multiple of 64 from 64 to
           65,536. A longer description takes a little longer. The queue takes members * capacity *
           slot_nbytes bytes.
-        - report_deaths: When a member dies, the next call of this process raises PeerGone once. Its
-          details name the member and its pid.
+        - report_deaths: When a member dies, the next put or get of this process raises PeerGone
+          once, and has put or got nothing. Its details name the member and its pid.
         - pickled: put pickles every value with tenon.pickle, so that any picklable object can be
           put, and PyTorch's tensors too. get then runs what the sender's pickle says. So every
           member can run code in this process. All members must agree on this option.
@@ -449,17 +449,17 @@ def _seconds(block: bool, timeout: float | None) -> float | None:
     """The timeout of a put or a get, as send and recv take it. As in multiprocessing, a negative
     one is 0.
     """
-    if not block:
-        return 0
-    return None if timeout is None else max(timeout, 0)
+    if block and timeout is None:
+        return None
+    return max(timeout, 0) if block and timeout is not None else 0
 
 
 def _nanoseconds(block: bool, timeout: float | None) -> int:
-    """The same as the C extension takes it. -1 waits for ever."""
-    seconds = _seconds(block, timeout)
-    if seconds is None or seconds > 4e9:
+    """The same, as the C extension takes it. -1 waits for ever."""
+    if block and timeout is None:
         return -1
-    return int(seconds * 1e9)
+    seconds = _seconds(block, timeout)
+    return -1 if seconds is None or seconds > 4e9 else int(seconds * 1e9)
 
 
 def _geometry_of(storage: Storage) -> tuple[int, int, int]:
