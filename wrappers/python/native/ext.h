@@ -9,8 +9,8 @@
 
    The deleters that libtenon keeps do not touch Python, with two exceptions: release_held_buffer,
    and the deleters that other frameworks hand in by DLPack. So references are given back only by
-   give_back_tensor and give_back_storage, with one exception: allocate_managed in exchange.c may
-   run without the GIL and releases its own directly. */
+   the give_back functions of release.c, with one exception: allocate_managed in exchange.c may run
+   without the GIL and releases its own directly. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>

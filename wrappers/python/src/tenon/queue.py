@@ -19,7 +19,6 @@ from tenon._native import address_of, ffi, lib, new_struct
 from tenon._native_ext import queue_get, queue_put
 from tenon._options import small
 from tenon._queue_values import corrupt, describe, restore
-from tenon._storage_of import storage_of
 from tenon.by_filename import Filename, FilenameHandle, open_filename
 from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, call, make
 from tenon.message import Message
@@ -99,13 +98,12 @@ class Queue(Managed):
     A value is None, a bool, a number, str, bytes, bytearray, a tenon.Tensor, a composite, a numpy
     array or scalar, or a list, dict, OrderedDict, set, frozenset, tuple or NamedTuple of values.
     Tensors are lent and not copied. numpy arrays are copied. No code of the sender runs in the
-    receiver. A NamedTuple's class must be imported in the receiver; otherwise a class with the same
+    receiver. If the receiver has not imported the class of a NamedTuple, a class with the same
     fields takes its place. A list that stands in two places of a value arrives as two lists.
 
     The queue goes to other processes as an argument of a Process (fork, spawn and forkserver), by
     its storage (tenon.Connection, Queue.join), or by a name (serve and open). Each process joins at
-    its first use of the queue. A forked child does so too, and so must not be given a place in
-    advance.
+    its first use of the queue. A forked child joins too, as a member of its own.
 
     Order: The values of one process are received in the order in which it put them. Values of
     several processes have no order.
@@ -117,8 +115,10 @@ class Queue(Managed):
     PeerGone once for each of them, unless this process had received from that one before.
     """
 
-    __slots__ = ("_joined", "_pickled", "_pid", "_report_deaths", "_storage")
-    _joined: tuple[Any, int] | None  # the membership of the process _pid, and its address
+    __slots__ = ("_joined", "_pickled", "_report_deaths", "_storage")
+    # A membership, its address, and the pid of its process. A forked child has its parent's until
+    # it joins. It is one tuple, so that no thread sees an old part beside a new one.
+    _joined: tuple[Any, int, int] | None
     _storage: Storage | None
 
     def __init__(
@@ -151,12 +151,12 @@ class Queue(Managed):
         for name in ("members", "capacity", "slot_nbytes"):
             if not getattr(options, name):
                 raise ValueError(f"a queue with {name}=0 has no room for a message")
-        own, _ = self._enter(lib.tenon_queue_new, options)
-        self._storage = storage_of(lib.tenon_storage_retain(lib.tenon_queue_storage(own)))
+        own, _, _ = self._enter(lib.tenon_queue_new, options)
+        reference = lib.tenon_storage_retain(lib.tenon_queue_storage(own))
+        self._storage = Storage._adopt(address_of(reference))
 
     def _set(self, storage: Storage | None, report_deaths: bool, pickled: bool) -> None:
         self._cdata = self._joined = None
-        self._pid = 0
         self._storage = storage
         self._report_deaths, self._pickled = bool(report_deaths), bool(pickled)
 
@@ -241,30 +241,29 @@ class Queue(Managed):
     def _own(self) -> Any:
         return self._membership()[0]
 
-    def _membership(self) -> tuple[Any, int]:
+    def _membership(self) -> tuple[Any, int, int]:
         """The membership of this process, and its address. The caller keeps the tuple, so that the
         membership lives until the call has ended.
         """
         joined = self._joined
-        if joined is None or self._pid != os.getpid():
+        if joined is None or joined[2] != os.getpid():
             with _lock:
                 joined = self._joined
-                if joined is None or self._pid != os.getpid():
+                if joined is None or joined[2] != os.getpid():
                     joined = self._enter(
                         lib.tenon_queue_join, self.storage._own(), _options(self._report_deaths)
                     )
         return joined
 
-    def _enter(self, function: Any, *arguments: Any) -> tuple[Any, int]:
+    def _enter(self, function: Any, *arguments: Any) -> tuple[Any, int, int]:
         """Make a membership of this process by a function of the library."""
         _join_family()
         out = ffi.new("tenon_queue **")
         call(function, *arguments, out)
         own = ffi.gc(out[0], lib.tenon_queue_release)
-        # A forked child sees either its parent's pid or a membership of its own.
-        self._joined, self._pid = (own, address_of(own)), os.getpid()
+        joined = self._joined = own, address_of(own), os.getpid()
         _living.add(self)
-        return self._joined
+        return joined
 
     def put(self, value: Any, block: bool = True, timeout: float | None = None) -> None:
         """Put a value into the queue. While `capacity` values of this process wait, the call waits
@@ -510,7 +509,7 @@ def _join_family() -> None:
 def _leave_all() -> None:
     for queue in list(_living):
         joined = queue._joined
-        if joined is not None and queue._pid == os.getpid():
+        if joined is not None and joined[2] == os.getpid():
             lib.tenon_queue_leave(joined[0])
 
 
