@@ -547,6 +547,16 @@ def test_join_refuses_other_storages(q: tenon.Queue) -> None:
         tenon.Queue.join(small.storage)
 
 
+def test_join_over_a_connection(q: tenon.Queue) -> None:
+    left, right = tenon.pair()
+    with left, right:
+        left.send(tenon.Tensor.over(q.storage, (q.storage.nbytes,), "uint8"))
+        storage = right.recv(timeout=60)[0].storage
+    with tenon.Queue.join(storage) as other:
+        other.put(1)
+        assert q.get(timeout=60) == 1
+
+
 # ---- other processes
 
 

@@ -20,7 +20,7 @@ from tenon._native_ext import queue_get, queue_put
 from tenon._options import small
 from tenon._queue_values import corrupt, describe, restore
 from tenon.by_filename import Filename, FilenameHandle, open_filename
-from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, call, make
+from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, call, make, owned
 from tenon.message import Message
 from tenon.storage import Storage
 from tenon.tensor import Tensor
@@ -101,9 +101,10 @@ class Queue(Managed):
     receiver. If the receiver has not imported the class of a NamedTuple, a class with the same
     fields takes its place. A list that stands in two places of a value arrives as two lists.
 
-    The queue goes to other processes as an argument of a Process (fork, spawn and forkserver), by
-    its storage (tenon.Connection, Queue.join), or by a name (serve and open). Each process joins at
-    its first use of the queue. A forked child joins too, as a member of its own.
+    The queue goes to other processes as an argument of a Process (fork, spawn and forkserver), by a
+    name (serve and open), or by its storage, which is lent in any way and joined by Queue.join.
+    Each process joins at its first use of the queue. A forked child joins too, as a member of its
+    own.
 
     Order: The values of one process are received in the order in which it put them. Values of
     several processes have no order.
@@ -258,9 +259,7 @@ class Queue(Managed):
     def _enter(self, function: Any, *arguments: Any) -> tuple[Any, int, int]:
         """Make a membership of this process by a function of the library."""
         _join_family()
-        out = ffi.new("tenon_queue **")
-        call(function, *arguments, out)
-        own = ffi.gc(out[0], lib.tenon_queue_release)
+        own = owned("tenon_queue", function, *arguments)
         joined = self._joined = own, address_of(own), os.getpid()
         _living.add(self)
         return joined
