@@ -74,7 +74,8 @@ void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> b
     (to++)->store(word, std::memory_order_relaxed);
     bytes = bytes.subspan(nbytes);
   }
-  slot[0].store(word_of({position, 0, SlotState::kFull}), std::memory_order_release);
+  // The sender looks for sleepers next. A release store could be seen after that look.
+  slot[0].store(word_of({position, 0, SlotState::kFull}), std::memory_order_seq_cst);
 }
 
 uint32_t copy(const Word* slot, uint32_t room, Kind* kind, std::byte* out) noexcept {

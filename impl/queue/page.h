@@ -42,7 +42,8 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): each line 
   uint32_t slot_nbytes;  // bytes of a slot, a multiple of 64
   uint64_t incompat;     // not 0: a reader refuses the memory with INCOMPATIBLE
   // The members that may sleep because they found no message, or no room in their lane. Only the
-  // member itself sets and clears its bit while it lives.
+  // member itself sets and clears its bit. The bit of a member that ended asleep stays, until a new
+  // member has its entry.
   alignas(64) MemberSet receivers_asleep;
   alignas(64) MemberSet senders_asleep;
   // The members that have ever sent. Nobody looks into other lanes.
@@ -187,7 +188,8 @@ inline void add(MemberSet* set, uint32_t member) noexcept {
   (*set)[member / 64].fetch_or(uint64_t{1} << (member % 64), std::memory_order_seq_cst);
 }
 inline void remove(MemberSet* set, uint32_t member) noexcept {
-  (*set)[member / 64].fetch_and(~(uint64_t{1} << (member % 64)), std::memory_order_relaxed);
+  // A member that is awake looks for messages next, and nobody wakes it from here on.
+  (*set)[member / 64].fetch_and(~(uint64_t{1} << (member % 64)), std::memory_order_seq_cst);
 }
 
 // The sender fills a slot that it owns, and publishes it. The bytes are stored word by word,

@@ -121,10 +121,17 @@ Status Queue::enter() {
     entry.pid_namespace.store(os::host_identity().pid_namespace, std::memory_order_relaxed);
     entry.started.store(process_start(pid), std::memory_order_relaxed);
     entry.user.store(os::user_id(), std::memory_order_relaxed);
-    self_ = index;
+    // The bits of a member that ended asleep. Nobody else may clear them, because the entry may
+    // have a new member by then.
+    page::remove(&header().receivers_asleep, index);
+    page::remove(&header().senders_asleep, index);
     next_ = next_position(index);
-    entry.word.store(page::word_of({pid, joining.generation, MemberState::kHere}),
-                     std::memory_order_release);
+    seen = page::word_of(joining);
+    const MemberWord here{pid, joining.generation, MemberState::kHere};
+    // Another joiner has the entry if it took this process for dead.
+    if (!entry.word.compare_exchange_strong(seen, page::word_of(here), std::memory_order_acq_rel))
+      return false;
+    self_ = index;
     return true;
   };
   for (const bool again : {false, true}) {
@@ -226,8 +233,6 @@ void Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
   const MemberWord dead{word.pid, word.generation, MemberState::kDead};
   if (member(index).word.compare_exchange_strong(seen, page::word_of(dead),
                                                  std::memory_order_acq_rel)) {
-    page::remove(&header().receivers_asleep, index);
-    page::remove(&header().senders_asleep, index);
     header().died.fetch_add(1, std::memory_order_release);
   } else if (page::member_of(seen).state != MemberState::kDead) {
     return;  // it left in order before it ended

@@ -33,6 +33,8 @@
 
 namespace tenon::queue {
 
+class WaitLimits;  // queue/sleep.h
+
 struct QueueOptions {
   channel::FetchOptions fetch;  // for received messages; no private openings
   bool report_deaths = true;    // recv() and send() return PEER_GONE once for each death
@@ -163,6 +165,9 @@ class Queue final : public ProcessWatcher {
   bool take_from(uint32_t index);
   void find_start(uint32_t index) noexcept;
   bool sees_message() const noexcept;
+  bool has_message(uint32_t index) noexcept;
+  void pass_wake_on() noexcept;
+  Result<std::unique_ptr<tensor::Message>> recv_within(const WaitLimits& limits, bool* has_slept);
   Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
   Result<std::unique_ptr<tensor::Message>> open_short(uint32_t index);
   Status give_up(uint32_t index, const Status& why);

@@ -42,22 +42,13 @@ bool is_of_wait(Code code) noexcept { return code == Code::kWouldBlock || code =
 
 }  // namespace
 
-// Finds the oldest message of a lane that this member sees for the first time. A message that is
-// sent meanwhile may lie before the part that was read already. So the lane is read twice.
+// Where to begin in a lane that this member sees for the first time: one round before the first
+// position that was never used, because older messages have all been taken. To begin with the
+// oldest message that a pass over the lane finds would be wrong: an older one may be sent into a
+// slot behind the pass, and then a newer one into a slot before it.
 void Queue::find_start(uint32_t index) noexcept {
-  uint64_t oldest = UINT64_MAX;
-  for (int pass = 0; pass < 2; ++pass) {
-    for (uint32_t i = 0; i < geometry_.capacity; ++i) {
-      const page::SlotWord slot =
-          page::slot_of(page::slot(lane(index), geometry_, i)->load(std::memory_order_seq_cst));
-      if (slot.state == SlotState::kFull) oldest = std::min(oldest, slot.position);
-    }
-  }
-  if (oldest == UINT64_MAX) {
-    const uint64_t next = next_position(index);
-    oldest = next < geometry_.capacity ? 0 : next - geometry_.capacity;
-  }
-  lanes_[index].cursor = oldest;
+  const uint64_t next = next_position(index);
+  lanes_[index].cursor = next < geometry_.capacity ? 0 : next - geometry_.capacity;
   lanes_[index].has_start = true;
 }
 
@@ -115,6 +106,36 @@ bool Queue::sees_message() const noexcept {
     }
   }
   return false;
+}
+
+// Whether a message lies in a lane, also if this member does not take it because an earlier one of
+// the lane is stalled.
+bool Queue::has_message(uint32_t index) noexcept {
+  Lane& from = lanes_[index];
+  if (from.is_bad) return false;
+  if (!from.has_start) find_start(index);
+  uint64_t at = from.cursor;
+  for (uint32_t steps = 0; steps <= geometry_.capacity; ++steps) {
+    const page::SlotWord word =
+        page::slot_of(page::slot(lane(index), geometry_, at)->load(std::memory_order_seq_cst));
+    if (word.state == SlotState::kEmpty || word.position < at) return false;
+    if (word.state == SlotState::kFull || word.position > at) return true;
+    ++at;
+  }
+  return false;
+}
+
+// Wakes another receiver if a message lies in a lane. A thread that slept calls it before it does
+// something else: two senders may have woken it for a message each, and it takes one.
+void Queue::pass_wake_on() noexcept {
+  for (size_t at = 0; at < header().lanes.size(); ++at) {
+    uint64_t bits = header().lanes[at].load(std::memory_order_seq_cst);
+    for (; bits != 0; bits &= bits - 1) {
+      const auto index =
+          static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
+      if (index < geometry_.members && has_message(index)) return ring_one_receiver();
+    }
+  }
 }
 
 // Takes the next message of any lane. The lanes have turns.
@@ -253,6 +274,14 @@ Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
   TENON_TRY(check_member());
   const WaitLimits limits(wait);
   TENON_ASSIGN(const std::unique_lock<std::mutex> lock, lock_within(&recv_mutex_, wait));
+  bool has_slept = false;
+  Result<std::unique_ptr<Message>> message = recv_within(limits, &has_slept);
+  if (has_slept) pass_wake_on();
+  return message;
+}
+
+// recv() with the lock held. `has_slept`: a sender may have woken this thread.
+Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bool* has_slept) {
   for (;;) {
     look_at_members();
     TENON_TRY(check_member());
@@ -273,6 +302,9 @@ Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
     const bool same_cpu = page::lane_header(lane(from_last_)).cpu.load(std::memory_order_relaxed) ==
                           static_cast<uint32_t>(::sched_getcpu());
     if (!has_stalled && spin_for(&recv_spin_, same_cpu, look)) continue;
+    // A sender may have woken this thread for a message of the lane that waits.
+    if (has_stalled && *has_slept) pass_wake_on();
+    *has_slept = true;
     TENON_TRY(sleep_once(&member(self_).receive, &header().receivers_asleep, self_, &recv_spin_,
                          limits, has_stalled ? kStalledNs : -1, look));
   }

@@ -169,7 +169,7 @@ void Queue::fill_next(Sent sent, const Form& form) {
   Half& cpu = page::lane_header(lane(self_)).cpu;
   const auto here = static_cast<uint32_t>(::sched_getcpu());
   if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
-  n_sent_.fetch_add(1, std::memory_order_relaxed);
+  n_sent_.store(n_sent_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // Its taker may still be about to fetch the message whose slot was filled again.
   if (before.depot && before.depot->is_unfetched(before.place)) {
     before.taker = taker;
@@ -215,6 +215,7 @@ void Queue::forget_taken_by(uint32_t index) noexcept {
 
 // Wakes one receiver that sleeps and that this member has not woken yet. Each sender wakes by its
 // own records: if it ended or was stopped before it woke anybody, the next sender's message does.
+// The bit of a member that has gone means nothing: a wake for it would be lost.
 void Queue::ring_one_receiver() noexcept {
   const uint32_t first = last_rung_.load(std::memory_order_relaxed) + 1;
   for (size_t turn = 0; turn < 2; ++turn) {
@@ -224,6 +225,9 @@ void Queue::ring_one_receiver() noexcept {
         const auto index =
             static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
         if (index >= geometry_.members || (turn == 0) != (index >= first)) continue;
+        if (page::member_of(member(index).word.load(std::memory_order_acquire)).state !=
+            page::MemberState::kHere)
+          continue;
         page::SleepWords& words = member(index).receive;
         const uint32_t asleep = words.asleep.load(std::memory_order_seq_cst);
         if ((asleep & 1) == 0 || rung_[index].load(std::memory_order_relaxed) == asleep) continue;
