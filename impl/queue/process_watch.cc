@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 #include "os/limits.h"
 #include "os/process.h"
 #include "os/service.h"
+#include "os/shared_tick.h"
 #include "os/small_file.h"
 
 namespace tenon::queue {
@@ -25,6 +27,8 @@ struct WatchedProcess {
   std::vector<Weak<ProcessWatcher>> watchers;
 };
 
+void forget_look() noexcept;
+
 struct QueueState : ProcessState<LockRank::kQueues> {
   std::vector<ProcessWatcher*> watchers;              // each removes itself before it ends
   std::unordered_map<int, WatchedProcess> processes;  // by pidfd
@@ -34,6 +38,7 @@ struct QueueState : ProcessState<LockRank::kQueues> {
   void in_child() noexcept {
     watchers.clear();
     processes.clear();
+    forget_look();
   }
 };
 QueueState& queue_state() noexcept { return process_state<QueueState>(); }
@@ -60,7 +65,9 @@ void on_pidfd(int fd, bool, bool) noexcept {
   }
 }
 
-void leave_all() noexcept {
+// Calls the function for each watcher, without the lock.
+template <typename Call>
+void for_each_watcher(Call call) noexcept {
   QueueState& all = queue_state();
   for (size_t index = 0;; ++index) {
     Ref<ProcessWatcher> watcher;
@@ -70,11 +77,25 @@ void leave_all() noexcept {
       if (all.watchers[index]->try_retain())
         watcher = Ref<ProcessWatcher>::adopt(all.watchers[index]);
     }
-    if (watcher) watcher->leave();
+    if (watcher) call(watcher.get());
   }
 }
 
+void leave_all() noexcept {
+  for_each_watcher([](ProcessWatcher* watcher) { watcher->leave(); });
+}
+
+void look_again() noexcept;
+constinit os::SharedTick g_look{&look_again};
+void forget_look() noexcept { g_look.forget(); }
+void look_again() noexcept {
+  if (g_look.begin())
+    for_each_watcher([](ProcessWatcher* watcher) { watcher->look_again(); });
+}
+
 }  // namespace
+
+void look_later(int64_t after_ns) noexcept { g_look.request(after_ns); }
 
 uint64_t process_start(uint32_t pid) noexcept {
   try {
@@ -86,6 +107,14 @@ uint64_t process_start(uint32_t pid) noexcept {
   } catch (...) {
     return 0;
   }
+}
+
+bool process_has_ended(uint32_t pid, uint64_t started) noexcept {
+  const os::Fd pidfd = os::open_pidfd(static_cast<pid_t>(pid));
+  if (!pidfd.is_open()) return errno == ESRCH || errno == EINVAL;
+  if (has_ended(pidfd.get())) return true;
+  const uint64_t now = started == 0 ? 0 : process_start(pid);
+  return now != 0 && now != started;
 }
 
 void add_watcher(ProcessWatcher* watcher) {
@@ -113,7 +142,10 @@ Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   for (auto& [fd, process] : all.processes) {
     if (process.pid != pid || has_ended(fd)) continue;
-    process.watchers.emplace_back(watcher);
+    const bool is_known =
+        std::any_of(process.watchers.begin(), process.watchers.end(),
+                    [&](const auto& each) { return each.lock().get() == watcher; });
+    if (!is_known) process.watchers.emplace_back(watcher);
     return Status::ok();
   }
   const auto gone = [&] {

@@ -14,6 +14,8 @@ class ProcessWatcher : public Counted {
  public:
   // The service thread calls this once for each process that was watched, without a lock.
   virtual void process_ended(uint32_t pid) noexcept = 0;
+  // look_later() was called. The service thread calls this without a lock.
+  virtual void look_again() noexcept = 0;
   // This process ends in order. Called without a lock, on the thread that called exit().
   virtual void leave() noexcept = 0;
 };
@@ -23,14 +25,21 @@ class ProcessWatcher : public Counted {
 // differ in it.
 uint64_t process_start(uint32_t pid) noexcept;
 
+// Whether there is no such process any more, or another one has its pid by now. `started` is
+// process_start() as the process itself knows it; 0 if it does not. False if nobody can tell.
+bool process_has_ended(uint32_t pid, uint64_t started) noexcept;
+
 // Notes a queue, whose leave() is called at exit(). A forked child has no watchers.
 void add_watcher(ProcessWatcher* watcher);
 // Forgets the queue, and the processes that only it watched. Called before the queue ends.
 void remove_watcher(ProcessWatcher* watcher) noexcept;
-// Watches a process for a queue that was added. A process that is watched twice is told twice.
+// Watches a process for a queue that was added. A process that is watched twice is told once.
 // PEER_GONE: there is no such process, or another one has its pid by now. `started` is
 // process_start() as the process itself knows it; 0 if it does not. RESOURCE_EXHAUSTED: no fd.
 Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started);
+
+// Calls look_again() of all watchers in `after_ns`, once for all calls until then.
+void look_later(int64_t after_ns) noexcept;
 
 // All functions take LockRank::kQueues (base/lock_rank.h), so their caller holds no lock from there
 // on. After an error or std::bad_alloc nothing is watched that was not watched before.

@@ -125,23 +125,32 @@ Status Queue::enter() {
     // have a new member by then.
     page::remove(&header().receivers_asleep, index);
     page::remove(&header().senders_asleep, index);
-    next_ = next_position(index);
+    const uint64_t next = next_position(index);
     seen = page::word_of(joining);
     const MemberWord here{pid, joining.generation, MemberState::kHere};
-    // Another joiner has the entry if it took this process for dead.
+    // A process of another pid namespace may have taken the entry of this one for a dead member's.
     if (!entry.word.compare_exchange_strong(seen, page::word_of(here), std::memory_order_acq_rel))
       return false;
     self_ = index;
+    next_ = next;
     return true;
   };
   for (const bool again : {false, true}) {
     for (uint32_t index = 0; index < geometry_.members && self_ == UINT32_MAX; ++index) {
-      const uint64_t seen = member(index).word.load(std::memory_order_acquire);
-      const MemberWord word = page::member_of(seen);
+      uint64_t seen = member(index).word.load(std::memory_order_acquire);
+      MemberWord word = page::member_of(seen);
       bool is_free = word.state == MemberState::kFree;
       if (again) {
+        const MemberWord dead{word.pid, word.generation, MemberState::kDead};
+        // Nobody has noticed that death.
+        if (word.state == MemberState::kHere && is_gone(index, word) &&
+            member(index).word.compare_exchange_strong(seen, page::word_of(dead),
+                                                       std::memory_order_acq_rel)) {
+          word = dead;
+          seen = page::word_of(dead);
+        }
         is_free = word.state == MemberState::kLeft || word.state == MemberState::kDead ||
-                  (word.state == MemberState::kJoining && process_start(word.pid) == 0);
+                  (word.state == MemberState::kJoining && process_has_ended(word.pid, 0));
         is_free = is_free && is_drained(index);
       }
       if (is_free) (void)take(index, seen);
@@ -154,10 +163,29 @@ Status Queue::enter() {
                          geometry_.members))
         .with("limit", std::string("members"))
         .with("limit_value", uint64_t{geometry_.members});
+  note_old_deaths();
   header().joined.fetch_add(1, std::memory_order_seq_cst);
   look_at_members();
   ring_all();  // those who sleep watch this process from now on
+  is_member_.store(true, std::memory_order_release);
   return Status::ok();
+}
+
+// Whether the process of a member has ended. A pid of another namespace says nothing here.
+bool Queue::is_gone(uint32_t index, MemberWord word) const noexcept {
+  const page::Member& entry = member(index);
+  if (entry.pid_namespace.load(std::memory_order_relaxed) != os::host_identity().pid_namespace)
+    return false;
+  return process_has_ended(word.pid, entry.started.load(std::memory_order_relaxed));
+}
+
+// The deaths before this process joined are not reported.
+void Queue::note_old_deaths() {
+  const std::lock_guard<std::mutex> lock(members_mutex_);
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    const MemberWord word = page::member_of(member(index).word.load(std::memory_order_acquire));
+    if (word.state == MemberState::kDead) known_[index] = {word, false};
+  }
 }
 
 Status Queue::check_member() const {
@@ -191,42 +219,55 @@ void Queue::leave() noexcept {
 void Queue::look_at_members() {
   const uint64_t joined = header().joined.load(std::memory_order_acquire);
   if (joined_seen_.exchange(joined, std::memory_order_relaxed) == joined) return;
-  for (uint32_t index = 0; index < geometry_.members; ++index) {
-    bool has_left = false;
-    {
-      const std::lock_guard<std::mutex> lock(members_mutex_);
-      has_left = look_at_member(index);
+  std::vector<uint32_t> gone;
+  bool has_dead = false;
+  {
+    const std::lock_guard<std::mutex> lock(members_mutex_);
+    for (uint32_t index = 0; index < geometry_.members; ++index) {
+      const Change change = look_at_member(index);
+      if (change != Change::kNone) gone.push_back(index);
+      has_dead = has_dead || change == Change::kDead;
     }
-    if (has_left) forget_taken_by(index);
   }
+  for (const uint32_t index : gone) forget_taken_by(index);
+  // The dead member may have ended before it woke those who sleep, so that they watch it.
+  if (has_dead) ring_all();
 }
 
-// True: the member has left, and was here when this one looked last. The caller holds
-// members_mutex_.
-bool Queue::look_at_member(uint32_t index) {
+// Returns what this call found. The caller holds members_mutex_.
+Queue::Change Queue::look_at_member(uint32_t index) {
   const MemberWord word = page::member_of(member(index).word.load(std::memory_order_acquire));
   Known& known = known_[index];
-  if (word.state == MemberState::kLeft && known.word.state == MemberState::kHere &&
-      known.word.generation == word.generation) {
+  if (known.word == word && (known.is_watched || word.state != MemberState::kHere))
+    return Change::kNone;
+  const bool is_same = known.word.generation == word.generation;
+  if (word.state == MemberState::kLeft && known.word.state == MemberState::kHere && is_same) {
     known = {word, false};
-    return true;
+    return Change::kLeft;
   }
-  if (word.state != MemberState::kHere || (known.word == word && known.is_watched)) return false;
+  const bool was_seen_dead = known.word.state == MemberState::kDead && is_same;
+  if (word.state == MemberState::kDead && !known.is_watched && !was_seen_dead) {
+    // Another member found it first.
+    known = {word, false};
+    note_death(index, word.pid);
+    return Change::kDead;
+  }
+  if (word.state != MemberState::kHere) return Change::kNone;
   known = {word, false};
-  if (word.pid == static_cast<uint32_t>(os::process_id())) return false;
+  if (word.pid == static_cast<uint32_t>(os::process_id())) return Change::kNone;
   // A pid of another namespace says nothing here.
   if (member(index).pid_namespace.load(std::memory_order_relaxed) !=
       os::host_identity().pid_namespace)
-    return false;
+    return Change::kNone;
   const Status watched =
       watch_process(this, word.pid, member(index).started.load(std::memory_order_relaxed));
   known.is_watched = watched.is_ok();
-  if (watched.code() == Code::kPeerGone) mark_dead(index, word);
-  return false;
+  if (watched.code() != Code::kPeerGone) return Change::kNone;
+  return mark_dead(index, word) ? Change::kDead : Change::kNone;
 }
 
-// The caller holds members_mutex_.
-void Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
+// Returns false if the member left in order before it ended. The caller holds members_mutex_.
+bool Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
   known_[index].is_watched = false;
   known_[index].word.state = MemberState::kDead;
   uint64_t seen = page::word_of(word);
@@ -235,10 +276,18 @@ void Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
                                                  std::memory_order_acq_rel)) {
     header().died.fetch_add(1, std::memory_order_release);
   } else if (page::member_of(seen).state != MemberState::kDead) {
-    return;  // it left in order before it ended
+    return false;  // it left in order before it ended
   }
+  note_death(index, word.pid);
+  return true;
+}
+
+// The caller holds members_mutex_.
+void Queue::note_death(uint32_t index, uint32_t pid) noexcept {
+  // More deaths than members are lies of a member that overwrites the entries.
+  if (deaths_.size() >= page::kMostMembers) return;
   try {
-    deaths_.push_back({word.pid, index});
+    deaths_.push_back({pid, index});
     n_deaths_.fetch_add(1, std::memory_order_release);
   } catch (...) {
     // No memory: the death is not reported here, but the entry says it.
@@ -307,6 +356,14 @@ QueueStats Queue::stats() {
 }
 
 // ---- waking
+
+// A receiver that was woken may be stopped, or its wait may have ended just then. So this member
+// looks again a little later whether somebody has received its messages.
+void Queue::look_again() noexcept {
+  if (!is_member_.load(std::memory_order_acquire) || is_drained(self_)) return;
+  while (ring_one_receiver()) {
+  }
+}
 
 void Queue::ring_all() noexcept {
   for (uint32_t index = 0; index < geometry_.members; ++index) {

@@ -97,6 +97,7 @@ class Queue final : public ProcessWatcher {
   QueueStats stats();
 
   void process_ended(uint32_t pid) noexcept override;
+  void look_again() noexcept override;
 
  private:
   // How this member reads another one's lane.
@@ -104,6 +105,7 @@ class Queue final : public ProcessWatcher {
     uint64_t cursor = 0;  // the position of the next message
     bool has_start = false;
     bool is_bad = false;  // its member wrote what cannot be
+    uint32_t bad_generation = 0;  // of that member. Another member has another one
     // The ticket that was taken last and is not fetched yet. It stays here if the sender does not
     // answer, and the lane waits.
     std::vector<std::byte> stalled;
@@ -143,8 +145,13 @@ class Queue final : public ProcessWatcher {
   bool is_drained(uint32_t index) const noexcept;
   uint64_t next_position(uint32_t index) const noexcept;
   void look_at_members();
-  bool look_at_member(uint32_t index);
-  void mark_dead(uint32_t index, page::MemberWord word) noexcept;
+  // What look_at_member() found.
+  enum class Change { kNone, kLeft, kDead };
+  bool is_gone(uint32_t index, page::MemberWord word) const noexcept;
+  void note_old_deaths();
+  Change look_at_member(uint32_t index);
+  bool mark_dead(uint32_t index, page::MemberWord word) noexcept;
+  void note_death(uint32_t index, uint32_t pid) noexcept;
   Status take_death();
   bool has_deaths() const noexcept {
     return n_deaths_.load(std::memory_order_acquire) > 0 ||
@@ -157,12 +164,15 @@ class Queue final : public ProcessWatcher {
   Status publish(const tensor::Message& message);
   Result<bool> publish_short(const tensor::Message& message);
   void fill_next(Sent sent, const Form& form);
-  void ring_one_receiver() noexcept;
+  bool ring_one_receiver() noexcept;
   void ring_sender(uint32_t index) noexcept;
   void ring_all() noexcept;
 
   bool take_next(uint32_t* from);
   bool take_from(uint32_t index);
+  bool has_new_member(uint32_t index) noexcept;
+  void give_up_lane(uint32_t index) noexcept;
+  Status name_scrambled();
   void find_start(uint32_t index) noexcept;
   bool sees_message() const noexcept;
   bool has_message(uint32_t index) noexcept;
@@ -185,6 +195,7 @@ class Queue final : public ProcessWatcher {
   uint64_t generation_ = fork_generation();
   uint32_t self_ = UINT32_MAX;  // the index of this member
   std::atomic<bool> has_left_{false};
+  std::atomic<bool> is_member_{false};  // look_again() may be called before that
 
   std::mutex send_mutex_;
   uint64_t next_ = 0;         // the position of the next message of this lane
@@ -203,6 +214,7 @@ class Queue final : public ProcessWatcher {
   std::mutex recv_mutex_;
   std::vector<Lane> lanes_;
   uint32_t next_lane_ = 0;                                  // the lane whose turn it is
+  uint32_t scrambled_ = UINT32_MAX;                         // a lane that was given up just now
   uint32_t from_last_ = 0;                                  // the lane of the last message
   std::array<uint32_t, page::kMostMembers> sender_rung_{};  // as rung_, for senders
   std::vector<std::byte> room_;                             // for the copy of a slot

@@ -55,7 +55,7 @@ void Queue::find_start(uint32_t index) noexcept {
 // Takes the next message of a lane, if it has one. The bytes are in `stalled` of the lane then.
 bool Queue::take_from(uint32_t index) {
   Lane& from = lanes_[index];
-  if (from.is_bad || !from.stalled.empty()) return false;
+  if (!from.stalled.empty() || (from.is_bad && !has_new_member(index))) return false;
   if (!from.has_start) find_start(index);
   std::byte* const base = lane(index);
   for (uint32_t steps = 0; steps <= 2 * geometry_.capacity; ++steps) {
@@ -65,15 +65,19 @@ bool Queue::take_from(uint32_t index) {
     if (word.state == SlotState::kEmpty || word.position < from.cursor) return false;
     if (word.position > from.cursor) {
       // The sender has filled this slot again, so all messages before it were taken.
-      if (((word.position ^ from.cursor) & (geometry_.capacity - 1)) != 0) break;
+      if (((word.position ^ from.cursor) & (geometry_.capacity - 1)) != 0) {
+        give_up_lane(index);
+        return false;
+      }
       from.cursor = word.position - geometry_.capacity + 1;
       continue;
     }
     if (word.state == SlotState::kFull) {
       const uint32_t nbytes = page::copy(slot, geometry_.room(), &from.stalled_kind, room_.data());
       if (nbytes == UINT32_MAX) {
-        if (slot->load(std::memory_order_seq_cst) == seen) break;
-        continue;  // the sender fills the slot
+        if (slot->load(std::memory_order_seq_cst) != seen) continue;  // the sender fills the slot
+        give_up_lane(index);
+        return false;
       }
       // Memory for the copy is there before the message is taken.
       if (from.stalled.capacity() < nbytes) from.stalled.reserve(geometry_.room());
@@ -85,8 +89,36 @@ bool Queue::take_from(uint32_t index) {
     }
     ++from.cursor;
   }
+  return false;  // other receivers are faster, and the next look goes on from here
+}
+
+// Takes no message of this lane's member any more.
+void Queue::give_up_lane(uint32_t index) noexcept {
+  Lane& from = lanes_[index];
   from.is_bad = true;
-  return false;
+  from.bad_generation =
+      page::member_of(member(index).word.load(std::memory_order_acquire)).generation;
+  scrambled_ = index;
+}
+
+// Whether a lane that was given up belongs to another member by now.
+bool Queue::has_new_member(uint32_t index) noexcept {
+  const page::MemberWord word = page::member_of(member(index).word.load(std::memory_order_acquire));
+  if (word.state != page::MemberState::kHere || word.generation == lanes_[index].bad_generation)
+    return false;
+  lanes_[index] = Lane();
+  return true;
+}
+
+Status Queue::name_scrambled() {
+  const uint32_t index = std::exchange(scrambled_, UINT32_MAX);
+  const uint32_t pid = page::member_of(member(index).word.load(std::memory_order_relaxed)).pid;
+  return Status(Code::kCorrupt, format("process %u wrote what cannot be into its lane of the queue; "
+                                       "no message of that process is received any more",
+                                       pid))
+      .with("field", std::string("queue"))
+      .with("pid", int64_t{pid})
+      .with("member", int64_t{index});
 }
 
 // Whether a lane may have a message for this member. A hint that costs a load for each lane.
@@ -133,7 +165,9 @@ void Queue::pass_wake_on() noexcept {
     for (; bits != 0; bits &= bits - 1) {
       const auto index =
           static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
-      if (index < geometry_.members && has_message(index)) return ring_one_receiver();
+      if (index >= geometry_.members || !has_message(index)) continue;
+      (void)ring_one_receiver();
+      return;
     }
   }
 }
@@ -173,7 +207,10 @@ void Queue::ring_sender(uint32_t index) noexcept {
 Status Queue::give_up(uint32_t index, const Status& why) {
   Lane& from = lanes_[index];
   from.stalled.clear();
-  if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) from.is_bad = true;
+  if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) {
+    give_up_lane(index);
+    scrambled_ = UINT32_MAX;  // `lost` says it
+  }
   Status lost =
       Status(why.code(), format("a message of the queue is lost: %s", why.message().c_str()))
           .with_details_of(why)
@@ -291,6 +328,7 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
       Result<std::unique_ptr<Message>> message = open(from);
       if (message.is_ok() || !is_of_wait(message.status().code())) return message;
     }
+    if (scrambled_ != UINT32_MAX) return name_scrambled();
     uint32_t stalled = UINT32_MAX;
     Result<std::unique_ptr<Message>> retried = Status(Code::kInternal, "no lane waits");
     if (retry_stalled(&retried, &stalled)) return retried;

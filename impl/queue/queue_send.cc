@@ -19,6 +19,9 @@ using memory::Depot;
 using page::Half;
 using page::SlotState;
 
+// When this member looks whether the receiver that it woke has received the message.
+constexpr int64_t kLookAgainNs = 100'000'000;
+
 // Withdraws a message that was deposited, unless it went into a slot.
 class DepositGuard {
  public:
@@ -165,7 +168,7 @@ void Queue::fill_next(Sent sent, const Form& form) {
   }
   page::fill(slot, next_, form.kind, form.bytes);
   ++next_;
-  ring_one_receiver();
+  if (ring_one_receiver()) look_later(kLookAgainNs);
   Half& cpu = page::lane_header(lane(self_)).cpu;
   const auto here = static_cast<uint32_t>(::sched_getcpu());
   if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
@@ -215,8 +218,9 @@ void Queue::forget_taken_by(uint32_t index) noexcept {
 
 // Wakes one receiver that sleeps and that this member has not woken yet. Each sender wakes by its
 // own records: if it ended or was stopped before it woke anybody, the next sender's message does.
-// The bit of a member that has gone means nothing: a wake for it would be lost.
-void Queue::ring_one_receiver() noexcept {
+// The bit of a member that has gone means nothing: a wake for it would be lost. Returns whether it
+// woke one.
+bool Queue::ring_one_receiver() noexcept {
   const uint32_t first = last_rung_.load(std::memory_order_relaxed) + 1;
   for (size_t turn = 0; turn < 2; ++turn) {
     for (size_t at = 0; at < header().receivers_asleep.size(); ++at) {
@@ -234,10 +238,11 @@ void Queue::ring_one_receiver() noexcept {
         rung_[index].store(asleep, std::memory_order_relaxed);
         last_rung_.store(index, std::memory_order_relaxed);
         wake(&words);
-        return;
+        return true;
       }
     }
   }
+  return false;
 }
 
 }  // namespace tenon::queue
