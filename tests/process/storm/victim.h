@@ -4,8 +4,11 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 
+#include <sys/user.h>
+
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 
 #include "process/fault/kit.h"
@@ -45,6 +48,16 @@ class Victim {
   bool to_next_call() { return advance(PTRACE_SYSCALL, SIGTRAP | 0x80); }
   bool to_next_instruction() { return advance(PTRACE_SINGLESTEP, SIGTRAP); }
 
+  // Watches 4 bytes at an address, which is the same in the victim: to_next_store() is on to the
+  // instruction behind the next store there. False: this machine has no watchpoints.
+  bool watch(const volatile void *address) {
+    // Register 7 turns register 0 on, for stores (1) of 4 bytes (3).
+    return set_debug_register(0, reinterpret_cast<uint64_t>(address)) &&
+           set_debug_register(7, 1U | 1U << 16 | 3U << 18);
+  }
+  void watch_nothing() { (void)set_debug_register(7, 0); }
+  bool to_next_store() { return advance(PTRACE_CONT, SIGTRAP); }
+
   void kill() {
     if (pid_ < 0) return;
     ::kill(pid_, SIGKILL);
@@ -53,10 +66,32 @@ class Victim {
     pid_ = -1;
     ++g_kills;
   }
+  // Stops the whole process with SIGSTOP, and traces it no longer. SIGCONT lets it go on. When the
+  // step is over, the process stops itself once more.
+  void stop() {
+    watch_nothing();
+    REQUIRE(running_ && ptrace(PTRACE_DETACH, pid_, nullptr, SIGSTOP) == 0);
+    running_ = false;
+    await_stop();
+  }
+  // Lets a stopped process finish its step.
+  void finish_step() {
+    ::kill(pid_, SIGCONT);
+    await_stop();
+  }
+  pid_t pid() const { return pid_; }
   // A victim must not have failed on its own.
   bool went_well() const { return good_; }
 
  private:
+  bool set_debug_register([[maybe_unused]] size_t which, [[maybe_unused]] uint64_t value) {
+#if defined(__x86_64__)
+    return ptrace(PTRACE_POKEUSER, pid_,
+                  offsetof(struct user, u_debugreg) + which * sizeof(uint64_t), value) == 0;
+#else
+    return false;
+#endif
+  }
   bool advance(__ptrace_request how, int stop) {
     int signal = 0;
     while (running_) {
@@ -81,6 +116,15 @@ class Victim {
     CHECK_SAYING(good_, fault::describe_status(status));
     pid_ = -1;
     return -1;
+  }
+
+  void await_stop() {
+    int status = 0;
+    while (waitpid(pid_, &status, WUNTRACED | __WALL) < 0 && errno == EINTR) {
+    }
+    good_ = WIFSTOPPED(status);
+    CHECK_SAYING(good_, fault::describe_status(status));
+    if (!good_) pid_ = -1;
   }
 
   pid_t pid_ = -1;
