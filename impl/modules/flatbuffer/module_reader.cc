@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <unordered_map>
 
@@ -67,16 +68,18 @@ uint32_t size_of(const Vector<T>* vector) {
 
 }  // namespace
 
-class ModuleReader::Copy {
+// The copy of the file. It never changes after make(), so any number of readers may use it at a
+// time.
+class ModuleReader::Bytes {
  public:
-  static Result<std::unique_ptr<Copy>> make(const ZipSource& source,
-                                            const pickle::PickleLimits& limits) {
+  static Result<std::shared_ptr<const Bytes>> make(const ZipSource& source,
+                                                   const pickle::PickleLimits& limits) {
     const uint64_t nbytes = source.nbytes();
     if (nbytes < kLeastNbytes) return corrupt("the file ends too early");
     if (nbytes >= kMostNbytes) return corrupt("it has 2 GiB or more, which the form cannot have");
-    auto copy = std::make_unique<Copy>();
-    copy->limits_ = limits;
-    copy->nbytes_ = nbytes;
+    auto made = std::make_shared<Bytes>();
+    made->nbytes_ = nbytes;
+    made->max_depth_ = limits.max_depth;
     // The list of storages itself is copied, so a list beyond the limit is refused below.
     std::vector<StorageRange> left_out;
     if (nbytes > std::min(kSmallNbytes, limits.max_nbytes))
@@ -91,27 +94,105 @@ class ModuleReader::Copy {
           .with("limit_value", limits.max_nbytes);
     }
     TENON_TRY(os::ask_headroom(copied));
-    // The pages of storages stay untouched, so they take no memory.
-    TENON_ASSIGN(copy->mapping_, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes));
+    TENON_TRY(made->allocate(left_out.empty()));
     uint64_t at = 0;
     const auto take_until = [&](uint64_t end) {
-      return end > at ? source.read(at, copy->mapping_.base() + at, end - at) : Status::ok();
+      return end > at ? source.read(at, made->base_ + at, end - at) : Status::ok();
     };
     for (const StorageRange& range : left_out) {
       TENON_TRY(take_until(range.offset));
       at = range.offset + range.nbytes;
     }
     TENON_TRY(take_until(nbytes));
-    copy->copied_ = copied;
-    copy->memory_left_ = kLeastMemory + kNbytesPerByte * copied;
-    TENON_TRY(copy->verify());
-    TENON_TRY(copy->find_storages());
-    return copy;
+    made->copied_ = copied;
+    TENON_TRY(made->verify());
+    TENON_TRY(made->find_storages());
+    return std::shared_ptr<const Bytes>(std::move(made));
   }
 
   const form::Module& root() const { return *root_; }
   const std::vector<StorageRange>& storages() const { return storages_; }
   uint64_t copied() const { return copied_; }
+  // How deep values may be nested.
+  uint32_t max_depth() const { return max_depth_; }
+
+ private:
+  Status verify() {
+    const auto* const base = reinterpret_cast<const uint8_t*>(base_);
+    if (has_shared_texts({base_, nbytes_}, copied_)) return corrupt("tables share their texts");
+    ::flatbuffers::Verifier::Options options;
+    // Each table of the flatbuffer has four bytes or more of its own.
+    options.max_tables = static_cast<uint32_t>(copied_ / sizeof(uint32_t));
+    ::flatbuffers::Verifier verifier(base, nbytes_, options);
+    if (!form::VerifyModuleBuffer(verifier))
+      return corrupt("FlatBuffers' verifier refuses it. Copy or download the file again");
+    root_ = form::GetModule(base);
+    return Status::ok();
+  }
+
+  Status find_storages() {
+    const auto* const tables = root_->storage_data();
+    if (size_of(tables) > kMostStorages) {
+      return Status(Code::kResourceExhausted,
+                    format("the flatbuffer has %u storages, and the limit is %u", size_of(tables),
+                           kMostStorages))
+          .with("limit", "storages");
+    }
+    for (uint32_t i = 0; i < size_of(tables); ++i) {
+      const auto* const data = tables->Get(i)->data();
+      StorageRange range;
+      if (size_of(data) != 0)
+        range = {static_cast<uint64_t>(data->Data() - reinterpret_cast<const uint8_t*>(base_)),
+                 data->size()};
+      storages_.push_back(range);
+    }
+    std::vector<StorageRange> sorted = storages_;
+    std::ranges::sort(sorted, {}, &StorageRange::offset);
+    for (size_t i = 1; i < sorted.size(); ++i) {
+      if (sorted[i - 1].offset + sorted[i - 1].nbytes > sorted[i].offset)
+        return corrupt("two storages lie over each other");
+    }
+    return Status::ok();
+  }
+
+  // The copy has the alignment that FlatBuffers' verifier checks, and more.
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, kAlignment); }
+  };
+
+  // A mapping has fresh pages, and each of them costs a page fault. So a small copy of a whole file
+  // lies on the heap. In a mapping, storages that are left out are zeros and take no memory.
+  Status allocate(bool is_whole) {
+    if (is_whole && nbytes_ <= kSmallNbytes) {
+      heap_.reset(static_cast<std::byte*>(::operator new(nbytes_, kAlignment)));
+      base_ = heap_.get();
+      return Status::ok();
+    }
+    TENON_ASSIGN(mapping_, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes_));
+    base_ = mapping_.base();
+    return Status::ok();
+  }
+
+  std::unique_ptr<std::byte, Free> heap_;
+  os::Mapping mapping_;
+  std::byte* base_ = nullptr;  // of heap_ or of mapping_
+  uint64_t nbytes_ = 0;
+  uint64_t copied_ = 0;
+  uint32_t max_depth_ = 0;
+  const form::Module* root_ = nullptr;
+  std::vector<StorageRange> storages_;
+};
+
+// One reading of the copy.
+class ModuleReader::Reading {
+ public:
+  explicit Reading(std::shared_ptr<const Bytes> bytes) noexcept
+      : bytes_(std::move(bytes)),
+        root_(&bytes_->root()),
+        memory_left_(kLeastMemory + kNbytesPerByte * bytes_->copied()) {}
+
+  const Bytes& bytes() const { return *bytes_; }
 
   // Counts memory that the caller will allocate. CORRUPT beyond the limit.
   Status spend(uint64_t count, uint64_t each) {
@@ -145,6 +226,7 @@ class ModuleReader::Copy {
     TENON_TRY(os::ask_headroom(kValueNbytes * size_of(values)));
     checked_classes_.resize(size_of(root_->object_types()));
     values_.reserve(size_of(values));
+    place_.clear();
     for (uint32_t i = 0; i < size_of(values); ++i) {
       TENON_ASSIGN(ValueRef value, read_value(*values->Get(i)));
       values_.push_back({std::move(value), height_});
@@ -199,51 +281,17 @@ class ModuleReader::Copy {
     uint32_t height = 0;  // how deep values stand within it
   };
 
-  [[gnu::cold]] Status wrong(const std::string& what) const { return corrupt(place_ + " " + what); }
+  // Names the part that is being read, for messages.
+  [[gnu::cold]] std::string place() const {
+    return place_.empty() ? format("value %zu", values_.size()) : place_;
+  }
+  [[gnu::cold]] Status wrong(const std::string& what) const {
+    return corrupt(place() + " " + what);
+  }
   // Adds the place to the error of a value that impl/value refused.
   [[gnu::cold]] Status in_place(const Status& status) const {
-    return status.code() == Code::kInvalidArgument ? corrupt(place_ + ": " + status.message())
+    return status.code() == Code::kInvalidArgument ? corrupt(place() + ": " + status.message())
                                                    : status;
-  }
-
-  Status verify() {
-    const auto* const base = reinterpret_cast<const uint8_t*>(mapping_.base());
-    if (has_shared_texts({mapping_.base(), nbytes_}, copied_))
-      return corrupt("tables share their texts");
-    ::flatbuffers::Verifier::Options options;
-    // Each table of the flatbuffer has four bytes or more of its own.
-    options.max_tables = static_cast<uint32_t>(copied_ / sizeof(uint32_t));
-    ::flatbuffers::Verifier verifier(base, nbytes_, options);
-    if (!form::VerifyModuleBuffer(verifier))
-      return corrupt("FlatBuffers' verifier refuses it. Copy or download the file again");
-    root_ = form::GetModule(base);
-    return Status::ok();
-  }
-
-  Status find_storages() {
-    const auto* const tables = root_->storage_data();
-    if (size_of(tables) > kMostStorages) {
-      return Status(Code::kResourceExhausted,
-                    format("the flatbuffer has %u storages, and the limit is %u", size_of(tables),
-                           kMostStorages))
-          .with("limit", "storages");
-    }
-    for (uint32_t i = 0; i < size_of(tables); ++i) {
-      const auto* const data = tables->Get(i)->data();
-      StorageRange range;
-      if (size_of(data) != 0)
-        range = {
-            static_cast<uint64_t>(data->Data() - reinterpret_cast<const uint8_t*>(mapping_.base())),
-            data->size()};
-      storages_.push_back(range);
-    }
-    std::vector<StorageRange> sorted = storages_;
-    std::ranges::sort(sorted, {}, &StorageRange::offset);
-    for (size_t i = 1; i < sorted.size(); ++i) {
-      if (sorted[i - 1].offset + sorted[i - 1].nbytes > sorted[i].offset)
-        return corrupt("two storages lie over each other");
-    }
-    return Status::ok();
   }
 
   Result<std::vector<ValueRef>> items(const Vector<uint32_t>* indices) {
@@ -275,17 +323,16 @@ class ModuleReader::Copy {
   // Reads one value. The result is null for a function.
   Result<ValueRef> read_value(const form::IValue& value) {
     height_ = 0;
-    place_ = format("value %zu", values_.size());
     if (value.val_type() == form::IValueUnion::NONE) return Value::none();
     if (value.val() == nullptr) return wrong("has a kind and no content");
     Result<ValueRef> made = make_value(value);
     if (!made.is_ok()) return in_place(made.status());
-    if (height_ < limits_.max_depth) return made;
+    if (height_ < bytes_->max_depth()) return made;
     return Status(Code::kResourceExhausted,
                   format("%s has values within values, more than the limit max_depth, %u",
-                         place_.c_str(), limits_.max_depth))
+                         place().c_str(), bytes_->max_depth()))
         .with("limit", "max_depth")
-        .with("limit_value", uint64_t{limits_.max_depth});
+        .with("limit_value", uint64_t{bytes_->max_depth()});
   }
 
   Result<ValueRef> make_value(const form::IValue& value) {
@@ -429,7 +476,7 @@ class ModuleReader::Copy {
     if (!type)
       return wrong(format("is a tensor of the type %d, which is not known", tensor.scalar_type()));
     const uint32_t index = tensor.storage_location_index();
-    if (index >= storages_.size())
+    if (index >= bytes_->storages().size())
       return wrong(format("is a tensor of the storage %u, which is not there", index));
     value::StridedSpec spec;
     TENON_ASSIGN(spec.storage, (*find_storage_)(index, *type));
@@ -531,56 +578,65 @@ class ModuleReader::Copy {
     return arguments;
   }
 
-  pickle::PickleLimits limits_;
-  os::Mapping mapping_;
-  uint64_t nbytes_ = 0;
-  uint64_t copied_ = 0;
-  uint64_t memory_left_ = 0;
-  const form::Module* root_ = nullptr;
-  std::vector<StorageRange> storages_;
+  std::shared_ptr<const Bytes> bytes_;
+  const form::Module* root_;
+  uint64_t memory_left_;
   const FindStorage* find_storage_ = nullptr;
   const CheckClass* check_class_ = nullptr;
   std::vector<bool> checked_classes_;
   std::vector<ReadObject> values_;
   std::unordered_map<const Text*, TypeRef> types_;
-  std::string place_;    // for messages
+  std::string place_;    // see place(); empty while values are read
   uint32_t height_ = 0;  // the depth of values within the value that is being read
 };
 
-ModuleReader::ModuleReader(std::unique_ptr<Copy> copy) noexcept : copy_(std::move(copy)) {}
+ModuleReader::ModuleReader(std::unique_ptr<Reading> reading) noexcept
+    : reading_(std::move(reading)) {}
 ModuleReader::ModuleReader(ModuleReader&&) noexcept = default;
 ModuleReader::~ModuleReader() = default;
 
+Result<std::shared_ptr<const ModuleReader::Bytes>> ModuleReader::copy(
+    const ZipSource& source, const pickle::PickleLimits& limits) {
+  return Bytes::make(source, limits);
+}
+
+ModuleReader ModuleReader::of(std::shared_ptr<const Bytes> bytes) {
+  return ModuleReader(std::make_unique<Reading>(std::move(bytes)));
+}
+
 Result<ModuleReader> ModuleReader::open(const ZipSource& source,
                                         const pickle::PickleLimits& limits) {
-  TENON_ASSIGN(std::unique_ptr<Copy> copy, Copy::make(source, limits));
-  return ModuleReader(std::move(copy));
+  TENON_ASSIGN(std::shared_ptr<const Bytes> bytes, copy(source, limits));
+  return of(std::move(bytes));
 }
 
 uint32_t ModuleReader::bytecode_version() const noexcept {
-  return copy_->root().bytecode_version();
+  return reading_->bytes().root().bytecode_version();
 }
 uint32_t ModuleReader::operator_version() const noexcept {
-  return copy_->root().operator_version();
+  return reading_->bytes().root().operator_version();
 }
 const std::vector<StorageRange>& ModuleReader::storages() const noexcept {
-  return copy_->storages();
+  return reading_->bytes().storages();
 }
-uint64_t ModuleReader::nbytes() const noexcept { return copy_->copied(); }
+uint64_t ModuleReader::nbytes() const noexcept { return reading_->bytes().copied(); }
+bool ModuleReader::has_sources() const noexcept {
+  return size_of(reading_->bytes().root().jit_sources()) != 0;
+}
 Result<std::vector<NamedFile>> ModuleReader::sources() const {
-  return copy_->files(copy_->root().jit_sources());
+  return reading_->files(reading_->bytes().root().jit_sources());
 }
 Result<std::vector<NamedFile>> ModuleReader::extra_files() const {
-  return copy_->files(copy_->root().extra_files());
+  return reading_->files(reading_->bytes().root().extra_files());
 }
 Status ModuleReader::read_values(const FindStorage& find_storage, const CheckClass& check_class) {
-  return copy_->read_values(find_storage, check_class);
+  return reading_->read_values(find_storage, check_class);
 }
 Result<ValueRef> ModuleReader::root() const {
-  return copy_->outer_value(copy_->root().state_obj(), "the root");
+  return reading_->outer_value(reading_->bytes().root().state_obj(), "the root");
 }
-Result<std::vector<ValueRef>> ModuleReader::constants() const { return copy_->constants(); }
-Result<bytecode::Program> ModuleReader::program() const { return copy_->program(); }
+Result<std::vector<ValueRef>> ModuleReader::constants() const { return reading_->constants(); }
+Result<bytecode::Program> ModuleReader::program() const { return reading_->program(); }
 
 }  // namespace tenon::flatbuffer
 
@@ -588,20 +644,32 @@ Result<bytecode::Program> ModuleReader::program() const { return copy_->program(
 
 namespace tenon::flatbuffer {
 
-class ModuleReader::Copy {};
+class ModuleReader::Bytes {};
+class ModuleReader::Reading {};
 
-ModuleReader::ModuleReader(std::unique_ptr<Copy> copy) noexcept : copy_(std::move(copy)) {}
+ModuleReader::ModuleReader(std::unique_ptr<Reading> reading) noexcept
+    : reading_(std::move(reading)) {}
 ModuleReader::ModuleReader(ModuleReader&&) noexcept = default;
 ModuleReader::~ModuleReader() = default;
 
-Result<ModuleReader> ModuleReader::open(const archive::ZipSource&, const pickle::PickleLimits&) {
+Result<std::shared_ptr<const ModuleReader::Bytes>> ModuleReader::copy(const archive::ZipSource&,
+                                                                      const pickle::PickleLimits&) {
   return Status(Code::kUnsupported,
                 "this build of Tenon reads no flatbuffers: build it where FlatBuffers is installed "
                 "(libflatbuffers-dev and "
                 "flatbuffers-compiler of Debian)");
 }
 
-// open() always fails in this build, so these functions are never called.
+ModuleReader ModuleReader::of(std::shared_ptr<const Bytes>) {
+  return ModuleReader(std::make_unique<Reading>());
+}
+
+Result<ModuleReader> ModuleReader::open(const archive::ZipSource& source,
+                                        const pickle::PickleLimits& limits) {
+  return copy(source, limits).status();
+}
+
+// copy() always fails in this build, so these functions are never called.
 uint32_t ModuleReader::bytecode_version() const noexcept { return 0; }
 uint32_t ModuleReader::operator_version() const noexcept { return 0; }
 const std::vector<StorageRange>& ModuleReader::storages() const noexcept {
@@ -609,6 +677,7 @@ const std::vector<StorageRange>& ModuleReader::storages() const noexcept {
   return none;
 }
 uint64_t ModuleReader::nbytes() const noexcept { return 0; }
+bool ModuleReader::has_sources() const noexcept { return false; }
 Result<std::vector<NamedFile>> ModuleReader::sources() const { return std::vector<NamedFile>(); }
 Result<std::vector<NamedFile>> ModuleReader::extra_files() const {
   return std::vector<NamedFile>();

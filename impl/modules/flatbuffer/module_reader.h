@@ -1,9 +1,9 @@
 // Reads a module in PyTorch's flatbuffer form. impl/module calls this on import. The file may come
 // from an untrusted writer. Nothing in it is executed.
 //
-// ModuleReader::open() copies the whole file except for the bytes of its storages, and reads the
-// copy only, because another process may change the file meanwhile. FlatBuffers' verifier checks
-// the copy.
+// ModuleReader::copy() copies the whole file except for the bytes of its storages, and a reader
+// reads the copy only, because another process may change the file meanwhile. FlatBuffers' verifier
+// checks the copy. Several threads can each have a reader of one copy.
 //
 // The bound of memory: all values and files that a ModuleReader makes may take 1 MiB and 64 bytes
 // for each copied byte. read_values(), sources(), extra_files(), constants() and program() each use
@@ -46,11 +46,17 @@ using CheckClass = std::function<Status(const std::string& class_name)>;
 // they return does not refer to the reader. After a failure the reader is of no use.
 class ModuleReader {
  public:
+  class Bytes;  // the copy; it never changes
   // CORRUPT for a file that FlatBuffers' verifier refuses, that is too short or has 2 GiB or more,
   // whose tables share texts, or whose storages overlap. RESOURCE_EXHAUSTED if the file has more
   // bytes besides its storages than limits.max_nbytes or too many storages (limit "storages"), or
   // if memory is lacking. UNSUPPORTED in a build without FlatBuffers. `source` is not used after
-  // open() returns.
+  // copy() returns.
+  static Result<std::shared_ptr<const Bytes>> copy(const archive::ZipSource& source,
+                                                   const pickle::PickleLimits& limits);
+  // A new reader has a bound of its own, and no values.
+  static ModuleReader of(std::shared_ptr<const Bytes> bytes);
+  // copy() and of().
   static Result<ModuleReader> open(const archive::ZipSource& source,
                                    const pickle::PickleLimits& limits);
   ModuleReader(ModuleReader&&) noexcept;
@@ -60,6 +66,7 @@ class ModuleReader {
   uint32_t operator_version() const noexcept;
   // The storages in the order of the file. The index that FindStorage gets is one into this list.
   const std::vector<StorageRange>& storages() const noexcept;
+  bool has_sources() const noexcept;
   // The source files. Their names are qualifiers, such as "__torch__". CORRUPT beyond the bound, as
   // extra_files().
   Result<std::vector<NamedFile>> sources() const;
@@ -83,10 +90,10 @@ class ModuleReader {
   Result<bytecode::Program> program() const;
 
  private:
-  class Copy;
-  explicit ModuleReader(std::unique_ptr<Copy> copy) noexcept;
+  class Reading;
+  explicit ModuleReader(std::unique_ptr<Reading> reading) noexcept;
 
-  std::unique_ptr<Copy> copy_;
+  std::unique_ptr<Reading> reading_;
 };
 
 }  // namespace tenon::flatbuffer
