@@ -211,8 +211,8 @@ Status gather_module(const Ref<Module>& root, ArchiveFacts* facts) {
     facts->oldest_pytorch = std::move(needs.value().oldest_pytorch);
     facts->partly_refused = std::move(needs.value().partly_refused);
   }
-  facts->why_no_bytecode = facts->root->package().why_no_bytecode;
-  facts->warnings = facts->root->package().report.warnings;
+  facts->why_no_bytecode = facts->root->package().why_no_bytecode();
+  facts->warnings = facts->root->package().import_warnings();
   return Status::ok();
 }
 

@@ -39,13 +39,11 @@ Result<module::ExportOptions> export_options(const ExportCommandOptions& options
 std::vector<std::string> warnings_of(const module::Package& package,
                                      const module::ExportReport& report, bool keeps_bytecode) {
   constexpr std::string_view kNotKept = "bytecode is not kept: ";
-  std::vector<std::string> warnings;
-  for (const std::string& warning : package.report.warnings) {
-    // The old bytecode does not matter when new bytecode is made or none is wanted.
-    if (keeps_bytecode || !warning.starts_with(kNotKept)) warnings.push_back(warning);
-  }
+  // The old bytecode does not matter when new bytecode is made or none is wanted.
+  std::vector<std::string> warnings =
+      keeps_bytecode ? package.import_warnings() : package.report.warnings;
   // A warning of the import has already told why bad bytecode was not read.
-  if (!report.why_no_bytecode.empty() && package.why_no_bytecode.is_ok()) {
+  if (!report.why_no_bytecode.empty() && package.why_no_bytecode().is_ok()) {
     warnings.push_back(std::string(kNotKept) + report.why_no_bytecode);
   }
   if (!report.why_no_debug_tables.empty())

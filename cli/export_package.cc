@@ -120,7 +120,7 @@ class PackageBuilder {
     for (const std::string& warning : package.report.warnings) {
       if (!warning.starts_with(kNotKept)) add(warning);
     }
-    if (package.bytecode || !package.why_no_bytecode.is_ok())
+    if (package.bytecode() != nullptr || !package.why_no_bytecode().is_ok())
       add("its bytecode is not written, because a package has none");
     const size_t files = package.extra_files.size();
     if (files > 0)

@@ -111,7 +111,7 @@ void print_head(const std::string& path, const ArchiveFacts& facts) {
              format(" have to be copied (%" PRIu64 " compressed, %" PRIu64 " misaligned, %" PRIu64
                     " of the other byte order)\n",
                     report.compressed, report.misaligned, report.foreign_endian));
-  if (const module::KeptBytecode* const bytecode = facts.root->package().bytecode.get()) {
+  if (const module::KeptBytecode* const bytecode = facts.root->package().bytecode()) {
     const module::BytecodeFacts& found = bytecode->facts();
     print_text(format("bytecode of version %lld: ", static_cast<long long>(found.version)) +
                plural_text(found.functions.size(), "function", "functions") + ", " +
@@ -176,7 +176,7 @@ void add_module_json(const ArchiveFacts& facts, Json* json) {
   (*json)["oldest_pytorch"] = text_json(facts.oldest_pytorch);
   (*json)["mapped_storages"] = report.mapped_tensors;
   (*json)["filled_storages"] = report.filled_tensors;
-  (*json)["bytecode"] = bytecode_json(facts.root->package().bytecode.get());
+  (*json)["bytecode"] = bytecode_json(facts.root->package().bytecode());
   Json modules = Json::array();
   for (const ModuleFact& module : facts.modules) {
     modules.push_back(

@@ -139,6 +139,12 @@ template <typename Handle>
 const typename ObjectOf<Handle>::Type* object(const Handle* handle) noexcept {
   return reinterpret_cast<const typename ObjectOf<Handle>::Type*>(handle);
 }
+// The module behind a handle may be incomplete. complete_module() in modules/tree_boundary.h gives
+// the one to use. counted() is for complete_module() and for the count of the handle.
+module::Module* object(const tenon_module* handle) = delete;
+inline module::Module* counted(const tenon_module* handle) noexcept {
+  return const_cast<module::Module*>(reinterpret_cast<const module::Module*>(handle));
+}
 template <typename Handle>
 Handle* handle(typename ObjectOf<Handle>::Type* object) noexcept {
   return reinterpret_cast<Handle*>(object);

@@ -24,6 +24,7 @@
 
 using namespace tenon::capi;
 using tenon::Code;
+using tenon::Result;
 using tenon::Status;
 using tenon::archive::CallbackSink;
 using tenon::archive::Durability;
@@ -108,8 +109,9 @@ struct Request {
   Durability durability = Durability::kNone;
 };
 
-Status read_request(const tenon_module* module, const tenon_export_options* options,
-                    const tenon_export_report* report, Request* out) {
+// Gives the module, complete.
+Result<Module*> read_request(const tenon_module* module, const tenon_export_options* options,
+                             const tenon_export_report* report, Request* out) {
   TENON_TRY(check_argument(module != nullptr, "module is NULL"));
   if (report != nullptr) TENON_TRY(check_output(report, "tenon_export_report"));
   tenon_export_options given{};
@@ -147,7 +149,7 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
       return ask_hook(given, module, files);
     };
   }
-  return Status::ok();
+  return complete_module(module, "module");
 }
 
 }  // namespace
@@ -183,11 +185,11 @@ namespace {
 Status export_to(const tenon_module* module, Sink* sink, const tenon_export_options* options,
                  tenon_export_report* report) {
   Request request;
-  TENON_TRY(read_request(module, options, report, &request));
+  TENON_ASSIGN(const Module* const own, read_request(module, options, report, &request));
   TENON_TRY(check_argument(request.durability == Durability::kNone,
                            "durability is for exports to a path"));
   ExportReport found;
-  TENON_TRY(tenon::module::export_module(*object(module), sink, request.options, &found));
+  TENON_TRY(tenon::module::export_module(*own, sink, request.options, &found));
   write_export_report(found, report);
   return Status::ok();
 }
@@ -202,10 +204,10 @@ tenon_status tenon_export_module(const tenon_module* module, const char* path,
   return boundary(err, [&]() -> Status {
     if (path == nullptr) return {Code::kInvalidArgument, "path is NULL"};
     Request request;
-    TENON_TRY(read_request(module, options, report, &request));
+    TENON_ASSIGN(const Module* const own, read_request(module, options, report, &request));
     ExportReport found;
-    TENON_TRY(tenon::module::export_module(*object(module), path, request.durability,
-                                           request.options, &found));
+    TENON_TRY(
+        tenon::module::export_module(*own, path, request.durability, request.options, &found));
     write_export_report(found, report);
     return Status::ok();
   });
@@ -233,13 +235,12 @@ tenon_status tenon_export_module_to(const tenon_module* module, tenon_write_func
 
 tenon_status tenon_export_opnames(const tenon_module* module, const char* methods,
                                   tenon_name_list** out, tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     std::vector<std::string> names;
     TENON_TRY(read_methods(methods, &names));
     auto list = std::make_unique<NameList>();
-    TENON_ASSIGN(list->names, object(module)->operator_names(names));
+    TENON_ASSIGN(list->names, own.operator_names(names));
     *out = handle<tenon_name_list>(list.release());
     return Status::ok();
   });

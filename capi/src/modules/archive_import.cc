@@ -98,6 +98,7 @@ tenon_status import_to(const tenon_import_options* options, tenon_module** out, 
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     ImportOptions given;
     TENON_TRY(read_import_options(options, &given));
+    given.defers = true;
     TENON_ASSIGN(Ref<Module> module, import(given));
     *out = handle<tenon_module>(module.detach());
     return Status::ok();
@@ -137,10 +138,9 @@ tenon_status tenon_import_module_memory(const void* data, size_t nbytes,
 
 tenon_status tenon_module_import_report(const tenon_module* module, tenon_import_report* out,
                                         tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_output(out, "tenon_import_report"));
-    const tenon::module::ImportReport& found = object(module)->package().report;
+    const tenon::module::ImportReport& found = own.package().report;
     tenon_import_report report{};
     report.version = found.version;
     report.records = static_cast<uint32_t>(
@@ -160,11 +160,10 @@ tenon_status tenon_module_import_report(const tenon_module* module, tenon_import
 
 tenon_status tenon_module_warnings(const tenon_module* module, tenon_name_list** out,
                                    tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     auto list = std::make_unique<NameList>();
-    list->names = tenon::module::module_warnings(*object(module));
+    list->names = tenon::module::module_warnings(own);
     *out = handle<tenon_name_list>(list.release());
     return Status::ok();
   });

@@ -49,38 +49,34 @@ extern "C" {
 
 tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_value* value,
                               tenon_error** err) noexcept {
-  return changing_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return changing_boundary(module, err, [&](Module& own) -> Status {
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
-    return object(module)->set(text, value_or_none(value));
+    return own.set(text, value_or_none(value));
   });
 }
 
 tenon_status tenon_module_set_state(tenon_module* module, const char* path, tenon_value* state,
                                     tenon_error** err) noexcept {
-  return changing_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return changing_boundary(module, err, [&](Module& own) -> Status {
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
-    return object(module)->set_state(text, value_or_none(state));
+    return own.set_state(text, value_or_none(state));
   });
 }
 
 tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, tenon_module* child,
                                         tenon_error** err) noexcept {
-  return changing_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
-    TENON_TRY(check_argument(child != nullptr, "child is NULL"));
-    TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
-    return object(module)->set_submodule(text, Ref<Module>::share(object(child)));
-  });
+  return changing_boundary(module, child, err,
+                           [&](Module& own, const Ref<Module>& below) -> Status {
+                             TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
+                             return own.set_submodule(text, below);
+                           });
 }
 
 tenon_status tenon_module_remove(tenon_module* module, const char* path,
                                  tenon_error** err) noexcept {
-  return changing_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return changing_boundary(module, err, [&](Module& own) -> Status {
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
-    return object(module)->remove(text);
+    return own.remove(text);
   });
 }
 
@@ -88,8 +84,7 @@ tenon_status tenon_module_load(tenon_module* module, const char* const* paths,
                                tenon_value* const* tensors, size_t n, uint32_t flags,
                                tenon_name_list** missing, tenon_name_list** unexpected,
                                tenon_error** err) noexcept {
-  return changing_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return changing_boundary(module, err, [&](Module& own) -> Status {
     TENON_TRY(check_flags(
         flags, TENON_LOAD_ALLOW_MISSING | TENON_LOAD_ALLOW_UNEXPECTED | TENON_LOAD_CHECK_ONLY,
         "tenon_module_load"));
@@ -102,7 +97,7 @@ tenon_status tenon_module_load(tenon_module* module, const char* const* paths,
     auto are_missing = std::make_unique<NameList>();
     auto are_unexpected = std::make_unique<NameList>();
     LoadReport report;
-    TENON_TRY(object(module)->load(named, options, &report));
+    TENON_TRY(own.load(named, options, &report));
     are_missing->names = std::move(report.missing);
     are_unexpected->names = std::move(report.unexpected);
     if (missing != nullptr) *missing = handle<tenon_name_list>(are_missing.release());

@@ -17,6 +17,7 @@ using namespace tenon::capi;
 using tenon::Result;
 using tenon::Status;
 using tenon::module::Member;
+using tenon::module::Module;
 using tenon::module::Resolved;
 using tenon::module::ResolvedFile;
 using tenon::value::Value;
@@ -34,14 +35,13 @@ tenon_member_list* new_list(std::vector<Member> members) {
   return handle<tenon_member_list>(list.release());
 }
 
-// Makes a list. `look` gives its content.
+// Makes a list. `look` gives its content from the module.
 template <typename Look>
 tenon_status look_at_members(const tenon_module* module, tenon_member_list** out, tenon_error** err,
                              Look look) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(std::vector<Member> members, look());
+    TENON_ASSIGN(std::vector<Member> members, look(own));
     *out = new_list(std::move(members));
     return Status::ok();
   });
@@ -53,40 +53,36 @@ extern "C" {
 
 tenon_status tenon_module_class_name(const tenon_module* module, char* out, size_t capacity,
                                      size_t* nbytes, tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
-    return publish_text(object(module)->class_name(), out, capacity, nbytes);
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
+    return publish_text(own.class_name(), out, capacity, nbytes);
   });
 }
 
 tenon_status tenon_module_object(const tenon_module* module, tenon_value** out,
                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_ASSIGN(const Module* const own, complete_module(module, "module"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    ValueRef value = object(module)->object();
+    ValueRef value = own->object();
     *out = handle<tenon_value>(value.detach());
     return Status::ok();
   });
 }
 
 tenon_status tenon_module_check(const tenon_module* module, tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
-    return object(module)->check();
-  });
+  return reading_boundary(module, err, [&](const Module& own) -> Status { return own.check(); });
 }
 
 tenon_status tenon_module_members(const tenon_module* module, tenon_member_list** out,
                                   tenon_error** err) noexcept {
-  return look_at_members(module, out, err, [&] { return object(module)->members(); });
+  return look_at_members(module, out, err, [](const Module& own) { return own.members(); });
 }
 
 tenon_status tenon_module_find(const tenon_module* module, const char* path,
                                tenon_member_list** out, tenon_error** err) noexcept {
-  return look_at_members(module, out, err, [&]() -> Result<std::vector<Member>> {
+  return look_at_members(module, out, err, [&](const Module& own) -> Result<std::vector<Member>> {
     TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
-    TENON_ASSIGN(Member member, object(module)->find(text));
+    TENON_ASSIGN(Member member, own.find(text));
     std::vector<Member> members;
     members.push_back(std::move(member));
     return members;
@@ -96,16 +92,15 @@ tenon_status tenon_module_find(const tenon_module* module, const char* path,
 tenon_status tenon_module_tensors(const tenon_module* module, tenon_member_list** out,
                                   tenon_error** err) noexcept {
   return look_at_members(module, out, err,
-                         [&] { return tenon::module::tensor_members(*object(module)); });
+                         [](const Module& own) { return tenon::module::tensor_members(own); });
 }
 
 tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** out,
                                  tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     auto list = std::make_unique<NameList>();
-    TENON_ASSIGN(list->names, object(module)->states());
+    TENON_ASSIGN(list->names, own.states());
     *out = handle<tenon_name_list>(list.release());
     return Status::ok();
   });
@@ -113,11 +108,10 @@ tenon_status tenon_module_states(const tenon_module* module, tenon_name_list** o
 
 tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_list** out,
                                       tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     auto list = std::make_unique<FileList>();
-    list->files = object(module)->package().extra_files;
+    list->files = own.package().extra_files;
     *out = handle<tenon_file_list>(list.release());
     return Status::ok();
   });
@@ -125,10 +119,9 @@ tenon_status tenon_module_extra_files(const tenon_module* module, tenon_file_lis
 
 tenon_status tenon_module_code_files(const tenon_module* module, tenon_file_list** out,
                                      tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(Resolved resolved, tenon::module::resolve(*object(module), 0));
+    TENON_ASSIGN(Resolved resolved, tenon::module::resolve(own, 0));
     auto list = std::make_unique<FileList>();
     for (ResolvedFile& file : resolved.files) {
       const std::string record = tenon::module::code_record_of(file.qualifier);
@@ -142,10 +135,9 @@ tenon_status tenon_module_code_files(const tenon_module* module, tenon_file_list
 
 tenon_status tenon_module_constants(const tenon_module* module, tenon_value** out,
                                     tenon_error** err) noexcept {
-  return reading_boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  return reading_boundary(module, err, [&](const Module& own) -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(Resolved resolved, tenon::module::resolve(*object(module), 0));
+    TENON_ASSIGN(Resolved resolved, tenon::module::resolve(own, 0));
     ValueRef constants = Value::tuple(std::move(resolved.constants));
     *out = handle<tenon_value>(constants.detach());
     return Status::ok();

@@ -16,6 +16,7 @@
 #include "modules/module/export_package.h"
 #include "modules/module/package_archive.h"
 #include "text.h"
+#include "tree_boundary.h"
 
 using namespace tenon::capi;
 using tenon::Code;
@@ -43,8 +44,8 @@ Status read_entries(const tenon_package_entry* entries, size_t n, std::vector<Pa
             Code::kInvalidArgument,
             tenon::format("the entry \"%.200s\" has a module and bytes, and can have one of them",
                           given.name)};
-      entry.module = Ref<tenon::module::Module>::share(
-          const_cast<tenon::module::Module*>(object(given.module)));
+      TENON_ASSIGN(tenon::module::Module* const module, complete_module(given.module, "module"));
+      entry.module = Ref<tenon::module::Module>::share(module);
     }
     if (given.data == nullptr && given.nbytes != 0)
       return {Code::kInvalidArgument,

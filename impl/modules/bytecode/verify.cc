@@ -320,7 +320,11 @@ Status verify(const Function& function, const VerifyOptions& options) {
   return FunctionVerifier(function, options).run();
 }
 
-Status verify(const Program& program, const VerifyOptions& options) {
+namespace {
+
+// `slots` gives a Result with a pointer to the slots, or to null: they are not checked.
+template <typename Slots>
+Status verify_program(const Program& program, const VerifyOptions& options, Slots&& slots) {
   // The arities are cached, because functions call the same operators again and again, and the
   // caller's search takes long.
   std::map<std::pair<std::string_view, std::string_view>, std::optional<OperatorArity>> known;
@@ -333,12 +337,26 @@ Status verify(const Program& program, const VerifyOptions& options) {
     };
   }
   for (const Function& function : program.functions) TENON_TRY(verify(function, sharing));
-  if (!options.module) return Status::ok();
-  TENON_ASSIGN(const ModuleSlots slots,
-               ModuleSlots::create(program, options.module, options.classes));
+  TENON_ASSIGN(const ModuleSlots* const known_slots, slots());
+  if (known_slots == nullptr) return Status::ok();
   for (const Function& function : program.functions)
-    TENON_TRY(check_slots(function, slots, sharing.find_arity));
+    TENON_TRY(check_slots(function, *known_slots, sharing.find_arity));
   return Status::ok();
+}
+
+}  // namespace
+
+Status verify(const Program& program, const VerifyOptions& options) {
+  std::optional<ModuleSlots> made;
+  return verify_program(program, options, [&]() -> Result<const ModuleSlots*> {
+    if (!options.module) return static_cast<const ModuleSlots*>(nullptr);
+    TENON_ASSIGN(made, ModuleSlots::create(program, options.module, options.classes));
+    return &*made;
+  });
+}
+
+Status verify(const Program& program, const ModuleSlots& slots, const VerifyOptions& options) {
+  return verify_program(program, options, [&]() -> Result<const ModuleSlots*> { return &slots; });
 }
 
 }  // namespace tenon::bytecode

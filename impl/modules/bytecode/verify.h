@@ -57,5 +57,9 @@ struct VerifyOptions {
 Status verify(const Function& function, const VerifyOptions& options);
 // Verifies every function of a program, with the slots of attributes.
 Status verify(const Program& program, const VerifyOptions& options);
+// Does the same with slots that ModuleSlots::create() made before, so that the module may have
+// changed since. `options.module` and `options.classes` are not used.
+class ModuleSlots;
+Status verify(const Program& program, const ModuleSlots& slots, const VerifyOptions& options);
 
 }  // namespace tenon::bytecode

@@ -151,7 +151,7 @@ KeptBytecode::Options Assembly::keeping_options() const {
 
 Status Assembly::keep_program(bytecode::Program program, const std::string& directory,
                               std::map<value::StorageKey, std::string> names) {
-  TENON_ASSIGN(package_->bytecode,
+  TENON_ASSIGN(package_->found_bytecode,
                KeptBytecode::of_program(std::move(program), directory, std::move(names), root_,
                                         keeping_options()));
   return Status::ok();
@@ -161,15 +161,12 @@ Status Assembly::keep_bytecode(std::string pickle, const std::string& directory,
                                const Finder& finder) {
   KeptBytecode::Options keeping = keeping_options();
   keeping.finder = finder;
-  TENON_ASSIGN(package_->bytecode,
+  TENON_ASSIGN(package_->found_bytecode,
                KeptBytecode::create(std::move(pickle), directory, root_, keeping));
   return Status::ok();
 }
 
-void Assembly::leave_bytecode(const Status& why) {
-  package_->why_no_bytecode = why;
-  package_->report.warnings.push_back("bytecode is not kept: " + why.message());
-}
+void Assembly::leave_bytecode(const Status& why) { package_->unread_bytecode = why; }
 
 Ref<Module> Assembly::finish(const ArchiveStorages& storages, const archive::ZipSource& source) {
   if (storages.saved_on_device() != 0) {

@@ -65,8 +65,8 @@ class Assembly {
   // the record names. The errors are those of KeptBytecode::create().
   using Finder = std::function<archive::FindStorage(const pickle::PickleTree& tree)>;
   Status keep_bytecode(std::string pickle, const std::string& directory, const Finder& finder);
-  // Verifies a program of the flatbuffer form and keeps it. `names` has the storages' keys in
-  // `directory`.
+  // Keeps a program of the flatbuffer form, which is verified when it is first needed. `names` has
+  // the storages' keys in `directory`.
   Status keep_program(bytecode::Program program, const std::string& directory,
                       std::map<value::StorageKey, std::string> names);
   // Notes why the module has no bytecode. Bad bytecode is not an error, because PyTorch runs the

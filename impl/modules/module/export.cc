@@ -243,15 +243,15 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
                 ExportReport* report) {
   Carried found;
   const bool wants_bytecode = options.bytecode == Bytecode::kKeep;
-  if (package.bytecode && wants_bytecode) {
-    const Status fits = package.bytecode->check_fits(resolved, package.report.version);
+  if (wants_bytecode && package.bytecode() != nullptr) {
+    const Status fits = package.bytecode()->check_fits(resolved, package.report.version);
     if (fits.is_ok()) {
-      found.bytecode = package.bytecode.get();
+      found.bytecode = package.bytecode();
     } else {
       report->why_no_bytecode = fits.message();
     }
-  } else if (!package.why_no_bytecode.is_ok() && wants_bytecode) {
-    report->why_no_bytecode = package.why_no_bytecode.message();
+  } else if (wants_bytecode && !package.why_no_bytecode().is_ok()) {
+    report->why_no_bytecode = package.why_no_bytecode().message();
   }
   if (found.bytecode != nullptr)
     report->bytecode_functions = found.bytecode->facts().functions.size();
@@ -260,7 +260,7 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   if (!options.debug_tables || options.bytecode == Bytecode::kCompile ||
       package.debug_tables.empty())
     return found;
-  const bool had_bytecode = package.bytecode || !package.why_no_bytecode.is_ok();
+  const bool had_bytecode = package.found_bytecode || !package.unread_bytecode.is_ok();
   if (!resolved.is_as_read) {
     report->why_no_debug_tables =
         "the code of the module was changed, or is not the whole archive's";

@@ -71,9 +71,9 @@ bool has_named_tuple(const bytecode::Program& program) {
 Result<bytecode::Program> flatbuffer_program(const Module& module, const Resolved& resolved,
                                              Result<script::Declarations>& code,
                                              const ExportOptions& options, ExportReport* report) {
-  const KeptBytecode* const kept = module.package().bytecode.get();
-  const bool keeps = options.bytecode == Bytecode::kKeep && kept != nullptr &&
-                     kept->facts().version == bytecode::Program::kVersion;
+  const KeptBytecode* const kept =
+      options.bytecode == Bytecode::kKeep ? module.package().bytecode() : nullptr;
+  const bool keeps = kept != nullptr && kept->facts().version == bytecode::Program::kVersion;
   if (keeps && kept->check_fits(resolved, module.package().report.version).is_ok()) {
     TENON_ASSIGN(bytecode::Program program, kept->program());
     report->bytecode_functions = program.functions.size();

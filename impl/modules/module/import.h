@@ -36,6 +36,9 @@ struct ImportOptions {
   // Whether Package::debug_tables is filled. PyTorch's debug tables have absolute paths of the
   // files of the person who saved the module, so nothing carries them unasked.
   bool debug_tables = false;
+  // Whether Module::complete() reads the code and the bytecode of a flatbuffer, and checks its
+  // values against the code. An archive, and a file with Check::kAll, is always read at once.
+  bool defers = false;
   archive::ZipLimits zip_limits;
   pickle::PickleLimits pickle_limits;
 };

@@ -119,7 +119,13 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pic
   limits.max_nbytes = std::min(limits.max_nbytes,
                                kLeastProgramNbytes + kProgramNbytesPerByte * made->pickle_.size());
   TENON_ASSIGN(const bytecode::Program program, bytecode::read_program(values.root, limits));
-  TENON_TRY(made->take(program, root, options));
+  bytecode::VerifyOptions verifying;
+  verifying.find_arity = compile::find_operator_arity;
+  verifying.module = root;
+  verifying.classes = options.classes;
+  TENON_TRY(bytecode::verify(program, verifying));
+  TENON_ASSIGN(made->slots_, SlotOrder::of(root));
+  made->checked_.set(std::make_unique<Checked>(Checked{Status::ok(), facts_of(program)}));
   return std::shared_ptr<const KeptBytecode>(std::move(made));
 }
 
@@ -129,22 +135,22 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::of_program(bytecode::P
                                                                      const ValueRef& root,
                                                                      const Options& options) {
   std::shared_ptr<KeptBytecode> made(new KeptBytecode(std::move(directory), options.limits));
-  TENON_TRY(made->take(program, root, options));
+  TENON_ASSIGN(made->module_slots_, bytecode::ModuleSlots::create(program, root, options.classes));
+  TENON_ASSIGN(made->slots_, SlotOrder::of(root));
   made->names_ = std::move(names);
   made->program_ = std::move(program);
   return std::shared_ptr<const KeptBytecode>(std::move(made));
 }
 
-Status KeptBytecode::take(const bytecode::Program& program, const ValueRef& root,
-                          const Options& options) {
-  bytecode::VerifyOptions verifying;
-  verifying.find_arity = compile::find_operator_arity;
-  verifying.module = root;
-  verifying.classes = options.classes;
-  TENON_TRY(bytecode::verify(program, verifying));
-  TENON_ASSIGN(slots_, SlotOrder::of(root));
-  facts_ = facts_of(program);
-  return Status::ok();
+const KeptBytecode::Checked& KeptBytecode::checked() const {
+  return checked_.get([this] {
+    bytecode::VerifyOptions verifying;
+    verifying.find_arity = compile::find_operator_arity;
+    auto made = std::make_unique<Checked>();
+    made->status = bytecode::verify(*program_, *module_slots_, verifying);
+    if (made->status.is_ok()) made->facts = facts_of(*program_);
+    return made;
+  });
 }
 
 Result<archive::UnpickledValue> KeptBytecode::values(const Options& options) const {

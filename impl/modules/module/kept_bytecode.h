@@ -12,9 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/once.h"
 #include "base/status.h"
 #include "modules/archive/pickle_to_values.h"
 #include "modules/bytecode/program.h"
+#include "modules/bytecode/slots.h"
 #include "modules/bytecode/verify.h"
 #include "modules/module/resolve.h"
 #include "modules/value/check.h"
@@ -53,7 +55,8 @@ struct BytecodeFacts {
 };
 
 // Holds the record of the archive, or the program of a flatbuffer, and the storages that it names.
-// It never changes, so any thread may use it.
+// It never changes, so any thread may use it. A program is verified when check() is first called.
+// Call the other functions only if check() says that the bytecode is good.
 class KeptBytecode {
  public:
   // Used only during create() and of_program(). `classes` and what the functions refer to need not
@@ -74,16 +77,20 @@ class KeptBytecode {
                                                             const Options& options);
   using Storages = std::map<std::string, value::StorageValueRef>;
   using StorageNames = std::map<value::StorageKey, std::string>;
-  // Verifies a program that comes from another form than the record, and keeps it. `names` has a
-  // key for each storage of its constants. The record is made when it is asked for, because making
-  // it takes longer than all else that an import does.
+  // Keeps a program that comes from another form than the record. check() verifies it for the
+  // objects that are below `root` now. `names` has a key for each storage of its constants. The
+  // record is made when it is asked for, because making it takes longer than all else that an
+  // import does. The errors are those of ModuleSlots::create() and SlotOrder::of().
   static Result<std::shared_ptr<const KeptBytecode>> of_program(bytecode::Program program,
                                                                 std::string directory,
                                                                 StorageNames names,
                                                                 const ValueRef& root,
                                                                 const Options& options);
 
-  const BytecodeFacts& facts() const noexcept { return facts_; }
+  // Whether the bytecode can be run. The errors are those of bytecode::verify(). Several threads
+  // may make the first call at a time.
+  const Status& check() const { return checked().status; }
+  const BytecodeFacts& facts() const { return checked().facts; }
   const std::string& directory() const noexcept { return directory_; }
 
   // INVALID_ARGUMENT, with the reason, if the bytecode does not fit what an export of the module
@@ -104,7 +111,11 @@ class KeptBytecode {
  private:
   KeptBytecode(std::string directory, const pickle::PickleLimits& limits)
       : directory_(std::move(directory)), limits_(limits) {}
-  Status take(const bytecode::Program& program, const ValueRef& root, const Options& options);
+  struct Checked {
+    Status status;
+    BytecodeFacts facts;
+  };
+  const Checked& checked() const;
   Result<archive::UnpickledValue> values(const Options& options) const;
   // Reads the values again, and gives them the storages that are in storages_.
   Result<archive::UnpickledValue> values_again() const;
@@ -119,7 +130,8 @@ class KeptBytecode {
   Storages storages_;      // the storages that pickle_ names
   bool is_of_cpu_ = true;  // every storage was saved on the CPU
   SlotOrder slots_;
-  BytecodeFacts facts_;
+  std::optional<bytecode::ModuleSlots> module_slots_;  // for the check of program_
+  Once<Checked> checked_;
 };
 
 }  // namespace tenon::module

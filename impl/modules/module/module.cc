@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/immortal.h"
+#include "modules/module/kept_bytecode.h"
 
 namespace tenon::module {
 
@@ -16,6 +17,21 @@ struct NoPackage {
 };
 
 }  // namespace
+
+const KeptBytecode* Package::bytecode() const {
+  return found_bytecode && found_bytecode->check().is_ok() ? found_bytecode.get() : nullptr;
+}
+
+const Status& Package::why_no_bytecode() const {
+  return found_bytecode ? found_bytecode->check() : unread_bytecode;
+}
+
+std::vector<std::string> Package::import_warnings() const {
+  std::vector<std::string> warnings = report.warnings;
+  if (const Status& status = why_no_bytecode(); !status.is_ok())
+    warnings.push_back("bytecode is not kept: " + status.message());
+  return warnings;
+}
 
 const char* member_kind_name(MemberKind kind) noexcept {
   switch (kind) {
@@ -48,6 +64,12 @@ bool is_module_object(const Value& value, CodeSet* around) {
 
 Ref<Module> Module::wrap(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package) {
   return Ref<Module>::adopt(new Module(std::move(object), std::move(code), std::move(package)));
+}
+
+Ref<Module> Module::defer(std::unique_ptr<const DeferredImport> import) {
+  Ref<Module> module = wrap(nullptr, nullptr, nullptr);
+  module->deferred_ = std::make_unique<const Deferred>(std::move(import));
+  return module;
 }
 
 Result<Ref<Module>> Module::create(std::string_view class_name) {

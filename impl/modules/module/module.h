@@ -22,6 +22,7 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "modules/module/code.h"
+#include "modules/module/deferred.h"
 #include "modules/value/value.h"
 
 namespace tenon::module {
@@ -105,9 +106,16 @@ struct Package {
   // these tensors without bytes. The pickle is emptied when traced inputs are set.
   std::string traced_inputs_pickle;
   std::vector<std::string> traced_inputs_records;
-  std::shared_ptr<const KeptBytecode> bytecode;  // null: there is none, or it is not kept
+  // The archive's bytecode. Null: there is none, or it is not kept. The first call of one of these
+  // three functions verifies the bytecode of a flatbuffer.
+  const KeptBytecode* bytecode() const;
   // The reason, if the archive has bytecode that is not kept.
-  Status why_no_bytecode;
+  const Status& why_no_bytecode() const;
+  // report.warnings, and one for bytecode that is not kept.
+  std::vector<std::string> import_warnings() const;
+  // For Assembly. At most one of the two is set.
+  std::shared_ptr<const KeptBytecode> found_bytecode;  // perhaps not verified
+  Status unread_bytecode;
   // The records that debuggers read, by name, if the import was asked to keep them.
   std::vector<ExtraFile> debug_tables;
   ImportReport report;
@@ -146,6 +154,13 @@ class Module final : public Counted {
   static Result<Ref<Module>> create(std::string_view class_name);
   // Makes a Module over an object whose code is `code`. Keeps both alive. `package` may be null.
   static Ref<Module> wrap(ValueRef object, Ref<CodeSet> code, std::shared_ptr<Package> package);
+  // Makes a Module whose import is not complete. Only complete() may be called on it.
+  static Ref<Module> defer(std::unique_ptr<const DeferredImport> import);
+
+  // Gives the module on which all other functions are called: this one, or the one that a deferred
+  // import makes now. It lives as long as this one. The errors are those of import_module(). Any
+  // thread may call this, with or without the lock.
+  Result<Module*> complete() { return deferred_ ? deferred_->get() : this; }
 
   std::string class_name() const;
   const ValueRef& object() const noexcept { return object_; }
@@ -245,6 +260,7 @@ class Module final : public Counted {
   ValueRef object_;
   Ref<CodeSet> code_;  // the code of the object's class, unless the object has a scope
   std::shared_ptr<Package> package_;
+  std::unique_ptr<const Deferred> deferred_;  // if it is set, the members above are null
 };
 
 }  // namespace tenon::module

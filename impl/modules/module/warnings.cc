@@ -117,7 +117,7 @@ class Search {
 
 void add_import_warnings(const Module& module, std::vector<std::string>* warnings) {
   const ImportReport& report = module.package().report;
-  warnings->insert(warnings->end(), report.warnings.begin(), report.warnings.end());
+  *warnings = module.package().import_warnings();
   add_dropped(report.dropped, warnings);
   Search search(*module.object_class().code, report.version);
   for (const std::unique_ptr<CodeFile>& file : module.object_class().code->files()) {

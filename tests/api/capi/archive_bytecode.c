@@ -119,6 +119,89 @@ static void flatbuffers(void) {
   tenon_module_release(module);
 }
 
+/* Replaces a text of the file by another of the same size. */
+static void replace(struct bytes *bytes, const char *from, const char *to) {
+  const size_t nbytes = strlen(from);
+  size_t at = 0;
+  CHECK(strlen(to) == nbytes);
+  while (at + nbytes <= bytes->nbytes && memcmp(bytes->data + at, from, nbytes) != 0) at++;
+  CHECK(at + nbytes <= bytes->nbytes);
+  memcpy(bytes->data + at, to, nbytes);
+}
+
+/* The error of the last FAILS is that of the file. */
+static void is_fault_of_code(void) {
+  CHECK(strstr(tenon_error_message(check_error), "__torch__.py") != NULL);
+  CHECK(tenon_error_detail(check_error, "line") != NULL);
+  tenon_error_release(check_error);
+  check_error = NULL;
+}
+
+#define BAD_CODE(call)                             \
+  do {                                             \
+    FAILS_RAW(TENON_CORRUPT, TENON_CORRUPT, call); \
+    is_fault_of_code();                            \
+  } while (0)
+
+/* An import of a flatbuffer reads the code when the module is first used. Bad code is an error of
+ * every function, and of the import if it checks everything. */
+static void bad_code_is_refused_at_first_use(void) {
+  struct bytes bytes = {NULL, 0};
+  tenon_export_options options = options_of(TENON_BYTECODE_KEEP, NULL);
+  tenon_import_options reading;
+  tenon_import_report report;
+  tenon_module *module = new_two_methods(), *read = NULL, *parent = new_module("Parent");
+  tenon_member_list *members = NULL;
+  tenon_file_list *files = NULL;
+  tenon_name_list *names = NULL;
+  tenon_value *object = NULL, *number = new_int(1);
+  tenon_package_entry entry;
+  uint64_t written = 0;
+  char text[64];
+  options.flags = TENON_EXPORT_FLATBUFFER;
+  if (tenon_export_module_to(module, collect, &bytes, &options, NULL, NULL) == TENON_UNSUPPORTED)
+    goto done;
+  replace(&bytes, "def forward", "dxf forward");
+  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
+  CHECK(tenon_module_retain(read) == read);
+  tenon_module_release(read);
+  SIZED(report);
+  BAD_CODE(tenon_module_import_report(read, &report, ERR));
+  BAD_CODE(tenon_module_warnings(read, &names, ERR));
+  BAD_CODE(tenon_module_class_name(read, text, sizeof(text), NULL, ERR));
+  BAD_CODE(tenon_module_object(read, &object, ERR));
+  BAD_CODE(tenon_module_check(read, ERR));
+  BAD_CODE(tenon_module_members(read, &members, ERR));
+  BAD_CODE(tenon_module_find(read, "forward", &members, ERR));
+  BAD_CODE(tenon_module_tensors(read, &members, ERR));
+  BAD_CODE(tenon_module_states(read, &names, ERR));
+  BAD_CODE(tenon_module_code_files(read, &files, ERR));
+  BAD_CODE(tenon_module_extra_files(read, &files, ERR));
+  BAD_CODE(tenon_module_constants(read, &object, ERR));
+  BAD_CODE(tenon_export_opnames(read, NULL, &names, ERR));
+  BAD_CODE(tenon_export_module_to(read, count, &written, NULL, NULL, ERR));
+  CHECK_EQ(written, 0);
+  BAD_CODE(tenon_module_add_attribute(read, "a", NULL, number, ERR));
+  BAD_CODE(tenon_module_set(read, "training", number, ERR));
+  BAD_CODE(tenon_module_remove(read, "forward", ERR));
+  BAD_CODE(tenon_module_define(read, "def f(self) -> int:\n  return 1\n", ERR));
+  BAD_CODE(tenon_module_add_submodule(parent, "child", read, NULL, ERR));
+  BAD_CODE(tenon_module_add_submodule(read, "child", parent, NULL, ERR));
+  memset(&entry, 0, sizeof(entry));
+  entry.name = "net.pkl";
+  entry.module = read;
+  BAD_CODE(tenon_export_package(&entry, 1, "never_written.pt", NULL, NULL, ERR));
+  tenon_module_release(read);
+  SIZED(reading);
+  reading.check = TENON_IMPORT_CHECK_ALL;
+  BAD_CODE(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, &reading, &read, ERR));
+done:
+  free(bytes.data);
+  tenon_value_release(number);
+  tenon_module_release(parent);
+  tenon_module_release(module);
+}
+
 static void operators_are(const tenon_module *module, const char *methods,
                           const char *const *wanted, size_t n) {
   tenon_name_list *names = NULL;
@@ -292,6 +375,7 @@ int main(void) {
   RUN(switches);
   RUN(forks);
   RUN(flatbuffers);
+  RUN(bad_code_is_refused_at_first_use);
   RUN(switches_refused);
   return 0;
 }

@@ -328,6 +328,96 @@ static void callbacks_of_an_export_use_modules(void) {
   tenon_module_release(callback.other);
 }
 
+/* A flatbuffer whose code is read when the module is first used. */
+struct first_use {
+  tenon_module *module;
+  pthread_barrier_t together;
+};
+enum { kUsers = 4, kFirstUses = TENON_TEST_SANITIZED ? 60 : 300 };
+
+/* Returns the object, of which the module keeps a reference. NULL: the code is bad. */
+static void *use_first(void *context) {
+  struct first_use *use = context;
+  tenon_value *object = NULL;
+  tenon_error *error = NULL;
+  tenon_status status;
+  (void)pthread_barrier_wait(&use->together);
+  status = tenon_module_object(use->module, &object, &error);
+  if (status == TENON_OK) {
+    tenon_member_list *list = NULL;
+    CHECK(tenon_module_find(use->module, "part.weight", &list, NULL) == TENON_OK);
+    tenon_member_list_release(list);
+    tenon_value_release(object);
+    return object;
+  }
+  CHECK(status == TENON_CORRUPT);
+  CHECK(strstr(tenon_error_message(error), "__torch__.py") != NULL);
+  tenon_error_release(error);
+  return NULL;
+}
+
+static void use_at_once(const struct bytes *bytes, int is_good) {
+  struct first_use use;
+  pthread_t threads[kUsers];
+  int round, i;
+  for (round = 0; round < kFirstUses; round++) {
+    tenon_value *object = NULL;
+    const tenon_status wanted = is_good ? TENON_OK : TENON_CORRUPT;
+    OK(tenon_import_module_memory(bytes->data, bytes->nbytes, NULL, NULL, NULL, &use.module, ERR));
+    CHECK(pthread_barrier_init(&use.together, NULL, kUsers + 1) == 0);
+    for (i = 0; i < kUsers; i++) CHECK(pthread_create(&threads[i], NULL, use_first, &use) == 0);
+    (void)pthread_barrier_wait(&use.together);
+    if (!TENON_TEST_SANITIZED && round % 20 == 0) {
+      pid_t child;
+      fflush(NULL);
+      child = fork();
+      CHECK(child >= 0);
+      if (child == 0) {
+        watchdog_begin(60);
+        CHECK(tenon_module_object(use.module, &object, NULL) == wanted);
+        if (is_good) {
+          CHECK(first_at(use.module, "part.weight") == 0);
+          tenon_value_release(object);
+        }
+        tenon_module_release(use.module);
+        _exit(0);
+      }
+      check_join(child);
+    }
+    CHECK(tenon_module_object(use.module, &object, NULL) == wanted);
+    for (i = 0; i < kUsers; i++) {
+      void *found = NULL;
+      CHECK(pthread_join(threads[i], &found) == 0);
+      CHECK(found == object);
+    }
+    tenon_value_release(object);
+    tenon_module_release(use.module);
+    CHECK(pthread_barrier_destroy(&use.together) == 0);
+  }
+}
+
+static void threads_make_the_first_use_at_once(void) {
+  struct shared shared;
+  struct bytes bytes = {NULL, 0};
+  tenon_export_options options;
+  size_t at = 0;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.flags = TENON_EXPORT_FLATBUFFER;
+  begin(&shared);
+  if (tenon_export_module_to(shared.net, collect, &bytes, &options, NULL, NULL) ==
+      TENON_UNSUPPORTED) {
+    puts("this build has no FlatBuffers");
+  } else {
+    use_at_once(&bytes, 1);
+    while (memcmp(bytes.data + at, "def forward", 11) != 0) CHECK(++at + 11 <= bytes.nbytes);
+    bytes.data[at + 1] = 'x';
+    use_at_once(&bytes, 0);
+  }
+  free(bytes.data);
+  finish(&shared);
+}
+
 static void names_live_as_long_as_their_object(void) {
   tenon_module *module = new_module("Net");
   tenon_value *number = new_int(1), *object = NULL;
@@ -352,6 +442,7 @@ int main(void) {
   RUN_ONCE(one_tree_in_many_threads);
   /* A sanitizer's allocator does not work in a child if another thread was in it at the fork. */
   if (!TENON_TEST_SANITIZED) RUN_ONCE(forks_during_changes);
+  RUN_ONCE(threads_make_the_first_use_at_once);
   RUN(what_a_change_drops_may_use_modules);
   RUN(callbacks_of_an_export_use_modules);
   RUN(names_live_as_long_as_their_object);

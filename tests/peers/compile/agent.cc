@@ -59,7 +59,7 @@ Status write_again(const std::string& path) {
   module::ImportOptions reading;
   reading.tensors = module::Tensors::kFill;
   TENON_ASSIGN(const Ref<module::Module> module, module::import_module(path, reading));
-  TENON_TRY(module->package().why_no_bytecode);
+  TENON_TRY(module->package().why_no_bytecode());
   module::ExportOptions options;
   options.form = module::Form::kFlatbuffer;
   return module::export_module(*module, path, archive::Durability::kNone, options, nullptr);

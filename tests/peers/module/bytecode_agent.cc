@@ -37,8 +37,8 @@ Result<Ref<Module>> load(const std::string& path) {
   for (const std::string& warning : package.report.warnings)
     std::cout << "warning " << warning << "\n";
   for (const std::string& name : package.report.dropped) std::cout << "dropped " << name << "\n";
-  if (package.bytecode) {
-    const BytecodeFacts& facts = package.bytecode->facts();
+  if (package.bytecode() != nullptr) {
+    const BytecodeFacts& facts = package.bytecode()->facts();
     std::cout << "bytecode version " << facts.version << " functions " << facts.functions.size()
               << " instructions " << facts.instructions << " operators " << facts.operators.size()
               << "\n";

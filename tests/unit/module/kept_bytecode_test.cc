@@ -47,9 +47,9 @@ TEST(KeptBytecode, comes_back_byte_for_byte) {
     const std::vector<std::byte> bytes = lite_archive(name);
     const std::map<std::string, std::string> old = records_of(bytes);
     const Ref<Module> module = import_lite(bytes);
-    ASSERT_TRUE(module->package().bytecode);
-    EXPECT_EQ(module->package().bytecode->facts().version, 8);
-    EXPECT_EQ(must(module->package().bytecode->program()).functions.size(), 1U);
+    ASSERT_NE(module->package().bytecode(), nullptr);
+    EXPECT_EQ(module->package().bytecode()->facts().version, 8);
+    EXPECT_EQ(must(module->package().bytecode()->program()).functions.size(), 1U);
     const std::vector<std::string>& dropped = module->package().report.dropped;
     EXPECT_EQ(std::count(dropped.begin(), dropped.end(), "bytecode.pkl"), 0);
     Exported done = export_of(*module);
@@ -111,15 +111,16 @@ TEST(KeptBytecode, bad_bytecode_leaves_the_module_good) {
     SCOPED_TRACE(bad);
     const Ref<Module> module = must(imported_with(bad));
     const Package& package = module->package();
-    EXPECT_FALSE(package.bytecode);
-    EXPECT_FALSE(package.why_no_bytecode.is_ok());
-    ASSERT_FALSE(package.report.warnings.empty());
-    EXPECT_TRUE(package.report.warnings.back().starts_with("bytecode is not kept: bytecode.pkl"))
-        << package.report.warnings.back();
+    EXPECT_EQ(package.bytecode(), nullptr);
+    EXPECT_FALSE(package.why_no_bytecode().is_ok());
+    const std::vector<std::string> warnings = package.import_warnings();
+    ASSERT_FALSE(warnings.empty());
+    EXPECT_TRUE(warnings.back().starts_with("bytecode is not kept: bytecode.pkl"))
+        << warnings.back();
     EXPECT_EQ(package.report.dropped.back(), "bytecode.pkl");
     const Exported done = export_of(*module);
     EXPECT_FALSE(done.report.has_bytecode);
-    EXPECT_EQ(done.report.why_no_bytecode, package.why_no_bytecode.message());
+    EXPECT_EQ(done.report.why_no_bytecode, package.why_no_bytecode().message());
   }
 }
 
