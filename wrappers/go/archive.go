@@ -442,6 +442,9 @@ type ImportOptions struct {
 // ImportModule reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in
 // the file is executed. The file must not be changed while views of it are in use, but it may be
 // replaced by a rename. The error for a malformed archive has the details "record" and "offset".
+//
+// The code and the bytecode of a flatbuffer are checked when the module is first used. If they are
+// bad, that call and each later one fails. With CheckAll they are checked here.
 func ImportModule(path string, options *ImportOptions) (*Module, error) {
 	text, err := cText("the path", path)
 	if err != nil {

@@ -222,6 +222,17 @@ func TestBytecode(t *testing.T) {
 	if found := must(tenon.ExportModuleTo(back, io.Discard, nil)); found.BytecodeFunctions != 2 {
 		t.Error(found)
 	}
+	// Bad code is refused at the first use.
+	broken := bytes.Replace(flat.Bytes(), []byte("def forward"), []byte("dxf forward"), 1)
+	bad := must(tenon.ImportModuleBytes(broken, nil))
+	defer bad.Close()
+	if _, err := bad.ClassName(); !errors.Is(err, tenon.ErrCorrupt) {
+		t.Error(err)
+	}
+	_, err := tenon.ImportModuleBytes(broken, &tenon.ImportOptions{Check: tenon.CheckAll})
+	if !errors.Is(err, tenon.ErrCorrupt) {
+		t.Error(err)
+	}
 	must(
 		tenon.ExportModuleTo(
 			module,

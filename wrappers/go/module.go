@@ -152,7 +152,7 @@ func (m *Module) Object() (*Value, error) {
 }
 
 // Same says whether both are the same module. A submodule with two owners is one module in two
-// places.
+// places. Same is false if one of them is closed, or was read from a file that is bad.
 func (m *Module) Same(other *Module) bool {
 	own, err := m.Object()
 	if err != nil {

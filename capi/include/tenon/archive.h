@@ -153,7 +153,11 @@ enum {
   TENON_IMPORT_CHECK_STRUCTURE = 0,
   /** As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of each tensor that is copied. */
   TENON_IMPORT_CHECK_FILL = 1,
-  /** As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of every record. */
+  /**
+   * As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of every record. A flatbuffer has no
+   * checksums. Its code and bytecode are read and checked in the import, and not at the first use
+   * of the module (tenon/module.h).
+   */
   TENON_IMPORT_CHECK_ALL = 2
 };
 
@@ -414,6 +418,9 @@ TENON_API tenon_status tenon_export_opnames(const tenon_module *module, const ch
  * Reads an archive of PyTorch 1.4 or later, or a flatbuffer. The file must not be changed while
  * views of it are in use. Replacing the file by rename is harmless.
  *
+ * The code and the bytecode of a flatbuffer are read and checked when the module is first used. See
+ * "First use" in tenon/module.h.
+ *
  * Tensors that were saved on another device than the CPU are put on the CPU, unless `tensors` or
  * `device_map` in the options says otherwise. Tensors that were copied to a CUDA device are
  * complete when the call returns, and every stream may use them.
@@ -475,7 +482,7 @@ TENON_API tenon_status tenon_import_module_memory(const void *data, size_t nbyte
  * @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
  *                        Untouched on failure.
  * @param[out]    err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, or an error of the file at the first use.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_module_import_report(const tenon_module *module,

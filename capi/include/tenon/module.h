@@ -43,6 +43,17 @@ TENON_BEGIN_DECLS
  * that fails leaves the tree as it was. Two calls are not one step: another thread may change the
  * module between them.
  *
+ * First use: an import of a flatbuffer (tenon/archive.h) checks the structure of the file and reads
+ * its values and tensors. The first function that gets the module, other than tenon_module_retain
+ * and tenon_module_release, reads the code and the bytecode, and checks every value against the
+ * type that the code declares. If the code or a value is bad, this function and each later one
+ * fails with the error of the file, which is TENON_CORRUPT in most cases, and does nothing else.
+ * Until the first use the module keeps a copy of the file without its tensors. Several threads may
+ * make the first use at once, and so may a child of fork. The bytecode is verified when an export
+ * or tenon_module_warnings first needs it. Bad bytecode is no error: the module is good without it.
+ * With TENON_IMPORT_CHECK_ALL an import of a flatbuffer does all of this at once. An archive is
+ * always read and checked at once.
+ *
  * A library that was built without modules (CMake's option TENON_MODULES=OFF) has all functions of
  * this header, of tenon/value.h, of tenon/archive.h and of tenon/package.h. Those that can fail
  * return TENON_UNSUPPORTED, so there is never a value or a module.

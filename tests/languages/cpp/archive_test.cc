@@ -375,6 +375,22 @@ TEST_F(Archives, Flatbuffers) {
   const Module back =
       tenon::import_module_memory(std::as_bytes(std::span(written)), std::make_shared<int>(0));
   EXPECT_EQ(back.tensors().size(), module.tensors().size());
+
+  // Bad code is refused at the first use.
+  std::string broken = written;
+  broken[broken.find("def forward") + 1] = 'x';
+  const auto read = [&](tenon::ImportCheck check) {
+    return tenon::try_import_module_memory(std::as_bytes(std::span(broken)),
+                                           std::make_shared<int>(0), {.check = check});
+  };
+  const Module bad = read(tenon::ImportCheck::kStructure).value();
+  EXPECT_CODE(kCorrupt, bad.try_class_name());
+  EXPECT_CODE(kCorrupt, bad.try_tensors());
+  EXPECT_EQ(bad.object().get(), nullptr);
+  const Module same = bad;
+  EXPECT_TRUE(bad == same);
+  EXPECT_FALSE(bad == Module());
+  EXPECT_CODE(kCorrupt, read(tenon::ImportCheck::kAll));
 }
 
 TEST_F(Archives, DebugTablesOfPytorch) {

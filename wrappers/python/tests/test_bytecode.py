@@ -41,6 +41,34 @@ def test_the_flatbuffer_form() -> None:
         tenon.export_module(mlp(), io.BytesIO(), flatbuffer=True, bytecode="drop")
 
 
+def test_bad_code_of_a_flatbuffer_is_refused_at_first_use() -> None:
+    file = io.BytesIO()
+    tenon.export_module(mlp(), file, flatbuffer=True)
+    good = file.getvalue()
+    bad = good.replace(b"def forward", b"dxf forward")
+    assert bad != good
+    module = tenon.import_module(bad)
+    for use in (
+        module.members,
+        module.tensors,
+        lambda: module.class_name,
+        lambda: module.report,
+        lambda: module.warnings,
+        lambda: hash(module),
+        lambda: module == mlp(),
+        lambda: tenon.export_module(module, io.BytesIO()),
+    ):
+        with pytest.raises(tenon.Corrupt, match=r"code/__torch__.*\.py:"):
+            use()
+    assert module == module and repr(module).startswith("<tenon.Module")
+    module.close()
+    assert module == module and hash(module) == hash(module)
+    with pytest.raises(tenon.Corrupt, match=r"code/__torch__.*\.py:"):
+        tenon.import_module(bad, check="all")
+    again = tenon.import_module(good, check="all")
+    assert again.class_name == mlp().class_name and again != tenon.import_module(good)
+
+
 def two_methods() -> tenon.Module:
     """The lite interpreter runs forward and cannot run awaited."""
     module = tenon.Module("Two")

@@ -364,6 +364,9 @@ def import_module(
     """Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in it is
     executed.
 
+    The code and the bytecode of a flatbuffer are checked when the module is first used, and bad
+    code raises Corrupt then. With check="all" they are checked here.
+
     A file or buffer must not be changed while views of it are in use. The file may be replaced by a
     rename.
 
@@ -381,7 +384,7 @@ def import_module(
       "device".
     - check: "structure" checks headers, bounds, overlaps, references, and the checksums of all
       records but tensors. "fill" also checks the checksum of each tensor that is copied. "all"
-      checks that of every record.
+      checks that of every record, and all of a flatbuffer.
     - max_inflated_nbytes: The limit for all compressed records together. 0 means 1 GiB.
     - max_records: The limit for records. 0 means 1,000,000.
     - max_depth: The limit for values in values, up to 1,000. 0 means 512.

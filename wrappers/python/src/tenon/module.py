@@ -13,7 +13,7 @@ from tenon._native import address_of, ffi, lib, new_struct
 from tenon._reports import report_of
 from tenon._snapshot import ReadDict
 from tenon._text import decoded, encoded, sized
-from tenon.error import NotFound, call, given, owned
+from tenon.error import Corrupt, NotFound, call, given, owned
 from tenon.value import Value
 
 TYPE_CHECKING = False
@@ -190,15 +190,15 @@ class Module(Managed):
     After a failed change everything is as it was.
     """
 
-    __slots__ = ("_key",)
-    _key: int
+    __slots__ = ("_known_key",)
+    _known_key: int | None  # None: nobody has asked for it
 
     def __init__(self, class_name: str) -> None:
         """Make a module without members, of a new class: "MLP", or a qualified name such as
         `"__torch__.my.MLP"`.
         """
         self._cdata = None
-        self._key = 0
+        self._known_key = None
         self._take(given("tenon_module", lib.tenon_module_new, encoded(class_name, "the class")))
 
     @classmethod
@@ -208,13 +208,17 @@ class Module(Managed):
         return self
 
     def _take(self, pointer: Any) -> None:
-        own = ffi.gc(pointer, lib.tenon_module_release)
-        out = ffi.new("tenon_value **")
-        call(lib.tenon_module_object, own, out)
-        # The module keeps the object, and the object its address.
-        self._key = address_of(out[0])
-        lib.tenon_value_release(out[0])
-        self._cdata = own
+        self._known_key = None
+        self._cdata = ffi.gc(pointer, lib.tenon_module_release)
+
+    def _key(self) -> int:
+        """The address of the object. The module keeps the object, and the object its address."""
+        if self._known_key is None:
+            out = ffi.new("tenon_value **")
+            call(lib.tenon_module_object, self._own(), out)
+            self._known_key = address_of(out[0])
+            lib.tenon_value_release(out[0])
+        return self._known_key
 
     @property
     def class_name(self) -> str:
@@ -533,10 +537,13 @@ class Module(Managed):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Module):
             return NotImplemented
-        return self is other or (self._key == other._key and not self.closed and not other.closed)
+        if self is other:
+            return True
+        return not self.closed and not other.closed and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        # A module that was closed before anyone asked for its key equals nothing but itself.
+        return hash(id(self) if self.closed and self._known_key is None else self._key())
 
     def __copy__(self) -> NoReturn:
         raise TypeError(
@@ -553,7 +560,12 @@ class Module(Managed):
         )
 
     def __repr__(self) -> str:
-        return "<tenon.Module, closed>" if self.closed else f"<tenon.Module {self.class_name}>"
+        if self.closed:
+            return "<tenon.Module, closed>"
+        try:
+            return f"<tenon.Module {self.class_name}>"
+        except Corrupt:
+            return "<tenon.Module of a file that is bad>"
 
 
 def methods_text(methods: Sequence[str] | str | None) -> bytes | None:

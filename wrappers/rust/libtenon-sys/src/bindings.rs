@@ -2291,7 +2291,9 @@ pub type _bindgen_ty_38 = ::core::ffi::c_uint;
 pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_39 = 0;
 ///As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of each tensor that is copied.
 pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_39 = 1;
-///As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of every record.
+/**As TENON_IMPORT_CHECK_STRUCTURE, and the checksum of every record. A flatbuffer has no
+ checksums. Its code and bytecode are read and checked in the import, and not at the first use
+ of the module (tenon/module.h).*/
 pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_39 = 2;
 ///The level of an import: how much of the file it verifies.
 pub type _bindgen_ty_39 = ::core::ffi::c_uint;
@@ -6351,6 +6353,9 @@ extern "C" {
     /**Reads an archive of PyTorch 1.4 or later, or a flatbuffer. The file must not be changed while
  views of it are in use. Replacing the file by rename is harmless.
 
+ The code and the bytecode of a flatbuffer are read and checked when the module is first used. See
+ "First use" in tenon/module.h.
+
  Tensors that were saved on another device than the CPU are put on the CPU, unless `tensors` or
  `device_map` in the options says otherwise. Tensors that were copied to a CUDA device are
  complete when the call returns, and every stream may use them.
@@ -6417,7 +6422,7 @@ extern "C" {
  @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
                         Untouched on failure.
  @param[out]    err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, or an error of the file at the first use.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_import_report(
         module: *const tenon_module,

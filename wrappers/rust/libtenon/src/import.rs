@@ -192,6 +192,9 @@ pub struct ImportReport {
 /// malformed archive has the details `record` and `offset`. If the file is cut short while tensors
 /// over it live, reading them causes a SIGBUS. The file may be replaced by another one of its name.
 ///
+/// The code and the bytecode of a flatbuffer are checked when the module is first used. If they are
+/// bad, that call and each later one fails. With [`ImportCheck::All`] they are checked here.
+///
 /// ```no_run
 /// use tenon::{export_module, import_module, ExportOptions, ImportOptions, TensorMut};
 ///

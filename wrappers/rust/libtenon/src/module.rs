@@ -465,13 +465,11 @@ impl Module {
         })
     }
 
-    /// Returns the object that the module is, as a [`Value`].
-    pub fn object(&self) -> Value {
+    /// Returns the object that the module is, as a [`Value`]. This fails only for an imported
+    /// module whose file is bad.
+    pub fn object(&self) -> Result<Value> {
         // SAFETY: self keeps the module, and out belongs to this function.
-        let object =
-            Value::new(|out, err| unsafe { sys::tenon_module_object(self.as_raw(), out, err) });
-        // The documentation says that this call fails only for NULL.
-        object.unwrap_or_else(|error| unreachable!("{error}"))
+        Value::new(|out, err| unsafe { sys::tenon_module_object(self.as_raw(), out, err) })
     }
 
     fn change(
@@ -501,7 +499,13 @@ impl Module {
 /// Two modules are equal if they are the same object, and not only alike.
 impl PartialEq for Module {
     fn eq(&self, other: &Module) -> bool {
-        self.object().is_same(&other.object())
+        if self.raw == other.raw {
+            return true;
+        }
+        match (self.object(), other.object()) {
+            (Ok(own), Ok(others)) => own.is_same(&others),
+            _ => false,
+        }
     }
 }
 
@@ -509,12 +513,18 @@ impl Eq for Module {}
 
 impl Hash for Module {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.object().as_raw().hash(state);
+        match self.object() {
+            Ok(object) => object.as_raw().hash(state),
+            Err(_) => self.raw.hash(state), // it equals nothing but itself
+        }
     }
 }
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Module({})", self.object().class_name())
+        match self.object() {
+            Ok(object) => write!(f, "Module({})", object.class_name()),
+            Err(error) => write!(f, "Module({error})"),
+        }
     }
 }

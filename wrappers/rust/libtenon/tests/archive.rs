@@ -419,6 +419,29 @@ fn debug_tables_of_pytorch() {
     assert_eq!(back.tensors().unwrap().len(), module.tensors().unwrap().len());
 }
 
+/// The code of a flatbuffer is checked when the module is first used.
+#[test]
+fn bad_code_of_a_flatbuffer() {
+    let mut module = Module::new("Net").unwrap();
+    module.define("def forward(self) -> int:\n  return 1\n").unwrap();
+    let mut written = Vec::new();
+    export_module_to(&module, &mut written, &ExportOptions::new().flatbuffer()).unwrap();
+    let name = b"def forward";
+    let place = written.windows(name.len()).position(|text| text == name).unwrap();
+    written[place + 1] = b'x';
+    let bad = import_bytes(written.clone(), &ImportOptions::new()).unwrap();
+    for error in
+        [bad.class_name().unwrap_err(), bad.members().unwrap_err(), bad.object().unwrap_err()]
+    {
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+    let same = &bad;
+    assert!(*same == bad && bad != module);
+    assert!(format!("{bad:?}").contains("__torch__.py"));
+    let all = ImportOptions::new().check(ImportCheck::All);
+    assert_eq!(import_bytes(written, &all).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
 #[test]
 fn sharing_stays() {
     let mut module = Module::new("Net").unwrap();

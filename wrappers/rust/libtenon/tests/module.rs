@@ -79,7 +79,7 @@ fn every_kind_of_member() {
     assert!(module.constants().unwrap().is_empty());
     assert_eq!(module.import_report().unwrap(), tenon::ImportReport::default());
     assert!(module.warnings().unwrap().is_empty());
-    assert!(module.object().attributes().unwrap().iter().any(|(name, _)| name == "sizes"));
+    assert!(module.object().unwrap().attributes().unwrap().iter().any(|(name, _)| name == "sizes"));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn types_hooks_inputs_and_files() {
 fn threads_with_handles_of_one_tree() {
     let mut module = Module::new("Net").unwrap();
     module.add_submodule("child", &scale(&[1.0])).unwrap();
-    let object = module.object();
+    let object = module.object().unwrap();
     std::thread::scope(|scope| {
         let mut child = module.submodule("child").unwrap();
         scope.spawn(move || {

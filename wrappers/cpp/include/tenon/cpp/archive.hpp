@@ -368,6 +368,9 @@ Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer,
 /// Reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. No code in the file is
 /// executed. The file must not be changed while views of it are in use, but it may be replaced by a
 /// rename. The error of a bad archive has the details "record" and "offset".
+///
+/// The code and the bytecode of a flatbuffer are checked when the module is first used. If they are
+/// bad, that call and each later one fails. With ImportCheck::kAll they are checked here.
 inline Result<Module> try_import_module(const std::string& path,
                                         const ImportOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");

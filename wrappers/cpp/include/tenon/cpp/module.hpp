@@ -301,7 +301,8 @@ class Module
         });
   }
 
-  /// The object of the module, as a value. It is empty for an empty module.
+  /// The object of the module, as a value. It is empty for an empty module, and for an imported one
+  /// whose file is bad.
   Value object() const noexcept {
     tenon_value* out = nullptr;
     (void)tenon_module_object(get(), &out, nullptr);
@@ -310,7 +311,9 @@ class Module
   /// Whether both modules are the same object, and not only alike. A submodule that two modules
   /// share is the same object in both.
   friend bool operator==(const Module& a, const Module& b) noexcept {
-    return a.object().is_same(b.object());
+    if (a.get() == b.get()) return true;
+    const Value own = a.object();
+    return own.get() != nullptr && own.is_same(b.object());
   }
 
 #ifndef TENON_NO_EXCEPTIONS
