@@ -116,10 +116,7 @@ class PackageBuilder {
       written_.warnings.push_back(path + ": " + text);
     };
     const module::Package& package = module.package();
-    constexpr std::string_view kNotKept = "bytecode is not kept: ";
-    for (const std::string& warning : package.report.warnings) {
-      if (!warning.starts_with(kNotKept)) add(warning);
-    }
+    for (const std::string& warning : package.report.warnings) add(warning);
     if (package.bytecode() != nullptr || !package.why_no_bytecode().is_ok())
       add("its bytecode is not written, because a package has none");
     const size_t files = package.extra_files.size();

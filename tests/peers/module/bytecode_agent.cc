@@ -34,7 +34,7 @@ Result<Ref<Module>> load(const std::string& path) {
   options.debug_tables = true;
   TENON_ASSIGN(Ref<Module> module, import_module(path, options));
   const Package& package = module->package();
-  for (const std::string& warning : package.report.warnings)
+  for (const std::string& warning : package.import_warnings())
     std::cout << "warning " << warning << "\n";
   for (const std::string& name : package.report.dropped) std::cout << "dropped " << name << "\n";
   if (package.bytecode() != nullptr) {
