@@ -18,8 +18,9 @@
 namespace tenon::flatbuffer {
 
 // Returns the ranges where the storages of the file seem to lie, in the order of their offsets.
-// Ranges that touch or overlap are joined. At most `most_nbytes` bytes of the list of storages are
-// read.
+// Ranges that touch or overlap are joined. Small storages are left out if there are few of them. At
+// most `most_nbytes` bytes of the list of storages are read. The file may have that many bytes
+// besides its storages.
 std::vector<archive::ZipReader::Range> likely_storages(const archive::ZipSource& source,
                                                        uint64_t most_nbytes);
 
