@@ -152,7 +152,8 @@ def make_row(benchmark: str, raw: dict[str, Any]) -> dict[str, Any]:
         "goal": None,
         "met": None,
     }
-    if goal:
+    # A goal without a bound only says which ratio is shown.
+    if goal and len(goal) > 1:
         at_most = "at_most" in goal
         bound = goal["at_most"] if at_most else goal["at_least"]
         if what == "ours":

@@ -5,8 +5,9 @@ one model: the median of its rounds, which alternate with PyTorch's. The archive
 torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads an
 archive. Tenon parses it in the import and compiles it later, so there is one row with the import
 and one without. Both write bytecode and flatbuffers into memory, and both open the flatbuffers that
-PyTorch wrote. PyTorch writes no flatbuffer of a module with NamedTuples, so these models have no
-part in those rows.
+PyTorch wrote. Tenon parses the code of a flatbuffer when the module is first used, so there are
+rows in which it lists the members too. PyTorch writes no flatbuffer of a module with NamedTuples,
+so these models have no part in those rows.
 """
 
 from __future__ import annotations
@@ -90,6 +91,9 @@ def main() -> None:
     def open_ours(path: Path) -> Any:
         return lambda: lambda: tenon.import_module(path)
 
+    def open_and_use_ours(path: Path) -> Any:
+        return lambda: lambda: tenon.import_module(path).members()
+
     def open_theirs(load: Any, path: Path) -> Any:
         return lambda: lambda: load(str(path))
 
@@ -102,16 +106,8 @@ def main() -> None:
     def medians(seconds: tuple[list[float], list[float]]) -> tuple[float, float]:
         return statistics.median(seconds[0]) * 1e6, statistics.median(seconds[1]) * 1e6
 
-    compiled, opened, written, sizes, flat, flat_sizes, flat_opened, flat_in_lite = (
-        [],
-        [],
-        [],
-        [],
-        [],
-        [],
-        [],
-        [],
-    )
+    compiled, opened, written, sizes, flat, flat_sizes = [], [], [], [], [], []
+    flat_opened, flat_used, flat_in_lite, flat_used_in_lite = [], [], [], []
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
         subprocess.run(
             [sys.executable, "-W", "ignore", str(WRITER), folder, *NAMES],
@@ -148,17 +144,13 @@ def main() -> None:
                 flat_sizes.append((both[0] / 1e3, both[1] / 1e3))
                 file = path.with_suffix(".ff")
                 if opens(file):
-                    flat_opened.append(
-                        medians(
-                            interleave(ROUNDS, open_ours(file), open_theirs(torch.jit.load, file))
-                        )
-                    )
-                flat_in_lite.append(
-                    medians(
-                        interleave(
-                            ROUNDS, open_ours(file), open_theirs(_load_for_lite_interpreter, file)
-                        )
-                    )
+                    theirs = open_theirs(torch.jit.load, file)
+                    flat_opened.append(medians(interleave(ROUNDS, open_ours(file), theirs)))
+                    flat_used.append(medians(interleave(ROUNDS, open_and_use_ours(file), theirs)))
+                theirs = open_theirs(_load_for_lite_interpreter, file)
+                flat_in_lite.append(medians(interleave(ROUNDS, open_ours(file), theirs)))
+                flat_used_in_lite.append(
+                    medians(interleave(ROUNDS, open_and_use_ours(file), theirs))
                 )
         names = f"{peer}, load and export_opnames"
         lite = f"{peer}, load and lite save"
@@ -198,11 +190,25 @@ def main() -> None:
                 faster,
             ),
             (
+                f"open a flatbuffer of each of {len(flat_used)} models, and list members",
+                "us",
+                f"{peer}, torch.jit.load",
+                flat_used,
+                faster,
+            ),
+            (
                 f"open a flatbuffer of each of {len(flat_in_lite)} models",
                 "us",
                 f"{peer}, the lite loader",
                 flat_in_lite,
                 faster,
+            ),
+            (
+                f"open a flatbuffer of each of {len(flat_used_in_lite)} models, and list members",
+                "us",
+                f"{peer}, the lite loader",
+                flat_used_in_lite,
+                {"of": "theirs/ours"},
             ),
         ):
             print_row(

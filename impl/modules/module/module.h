@@ -8,6 +8,9 @@
 // While an export of the code runs, every change is refused with PERMISSION. In a child that was
 // forked meanwhile, changes stay refused for ever. A change that fails leaves the members and their
 // values as they were. After std::bad_alloc the module may be changed in part.
+//
+// The import of a flatbuffer may give a Module that is not complete. Then complete() gives the
+// Module to use.
 #pragma once
 
 #include <cstddef>
