@@ -141,7 +141,8 @@ const typename ObjectOf<Handle>::Type* object(const Handle* handle) noexcept {
 }
 // The module behind a handle may be incomplete. complete_module() in modules/tree_boundary.h gives
 // the one to use. counted() is for complete_module() and for the count of the handle.
-module::Module* object(const tenon_module* handle) = delete;
+module::Module* object(tenon_module* handle) = delete;
+const module::Module* object(const tenon_module* handle) = delete;
 inline module::Module* counted(const tenon_module* handle) noexcept {
   return const_cast<module::Module*>(reinterpret_cast<const module::Module*>(handle));
 }
