@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """usage: run.py VARIANT|names
 
-Has SPIN check every run of the lease protocol's model in one variant, which says what processes
-take part. Then SPIN must find the bugs of the variant's mutants, which are the model with one
-planted bug each. `names` compares the states that the model names with the code's enums. Exit
-status 77: this machine has no SPIN or no C compiler.
+Has SPIN check every run of a model in one variant, which says what processes take part: the model
+of the lease protocol (lease.pml) or of a queue (queue.pml). Then SPIN must find the bugs of the
+variant's mutants, which are the model with one planted bug each. `names` compares the states that
+the models name with the code's enums. Exit status 77: this machine has no SPIN or no C compiler.
 """
 
 import os
@@ -89,15 +89,58 @@ VARIANTS = {
     "hostile_forward": ("HOSTILE FORWARD SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TOKEN_IS_SOCKET"]),
     # One thread of the lender waits while another one lends to a new borrower.
     "threads": ("ONE WEAK THREADS BLOCKS=1 SLOTS=1 ROUNDS=0 KILLS=1", ["NEW_PAGE_SLEEPS"]),
+    # A queue: two senders and two receivers that sleep, on a machine where stores are seen late.
+    "queue": (
+        "QUEUE",
+        [
+            "WAKE_BEFORE_STORE",
+            "RELEASE_STORE",
+            "RELAXED_FLAG",
+            "SEEN_LATE",
+            "NO_LOOK",
+            "KEEPS_WAKE",
+        ],
+    ),
+    # The same, and a signal or a timeout ends one wait.
+    "queue_signal": ("QUEUE SIGNALS=1", ["RELAXED_REMOVE", "INTERRUPT_KEEPS_WAKE"]),
+    # A sender and two receivers: one of the three is killed, or ends by exit() while it waits.
+    "queue_kill": ("QUEUE SLOTS=1 KILLED=5", ["HEARS_NOTHING", "RINGS_GONE_MEMBERS"]),
+    # The same, and one of the three is stopped and does not go on.
+    "queue_stop": (
+        "QUEUE SLOTS=1 STOPPED=5",
+        ["CLAIMS_STOPPED_SENDER", "CLAIMS_STOPPED_RECEIVER"],
+    ),
+    # Two senders and two receivers: a sender, or a receiver, is stopped.
+    "queue_stop_sender": ("QUEUE STOPPED=1", ["RECORDS_GLOBALLY"]),
+    "queue_stop_receiver": ("QUEUE STOPPED=4", []),
+    # One lane: its sender, which sleeps while the lane is full, and two receivers.
+    "queue_lane": (
+        "QUEUE LANE",
+        [
+            "WORD_FIRST",
+            "REFILLS_FULL",
+            "COPIES_AFTER_TAKE",
+            "TAKES_BY_STORE",
+            "STARTS_AT_OLDEST_SEEN",
+            "NO_LOOK",
+            "RELAXED_FLAG",
+            "SEEN_LATE",
+        ],
+    ),
+    # The same with fewer messages, and the sender or a receiver is killed, or stopped.
+    "queue_lane_kill": ("QUEUE LANE MESSAGES=3 KILLED=5", ["TAKES_BY_STORE"]),
+    "queue_lane_stop": ("QUEUE LANE STOPPED=4", ["RECORDS_GLOBALLY"]),
 }
 
 # Variants that together have all steps of the lender, the borrower and the forwarder.
 ENDS = {"renew", "forward", "threads"}
 
-# enum in the model -> the same enum of the code, in a header of impl/memory
+# enum in the model -> the model's file, the folder of impl with the same enum, and its name there
 NAMES = {
-    "lease": r"enum class LeaseState\b[^{]*\{([^}]*)\}",
-    "block": r"enum class BlockState\b[^{]*\{([^}]*)\}",
+    "lease": ("lease.pml", "memory", "LeaseState"),
+    "block": ("lease.pml", "memory", "BlockState"),
+    "member": ("queue.pml", "queue", "MemberState"),
+    "slot": ("queue.pml", "queue", "SlotState"),
 }
 
 
@@ -110,11 +153,15 @@ class Failed(Exception):
 
 
 def build(folder: Path, defines: list[str], cycles: bool, options: list[str]) -> Path:
-    generate = ["spin", *(f"-D{each}" for each in defines), "-a", str(HERE / "lease.pml")]
+    model = HERE / ("queue.pml" if "QUEUE" in defines else "lease.pml")
+    generate = ["spin", *(f"-D{each}" for each in defines), "-a", str(model)]
     done = subprocess.run(generate, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0 or "error" in done.stdout.lower():
         raise Failed(f"spin: {done.stdout}{done.stderr}")
     kind = ["-DNP", "-DNOFAIR"] if cycles else ["-DSAFETY"]
+    # `provided`, by which a process of a queue is killed or stopped, makes no two orders equal.
+    if "QUEUE" in defines and any(each.startswith(("KILLED", "STOPPED")) for each in defines):
+        kind.append("-DNOREDUCE")
     compiler = [os.environ.get("CC", "gcc"), *options, "-w", *kind]
     limits = ["-DCOLLAPSE", f"-DMEMLIM={LIMIT_MIB}"]
     subprocess.run([*compiler, *limits, "-o", "pan", "pan.c"], cwd=folder, check=True)
@@ -126,6 +173,8 @@ def verify(defines: list[str], cycles: bool = False, options: list[str] = WHOLE_
         folder = Path(name)
         pan = build(folder, defines, cycles, options)
         arguments = [str(pan), "-m400000", *(["-l"] if cycles else [])]
+        if "QUEUE" in defines:
+            arguments.append("-E")  # its processes may wait at the end, and Judge says which
         done = subprocess.run(
             arguments,
             cwd=folder,
@@ -170,19 +219,22 @@ def check_variant(variant: str) -> None:
 
 
 def check_names() -> None:
-    text = (HERE / "lease.pml").read_text()
-    headers = "\n".join(path.read_text() for path in sorted((SOURCE / "impl/memory").glob("*.h")))
-    for kind, pattern in NAMES.items():
+    for kind, (file, folder, name) in NAMES.items():
+        text = (HERE / file).read_text()
+        headers = "\n".join(
+            path.read_text() for path in sorted((SOURCE / "impl" / folder).glob("*.h"))
+        )
         model = re.search(rf"mtype:{kind} = \{{([^}}]*)\}}", text)
-        code = re.search(pattern, headers)
+        code = re.search(rf"enum class {name}\b[^{{]*\{{([^}}]*)\}}", headers)
         if not model:
-            raise Failed(f"the model has no states of a {kind}")
+            raise Failed(f"{file} has no states of a {kind}")
         if not code:
-            raise Failed(f"impl/memory has no enum with the states of a {kind}")
+            raise Failed(f"impl/{folder} has no enum with the states of a {kind}")
         ours = {each.strip() for each in model[1].split(",")}
+        without_comments = re.sub(r"//.*", "", code[1])
         theirs = {
             re.sub(r"^k", "", each.split("=")[0].strip()).upper()
-            for each in code[1].split(",")
+            for each in without_comments.split(",")
             if each.strip()
         }
         if ours != theirs:
