@@ -117,7 +117,7 @@ enum class SlotState : uint8_t {
 };
 struct SlotWord {
   uint64_t position = 0;  // 48 bits: the message is the lane's message of this number, from 0 on
-  uint32_t taker = 0;     // 12 bits: the member that took it
+  uint32_t taker = 0;     // 12 bits: taker_of() the member that took it
   SlotState state = SlotState::kEmpty;
   bool operator==(const SlotWord&) const = default;
 };
@@ -127,6 +127,12 @@ constexpr uint64_t word_of(SlotWord slot) noexcept {
 constexpr SlotWord slot_of(uint64_t word) noexcept {
   return {word >> 16, static_cast<uint32_t>(word >> 4) & 0xfffU,
           static_cast<SlotState>(word & 0xf)};
+}
+
+// A member as a taker: its entry in 8 bits, and the low 4 bits of its generation, so that a message
+// of a dead member is not taken for one of the member that has the entry now.
+constexpr uint32_t taker_of(uint32_t index, uint32_t generation) noexcept {
+  return (generation & 0xfU) << 8 | index;
 }
 
 // What a slot holds behind its word.

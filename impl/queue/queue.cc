@@ -132,6 +132,7 @@ Status Queue::enter() {
     if (!entry.word.compare_exchange_strong(seen, page::word_of(here), std::memory_order_acq_rel))
       return false;
     self_ = index;
+    taker_ = page::taker_of(index, joining.generation);
     next_ = next;
     return true;
   };
@@ -219,17 +220,21 @@ void Queue::leave() noexcept {
 void Queue::look_at_members() {
   const uint64_t joined = header().joined.load(std::memory_order_acquire);
   if (joined_seen_.exchange(joined, std::memory_order_relaxed) == joined) return;
-  std::vector<uint32_t> gone;
   bool has_dead = false;
+  std::vector<uint32_t> takers;
   {
     const std::lock_guard<std::mutex> lock(members_mutex_);
     for (uint32_t index = 0; index < geometry_.members; ++index) {
+      const MemberWord before = known_[index].word;
       const Change change = look_at_member(index);
-      if (change != Change::kNone) gone.push_back(index);
+      const MemberWord now = known_[index].word;
       has_dead = has_dead || change == Change::kDead;
+      if (change != Change::kNone) takers.push_back(page::taker_of(index, now.generation));
+      if (before.state != MemberState::kFree && before.generation != now.generation)
+        takers.push_back(page::taker_of(index, before.generation));
     }
   }
-  for (const uint32_t index : gone) forget_taken_by(index);
+  for (const uint32_t taker : takers) forget_taken_by(taker);
   // The dead member may have ended before it woke those who sleep, so that they watch it.
   if (has_dead) ring_all();
 }
@@ -296,13 +301,15 @@ void Queue::note_death(uint32_t index, uint32_t pid) noexcept {
 
 void Queue::process_ended(uint32_t pid) noexcept {
   for (uint32_t index = 0; index < geometry_.members; ++index) {
+    uint32_t taker = 0;
     {
       const std::lock_guard<std::mutex> lock(members_mutex_);
       const Known& known = known_[index];
       if (!known.is_watched || known.word.pid != pid) continue;
+      taker = page::taker_of(index, known.word.generation);
       mark_dead(index, known.word);
     }
-    forget_taken_by(index);
+    forget_taken_by(taker);
   }
   wake(&member(self_).receive);
   wake(&member(self_).send);

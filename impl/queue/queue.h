@@ -126,7 +126,7 @@ class Queue final : public ProcessWatcher {
     Ref<memory::Depot> outer_depot;  // kIndirect: the message that holds the ticket
     memory::Depot::MessageSlot outer;
     uint64_t position = 0;
-    uint32_t taker = 0;  // in `unfetched_`: the member that took it
+    uint32_t taker = 0;  // in `unfetched_`: page::taker_of() the member that took it
   };
   // Another member, as this one saw it last.
   struct Known {
@@ -158,7 +158,7 @@ class Queue final : public ProcessWatcher {
            header().joined.load(std::memory_order_acquire) !=
                joined_seen_.load(std::memory_order_relaxed);
   }
-  void forget_taken_by(uint32_t index) noexcept;
+  void forget_taken_by(uint32_t taker) noexcept;
 
   Result<bool> has_room(uint64_t position) const;
   Status publish(const tensor::Message& message);
@@ -194,6 +194,7 @@ class Queue final : public ProcessWatcher {
   QueueOptions options_;
   uint64_t generation_ = fork_generation();
   uint32_t self_ = UINT32_MAX;  // the index of this member
+  uint32_t taker_ = 0;          // this member as a taker
   std::atomic<bool> has_left_{false};
   std::atomic<bool> is_member_{false};  // look_again() may be called before that
 

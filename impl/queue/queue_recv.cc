@@ -81,7 +81,7 @@ bool Queue::take_from(uint32_t index) {
       }
       // Memory for the copy is there before the message is taken.
       if (from.stalled.capacity() < nbytes) from.stalled.reserve(geometry_.room());
-      if (!page::take(slot, seen, self_)) continue;
+      if (!page::take(slot, seen, taker_)) continue;
       ++from.cursor;
       from.stalled.assign(room_.begin(), room_.begin() + nbytes);
       if (from.stalled.empty()) from.stalled.push_back({});  // no ticket: open() says so

@@ -181,8 +181,8 @@ void Queue::fill_next(Sent sent, const Form& form) {
   }
 }
 
-// Withdraws what a member that is gone took and did not fetch.
-void Queue::forget_taken_by(uint32_t index) noexcept {
+// Withdraws what a member that is gone took and did not fetch. `taker` is page::taker_of() it.
+void Queue::forget_taken_by(uint32_t taker) noexcept {
   const auto withdraw = [&](const Sent& sent) {
     if (!sent.depot->withdraw(sent.place)) return;
     n_lost_.fetch_add(1, std::memory_order_relaxed);
@@ -195,7 +195,7 @@ void Queue::forget_taken_by(uint32_t index) noexcept {
       Sent& here = sent_[i];
       const page::SlotWord slot =
           page::slot_of(page::slot(lane(self_), geometry_, i)->load(std::memory_order_acquire));
-      if (!here.depot || slot.state != SlotState::kTaken || slot.taker != index ||
+      if (!here.depot || slot.state != SlotState::kTaken || slot.taker != taker ||
           slot.position != here.position)
         continue;
       sent = std::exchange(here, Sent());
@@ -207,7 +207,7 @@ void Queue::forget_taken_by(uint32_t index) noexcept {
     {
       const std::lock_guard<std::mutex> lock(sent_mutex_);
       const auto found = std::find_if(unfetched_.begin(), unfetched_.end(),
-                                      [&](const Sent& each) { return each.taker == index; });
+                                      [&](const Sent& each) { return each.taker == taker; });
       if (found == unfetched_.end()) return;
       sent = std::move(*found);
       unfetched_.erase(found);
