@@ -84,6 +84,9 @@ class Memory {
   static constexpr uint64_t slot_word(uint64_t position, SlotState state, uint64_t taker = 0) {
     return position << 16 | taker << 4 | state;
   }
+  static constexpr uint64_t taker_of(uint64_t index, uint64_t generation) {
+    return (generation & 0xf) << 8 | index;
+  }
   static constexpr uint64_t member_word(uint64_t pid, MemberState state, uint64_t generation) {
     return generation << 40 | pid << 8 | state;
   }

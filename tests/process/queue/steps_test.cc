@@ -104,7 +104,7 @@ struct Scene {
   Memory::Word &sent_slot() const { return memory.slot(kVictim, 2); }
   // The slot of the message that the victim receives. Before it this process has sent two.
   bool is_taken() const {
-    return memory.slot(kParent, 2) == Memory::slot_word(2, kTaken, kVictim);
+    return memory.slot(kParent, 2) == Memory::slot_word(2, kTaken, Memory::taker_of(kVictim, 1));
   }
 };
 
