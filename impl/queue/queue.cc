@@ -1,5 +1,6 @@
 #include "queue/queue.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -230,8 +231,11 @@ void Queue::look_at_members() {
       const MemberWord now = known_[index].word;
       has_dead = has_dead || change == Change::kDead;
       if (change != Change::kNone) takers.push_back(page::taker_of(index, now.generation));
-      if (before.state != MemberState::kFree && before.generation != now.generation)
-        takers.push_back(page::taker_of(index, before.generation));
+      // Members that had the entry before, some of which this one may never have seen.
+      constexpr uint32_t kGenerations = 15;
+      const uint32_t gone = std::min((now.generation - before.generation) & 0xffffffU, kGenerations);
+      for (uint32_t i = 1; i <= gone; ++i)
+        takers.push_back(page::taker_of(index, now.generation - i));
     }
   }
   for (const uint32_t taker : takers) forget_taken_by(taker);
@@ -338,7 +342,8 @@ std::vector<MemberInfo> Queue::members() {
     MemberInfo info;
     info.index = index;
     info.word = page::member_of(member(index).word.load(std::memory_order_acquire));
-    if (info.word.state == MemberState::kFree) continue;
+    // A hostile member may have written any state.
+    if (info.word.state == MemberState::kFree || info.word.state > MemberState::kDead) continue;
     info.user = static_cast<uint32_t>(member(index).user.load(std::memory_order_relaxed));
     info.is_self = index == self_;
     info.asleep = ((member(index).receive.asleep.load(std::memory_order_relaxed) |

@@ -33,7 +33,7 @@
 
 namespace tenon::queue {
 
-class WaitLimits;  // queue/sleep.h
+class WaitLimits;  // sleep.h
 
 struct QueueOptions {
   channel::FetchOptions fetch;  // for received messages; no private openings
@@ -181,7 +181,8 @@ class Queue final : public ProcessWatcher {
   Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
   Result<std::unique_ptr<tensor::Message>> open_short(uint32_t index);
   Status give_up(uint32_t index, const Status& why);
-  bool retry_stalled(Result<std::unique_ptr<tensor::Message>>* out, uint32_t* stalled);
+  bool retry_stalled(const WaitLimits& limits, Result<std::unique_ptr<tensor::Message>>* out,
+                     uint32_t* stalled);
   Status name_stalled(const Status& over, uint32_t index) const;
 
   page::Header& header() const noexcept { return page::header(base_); }
@@ -214,6 +215,7 @@ class Queue final : public ProcessWatcher {
 
   std::mutex recv_mutex_;
   std::vector<Lane> lanes_;
+  uint32_t next_stalled_ = 0;                               // as next_lane_, of lanes that wait
   uint32_t next_lane_ = 0;                                  // the lane whose turn it is
   uint32_t scrambled_ = UINT32_MAX;                         // a lane that was given up just now
   uint32_t from_last_ = 0;                                  // the lane of the last message

@@ -286,13 +286,19 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
 
 // Tries the lanes whose sender did not answer. True: `out` is the result of recv(). Otherwise
 // `stalled` is a lane that still waits, or UINT32_MAX.
-bool Queue::retry_stalled(Result<std::unique_ptr<Message>>* out, uint32_t* stalled) {
+bool Queue::retry_stalled(const WaitLimits& limits, Result<std::unique_ptr<Message>>* out,
+                          uint32_t* stalled) {
   *stalled = UINT32_MAX;
-  for (uint32_t index = 0; index < geometry_.members; ++index) {
+  const uint32_t first = next_stalled_;
+  for (uint32_t i = 0; i < geometry_.members; ++i) {
+    const uint32_t index = (first + i) % geometry_.members;
     if (lanes_[index].stalled.empty()) continue;
+    next_stalled_ = (index + 1) % geometry_.members;
     *out = open(index);
     if (out->is_ok() || !is_of_wait(out->status().code())) return true;
     *stalled = index;
+    // Each lane takes time. The next call begins with the next lane.
+    if (!limits.check("a message in the queue").is_ok()) break;
   }
   return false;
 }
@@ -327,11 +333,12 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
       ring_sender(from);
       Result<std::unique_ptr<Message>> message = open(from);
       if (message.is_ok() || !is_of_wait(message.status().code())) return message;
+      if (!limits.check("a message in the queue").is_ok()) break;
     }
     if (scrambled_ != UINT32_MAX) return name_scrambled();
     uint32_t stalled = UINT32_MAX;
     Result<std::unique_ptr<Message>> retried = Status(Code::kInternal, "no lane waits");
-    if (retry_stalled(&retried, &stalled)) return retried;
+    if (retry_stalled(limits, &retried, &stalled)) return retried;
     const bool has_stalled = stalled != UINT32_MAX;
     if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());
     if (Status over = limits.check("a message in the queue"); !over.is_ok())

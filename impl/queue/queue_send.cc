@@ -149,9 +149,7 @@ Status Queue::publish(const tensor::Message& message) {
 // Fills the next slot, and wakes a receiver. After std::bad_alloc nothing has changed.
 void Queue::fill_next(Sent sent, const Form& form) {
   page::Word* const slot = page::slot(lane(self_), geometry_, next_);
-  const uint32_t taker = page::slot_of(slot->load(std::memory_order_relaxed)).taker;
   sent.position = next_;
-  Sent before;
   {
     const std::lock_guard<std::mutex> lock(sent_mutex_);
     if (unfetched_.size() == unfetched_.capacity()) {
@@ -160,7 +158,12 @@ void Queue::fill_next(Sent sent, const Form& form) {
       unfetched_.reserve(2 * unfetched_.size() + 8);
     }
     // From here on nothing fails.
-    before = std::exchange(sent_[next_ & (geometry_.capacity - 1)], std::move(sent));
+    Sent before = std::exchange(sent_[next_ & (geometry_.capacity - 1)], std::move(sent));
+    // Its taker may still be about to fetch the message whose slot is filled again.
+    if (before.depot && before.depot->is_unfetched(before.place)) {
+      before.taker = page::slot_of(slot->load(std::memory_order_relaxed)).taker;
+      unfetched_.push_back(std::move(before));
+    }
   }
   if (!has_lane_) {
     page::add(&header().lanes, self_);
@@ -173,16 +176,11 @@ void Queue::fill_next(Sent sent, const Form& form) {
   const auto here = static_cast<uint32_t>(::sched_getcpu());
   if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
   n_sent_.store(n_sent_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  // Its taker may still be about to fetch the message whose slot was filled again.
-  if (before.depot && before.depot->is_unfetched(before.place)) {
-    before.taker = taker;
-    const std::lock_guard<std::mutex> lock(sent_mutex_);
-    unfetched_.push_back(std::move(before));
-  }
 }
 
 // Withdraws what a member that is gone took and did not fetch. `taker` is page::taker_of() it.
 void Queue::forget_taken_by(uint32_t taker) noexcept {
+  if (n_sent_.load(std::memory_order_acquire) == 0) return;
   const auto withdraw = [&](const Sent& sent) {
     if (!sent.depot->withdraw(sent.place)) return;
     n_lost_.fetch_add(1, std::memory_order_relaxed);
