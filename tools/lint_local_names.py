@@ -32,6 +32,7 @@ TEST_FOLDERS = (
     "tests/process/lease",
     "tests/process/manager",
     "tests/process/namespaces",
+    "tests/process/queue",
     "tests/process/storm",
     "tests/support/storm",
     "tests/unit/*",
