@@ -155,7 +155,7 @@ class Queue final : public ProcessWatcher {
   Status take_death();
   bool has_deaths() const noexcept {
     return n_deaths_.load(std::memory_order_acquire) > 0 ||
-           header().joined.load(std::memory_order_acquire) !=
+           header().joined.load(std::memory_order_seq_cst) !=
                joined_seen_.load(std::memory_order_relaxed);
   }
   void forget_taken_by(uint32_t taker) noexcept;

@@ -233,6 +233,47 @@ static void two_memberships_of_one_process(void) {
   tenon_queue_release(b);
 }
 
+static size_t asleep_in(const tenon_queue *queue) {
+  tenon_queue_member members[8];
+  size_t total = 0, asleep = 0, i;
+  SIZED(members[0]);
+  OK(tenon_queue_members(queue, members, 8, &total, ERR));
+  for (i = 0; i < total; i++) asleep += members[i].asleep;
+  return asleep;
+}
+
+/* A receiver that was not woken would find its message only when its wait ends. */
+static void *receive_one(void *queue) {
+  const int64_t begin = check_now_ns();
+  receive_filled(queue, 0, 0);
+  CHECK(check_now_ns() - begin < 10000000000);
+  return NULL;
+}
+
+/* Both senders may wake the same receiver. That one takes one message, and then does not receive
+ * again, so it must wake the other one. */
+static void two_messages_wake_two_receivers(void) {
+  tenon_queue *senders[2], *receivers[2];
+  uint64_t round;
+  size_t i;
+  senders[0] = queue_of(4, 0, 0);
+  OK(tenon_queue_join(tenon_queue_storage(senders[0]), NULL, &senders[1], ERR));
+  for (i = 0; i < 2; i++)
+    OK(tenon_queue_join(tenon_queue_storage(senders[0]), NULL, &receivers[i], ERR));
+  for (round = 0; round < 200; round++) {
+    pthread_t threads[2];
+    for (i = 0; i < 2; i++)
+      CHECK(pthread_create(&threads[i], NULL, receive_one, receivers[i]) == 0);
+    while (asleep_in(senders[0]) < 2) usleep(10);
+    for (i = 0; i < 2; i++) send_filled(senders[i], 0, 0, round);
+    for (i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  for (i = 0; i < 2; i++) {
+    tenon_queue_release(receivers[i]);
+    tenon_queue_release(senders[i]);
+  }
+}
+
 static void wrong_arguments(void) {
   static const uint32_t kWrong[][3] = {{257, 2, 64}, {1, 3, 64},      {1, 1, 64},
                                        {1, 2, 65},   {1, 131072, 64}, {1, 2, 131072}};
@@ -626,6 +667,7 @@ int main(void) {
   RUN(a_cancel_ends_a_wait);
   RUN(leaving_ends_the_waits_of_this_process);
   RUN(two_memberships_of_one_process);
+  RUN(two_messages_wake_two_receivers);
   RUN(wrong_arguments);
   RUN(as_many_members_as_it_was_made_for);
   RUN_ONCE(a_child_receives_in_order);
