@@ -40,6 +40,15 @@ tenon::Result<QueueRequest> read_queue_options(const tenon_queue_options* option
   return request;
 }
 
+page::Geometry with_defaults(const page::Geometry& given) noexcept {
+  const auto or_default = [](uint32_t number, uint32_t otherwise) {
+    return number != 0 ? number : otherwise;
+  };
+  return {or_default(given.members, kDefaultGeometry.members),
+          or_default(given.capacity, kDefaultGeometry.capacity),
+          or_default(given.slot_nbytes, kDefaultGeometry.slot_nbytes)};
+}
+
 // The list of members also looks who has joined and died since, which changes nothing that a caller
 // sees.
 Queue* mutable_object(const tenon_queue* queue) noexcept {
@@ -67,14 +76,7 @@ tenon_status tenon_queue_new(const tenon_queue_options* options, tenon_queue** o
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const QueueRequest request, read_queue_options(options));
-    const auto or_default = [](uint32_t given, uint32_t otherwise) {
-      return given != 0 ? given : otherwise;
-    };
-    const page::Geometry geometry{
-        or_default(request.geometry.members, kDefaultGeometry.members),
-        or_default(request.geometry.capacity, kDefaultGeometry.capacity),
-        or_default(request.geometry.slot_nbytes, kDefaultGeometry.slot_nbytes)};
-    TENON_ASSIGN(Ref<Queue> queue, Queue::create(geometry, request.options));
+    TENON_ASSIGN(Ref<Queue> queue, Queue::create(with_defaults(request.geometry), request.options));
     *out = handle<tenon_queue>(queue.detach());
     return Status::ok();
   });
@@ -115,6 +117,37 @@ tenon_status tenon_queue_recv(tenon_queue* queue, const tenon_wait* wait, tenon_
     TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
     TENON_ASSIGN(auto message, object(queue)->recv(how));
     *out = handle<tenon_message>(message.release());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_options_get(const tenon_queue* queue, tenon_queue_options* out,
+                                     tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_output(out, "tenon_queue_options"));
+    const page::Geometry& geometry = object(queue)->geometry();
+    const QueueOptions& given = object(queue)->options();
+    tenon_queue_options options{};
+    options.flags = given.report_deaths ? 0 : TENON_QUEUE_IGNORE_DEATHS;
+    options.members = geometry.members;
+    options.capacity = geometry.capacity;
+    options.slot_nbytes = geometry.slot_nbytes;
+    options.max_message_nbytes = given.fetch.limits.max_nbytes;
+    options.max_tensors = given.fetch.limits.max_tensors;
+    write_struct(out, options);
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_nbytes(const tenon_queue_options* options, uint64_t* nbytes,
+                                tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(nbytes != nullptr, "nbytes is NULL"));
+    TENON_ASSIGN(const QueueRequest request, read_queue_options(options));
+    const page::Geometry geometry = with_defaults(request.geometry);
+    TENON_TRY(page::check_geometry(geometry));
+    *nbytes = geometry.nbytes();
     return Status::ok();
   });
 }

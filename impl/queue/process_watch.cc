@@ -89,8 +89,7 @@ void look_again() noexcept;
 constinit os::SharedTick g_look{&look_again};
 void forget_look() noexcept { g_look.forget(); }
 void look_again() noexcept {
-  if (g_look.begin())
-    for_each_watcher([](ProcessWatcher* watcher) { watcher->look_again(); });
+  if (g_look.begin()) for_each_watcher([](ProcessWatcher* watcher) { watcher->look_again(); });
 }
 
 }  // namespace

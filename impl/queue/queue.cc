@@ -233,7 +233,8 @@ void Queue::look_at_members() {
       if (change != Change::kNone) takers.push_back(page::taker_of(index, now.generation));
       // Members that had the entry before, some of which this one may never have seen.
       constexpr uint32_t kGenerations = 15;
-      const uint32_t gone = std::min((now.generation - before.generation) & 0xffffffU, kGenerations);
+      const uint32_t gone =
+          std::min((now.generation - before.generation) & 0xffffffU, kGenerations);
       for (uint32_t i = 1; i <= gone; ++i)
         takers.push_back(page::taker_of(index, now.generation - i));
     }

@@ -77,6 +77,7 @@ class Queue final : public ProcessWatcher {
 
   const Ref<storage::Storage>& storage() const noexcept { return storage_; }
   const page::Geometry& geometry() const noexcept { return geometry_; }
+  const QueueOptions& options() const noexcept { return options_; }
 
   // Sends a message. It waits while the lane of this member is full. After an error nothing was
   // sent. Errors: those of the wait, of channel::deposit_message(), PEER_GONE with details "pid"
@@ -104,7 +105,7 @@ class Queue final : public ProcessWatcher {
   struct Lane {
     uint64_t cursor = 0;  // the position of the next message
     bool has_start = false;
-    bool is_bad = false;  // its member wrote what cannot be
+    bool is_bad = false;          // its member wrote what cannot be
     uint32_t bad_generation = 0;  // of that member. Another member has another one
     // The ticket that was taken last and is not fetched yet. It stays here if the sender does not
     // answer, and the lane waits.

@@ -113,9 +113,10 @@ bool Queue::has_new_member(uint32_t index) noexcept {
 Status Queue::name_scrambled() {
   const uint32_t index = std::exchange(scrambled_, UINT32_MAX);
   const uint32_t pid = page::member_of(member(index).word.load(std::memory_order_relaxed)).pid;
-  return Status(Code::kCorrupt, format("process %u wrote what cannot be into its lane of the queue; "
-                                       "no message of that process is received any more",
-                                       pid))
+  return Status(Code::kCorrupt,
+                format("process %u wrote what cannot be into its lane of the queue; "
+                       "no message of that process is received any more",
+                       pid))
       .with("field", std::string("queue"))
       .with("pid", int64_t{pid})
       .with("member", int64_t{index});

@@ -218,6 +218,31 @@ TENON_API tenon_status tenon_queue_recv(tenon_queue *queue, const tenon_wait *wa
                                         tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
+ * Gives the numbers with which a queue was made: members, capacity and slot_nbytes. The other
+ * fields are those that this member gave.
+ * @param[in]     queue  borrowed.
+ * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
+ * is untouched on failure.
+ * @param[out]    err    optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT.
+ * @since 0.1. Any thread may call this function, also in a child of fork.
+ */
+TENON_API tenon_status tenon_queue_options_get(const tenon_queue *queue, tenon_queue_options *out,
+                                               tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives the size of the storage that a queue with these options takes, for a process that opens the
+ * storage by a name.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] nbytes   the size in bytes. It is untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (a number that a queue cannot have).
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_nbytes(const tenon_queue_options *options, uint64_t *nbytes,
+                                          tenon_error **err) TENON_NOEXCEPT;
+
+/**
  * Gives figures about a queue. They change while they are read.
  * @param[in]     queue  borrowed.
  * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It

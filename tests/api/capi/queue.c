@@ -214,7 +214,14 @@ static void two_memberships_of_one_process(void) {
   tenon_queue *a = queue_of(3, 0, 0), *b = NULL;
   tenon_queue_member members[4];
   size_t total = 0;
+  tenon_queue_options options;
+  uint64_t nbytes = 0;
   OK(tenon_queue_join(tenon_queue_storage(a), NULL, &b, ERR));
+  SIZED(options);
+  OK(tenon_queue_options_get(b, &options, ERR));
+  CHECK(options.members == 3 && options.capacity == 128 && options.slot_nbytes == 1024);
+  OK(tenon_queue_nbytes(&options, &nbytes, ERR));
+  CHECK_EQ(nbytes, tenon_storage_nbytes(tenon_queue_storage(a)));
   send_filled(a, 1, 64, 1);
   send_filled(b, 1, 64, 2);
   SIZED(members[0]);
@@ -287,6 +294,7 @@ static void wrong_arguments(void) {
   tenon_queue_stats stats;
   tenon_queue_member member;
   size_t i, total = 0;
+  uint64_t nbytes = 7;
   SIZED(options);
   for (i = 0; i < COUNT_OF(kWrong); i++) {
     options.members = kWrong[i][0];
@@ -314,6 +322,12 @@ static void wrong_arguments(void) {
   SIZED(stats);
   INVALID(tenon_queue_stats_get(NULL, &stats, ERR));
   INVALID(tenon_queue_stats_get(queue, NULL, ERR));
+  SIZED(options);
+  INVALID(tenon_queue_options_get(NULL, &options, ERR));
+  INVALID(tenon_queue_options_get(queue, NULL, ERR));
+  options.capacity = 3;
+  INVALID_KEEPING(nbytes, tenon_queue_nbytes(&options, &nbytes, ERR));
+  INVALID(tenon_queue_nbytes(NULL, NULL, ERR));
   SIZED(member);
   INVALID(tenon_queue_members(NULL, &member, 1, &total, ERR));
   INVALID(tenon_queue_members(queue, NULL, 1, &total, ERR));

@@ -36,8 +36,8 @@ bool is_typed(tenon_status status) {
 
 // Uses a queue in every way for a while. Each call ends in time and with a status that the header
 // names. The bytes of each message are right, which try_receive() checks.
-void use(tenon_queue *queue, int rounds) {
-  const auto check_call = [](int64_t begin, const fault::Outcome &outcome, const char *what) {
+void use(tenon_queue* queue, int rounds) {
+  const auto check_call = [](int64_t begin, const fault::Outcome& outcome, const char* what) {
     CHECK_SAYING(is_typed(outcome.status), std::string(what) + ": " + outcome.text());
     CHECK_SAYING(now_ns() - begin < kHostileNs + kSlackNs,
                  std::string(what) + " took " + std::to_string(now_ns() - begin) + " ns");
@@ -61,7 +61,7 @@ void use(tenon_queue *queue, int rounds) {
   }
 }
 
-void check_other_queue(tenon_queue *other) {
+void check_other_queue(tenon_queue* other) {
   for (uint64_t i = 0; i < 5; ++i) {
     send_number(other, 1000 + i);
     CHECK_EQ(receive_number(other), 1000 + i);
@@ -70,16 +70,16 @@ void check_other_queue(tenon_queue *other) {
 
 // Runs `harm` in a hostile member, again and again, while two honest members use the queue. Then
 // the hostile member is killed, and another process joins.
-void beside(const std::function<void(tenon_queue *, const Memory &, std::mt19937_64 *)> &harm,
+void beside(const std::function<void(tenon_queue*, const Memory&, std::mt19937_64*)>& harm,
             int64_t for_ns, uint64_t seed) {
   warm_up_queue();
-  tenon_queue *const queue = new_queue(kMembers, kCapacity, 512);
-  tenon_queue *const other = new_queue(1, 4);
+  tenon_queue* const queue = new_queue(kMembers, kCapacity, 512);
+  tenon_queue* const other = new_queue(1, 4);
   const std::array<int, 2> ends = fault::socket_ends();
   const pid_t second = fault::spawn([&] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    tenon_queue *const mine = join_inherited(queue);
-    tenon_queue *const own = new_queue(1, 4);
+    tenon_queue* const mine = join_inherited(queue);
+    tenon_queue* const own = new_queue(1, 4);
     REQUIRE(::send(ends[1], "", 1, 0) == 1);
     for (const int64_t end = now_ns() + for_ns; now_ns() < end && fault::g_failures == 0;) {
       use(mine, 1);
@@ -91,7 +91,7 @@ void beside(const std::function<void(tenon_queue *, const Memory &, std::mt19937
   REQUIRE(::recv(ends[0], &ready, 1, 0) == 1);
   const pid_t hostile = fault::spawn([&] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    tenon_queue *const mine = join_inherited(queue);
+    tenon_queue* const mine = join_inherited(queue);
     const Memory memory(mine);
     std::mt19937_64 random(seed);
     while (true) harm(mine, memory, &random);
@@ -106,7 +106,7 @@ void beside(const std::function<void(tenon_queue *, const Memory &, std::mt19937
   use(queue, 2);
   check_other_queue(other);
   const pid_t late = fault::spawn([&] {
-    tenon_queue *mine = nullptr;
+    tenon_queue* mine = nullptr;
     const fault::Outcome joined =
         CALL(tenon_queue_join(tenon_queue_storage(queue), nullptr, &mine, err));
     CHECK_SAYING(is_typed(joined.status), joined.text());
@@ -118,7 +118,7 @@ void beside(const std::function<void(tenon_queue *, const Memory &, std::mt19937
   tenon_queue_release(queue);
 }
 
-void write_random(const Memory &memory, uint64_t from, uint64_t to, std::mt19937_64 *random) {
+void write_random(const Memory& memory, uint64_t from, uint64_t to, std::mt19937_64* random) {
   for (uint64_t at = from; at + 8 <= to; at += 8) memory.word(at) = (*random)();
 }
 
@@ -127,8 +127,8 @@ TEST(QueueHostile, RandomBytesEverywhere) {
     const uint64_t seed = test_seed() + static_cast<uint64_t>(i);
     SCOPED_TRACE(seed);
     IN_CHILD([&] {
-      beside([](tenon_queue *, const Memory &memory,
-                std::mt19937_64 *random) { write_random(memory, 0, memory.nbytes(), random); },
+      beside([](tenon_queue*, const Memory& memory,
+                std::mt19937_64* random) { write_random(memory, 0, memory.nbytes(), random); },
              400'000'000, seed);
     });
   }
@@ -141,7 +141,7 @@ TEST(QueueHostile, RandomWords) {
     SCOPED_TRACE(seed);
     IN_CHILD([&] {
       beside(
-          [](tenon_queue *, const Memory &memory, std::mt19937_64 *random) {
+          [](tenon_queue*, const Memory& memory, std::mt19937_64* random) {
             const uint64_t at = 64 + (*random)() % (memory.nbytes() - 64);
             const uint64_t value = (*random)() >> ((*random)() % 64);
             memory.word(at / 8 * 8) = value;
@@ -158,7 +158,7 @@ TEST(QueueHostile, LikelyWords) {
     SCOPED_TRACE(seed);
     IN_CHILD([&] {
       beside(
-          [](tenon_queue *, const Memory &memory, std::mt19937_64 *random) {
+          [](tenon_queue*, const Memory& memory, std::mt19937_64* random) {
             const auto below = [random](uint64_t end) { return (*random)() % end; };
             const uint64_t lane = below(kMembers);
             const uint64_t position = below(64);
@@ -181,8 +181,7 @@ TEST(QueueHostile, LikelyWords) {
               case 6: memory.senders_asleep() = (*random)(); break;
               default:
                 // Members beyond the number, in every word of the set.
-                for (uint64_t word = 0; word < 4; ++word)
-                  memory.word(192 + word * 8) = (*random)();
+                for (uint64_t word = 0; word < 4; ++word) memory.word(192 + word * 8) = (*random)();
             }
           },
           400'000'000, seed);
@@ -196,15 +195,15 @@ class Lies {
  public:
   Lies() : queue_((warm_up_queue(), new_queue(kMembers, kCapacity))), memory_(queue_) {}
   ~Lies() { tenon_queue_release(queue_); }
-  Lies(const Lies &) = delete;
-  Lies &operator=(const Lies &) = delete;
+  Lies(const Lies&) = delete;
+  Lies& operator=(const Lies&) = delete;
 
   // Joins in a child, which tells one lie and then waits for its end.
-  void tell(const std::function<void(tenon_queue *, const Memory &)> &lie) {
+  void tell(const std::function<void(tenon_queue*, const Memory&)>& lie) {
     const std::array<int, 2> ends = fault::socket_ends();
     liar_ = fault::spawn([&] {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      tenon_queue *const mine = join_inherited(queue_);
+      tenon_queue* const mine = join_inherited(queue_);
       lie(mine, Memory(mine));
       REQUIRE(::send(ends[1], "", 1, 0) == 1);
       pause();
@@ -234,28 +233,27 @@ class Lies {
     const Received death = try_receive(queue_);
     CHECK_SAYING(death.is_death() && death.pid() == liar_, death.outcome.text());
   }
-  tenon_queue *queue() const { return queue_; }
-  const Memory &memory() const { return memory_; }
+  tenon_queue* queue() const { return queue_; }
+  const Memory& memory() const { return memory_; }
 
  private:
-  tenon_queue *queue_;
+  tenon_queue* queue_;
   Memory memory_;
   pid_t liar_ = -1;
 };
 
-std::vector<unsigned char> ticket_of(tenon_message *message) {
-  tenon_ticket *ticket = nullptr;
+std::vector<unsigned char> ticket_of(tenon_message* message) {
+  tenon_ticket* ticket = nullptr;
   REQUIRE_OK(tenon_message_deposit(message, &ticket, err));
   size_t nbytes = 0;
-  const auto *const bytes =
-      static_cast<const unsigned char *>(tenon_ticket_bytes(ticket, &nbytes));
+  const auto* const bytes = static_cast<const unsigned char*>(tenon_ticket_bytes(ticket, &nbytes));
   std::vector<unsigned char> copy(bytes, bytes + nbytes);
   tenon_ticket_release(ticket);
   return copy;
 }
 
 // Puts bytes into the next slot of the liar's lane, which is member 1.
-void put(const Memory &memory, const std::vector<unsigned char> &bytes, uint64_t kind,
+void put(const Memory& memory, const std::vector<unsigned char>& bytes, uint64_t kind,
          uint64_t position = 0) {
   std::memcpy(memory.slot_bytes(1, position), bytes.data(), bytes.size());
   memory.slot_head(1, position) = kind << 32 | bytes.size();
@@ -264,9 +262,9 @@ void put(const Memory &memory, const std::vector<unsigned char> &bytes, uint64_t
 }
 
 struct Lie {
-  const char *name;
+  const char* name;
   tenon_status status;  // of the receive that meets it
-  void (*tell)(tenon_queue *, const Memory &);
+  void (*tell)(tenon_queue*, const Memory&);
 };
 
 constexpr uint64_t kTicket = 1;
@@ -274,33 +272,33 @@ constexpr uint64_t kIndirect = 2;
 
 const Lie kLies[] = {
     {"a_length_beyond_the_slot", TENON_CORRUPT,
-     [](tenon_queue *, const Memory &memory) {
+     [](tenon_queue*, const Memory& memory) {
        put(memory, {1, 2, 3}, kTicket);
        memory.slot_head(1, 0) = kTicket << 32 | 0xfffffff0U;
      }},
     {"an_unknown_kind", TENON_INCOMPATIBLE,
-     [](tenon_queue *, const Memory &memory) { put(memory, {1, 2, 3}, 77); }},
+     [](tenon_queue*, const Memory& memory) { put(memory, {1, 2, 3}, 77); }},
     {"no_bytes", TENON_CORRUPT,
-     [](tenon_queue *, const Memory &memory) { put(memory, {}, kTicket); }},
+     [](tenon_queue*, const Memory& memory) { put(memory, {}, kTicket); }},
     {"no_ticket", TENON_CORRUPT,
-     [](tenon_queue *, const Memory &memory) {
+     [](tenon_queue*, const Memory& memory) {
        put(memory, std::vector<unsigned char>(500, 0xaa), kTicket);
      }},
     {"a_position_of_another_slot", TENON_TIMEOUT,
-     [](tenon_queue *, const Memory &memory) {
+     [](tenon_queue*, const Memory& memory) {
        put(memory, {1}, kTicket);
        memory.slot(1, 0) = Memory::slot_word(kCapacity + 1, kFull);
      }},
     {"a_position_far_ahead", TENON_TIMEOUT,
-     [](tenon_queue *, const Memory &memory) {
+     [](tenon_queue*, const Memory& memory) {
        put(memory, {1}, kTicket);
        memory.slot(1, 0) = Memory::slot_word((uint64_t{1} << 48) - kCapacity, kTaken);
      }},
     {"a_ticket_twice", TENON_NOT_FOUND,
-     [](tenon_queue *queue, const Memory &memory) {
-       tenon_message *const message = numbered(1);
+     [](tenon_queue* queue, const Memory& memory) {
+       tenon_message* const message = numbered(1);
        const std::vector<unsigned char> ticket = ticket_of(message);
-       tenon_message *out = nullptr;
+       tenon_message* out = nullptr;
        REQUIRE_OK(tenon_message_fetch(ticket.data(), ticket.size(), nullptr, nullptr, &out, err));
        tenon_message_release(out);
        tenon_message_release(message);
@@ -309,22 +307,21 @@ const Lie kLies[] = {
      }},
     // The message holds its own ticket.
     {"a_ticket_that_names_itself", TENON_NOT_FOUND,
-     [](tenon_queue *, const Memory &memory) {
-       const uint64_t nbytes =
-           ticket_of(fault::new_message({fault::new_storage(600, 1)})).size();
-       tenon_storage *const storage = fault::new_storage(nbytes, 1);
-       tenon_message *const message = fault::new_message({tenon_storage_retain(storage)});
+     [](tenon_queue*, const Memory& memory) {
+       const uint64_t nbytes = ticket_of(fault::new_message({fault::new_storage(600, 1)})).size();
+       tenon_storage* const storage = fault::new_storage(nbytes, 1);
+       tenon_message* const message = fault::new_message({tenon_storage_retain(storage)});
        const std::vector<unsigned char> ticket = ticket_of(message);
        REQUIRE(ticket.size() == nbytes);
        REQUIRE_OK(tenon_storage_write(storage, 0, ticket.data(), ticket.size(), err));
        put(memory, ticket, kIndirect);
      }},
     {"a_long_ticket_that_is_none", TENON_CORRUPT,
-     [](tenon_queue *, const Memory &memory) {
+     [](tenon_queue*, const Memory& memory) {
        put(memory, ticket_of(fault::new_message({fault::new_storage(1 << 20, 1)})), kIndirect);
      }},
     {"a_long_ticket_of_two_tensors", TENON_CORRUPT,
-     [](tenon_queue *, const Memory &memory) {
+     [](tenon_queue*, const Memory& memory) {
        put(memory,
            ticket_of(fault::new_message({fault::new_storage(64, 1), fault::new_storage(64, 2)})),
            kIndirect);
@@ -335,7 +332,7 @@ class QueueLies : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(QueueLies, IsAnswered) {
   IN_CHILD([this] {
-    const Lie &lie = kLies[GetParam()];
+    const Lie& lie = kLies[GetParam()];
     Lies lies;
     lies.tell(lie.tell);
     lies.check_fails(lie.status);
@@ -346,7 +343,7 @@ TEST_P(QueueLies, IsAnswered) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, QueueLies, ::testing::Range(size_t{0}, std::size(kLies)),
-                         [](const ::testing::TestParamInfo<size_t> &each) {
+                         [](const ::testing::TestParamInfo<size_t>& each) {
                            return std::string(kLies[each.param].name);
                          });
 
@@ -355,9 +352,9 @@ TEST(QueueHostile, ATicketOfAnotherProcess) {
   IN_CHILD([] {
     Lies lies;
     send_number(lies.queue(), 7);
-    lies.tell([](tenon_queue *, const Memory &memory) {
+    lies.tell([](tenon_queue*, const Memory& memory) {
       const auto nbytes = static_cast<uint32_t>(memory.slot_head(0, 0));
-      const unsigned char *const bytes = memory.slot_bytes(0, 0);
+      const unsigned char* const bytes = memory.slot_bytes(0, 0);
       put(memory, {bytes, bytes + nbytes}, memory.slot_head(0, 0) >> 32);
     });
     int received = 0;
@@ -379,13 +376,13 @@ TEST(QueueHostile, AnOverwrittenLane) {
   IN_CHILD([] {
     Lies lies;
     send_number(lies.queue(), 1);
-    lies.tell([](tenon_queue *, const Memory &memory) {
+    lies.tell([](tenon_queue*, const Memory& memory) {
       for (uint64_t i = 0; i < kCapacity; ++i)
         memory.slot(0, i) = Memory::slot_word(100 + i, kFull);
     });
     const fault::Outcome sent = try_send(lies.queue(), 2, kHostileNs);
     CHECK_SAYING(sent.status == TENON_CORRUPT, sent.text());
-    tenon_queue *const other = new_queue(1, 2);
+    tenon_queue* const other = new_queue(1, 2);
     check_other_queue(other);
     tenon_queue_release(other);
   });
@@ -395,7 +392,7 @@ TEST(QueueHostile, AnOverwrittenLane) {
 TEST(QueueHostile, ALaneThatJumps) {
   IN_CHILD([] {
     Lies lies;
-    lies.tell([](tenon_queue *queue, const Memory &) { send_number(queue, 3); });
+    lies.tell([](tenon_queue* queue, const Memory&) { send_number(queue, 3); });
     CHECK_EQ(receive_number(lies.queue()), 3);
     lies.memory().slot(1, 1) = Memory::slot_word(kCapacity + 2, kFull);
     lies.check_fails(TENON_CORRUPT);
@@ -408,12 +405,12 @@ TEST(QueueHostile, ALaneThatJumps) {
 TEST(QueueHostile, ThePlaceOfAHostileMember) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(2, kCapacity);
+    tenon_queue* const queue = new_queue(2, kCapacity);
     const std::array<int, 2> ends = fault::socket_ends();
     for (int i = 0; i < 2; ++i) {
       const pid_t member = fault::spawn([&] {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        tenon_queue *const mine = join_inherited(queue);
+        tenon_queue* const mine = join_inherited(queue);
         CHECK_EQ(index_of(mine), 1);
         if (i == 0) {
           put(Memory(mine), std::vector<unsigned char>(100, 0xaa), kTicket);
@@ -444,7 +441,7 @@ TEST(QueueHostile, ManySendersThatDoNotAnswer) {
   IN_CHILD([] {
     constexpr uint32_t kMute = 20;
     warm_up_queue();
-    tenon_queue *const queue = new_queue(kMute + 1, 2);
+    tenon_queue* const queue = new_queue(kMute + 1, 2);
     const std::array<int, 2> ends = fault::socket_ends();
     std::vector<pid_t> mute;
     for (uint32_t i = 0; i < kMute; ++i) {

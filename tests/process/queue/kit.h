@@ -70,7 +70,7 @@ class Memory {
   Half& sender_wake(uint64_t index) const { return half(at_member(index) + 132); }
 
   uint64_t at_slot(uint64_t index, uint64_t position) const {
-    return at_member(members_) + index * (64 + capacity_ * slot_nbytes_) + 64 +
+    return at_member(members_) + index * (384 + capacity_ * slot_nbytes_) + 384 +
            position % capacity_ * slot_nbytes_;
   }
   Word& slot(uint64_t index, uint64_t position) const { return word(at_slot(index, position)); }

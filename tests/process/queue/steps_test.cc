@@ -41,10 +41,10 @@ enum class Fate { kKilled, kStoppedAndContinued, kStoppedAndKilled };
 
 class Collector {
  public:
-  explicit Collector(tenon_queue *queue) : queue_(queue) {}
+  explicit Collector(tenon_queue* queue) : queue_(queue) {}
   ~Collector() { stop(); }
-  Collector(const Collector &) = delete;
-  Collector &operator=(const Collector &) = delete;
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
 
   // Receives until that number has come.
   void start(uint64_t last) {
@@ -60,7 +60,7 @@ class Collector {
   void stop() {
     if (thread_.joinable()) thread_.join();
   }
-  bool await(const std::function<bool()> &is_there) {
+  bool await(const std::function<bool()>& is_there) {
     std::unique_lock<std::mutex> lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(1) * (fault::kSanitized ? 10 : 1),
                              is_there);
@@ -69,7 +69,7 @@ class Collector {
   bool has_death(pid_t pid) const { return deaths_.contains(pid); }
   size_t n_deaths() const { return deaths_.size(); }
   bool has_lost() const { return has_lost_; }
-  void note(const Received &received) {
+  void note(const Received& received) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (received.outcome.ok()) {
       CHECK_SAYING(numbers_.insert(received.number).second, "a message came twice");
@@ -84,7 +84,7 @@ class Collector {
   }
 
  private:
-  tenon_queue *queue_;
+  tenon_queue* queue_;
   uint64_t last_ = 0;
   std::thread thread_;
   std::mutex mutex_;
@@ -97,11 +97,11 @@ class Collector {
 // ---- the moments
 
 struct Scene {
-  const Memory &memory;
-  volatile uint32_t *mark;  // set by the victim when it has received
+  const Memory& memory;
+  volatile uint32_t* mark;  // set by the victim when it has received
 
   // The slot of the victim's message kInHand. Before it the victim has sent two.
-  Memory::Word &sent_slot() const { return memory.slot(kVictim, 2); }
+  Memory::Word& sent_slot() const { return memory.slot(kVictim, 2); }
   // The slot of the message that the victim receives. Before it this process has sent two.
   bool is_taken() const {
     return memory.slot(kParent, 2) == Memory::slot_word(2, kTaken, Memory::taker_of(kVictim, 1));
@@ -109,49 +109,49 @@ struct Scene {
 };
 
 struct Moment {
-  const char *name;
+  const char* name;
   Step step;
-  bool (*has_come)(const Scene &);
+  bool (*has_come)(const Scene&);
   // The moment comes with a store to this word.
-  const volatile void *(*word)(const Scene &);
+  const volatile void* (*word)(const Scene&);
   // The moment is one instruction earlier. Another victim counts the instructions from a store to
   // the word `from`, or from the beginning of the step.
   bool counts = false;
-  const volatile void *(*from)(const Scene &) = nullptr;
+  const volatile void* (*from)(const Scene&) = nullptr;
   bool has_sleeper = false;   // a receiver of this process sleeps
   bool in_next_call = false;  // the moment is the beginning of the next system call
 };
 
-const volatile void *at_member(const Scene &scene) { return &scene.memory.member(kVictim); }
-const volatile void *at_joined(const Scene &scene) { return &scene.memory.joined(); }
-const volatile void *at_head(const Scene &scene) { return &scene.memory.slot_head(kVictim, 2); }
-const volatile void *at_sent(const Scene &scene) { return &scene.sent_slot(); }
-const volatile void *at_taken(const Scene &scene) { return &scene.memory.slot(kParent, 2); }
-const volatile void *at_mark(const Scene &scene) { return scene.mark; }
-const volatile void *at_asleep(const Scene &scene) {
+const volatile void* at_member(const Scene& scene) { return &scene.memory.member(kVictim); }
+const volatile void* at_joined(const Scene& scene) { return &scene.memory.joined(); }
+const volatile void* at_head(const Scene& scene) { return &scene.memory.slot_head(kVictim, 2); }
+const volatile void* at_sent(const Scene& scene) { return &scene.sent_slot(); }
+const volatile void* at_taken(const Scene& scene) { return &scene.memory.slot(kParent, 2); }
+const volatile void* at_mark(const Scene& scene) { return scene.mark; }
+const volatile void* at_asleep(const Scene& scene) {
   return &scene.memory.receiver_asleep(kVictim);
 }
-const volatile void *at_receivers(const Scene &scene) { return &scene.memory.receivers_asleep(); }
-const volatile void *at_senders(const Scene &scene) { return &scene.memory.senders_asleep(); }
+const volatile void* at_receivers(const Scene& scene) { return &scene.memory.receivers_asleep(); }
+const volatile void* at_senders(const Scene& scene) { return &scene.memory.senders_asleep(); }
 
-bool is_joining(const Scene &scene) { return scene.memory.member_state(kVictim) == kJoining; }
-bool is_here(const Scene &scene) { return scene.memory.member_state(kVictim) == kHere; }
-bool is_counted(const Scene &scene) { return is_here(scene) && scene.memory.joined() == 3; }
-bool is_filling(const Scene &scene) {
+bool is_joining(const Scene& scene) { return scene.memory.member_state(kVictim) == kJoining; }
+bool is_here(const Scene& scene) { return scene.memory.member_state(kVictim) == kHere; }
+bool is_counted(const Scene& scene) { return is_here(scene) && scene.memory.joined() == 3; }
+bool is_filling(const Scene& scene) {
   return scene.memory.slot_head(kVictim, 2) != 0 && scene.sent_slot() == 0;
 }
-bool is_full(const Scene &scene) { return scene.sent_slot() == Memory::slot_word(2, kFull); }
-bool is_taken(const Scene &scene) { return scene.is_taken(); }
-bool is_received(const Scene &scene) { return *scene.mark != 0; }
-bool is_numbered(const Scene &scene) { return (scene.memory.receiver_asleep(kVictim) & 1) != 0; }
-bool is_asleep(const Scene &scene) {
+bool is_full(const Scene& scene) { return scene.sent_slot() == Memory::slot_word(2, kFull); }
+bool is_taken(const Scene& scene) { return scene.is_taken(); }
+bool is_received(const Scene& scene) { return *scene.mark != 0; }
+bool is_numbered(const Scene& scene) { return (scene.memory.receiver_asleep(kVictim) & 1) != 0; }
+bool is_asleep(const Scene& scene) {
   return is_numbered(scene) && (scene.memory.receivers_asleep() >> kVictim & 1) != 0;
 }
-bool is_asleep_for_room(const Scene &scene) {
+bool is_asleep_for_room(const Scene& scene) {
   return (scene.memory.sender_asleep(kVictim) & 1) != 0 &&
          (scene.memory.senders_asleep() >> kVictim & 1) != 0;
 }
-bool has_left(const Scene &scene) { return scene.memory.member_state(kVictim) == kLeft; }
+bool has_left(const Scene& scene) { return scene.memory.member_state(kVictim) == kLeft; }
 
 const Moment kMoments[] = {
     {"joining", Step::kJoin, is_joining, at_member},
@@ -168,8 +168,8 @@ const Moment kMoments[] = {
     {"about to sleep", Step::kSleep, is_numbered, at_asleep},
     {"about to sleep for the last look", Step::kSleep, is_asleep, at_receivers},
     {"asleep", Step::kSleep, is_asleep, at_receivers, false, nullptr, false, true},
-    {"asleep until there is room", Step::kSleepForRoom, is_asleep_for_room, at_senders, false, nullptr,
-     false, true},
+    {"asleep until there is room", Step::kSleepForRoom, is_asleep_for_room, at_senders, false,
+     nullptr, false, true},
     {"before it leaves", Step::kLeave, has_left, at_member, true},
     {"it has left", Step::kLeave, has_left, at_member},
 };
@@ -178,7 +178,7 @@ const Moment kMoments[] = {
 
 class Case {
  public:
-  explicit Case(const Moment &moment)
+  explicit Case(const Moment& moment)
       : moment_(moment),
         before_((warm_up_queue(), meet_a_stranger(), fault::hold())),
         queue_(new_queue(8, kSlots)),
@@ -193,8 +193,8 @@ class Case {
     witness_->send(kMeet);
     CHECK_EQ(receive_number(queue_), kMeet);
   }
-  Case(const Case &) = delete;
-  Case &operator=(const Case &) = delete;
+  Case(const Case&) = delete;
+  Case& operator=(const Case&) = delete;
 
   // Lets the victim go to the moment, or make `most` instructions. Returns how many it made.
   long run(Fate fate, long most) {
@@ -243,7 +243,7 @@ class Case {
     CHECK_EQ(collector_.n_deaths(), is_told_ ? 1 : collector_.n_deaths());
     if (fault::g_failures > 0) return;
     tenon_queue_release(queue_);
-    munmap(const_cast<uint32_t *>(mark_), 4096);
+    munmap(const_cast<uint32_t*>(mark_), 4096);
     // A process keeps what it knows of a lender that died with an unfetched message.
     if (moment_.step == Step::kSend && !is_sent_) {
       CHECK_SAYING(fault::wait_until([&] { return fault::hold().fds <= before_.fds + 6; }),
@@ -280,13 +280,12 @@ class Case {
       case Step::kJoin: (void)join_inherited(queue_); break;
       case Step::kSleepForRoom:
       case Step::kSend:
-        for (tenon_message *each : made_)
-          REQUIRE_OK(tenon_queue_send(queue_, each, nullptr, err));
+        for (tenon_message* each : made_) REQUIRE_OK(tenon_queue_send(queue_, each, nullptr, err));
         break;
       case Step::kSleep:
       case Step::kReceive: {
         const tenon_wait wait = wait_ns(kVictimNs);
-        tenon_message *message = nullptr;
+        tenon_message* message = nullptr;
         const fault::Outcome outcome = CALL(tenon_queue_recv(queue_, &wait, &message, err));
         CHECK_SAYING(outcome.ok() || outcome.status == TENON_TIMEOUT, outcome.text());
         *mark_ = 1;
@@ -297,10 +296,10 @@ class Case {
     }
   }
 
-  long go(Victim *victim, long most) {
+  long go(Victim* victim, long most) {
     const Scene scene{memory_, mark_};
     bool in_time = true;
-    const auto go_to_store = [&](const volatile void *word, const auto &has_come) {
+    const auto go_to_store = [&](const volatile void* word, const auto& has_come) {
       const bool can_watch = victim->watch(word);
       while (in_time && !has_come())
         in_time = can_watch ? victim->to_next_store() : victim->to_next_instruction();
@@ -308,8 +307,7 @@ class Case {
     long made = 0;
     if (moment_.counts) {
       if (moment_.from != nullptr) {
-        const auto *const word =
-            static_cast<const volatile uint32_t *>(moment_.from(scene));
+        const auto* const word = static_cast<const volatile uint32_t*>(moment_.from(scene));
         const uint32_t before = *word;
         go_to_store(word, [&] { return *word != before; });
       }
@@ -331,7 +329,7 @@ class Case {
   }
 
   // The witness and this process send each other messages, and the receiver sleeps.
-  void check_goes_on(const char *victim_is) {
+  void check_goes_on(const char* victim_is) {
     if (fault::g_failures > 0) return;
     const std::string where = std::string(moment_.name) + ", and the victim is " + victim_is;
     if (!is_collecting_) start_collector();
@@ -396,15 +394,15 @@ class Case {
     CHECK(!collector_.has_lost());
   }
 
-  const Moment &moment_;
+  const Moment& moment_;
   fault::Held before_;
-  tenon_queue *queue_;
+  tenon_queue* queue_;
   Memory memory_;
   std::unique_ptr<Witness> witness_;
   Collector collector_;
-  volatile uint32_t *mark_ = static_cast<volatile uint32_t *>(
+  volatile uint32_t* mark_ = static_cast<volatile uint32_t*>(
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  std::vector<tenon_message *> made_;  // by the victim
+  std::vector<tenon_message*> made_;  // by the victim
   std::set<uint64_t> witnessed_;
   uint64_t round_ = 0;
   bool is_collecting_ = false;
@@ -417,9 +415,8 @@ class Case {
 class QueueSteps : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(QueueSteps, OthersGoOn) {
-  const Moment &moment = kMoments[GetParam()];
-  for (const Fate fate :
-       {Fate::kKilled, Fate::kStoppedAndContinued, Fate::kStoppedAndKilled}) {
+  const Moment& moment = kMoments[GetParam()];
+  for (const Fate fate : {Fate::kKilled, Fate::kStoppedAndContinued, Fate::kStoppedAndKilled}) {
     // To count takes long, and the other fates come at the neighbouring moments.
     if (moment.counts && fate != Fate::kKilled) break;
     SCOPED_TRACE(moment.name + std::string(", case ") + std::to_string(static_cast<int>(fate)));
@@ -443,7 +440,7 @@ TEST_P(QueueSteps, OthersGoOn) {
   }
 }
 
-std::string name_of_moment(const ::testing::TestParamInfo<size_t> &each) {
+std::string name_of_moment(const ::testing::TestParamInfo<size_t>& each) {
   std::string name = kMoments[each.param].name;
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;

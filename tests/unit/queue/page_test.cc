@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "queue/short_form.h"
 #include "support/golden_files.h"
 #include "support/must.h"
 
@@ -83,12 +84,47 @@ Bytes member_bytes() {
   return memory.bytes(kHeaderNbytes + sizeof(Member), sizeof(Member));
 }
 
+channel::Ticket golden_address() {
+  channel::Ticket address;
+  address.pid = 4711;
+  for (size_t i = 0; i < address.depot.size(); ++i) address.depot[i] = static_cast<uint8_t>(i + 1);
+  address.rendezvous = "/dev/shm/depot";
+  return address;
+}
+
+// A tensor of 2 x 3 float32 with 5 bytes of the user.
+Bytes short_bytes() {
+  storage::StorageOptions options;
+  options.is_private = true;
+  const std::array<int64_t, 2> sizes{2, 3};
+  const std::array<int64_t, 2> strides{3, 1};
+  const tensor::Layout layout{{2, 32, 1}, sizes, strides, 1};
+  const Ref<tensor::Tensor> tensor = must(tensor::Tensor::create(
+      must(storage::Storage::create(options, 64)), layout, tensor::kFlagRequiresGrad));
+  tensor::Message message;
+  message.add_received(tensor, memory::Access::kAuto, std::nullopt);
+  EXPECT_TRUE(message.set_user_bytes(numbered(5, 0x70)).is_ok());
+  channel::DepositedStorage deposited;
+  deposited.place = {17, 3};
+  deposited.storage.slot = 21;
+  deposited.storage.segment = {5, channel::ThingKind::kSegment, 0x1122334455667788};
+  deposited.storage.offset = 4096;
+  deposited.storage.nbytes = 64;
+  deposited.storage.segment_nbytes = uint64_t{64} << 20;
+  deposited.storage.access = 2;
+  deposited.storage.mode = 1;
+  std::array<std::byte, kShortNbytes> out;
+  const size_t nbytes = encode_short(message, deposited, 2, out);
+  return {out.begin(), out.begin() + static_cast<ptrdiff_t>(nbytes)};
+}
+
 // A lane of four slots. Message 0 was taken by member 2, message 1 waits, and so does message 2,
 // which is long. The last slot was never used.
 Bytes lane_bytes() {
   const PageMemory memory;
   std::byte* const lane = page::lane(memory.base(), kGeometry, 1);
   lane_header(lane).cpu.store(5);
+  write_address(&lane_header(lane), golden_address());
   fill(slot(lane, kGeometry, 0), 0, Kind::kTicket, numbered(20, 0x10));
   fill(slot(lane, kGeometry, 1), 1, Kind::kTicket, numbered(kGeometry.room(), 0x40));
   fill(slot(lane, kGeometry, 2), 2, Kind::kIndirect, numbered(8, 0xe0));
@@ -102,8 +138,10 @@ struct GoldenPage {
 };
 
 TEST(QueuePage, TheSameContentHasTheCommittedBytes) {
-  const std::vector<GoldenPage> all = {
-      {"header.bin", header_bytes()}, {"member.bin", member_bytes()}, {"lane.bin", lane_bytes()}};
+  const std::vector<GoldenPage> all = {{"header.bin", header_bytes()},
+                                       {"member.bin", member_bytes()},
+                                       {"lane.bin", lane_bytes()},
+                                       {"short.bin", short_bytes()}};
   test::GoldenFiles("queue").expect_committed(all,
                                               [](const GoldenPage& each) { return each.bytes; });
 }
@@ -131,6 +169,11 @@ TEST(QueuePage, TheCommittedMemberAndLaneAreRead) {
   EXPECT_EQ(member(memory.base(), 1).receive.asleep.load(), 7U);
   std::byte* const base = page::lane(memory.base(), kGeometry, 1);
   EXPECT_EQ(lane_header(base).cpu.load(), 5U);
+  const auto address = must(read_address(lane_header(base), 2));
+  ASSERT_TRUE(address.has_value());
+  EXPECT_EQ(address->pid, golden_address().pid);
+  EXPECT_EQ(address->depot, golden_address().depot);
+  EXPECT_EQ(address->rendezvous, golden_address().rendezvous);
   const std::array<SlotWord, 4> words = {SlotWord{0, 2, SlotState::kTaken},
                                          SlotWord{1, 0, SlotState::kFull},
                                          SlotWord{2, 0, SlotState::kFull}, SlotWord{}};
@@ -192,7 +235,7 @@ TEST(QueuePage, WrongHeadersAreRefused) {
 TEST(QueuePage, TheLargestGeometryDoesNotOverflow) {
   const Geometry largest{kMostMembers, kMostCapacity, kMostSlotNbytes};
   EXPECT_TRUE(check_geometry(largest).is_ok());
-  EXPECT_EQ(largest.nbytes(), 4096 + 256 * 192 + 256 * (64 + (uint64_t{1} << 32)));
+  EXPECT_EQ(largest.nbytes(), 4096 + 256 * 192 + 256 * (384 + (uint64_t{1} << 32)));
 }
 
 TEST(QueuePage, WordsHaveTheirFields) {
@@ -223,7 +266,7 @@ TEST(QueuePage, SlotsFollowThePositions) {
   std::byte* const lane = page::lane(memory.base(), kGeometry, 2);
   for (const uint64_t position : {0U, 1U, 3U}) {
     const auto at = reinterpret_cast<std::byte*>(slot(lane, kGeometry, position)) - lane;
-    EXPECT_EQ(at, static_cast<ptrdiff_t>(64 + position * 128));
+    EXPECT_EQ(at, static_cast<ptrdiff_t>(384 + position * 128));
     EXPECT_EQ(slot(lane, kGeometry, position), slot(lane, kGeometry, position + 4));
     EXPECT_EQ(slot(lane, kGeometry, position),
               slot(lane, kGeometry, position + (uint64_t{1} << 40)));
@@ -342,6 +385,75 @@ TEST(QueuePage, SetsHoldEachMember) {
   remove(&set, 255);
   EXPECT_EQ(set[0].load(), 1U);
   EXPECT_EQ(set[3].load(), 0U);
+}
+
+TEST(ShortForm, WhatIsEncodedIsDecoded) {
+  const Bytes bytes = test::GoldenFiles("queue").read("short.bin");
+  const ShortForm form = must(decode_short(bytes));
+  EXPECT_EQ(form.place.message, 17U);
+  EXPECT_EQ(form.place.generation, 3U);
+  EXPECT_EQ(form.storage.slot, 21U);
+  EXPECT_EQ(form.storage.segment.number, 5U);
+  EXPECT_EQ(form.storage.segment.serial, 0x1122334455667788U);
+  EXPECT_EQ(form.storage.offset, 4096U);
+  EXPECT_EQ(form.storage.nbytes, 64U);
+  EXPECT_EQ(form.storage.segment_nbytes, uint64_t{64} << 20);
+  EXPECT_EQ(form.address, 2U);
+  EXPECT_EQ(form.dtype, (tensor::DType{2, 32, 1}));
+  EXPECT_EQ(form.flags, tensor::kFlagRequiresGrad);
+  EXPECT_EQ(form.offset, 1U);
+  const tensor::Layout layout = form.layout();
+  EXPECT_EQ(std::vector<int64_t>(layout.sizes.begin(), layout.sizes.end()),
+            (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(std::vector<int64_t>(layout.strides.begin(), layout.strides.end()),
+            (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(Bytes(form.user.begin(), form.user.end()), numbered(5, 0x70));
+}
+
+// No byte that is cut off, added or made large is read out of bounds, and each is refused.
+TEST(ShortForm, WrongBytesAreRefused) {
+  const Bytes good = test::GoldenFiles("queue").read("short.bin");
+  for (size_t nbytes = 0; nbytes < good.size(); ++nbytes)
+    EXPECT_EQ(decode_short(std::span(good).first(nbytes)).status().code(), Code::kCorrupt)
+        << nbytes;
+  Bytes longer = good;
+  longer.push_back({});
+  EXPECT_EQ(decode_short(longer).status().code(), Code::kCorrupt);
+  const auto with = [&](size_t offset, uint8_t value) {
+    Bytes wrong = good;
+    wrong[offset] = std::byte{value};
+    return decode_short(wrong).status().code();
+  };
+  EXPECT_EQ(with(52, 0), Code::kCorrupt);  // access
+  EXPECT_EQ(with(52, 3), Code::kCorrupt);
+  EXPECT_EQ(with(54, 9), Code::kCorrupt);  // ndim
+  EXPECT_EQ(with(54, 255), Code::kCorrupt);
+  EXPECT_EQ(with(60, 255), Code::kCorrupt);  // the user's bytes
+  EXPECT_EQ(with(63, 255), Code::kCorrupt);
+  Bytes without = good;
+  std::fill_n(without.begin() + 16, 8, std::byte{});
+  EXPECT_EQ(decode_short(without).status().code(), Code::kCorrupt);
+}
+
+TEST(ShortForm, AnAddressIsReadByItsNumberAlone) {
+  PageMemory memory;
+  LaneHeader& lane = lane_header(page::lane(memory.base(), kGeometry, 0));
+  EXPECT_FALSE(must(read_address(lane, 2)).has_value());
+  write_address(&lane, golden_address());
+  channel::Ticket other = golden_address();
+  other.rendezvous = std::string(channel::kMostRendezvousNbytes, 'x').replace(0, 1, "/");
+  EXPECT_TRUE(must(read_address(lane, 2)).has_value());
+  write_address(&lane, other);
+  EXPECT_FALSE(must(read_address(lane, 2)).has_value());
+  EXPECT_EQ(must(read_address(lane, 4))->rendezvous, other.rendezvous);
+  lane.address_number.store(5);
+  EXPECT_FALSE(must(read_address(lane, 5)).has_value());
+  EXPECT_FALSE(must(read_address(lane, 4)).has_value());
+  lane.address_number.store(4);
+  for (const uint64_t length : {uint64_t{0}, uint64_t{256}, uint64_t{UINT32_MAX}}) {
+    lane.address[0].store(length << 32);
+    EXPECT_EQ(read_address(lane, 4).status().code(), Code::kCorrupt) << length;
+  }
 }
 
 }  // namespace

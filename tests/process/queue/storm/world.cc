@@ -154,11 +154,9 @@ class QueuePeer : public Peer {
     REQUIRE_OK(tenon_message_set_user_bytes(message, &label, sizeof label, err));
     const tenon_wait wait =
         fault::wait_ns(random_.chance(50) ? 0 : static_cast<int64_t>(random_.up_to(1 << 20)));
-    const fault::Outcome sent = call(kSend, [&](tenon_error** err) {
-      return tenon_queue_send(queue_, message, &wait, err);
-    });
-    expect(sent, {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE},
-           "tenon_queue_send");
+    const fault::Outcome sent = call(
+        kSend, [&](tenon_error** err) { return tenon_queue_send(queue_, message, &wait, err); });
+    expect(sent, {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE}, "tenon_queue_send");
     if (sent.ok()) {
       ++number_;
       count(kSent);
@@ -177,8 +175,7 @@ class QueuePeer : public Peer {
     const fault::Outcome got = call(kReceive, [&](tenon_error** err) {
       return tenon_queue_recv(queue_, &wait, &message, err);
     });
-    expect(got, {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE},
-           "tenon_queue_recv");
+    expect(got, {TENON_OK, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_PEER_GONE}, "tenon_queue_recv");
     if (got.status == TENON_PEER_GONE) note_death(got);
     if (!got.ok()) return got.status == TENON_PEER_GONE;
     Label label;
@@ -193,8 +190,7 @@ class QueuePeer : public Peer {
     if (ledger_->got[label.life][label.number].exchange(1) != 0)
       fail_wrong(which + " was received twice");
     uint32_t& last = last_[{label.life, label.membership}];
-    if (label.number <= last)
-      fail_wrong(which + " came after number " + std::to_string(last));
+    if (label.number <= last) fail_wrong(which + " came after number " + std::to_string(last));
     last = label.number;
     count(kReceived);
     held_.push_back({message, label.stamp});
@@ -315,9 +311,9 @@ class Queues : public World {
     size_t living = 0;
     for (uint32_t i = 0; i < kPeers; ++i) living += kill(board->slots[i].pid, 0) == 0 ? 1 : 0;
     const std::set<std::string> names = tenon::test::names_in("/dev/shm");
-    return names.size() == living ? ""
-                                  : std::to_string(names.size()) + " names of " +
-                                        std::to_string(living) + " peers";
+    return names.size() == living
+               ? ""
+               : std::to_string(names.size()) + " names of " + std::to_string(living) + " peers";
   }
 
   std::string missed(uint64_t kills) override {

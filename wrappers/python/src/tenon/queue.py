@@ -51,8 +51,6 @@ _STATES: dict[int, QueueMemberState] = {
 _HEADER = struct.Struct("<8s4I")
 _HEADER_NBYTES = 4096
 _MAGIC = b"TENONQUE"
-_MEMBER_NBYTES = 192
-_LANE_HEADER_NBYTES = 64
 _NOTHING = object()
 
 
@@ -476,8 +474,11 @@ def _handle_of(path: str, timeout: float | None) -> FilenameHandle:
     name = os.path.abspath(path) if "/" in path else f"/{path}"
     with open_filename(name, _HEADER_NBYTES, timeout=timeout) as head:
         members, capacity, slot_nbytes = _geometry_of(head)
-    lane_nbytes = _LANE_HEADER_NBYTES + capacity * slot_nbytes
-    return FilenameHandle(name, _HEADER_NBYTES + members * (_MEMBER_NBYTES + lane_nbytes))
+    options = new_struct("tenon_queue_options")
+    options.members, options.capacity, options.slot_nbytes = members, capacity, slot_nbytes
+    nbytes = ffi.new("uint64_t *")
+    call(lib.tenon_queue_nbytes, options, nbytes)
+    return FilenameHandle(name, int(nbytes[0]))
 
 
 # ---- fork and exit
