@@ -152,9 +152,11 @@ Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started) {
   };
   WatchedProcess process;
   process.pid = pid;
+  errno = 0;
   process.pidfd = os::open_pidfd(static_cast<pid_t>(pid));
   if (!process.pidfd.is_open()) {
-    if (process_start(pid) == 0) return gone();
+    // Without a free fd /proc cannot be read either, so the error of the kernel decides.
+    if (errno == ESRCH || static_cast<pid_t>(pid) <= 0) return gone();
     return os::with_fd_limit(
         Status(Code::kResourceExhausted, "no fd is left to watch a member of a queue")
             .with("limit", std::string("RLIMIT_NOFILE")));

@@ -272,6 +272,10 @@ Queue::Change Queue::look_at_member(uint32_t index) {
   const Status watched =
       watch_process(this, word.pid, member(index).started.load(std::memory_order_relaxed));
   known.is_watched = watched.is_ok();
+  if (watched.code() == Code::kResourceExhausted) {
+    has_unwatched_.store(true, std::memory_order_relaxed);
+    look_later(kLookAgainNs);
+  }
   if (watched.code() != Code::kPeerGone) return Change::kNone;
   return mark_dead(index, word) ? Change::kDead : Change::kNone;
 }
@@ -371,9 +375,22 @@ QueueStats Queue::stats() {
 // ---- waking
 
 // A receiver that was woken may be stopped, or its wait may have ended just then. So this member
-// looks again a little later whether somebody has received its messages.
+// looks again a little later whether somebody has received its messages. And there may be fds now
+// to watch all members.
 void Queue::look_again() noexcept {
-  if (!is_member_.load(std::memory_order_acquire) || is_drained(self_)) return;
+  if (!is_member_.load(std::memory_order_acquire)) return;
+  if (has_unwatched_.exchange(false, std::memory_order_relaxed)) {
+    joined_seen_.store(UINT64_MAX, std::memory_order_relaxed);
+    try {
+      look_at_members();
+    } catch (...) {
+      has_unwatched_.store(true, std::memory_order_relaxed);
+      look_later(kLookAgainNs);
+    }
+    wake(&member(self_).receive);
+    wake(&member(self_).send);
+  }
+  if (is_drained(self_)) return;
   while (ring_one_receiver()) {
   }
 }

@@ -150,6 +150,8 @@ class Queue final : public ProcessWatcher {
   enum class Change { kNone, kLeft, kDead };
   bool is_gone(uint32_t index, page::MemberWord word) const noexcept;
   void note_old_deaths();
+  // When a sender looks whether the receiver that it woke has received the message.
+  static constexpr int64_t kLookAgainNs = 100'000'000;
   Change look_at_member(uint32_t index);
   bool mark_dead(uint32_t index, page::MemberWord word) noexcept;
   void note_death(uint32_t index, uint32_t pid) noexcept;
@@ -229,6 +231,7 @@ class Queue final : public ProcessWatcher {
   std::vector<Known> known_;
   std::deque<Death> deaths_;
   std::atomic<uint32_t> n_deaths_{0};
+  std::atomic<bool> has_unwatched_{false};  // there was no fd to watch a member
   std::atomic<uint64_t> joined_seen_{UINT64_MAX};
 };
 

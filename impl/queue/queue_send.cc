@@ -19,9 +19,6 @@ using memory::Depot;
 using page::Half;
 using page::SlotState;
 
-// When this member looks whether the receiver that it woke has received the message.
-constexpr int64_t kLookAgainNs = 100'000'000;
-
 // Withdraws a message that was deposited, unless it went into a slot.
 class DepositGuard {
  public:
