@@ -11,7 +11,7 @@ namespace {
 // A process whose life this test controls. It runs `body` and then waits to be killed.
 class Other {
  public:
-  explicit Other(const std::function<void()> &body) : ends_(fault::socket_ends()) {
+  explicit Other(const std::function<void()>& body) : ends_(fault::socket_ends()) {
     pid_ = fault::spawn([&] {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       body();
@@ -20,8 +20,8 @@ class Other {
       pause();
     });
   }
-  Other(const Other &) = delete;
-  Other &operator=(const Other &) = delete;
+  Other(const Other&) = delete;
+  Other& operator=(const Other&) = delete;
   ~Other() { end(); }
   // `body` has run.
   void await() const {
@@ -42,7 +42,7 @@ class Other {
   pid_t pid_ = -1;
 };
 
-void check_death(tenon_queue *queue, pid_t pid) {
+void check_death(tenon_queue* queue, pid_t pid) {
   const Received death = try_receive(queue);
   CHECK_SAYING(death.is_death() && death.pid() == pid, death.outcome.text());
 }
@@ -53,7 +53,7 @@ void check_death(tenon_queue *queue, pid_t pid) {
 TEST(QueueLimits, NoFdsAtTheFirstMeeting) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(4, 4);
+    tenon_queue* const queue = new_queue(4, 4);
     Other sender([&] { send_number(join_inherited(queue), 7); });
     sender.await();
     CHECK_EQ(try_send(queue, 1).status, TENON_OK);
@@ -81,10 +81,10 @@ TEST(QueueLimits, NoFdsAtTheFirstMeeting) {
 TEST(QueueLimits, NoFdsAtTheJoiner) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const first = new_queue(4, 4);
+    tenon_queue* const first = new_queue(4, 4);
     Other member([&] { (void)join_inherited(first); });
     member.await();
-    tenon_queue *queue = nullptr;
+    tenon_queue* queue = nullptr;
     {
       const fault::Limit fds(RLIMIT_NOFILE, fault::fd_limit_with_room(0));
       // Another membership of this process would watch the member already.
@@ -109,13 +109,13 @@ TEST(QueueLimits, NoAddressSpace) {
   SKIP_UNDER_SANITIZERS("their shadow memory is larger than the limit");
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(2, 4);
+    tenon_queue* const queue = new_queue(2, 4);
     {
       const fault::Limit space(RLIMIT_AS, 0);
-      tenon_queue *out = nullptr;
+      tenon_queue* out = nullptr;
       CHECK_STATUS(TENON_RESOURCE_EXHAUSTED, tenon_queue_new(nullptr, &out, err));
     }
-    tenon_queue *const second = join(queue);
+    tenon_queue* const second = join(queue);
     send_number(second, 1);
     CHECK_EQ(receive_number(queue), 1);
     tenon_queue_release(second);
@@ -129,20 +129,19 @@ TEST(QueueLimits, NoAddressSpace) {
 TEST(QueueLimits, AFullTableOfTheDead) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(4, 4);
+    tenon_queue* const queue = new_queue(4, 4);
     for (int round = 0; round < 3; ++round) {
       std::vector<std::unique_ptr<Other>> others;
       for (int i = 0; i < 3; ++i) {
         others.push_back(std::make_unique<Other>([&] { (void)join_inherited(queue); }));
         others.back()->await();
       }
-      tenon_queue *out = nullptr;
-      CHECK_LIMIT("members",
-                  tenon_queue_join(tenon_queue_storage(queue), nullptr, &out, err));
+      tenon_queue* out = nullptr;
+      CHECK_LIMIT("members", tenon_queue_join(tenon_queue_storage(queue), nullptr, &out, err));
       others.clear();
       // The first joiner finds the dead by itself.
       Other next([&] {
-        tenon_queue *const mine = join_inherited(queue);
+        tenon_queue* const mine = join_inherited(queue);
         // It may be told of those whose death it found.
         for (fault::Outcome sent; !(sent = try_send(mine, 40)).ok();) {
           if (!CHECK_SAYING(sent.status == TENON_PEER_GONE, sent.text())) break;
@@ -174,16 +173,16 @@ TEST(QueueLimits, AFullTableOfTheDead) {
 TEST(QueueLimits, AsManyMembersAsThereCanBe) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(256, 2);
-    std::vector<tenon_queue *> members;
+    tenon_queue* const queue = new_queue(256, 2);
+    std::vector<tenon_queue*> members;
     for (int i = 1; i < 256; ++i) members.push_back(join(queue));
-    tenon_queue *out = nullptr;
+    tenon_queue* out = nullptr;
     CHECK_LIMIT("members", tenon_queue_join(tenon_queue_storage(queue), nullptr, &out, err));
     for (uint64_t i = 0; i < members.size(); ++i) send_number(members[i], i + 1);
     std::set<uint64_t> numbers;
     for (size_t i = 0; i < members.size(); ++i) numbers.insert(receive_number(queue));
     CHECK_EQ(numbers.size(), 255);
-    for (tenon_queue *each : members) tenon_queue_release(each);
+    for (tenon_queue* each : members) tenon_queue_release(each);
     tenon_queue_release(queue);
   });
 }
@@ -193,7 +192,7 @@ TEST(QueueLimits, AsManyMembersAsThereCanBe) {
 constexpr uint64_t kEach = fault::kSanitized ? 100 : 400;
 
 // Threads of one process send and receive over one membership, and each message comes once.
-void exchange_by_threads(tenon_queue *queue, uint64_t first) {
+void exchange_by_threads(tenon_queue* queue, uint64_t first) {
   constexpr uint64_t kThreads = 3;
   std::array<std::atomic<int>, kThreads * kEach> got{};
   std::atomic<uint64_t> left{kThreads * kEach};
@@ -213,13 +212,13 @@ void exchange_by_threads(tenon_queue *queue, uint64_t first) {
       }
     });
   }
-  for (std::thread &each : threads) each.join();
+  for (std::thread& each : threads) each.join();
 }
 
 TEST(QueueLimits, ThreadsOverOneMembership) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(2, 8);
+    tenon_queue* const queue = new_queue(2, 8);
     exchange_by_threads(queue, 1);
     CHECK_EQ(stats_of(queue).received, 3 * kEach);
     check_nothing_lent("threads");
@@ -231,11 +230,11 @@ TEST(QueueLimits, ThreadsOverOneMembership) {
 TEST(QueueLimits, ThreadsAsMembers) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const sender = new_queue(3, 8);
-    std::array<tenon_queue *, 2> receivers = {join(sender), join(sender)};
+    tenon_queue* const sender = new_queue(3, 8);
+    std::array<tenon_queue*, 2> receivers = {join(sender), join(sender)};
     std::atomic<uint64_t> left{kEach};
     std::vector<std::thread> threads;
-    for (tenon_queue *each : receivers) {
+    for (tenon_queue* each : receivers) {
       threads.emplace_back([&left, each] {
         uint64_t last = 0;
         while (left > 0) {
@@ -249,8 +248,8 @@ TEST(QueueLimits, ThreadsAsMembers) {
       });
     }
     for (uint64_t i = 1; i <= kEach; ++i) send_number(sender, i);
-    for (std::thread &each : threads) each.join();
-    for (tenon_queue *each : receivers) tenon_queue_release(each);
+    for (std::thread& each : threads) each.join();
+    for (tenon_queue* each : receivers) tenon_queue_release(each);
     tenon_queue_release(sender);
   });
 }
@@ -261,8 +260,8 @@ TEST(QueueLimits, AForkBesideThreads) {
     GTEST_SKIP() << "a sanitizer's allocator has locks that a fork beside other threads can meet";
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(4, 8);
-    tenon_queue *const other = new_queue(3, 8);
+    tenon_queue* const queue = new_queue(4, 8);
+    tenon_queue* const other = new_queue(3, 8);
     std::atomic<bool> stop{false};
     std::thread user([&] {
       for (uint64_t i = 1; !stop; ++i) {
@@ -276,14 +275,14 @@ TEST(QueueLimits, AForkBesideThreads) {
     for (int i = 0; i < 20 && fault::g_failures == 0; ++i) {
       const pid_t child = fault::spawn([&] {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        tenon_message *out = nullptr;
+        tenon_message* out = nullptr;
         CHECK_STATUS(TENON_UNSUPPORTED, tenon_queue_recv(queue, nullptr, &out, err));
         tenon_queue_leave(queue);
-        tenon_queue *const inner = new_queue(1, 2);
+        tenon_queue* const inner = new_queue(1, 2);
         send_number(inner, 4);
         CHECK_EQ(receive_number(inner), 4);
         tenon_queue_release(inner);
-        tenon_queue *const mine = join_inherited(other);
+        tenon_queue* const mine = join_inherited(other);
         tenon_queue_release(mine);
         tenon_queue_release(queue);
       });
@@ -312,7 +311,7 @@ TEST(QueueLimits, SignalsDuringWaits) {
   IN_CHILD([] {
     warm_up_queue();
     catch_signals();
-    tenon_queue *const queue = new_queue(2, 2);
+    tenon_queue* const queue = new_queue(2, 2);
     const pthread_t self = pthread_self();
     std::atomic<bool> stop{false};
     std::thread signaller([&] {
@@ -322,14 +321,14 @@ TEST(QueueLimits, SignalsDuringWaits) {
       }
     });
     tenon_wait wait = wait_ns(kSecond / 10);
-    tenon_message *out = nullptr;
+    tenon_message* out = nullptr;
     CHECK_STATUS(TENON_TIMEOUT, tenon_queue_recv(queue, &wait, &out, err));
     wait = wait_ns(kLong);
     wait.flags = TENON_WAIT_INTERRUPTIBLE;
     CHECK_STATUS(TENON_INTERRUPTED, tenon_queue_recv(queue, &wait, &out, err));
     send_number(queue, 1);
     send_number(queue, 2);
-    tenon_message *const third = numbered(3);
+    tenon_message* const third = numbered(3);
     CHECK_STATUS(TENON_INTERRUPTED, tenon_queue_send(queue, third, &wait, err));
     wait = wait_ns(kSecond / 10);
     CHECK_STATUS(TENON_TIMEOUT, tenon_queue_send(queue, third, &wait, err));
@@ -349,9 +348,9 @@ TEST(QueueLimits, NoMessageIsLostToASignal) {
     constexpr uint64_t kAll = fault::kSanitized ? 50 : 300;
     warm_up_queue();
     catch_signals();
-    tenon_queue *const sender = new_queue(3, 4);
-    tenon_queue *const patient = join(sender);
-    tenon_queue *const restless = join(sender);
+    tenon_queue* const sender = new_queue(3, 4);
+    tenon_queue* const patient = join(sender);
+    tenon_queue* const restless = join(sender);
     std::atomic<uint64_t> received{0};
     std::atomic<bool> stop{false};
     std::thread first([&] {
@@ -361,7 +360,7 @@ TEST(QueueLimits, NoMessageIsLostToASignal) {
       tenon_wait wait = wait_ns(kLong);
       wait.flags = TENON_WAIT_INTERRUPTIBLE;
       while (!stop) {
-        tenon_message *out = nullptr;
+        tenon_message* out = nullptr;
         const fault::Outcome outcome = CALL(tenon_queue_recv(restless, &wait, &out, err));
         CHECK_SAYING(outcome.ok() || outcome.status == TENON_INTERRUPTED, outcome.text());
         if (!outcome.ok()) continue;
@@ -382,7 +381,7 @@ TEST(QueueLimits, NoMessageIsLostToASignal) {
     second.join();
     send_number(sender, 0);
     first.join();
-    for (tenon_queue *each : {restless, patient, sender}) tenon_queue_release(each);
+    for (tenon_queue* each : {restless, patient, sender}) tenon_queue_release(each);
   });
 }
 
@@ -390,7 +389,7 @@ TEST(QueueLimits, NoMessageIsLostToASignal) {
 TEST(QueueLimits, TheLongestTimeout) {
   IN_CHILD([] {
     warm_up_queue();
-    tenon_queue *const queue = new_queue(2, 2);
+    tenon_queue* const queue = new_queue(2, 2);
     std::thread sender([queue] {
       usleep(30'000);
       send_number(queue, 8);
