@@ -141,9 +141,8 @@ Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   for (auto& [fd, process] : all.processes) {
     if (process.pid != pid || has_ended(fd)) continue;
-    const bool is_known =
-        std::any_of(process.watchers.begin(), process.watchers.end(),
-                    [&](const auto& each) { return each.lock().get() == watcher; });
+    const bool is_known = std::any_of(process.watchers.begin(), process.watchers.end(),
+                                      [&](const auto& each) { return each.is_of(watcher); });
     if (!is_known) process.watchers.emplace_back(watcher);
     return Status::ok();
   }
