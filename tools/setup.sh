@@ -263,7 +263,7 @@ tenon_setup() {
   packages=("${TENON_BUILD_PACKAGES[@]}" ccache make pkg-config binutils util-linux libgtest-dev
     '?mold' '?lld-19') # they link in a fraction of the time, and CMake takes what is there
   if [[ "$kind" == tests ]]; then
-    packages+=(abigail-tools shellcheck groff man-db bash-completion doxygen '?spin'
+    packages+=(abigail-tools shellcheck groff man-db bash-completion doxygen '?spin' '?relacy-dev'
       '?chromium' # looks at the site of tools/docs
       '?gdb' # for the stacks of a test that hangs
       '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev'

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""usage: run.py VARIANT|names
+"""usage: run.py VARIANT|queue_orders|names
 
 Has SPIN check every run of a model in one variant, which says what processes take part: the model
 of the lease protocol (lease.pml) or of a queue (queue.pml). Then SPIN must find the bugs of the
 variant's mutants, which are the model with one planted bug each. `names` compares the states that
-the models name with the code's enums. Exit status 77: this machine has no SPIN or no C compiler.
+the models name with the code's enums. `queue_orders` has Relacy check the memory orders of a queue
+under the memory model of C++, and refuse each weaker order. Exit status 77: this machine has no
+SPIN, no Relacy or no compiler.
 """
 
 import os
@@ -144,6 +146,9 @@ NAMES = {
 }
 
 
+# The memory orders of a queue that queue_orders.cc can weaken.
+ORDERS = ["fill", "take", "sleepers", "add", "remove", "look"]
+
 # The error that SPIN found (None: none in all states), and the number of states.
 Found = tuple[str | None, int]
 
@@ -218,6 +223,25 @@ def check_variant(variant: str) -> None:
         print(f"{variant} with {mutant}: {found}, in {states} states", flush=True)
 
 
+def check_orders() -> None:
+    with tempfile.TemporaryDirectory(prefix="tenon-model-") as name:
+        program = Path(name) / "orders"
+        compiler = [os.environ.get("CXX", "g++"), "-std=c++17", "-w", "-fpermissive"]
+        source = str(HERE / "queue_orders.cc")
+        subprocess.run([*compiler, "-o", str(program), source], check=True)
+        for weaker in [None, *ORDERS]:
+            command = [str(program), *([weaker] if weaker else [])]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+            if done.returncode not in (0, 1):
+                raise Failed(f"{command} ended with {done.returncode}: {done.stderr}")
+            found = re.search(r"FAILED \((.*)\)", done.stdout)
+            if weaker is None and (done.returncode != 0 or found):
+                raise Failed(f"the orders are too weak: {done.stdout}")
+            if weaker and not (done.returncode == 1 and found):
+                raise Failed(f"a weaker order was not refused: {weaker}")
+            print(f"{weaker or 'the orders of the code'}: {found[1] if found else 'nothing found'}")
+
+
 def check_names() -> None:
     for kind, (file, folder, name) in NAMES.items():
         text = (HERE / file).read_text()
@@ -245,17 +269,27 @@ def check_names() -> None:
         print(f"{kind}: {', '.join(sorted(ours))}")
 
 
+def has(tool: str) -> bool:
+    if tool == "relacy":
+        return Path("/usr/include/relacy/relacy.hpp").exists()
+    return shutil.which(tool) is not None
+
+
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1] not in {*VARIANTS, "names"}:
+    special = {"names": check_names, "queue_orders": check_orders}
+    if len(sys.argv) != 2 or sys.argv[1] not in {*VARIANTS, *special}:
         print(__doc__ + "\nVariants: " + " ".join(VARIANTS), file=sys.stderr)
         return 2
-    if sys.argv[1] != "names":
-        for tool in ("spin", os.environ.get("CC", "gcc").split()[0]):
-            if not shutil.which(tool):
-                print(f"skipped: there is no {tool} here")
-                return 77
+    variant = sys.argv[1]
+    tools = ["spin", os.environ.get("CC", "gcc").split()[0]]
+    if variant == "queue_orders":
+        tools = ["relacy", os.environ.get("CXX", "g++").split()[0]]
+    for tool in tools if variant != "names" else []:
+        if not has(tool):
+            print(f"skipped: there is no {tool} here")
+            return 77
     try:
-        check_names() if sys.argv[1] == "names" else check_variant(sys.argv[1])
+        special[variant]() if variant in special else check_variant(variant)
     except (Failed, subprocess.SubprocessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
