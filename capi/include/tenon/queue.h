@@ -26,8 +26,8 @@
  * it are unreceived: let the sender live until its messages are received, or hand them over
  * (tenon_deposit_hand_over). Its memory stays mapped in a receiver until that receiver meets
  * another sender. A stopped process (SIGSTOP) delays only the messages that it sent itself. If it
- * was asleep in tenon_queue_recv, a sender may wake it in vain, and looks again after 100 ms. Deaths
- * are noticed by processes of the same pid namespace.
+ * was asleep in tenon_queue_recv, a sender may wake it in vain, and looks again after 100 ms.
+ * Deaths are noticed by processes of the same pid namespace.
  */
 
 #include <stddef.h>
