@@ -3,8 +3,7 @@
 
 /* import_memory(object, address of a tenon_import_options) -> address of a tenon_module. The caller
    owns one reference. */
-PyObject *import_memory(PyObject *module, PyObject *args) {
-  (void)module;
+PyObject *import_memory(PyObject *module UNUSED, PyObject *args) {
   PyObject *object, *number;
   if (!PyArg_ParseTuple(args, "OO:import_memory", &object, &number)) return NULL;
   const tenon_import_options *options = pointer_from(number);

@@ -2,26 +2,18 @@
 #include "ext.h"
 
 static const char *buffer_format(tenon_dtype dtype) {
-  if (dtype.lanes != 1) return NULL;
-  switch (dtype.code) {
-    case TENON_DTYPE_INT:
-      return dtype.bits == 8    ? "b"
-             : dtype.bits == 16 ? "h"
-             : dtype.bits == 32 ? "i"
-             : dtype.bits == 64 ? "q"
-                                : NULL;
-    case TENON_DTYPE_UINT:
-      return dtype.bits == 8    ? "B"
-             : dtype.bits == 16 ? "H"
-             : dtype.bits == 32 ? "I"
-             : dtype.bits == 64 ? "Q"
-                                : NULL;
-    case TENON_DTYPE_FLOAT:
-      return dtype.bits == 16 ? "e" : dtype.bits == 32 ? "f" : dtype.bits == 64 ? "d" : NULL;
-    case TENON_DTYPE_COMPLEX: return dtype.bits == 64 ? "Zf" : dtype.bits == 128 ? "Zd" : NULL;
-    case TENON_DTYPE_BOOL: return dtype.bits == 8 ? "?" : NULL;
-    default: return NULL;
-  }
+  /* The formats of elements of 8, 16, 32, 64 and 128 bits. */
+  static const char *const formats[][5] = {
+      [TENON_DTYPE_INT] = {"b", "h", "i", "q"},
+      [TENON_DTYPE_UINT] = {"B", "H", "I", "Q"},
+      [TENON_DTYPE_FLOAT] = {NULL, "e", "f", "d"},
+      [TENON_DTYPE_COMPLEX] = {NULL, NULL, NULL, "Zf", "Zd"},
+      [TENON_DTYPE_BOOL] = {"?"},
+  };
+  if (dtype.lanes != 1 || dtype.code >= sizeof formats / sizeof *formats) return NULL;
+  for (int i = 0; i < 5; ++i)
+    if (dtype.bits == 8 << i) return formats[dtype.code][i];
+  return NULL;
 }
 
 typedef struct {
@@ -52,18 +44,14 @@ static int buffer_error(const char *text) {
 int check_on_cpu(const tenon_storage *storage) {
   tenon_error *error = NULL;
   const tenon_status status = tenon_device_check_host(tenon_storage_device(storage), &error);
-  if (status == TENON_OK) return 0;
-  raise_status(status, error);
-  return -1;
+  return raised(status, error);
 }
 
 /* A caller that asks for the bytes of a dropped storage must not take it for an empty one. */
 static int check_lender(const tenon_storage *storage) {
   tenon_error *error = NULL;
   const tenon_status status = tenon_storage_check_lender(storage, &error);
-  if (status == TENON_OK) return 0;
-  raise_status(status, error);
-  return -1;
+  return raised(status, error);
 }
 
 const void *tensor_address(const tenon_tensor *tensor) {
@@ -74,21 +62,9 @@ const void *tensor_address(const tenon_tensor *tensor) {
 
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   view->obj = NULL;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) {
-    raise_closed("tensor");
-    return -1;
-  }
-  if (check_on_cpu(tenon_tensor_storage(tensor)) != 0) return -1;
   tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof spec);
-  spec.struct_size = sizeof spec;
-  tenon_error *error = NULL;
-  tenon_status status = tenon_tensor_get_spec(tensor, &spec, &error);
-  if (status != TENON_OK) {
-    raise_status(status, error);
-    return -1;
-  }
+  tenon_tensor *tensor = get_spec(self, &spec);
+  if (tensor == NULL || check_on_cpu(tenon_tensor_storage(tensor)) != 0) return -1;
   const int read_only = tenon_storage_is_read_only(tenon_tensor_storage(tensor));
   const int contiguous = tenon_tensor_is_contiguous(tensor);
   const char *format = buffer_format(spec.dtype);
@@ -143,8 +119,7 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   return 0;
 }
 
-void tensor_releasebuffer(PyObject *self, Py_buffer *view) {
-  (void)self;
+void tensor_releasebuffer(PyObject *self UNUSED, Py_buffer *view) {
   TensorExport *keep = view->internal;
   give_back_tensor(keep->tensor);
   PyMem_Free(keep);
@@ -153,12 +128,8 @@ void tensor_releasebuffer(PyObject *self, Py_buffer *view) {
 
 int storage_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   view->obj = NULL;
-  tenon_storage *storage = ((StorageObject *)self)->storage;
-  if (storage == NULL) {
-    raise_closed("storage");
-    return -1;
-  }
-  if (check_on_cpu(storage) != 0) return -1;
+  tenon_storage *storage = open_storage(self);
+  if (storage == NULL || check_on_cpu(storage) != 0) return -1;
   const int read_only = tenon_storage_is_read_only(storage);
   void *data = (void *)(uintptr_t)tenon_storage_data(storage);
   if (data == NULL && check_lender(storage) != 0) return -1;
@@ -168,8 +139,7 @@ int storage_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   return rc;
 }
 
-void storage_releasebuffer(PyObject *self, Py_buffer *view) {
-  (void)self;
+void storage_releasebuffer(PyObject *self UNUSED, Py_buffer *view) {
   give_back_storage(view->internal);
   view->internal = NULL;
 }

@@ -37,8 +37,7 @@ static ssize_t send_both(int fd, struct iovec *parts, int marker) {
 
 /* send_with_marker(fd, header, message) -> (how many bytes of header and message were sent, the
    read end). None means that no marker is available now, and that nothing was sent. */
-PyObject *send_with_marker(PyObject *module, PyObject *args) {
-  (void)module;
+PyObject *send_with_marker(PyObject *module UNUSED, PyObject *args) {
   int fd;
   Py_buffer header, body;
   if (!PyArg_ParseTuple(args, "iy*y*:send_with_marker", &fd, &header, &body)) return NULL;
@@ -72,8 +71,7 @@ PyObject *send_with_marker(PyObject *module, PyObject *args) {
 /* watch_queue(the write end, ticket, nanoseconds): takes the message back this long after no
    process has the read end. If there is no free fd, or if too many messages are watched, only the
    limits apply to the message. */
-PyObject *watch_queue(PyObject *module, PyObject *args) {
-  (void)module;
+PyObject *watch_queue(PyObject *module UNUSED, PyObject *args) {
   int fd;
   const char *ticket;
   Py_ssize_t nbytes;

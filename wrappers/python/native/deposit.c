@@ -57,9 +57,7 @@ static int append(PyObject *list, PyObject *item) {
 /* (number of the storage, dtype, shape, strides or None, offset, flags), as Tensor._new takes them
  */
 static PyObject *form_of(const tenon_tensor *tensor, int number) {
-  tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof spec);
-  spec.struct_size = sizeof spec;
+  tenon_tensor_spec spec = {.struct_size = sizeof spec};
   tenon_error *error = NULL;
   const tenon_status status = tenon_tensor_get_spec(tensor, &spec, &error);
   if (status != TENON_OK) return raise_status(status, error);
@@ -94,8 +92,7 @@ static PyObject *result_of_deposit(const Parts *parts, const tenon_deposit *made
 }
 
 /* deposit_tensors(list of tensors) -> (head, the storages' records, the tensors' forms) */
-PyObject *deposit_tensors(PyObject *module, PyObject *tensors) {
-  (void)module;
+PyObject *deposit_tensors(PyObject *module UNUSED, PyObject *tensors) {
   if (!PyList_Check(tensors)) return PyErr_Format(PyExc_TypeError, "tensors must be a list");
   Parts *parts = PyMem_Calloc(1, sizeof *parts);
   if (parts == NULL) return PyErr_NoMemory();
@@ -210,8 +207,7 @@ static PyObject *tensors_of_forms(PyTypeObject *type, const Fetch *it, PyObject 
 /* fetch_tensors(class, head, records, forms, nanoseconds to wait, whether signals end the wait) ->
    list of tensors. Storages that were not opened are given back. The sender is trusted, so memory
    that the sender can cut short is accepted too. */
-PyObject *fetch_tensors(PyObject *module, PyObject *args) {
-  (void)module;
+PyObject *fetch_tensors(PyObject *module UNUSED, PyObject *args) {
   PyObject *type, *forms;
   long long timeout_ns;
   int interruptible;

@@ -42,8 +42,8 @@ PyObject *legacy_capsule(tenon_tensor *tensor) {
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
   int versioned, is_copied, lets_write = 0;
   if (!PyArg_ParseTuple(args, "pp|p:to_dlpack", &versioned, &is_copied, &lets_write)) return NULL;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) return raise_closed("tensor");
+  tenon_tensor *tensor = open_tensor(self);
+  if (tensor == NULL) return NULL;
   if (versioned) {
     tenon_error *error = NULL;
     DLManagedTensorVersioned *managed = NULL;

@@ -79,9 +79,7 @@ static int view_of_object(void *object, DLTensor *out) {
 }
 
 /* Tenon has no stream of its own, so it names the default stream. */
-static int current_stream(DLDeviceType device_type, int32_t device_id, void **out) {
-  (void)device_type;
-  (void)device_id;
+static int current_stream(DLDeviceType device_type UNUSED, int32_t device_id UNUSED, void **out) {
   *out = NULL;
   return 0;
 }
@@ -95,12 +93,8 @@ static int allocate_managed(DLTensor *prototype, DLManagedTensorVersioned **out,
     return -1;
   }
   const tenon_dtype dtype = {prototype->dtype.code, prototype->dtype.bits, prototype->dtype.lanes};
-  tenon_storage_options options;
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
-  tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof spec);
-  spec.struct_size = sizeof spec;
+  tenon_storage_options options = {.struct_size = sizeof options};
+  tenon_tensor_spec spec = {.struct_size = sizeof spec};
   spec.dtype = dtype;
   spec.ndim = prototype->ndim;
   spec.sizes = prototype->shape;
@@ -132,8 +126,7 @@ static const DLPackExchangeAPI exchange = {
 
 /* exchange_api(class) -> the capsule of Tenon's table, or None. The table makes objects of the
    class. */
-PyObject *exchange_api(PyObject *module, PyObject *type) {
-  (void)module;
+PyObject *exchange_api(PyObject *module UNUSED, PyObject *type) {
   Interpreter *its = interpreter();
   if (!is_subclass(type, its->tensor_type)) return NULL;
   PyObject *former = (PyObject *)its->exported_type;
@@ -157,16 +150,8 @@ PyObject *tensor_from_exchange(PyObject *type, PyObject *args) {
 
 #else /* the header of an older DLPack has no such table */
 
-PyObject *exchange_api(PyObject *module, PyObject *type) {
-  (void)module;
-  (void)type;
-  Py_RETURN_NONE;
-}
+PyObject *exchange_api(PyObject *module UNUSED, PyObject *type UNUSED) { Py_RETURN_NONE; }
 
-PyObject *tensor_from_exchange(PyObject *type, PyObject *args) {
-  (void)type;
-  (void)args;
-  Py_RETURN_NONE;
-}
+PyObject *tensor_from_exchange(PyObject *type UNUSED, PyObject *args UNUSED) { Py_RETURN_NONE; }
 
 #endif

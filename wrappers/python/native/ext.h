@@ -18,6 +18,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#define UNUSED __attribute__((unused))
+
 typedef struct {
   PyObject_HEAD tenon_tensor *tensor;
 } TensorObject;
@@ -44,7 +46,8 @@ typedef struct Interpreter {
 Interpreter *interpreter(void);
 
 PyObject *raise_status(tenon_status status,
-                       tenon_error *error); /* takes over the error; always NULL */
+                       tenon_error *error);          /* takes over the error; always NULL */
+int raised(tenon_status status, tenon_error *error); /* 0: the status is TENON_OK; -1: raised */
 PyObject *raise_closed(const char *what);
 int is_finalizing(void);
 void *pointer_from(PyObject *number);
@@ -63,6 +66,8 @@ void give_back_object(tenon_object *object);
 /* tensor.c and storage.c. wrap_* takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
+tenon_tensor *open_tensor(PyObject *self); /* borrowed. NULL: raised, because it is closed */
+tenon_storage *open_storage(PyObject *self);
 tenon_tensor *get_spec(PyObject *self,
                        tenon_tensor_spec *spec);   /* of a TensorObject; NULL: raised */
 PyObject *device_of(const tenon_storage *storage); /* (type, number), in DLPack's numbering */

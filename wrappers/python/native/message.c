@@ -2,8 +2,7 @@
 #include "ext.h"
 
 /* message_tensors(message, class) -> list */
-PyObject *message_tensors(PyObject *module, PyObject *args) {
-  (void)module;
+PyObject *message_tensors(PyObject *module UNUSED, PyObject *args) {
   PyObject *number, *type;
   if (!PyArg_ParseTuple(args, "OO:message_tensors", &number, &type) ||
       !is_subclass(type, interpreter()->tensor_type))
@@ -25,8 +24,7 @@ PyObject *message_tensors(PyObject *module, PyObject *args) {
 }
 
 /* message_names(message) -> list of str or None */
-PyObject *message_names(PyObject *module, PyObject *number) {
-  (void)module;
+PyObject *message_names(PyObject *module UNUSED, PyObject *number) {
   const tenon_message *message = pointer_from(number);
   if (message == NULL && PyErr_Occurred()) return NULL;
   const Py_ssize_t n = (Py_ssize_t)tenon_message_count(message);
@@ -102,12 +100,9 @@ int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
 }
 
 /* message_add(message, tuple of tensors, tuple of names or None, access) */
-PyObject *message_add(PyObject *module, PyObject *args) {
-  (void)module;
+PyObject *message_add(PyObject *module UNUSED, PyObject *args) {
   PyObject *number, *tensors, *names;
-  tenon_share_options options;
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
+  tenon_share_options options = {.struct_size = sizeof options};
   if (!PyArg_ParseTuple(args, "OO!OI:message_add", &number, &PyTuple_Type, &tensors, &names,
                         &options.access))
     return NULL;

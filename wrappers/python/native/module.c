@@ -35,6 +35,12 @@ PyObject *raise_status(tenon_status status, tenon_error *error) {
   return NULL;
 }
 
+int raised(tenon_status status, tenon_error *error) {
+  if (status == TENON_OK) return 0;
+  raise_status(status, error);
+  return -1;
+}
+
 PyObject *raise_closed(const char *what) {
   return PyErr_Format(
       PyExc_ValueError,
@@ -56,13 +62,10 @@ int is_subclass(PyObject *type, PyTypeObject *base) {
   return 0;
 }
 
-PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  (void)args;
-  (void)kwargs;
+PyObject *object_new(PyTypeObject *type UNUSED, PyObject *args UNUSED, PyObject *kwargs UNUSED) {
   PyErr_SetString(
       PyExc_TypeError,
       "use tenon.empty, tenon.zeros, tenon.from_numpy, tenon.from_dlpack or Storage.new");
-  (void)type;
   return NULL;
 }
 
@@ -73,8 +76,7 @@ void finish_dealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
-static PyObject *set_error_factory(PyObject *module, PyObject *factory) {
-  (void)module;
+static PyObject *set_error_factory(PyObject *module UNUSED, PyObject *factory) {
   Interpreter *its = interpreter();
   PyObject *former = its->error_factory;
   its->error_factory = Py_NewRef(factory);
@@ -82,9 +84,7 @@ static PyObject *set_error_factory(PyObject *module, PyObject *factory) {
   Py_RETURN_NONE;
 }
 
-static PyObject *mark_finalizing(PyObject *module, PyObject *unused) {
-  (void)module;
-  (void)unused;
+static PyObject *mark_finalizing(PyObject *module UNUSED, PyObject *unused UNUSED) {
   /* Deleters run in the main interpreter, so they stay allowed when another interpreter ends. */
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
     __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);

@@ -1,6 +1,12 @@
 /* StorageBase, the base class of tenon.Storage. */
 #include "ext.h"
 
+tenon_storage *open_storage(PyObject *self) {
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  if (storage == NULL) raise_closed("storage");
+  return storage;
+}
+
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage) {
   PyObject *self = allocate(type);
   if (self == NULL) {
@@ -21,8 +27,7 @@ static void storage_dealloc(PyObject *self) {
   finish_dealloc(self);
 }
 
-static PyObject *storage_close(PyObject *self, PyObject *unused) {
-  (void)unused;
+static PyObject *storage_close(PyObject *self, PyObject *unused UNUSED) {
   tenon_storage *storage = ((StorageObject *)self)->storage;
   ((StorageObject *)self)->storage = NULL;
   give_back_storage(storage);
@@ -52,15 +57,11 @@ static PyObject *storage_at(PyObject *type, PyObject *args) {
 /* open_unsealed(fd, nbytes): the same as tenon.open_fd with allow_unsealed=True, for from_torch. It
    sets up the options here, which is faster than cffi at each call. */
 static PyObject *storage_open_unsealed(PyObject *type, PyObject *args) {
-  tenon_fd_handle handle;
+  tenon_fd_handle handle = {.struct_size = sizeof handle};
   unsigned long long nbytes;
-  memset(&handle, 0, sizeof handle);
-  handle.struct_size = sizeof handle;
   if (!PyArg_ParseTuple(args, "iK:open_unsealed", &handle.fd, &nbytes)) return NULL;
   handle.nbytes = nbytes;
-  tenon_open_options options;
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
+  tenon_open_options options = {.struct_size = sizeof options};
   options.flags = TENON_OPEN_ALLOW_UNSEALED;
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
@@ -72,19 +73,15 @@ static PyObject *storage_open_unsealed(PyObject *type, PyObject *args) {
                             : raise_status(status, error);
 }
 
-static PyObject *storage_retained(PyObject *self, PyObject *unused) {
-  (void)unused;
-  tenon_storage *storage = ((StorageObject *)self)->storage;
-  if (storage == NULL) return raise_closed("storage");
-  return PyLong_FromVoidPtr(tenon_storage_retain(storage));
+static PyObject *storage_retained(PyObject *self, PyObject *unused UNUSED) {
+  tenon_storage *storage = open_storage(self);
+  return storage == NULL ? NULL : PyLong_FromVoidPtr(tenon_storage_retain(storage));
 }
 
 /* _new(nbytes, mode, flags, alignment, address of a tenon_arena or 0) */
 static PyObject *storage_new(PyObject *type, PyObject *args) {
   unsigned long long nbytes, alignment, arena;
-  tenon_storage_options options;
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
+  tenon_storage_options options = {.struct_size = sizeof options};
   if (!PyArg_ParseTuple(args, "KIIKK:new", &nbytes, &options.mode, &options.flags, &alignment,
                         &arena))
     return NULL;
@@ -96,17 +93,15 @@ static PyObject *storage_new(PyObject *type, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS
     status = tenon_storage_new(&options, nbytes, &storage, &error);
   Py_END_ALLOW_THREADS
-  if (status != TENON_OK) return raise_status(status, error);
-  return wrap_storage((PyTypeObject *)type, storage);
+  return status == TENON_OK ? wrap_storage((PyTypeObject *)type, storage)
+                            : raise_status(status, error);
 }
 
 /* _new_from(buffer, mode, flags, alignment, address of a tenon_arena or 0) */
 static PyObject *storage_new_from(PyObject *type, PyObject *args) {
   PyObject *data;
   unsigned long long alignment, arena;
-  tenon_storage_options options;
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
+  tenon_storage_options options = {.struct_size = sizeof options};
   if (!PyArg_ParseTuple(args, "OIIKK:new_from", &data, &options.mode, &options.flags, &alignment,
                         &arena))
     return NULL;
@@ -121,16 +116,14 @@ static PyObject *storage_new_from(PyObject *type, PyObject *args) {
     status = tenon_storage_new_from(&options, view.buf, (uint64_t)view.len, &storage, &error);
   Py_END_ALLOW_THREADS
   PyBuffer_Release(&view);
-  if (status != TENON_OK) return raise_status(status, error);
-  return wrap_storage((PyTypeObject *)type, storage);
+  return status == TENON_OK ? wrap_storage((PyTypeObject *)type, storage)
+                            : raise_status(status, error);
 }
 
 static PyObject *storage_wrap(PyObject *type, PyObject *object) {
   Py_buffer *held = hold_buffer(object);
   if (held == NULL) return NULL;
-  tenon_storage_options options;
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
+  tenon_storage_options options = {.struct_size = sizeof options};
   options.flags = held->readonly ? (uint32_t)TENON_STORAGE_READ_ONLY : 0;
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
@@ -143,37 +136,21 @@ static PyObject *storage_wrap(PyObject *type, PyObject *object) {
   return wrap_storage((PyTypeObject *)type, storage);
 }
 
-static PyObject *storage_get_closed(PyObject *self, void *unused) {
-  (void)unused;
+static PyObject *storage_get_closed(PyObject *self, void *unused UNUSED) {
   return PyBool_FromLong(((StorageObject *)self)->storage == NULL);
 }
 
-static PyObject *storage_get_nbytes(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_storage *storage = ((StorageObject *)self)->storage;
-  return storage == NULL ? raise_closed("storage")
-                         : PyLong_FromUnsignedLongLong(tenon_storage_nbytes(storage));
-}
+/* Defines the getter storage_get_<name>. Its value is an expression of `storage`, which is open. */
+#define STORAGE_GETTER(name, value)                                          \
+  static PyObject *storage_get_##name(PyObject *self, void *unused UNUSED) { \
+    const tenon_storage *storage = open_storage(self);                       \
+    return storage == NULL ? NULL : (value);                                 \
+  }
 
-static PyObject *storage_get_id(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_storage *storage = ((StorageObject *)self)->storage;
-  return storage == NULL ? raise_closed("storage")
-                         : PyLong_FromUnsignedLongLong(tenon_storage_id(storage));
-}
-
-static PyObject *storage_get_read_only(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_storage *storage = ((StorageObject *)self)->storage;
-  return storage == NULL ? raise_closed("storage")
-                         : PyBool_FromLong(tenon_storage_is_read_only(storage));
-}
-
-static PyObject *storage_get_device_numbers(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_storage *storage = ((StorageObject *)self)->storage;
-  return storage == NULL ? raise_closed("storage") : device_of(storage);
-}
+STORAGE_GETTER(nbytes, PyLong_FromUnsignedLongLong(tenon_storage_nbytes(storage)))
+STORAGE_GETTER(id, PyLong_FromUnsignedLongLong(tenon_storage_id(storage)))
+STORAGE_GETTER(read_only, PyBool_FromLong(tenon_storage_is_read_only(storage)))
+STORAGE_GETTER(device_numbers, device_of(storage))
 
 static PyMethodDef storage_methods[] = {
     {"close", storage_close, METH_NOARGS,

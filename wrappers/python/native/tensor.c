@@ -1,6 +1,12 @@
 /* TensorBase, the base class of tenon.Tensor. */
 #include "ext.h"
 
+tenon_tensor *open_tensor(PyObject *self) {
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) raise_closed("tensor");
+  return tensor;
+}
+
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor) {
   PyObject *self = allocate(type);
   if (self == NULL) {
@@ -16,8 +22,7 @@ static void tensor_dealloc(PyObject *self) {
   finish_dealloc(self);
 }
 
-static PyObject *tensor_close(PyObject *self, PyObject *unused) {
-  (void)unused;
+static PyObject *tensor_close(PyObject *self, PyObject *unused UNUSED) {
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   ((TensorObject *)self)->tensor = NULL;
   give_back_tensor(tensor);
@@ -30,11 +35,9 @@ static PyObject *tensor_adopt(PyObject *type, PyObject *number) {
   return wrap_tensor((PyTypeObject *)type, tensor);
 }
 
-static PyObject *tensor_retained(PyObject *self, PyObject *unused) {
-  (void)unused;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) return raise_closed("tensor");
-  return PyLong_FromVoidPtr(tenon_tensor_retain(tensor));
+static PyObject *tensor_retained(PyObject *self, PyObject *unused UNUSED) {
+  tenon_tensor *tensor = open_tensor(self);
+  return tensor == NULL ? NULL : PyLong_FromVoidPtr(tenon_tensor_retain(tensor));
 }
 
 static int read_numbers(PyObject *tuple, Py_ssize_t n, int64_t *out) {
@@ -66,8 +69,7 @@ tenon_dtype dtype_from(unsigned int number) {
 }
 
 /* packed_nbytes(dtype, shape) -> the bytes that a storage needs to hold such a tensor */
-PyObject *packed_nbytes(PyObject *module, PyObject *args) {
-  (void)module;
+PyObject *packed_nbytes(PyObject *module UNUSED, PyObject *args) {
   unsigned int dtype;
   PyObject *shape;
   if (!PyArg_ParseTuple(args, "IO!:packed_nbytes", &dtype, &PyTuple_Type, &shape)) return NULL;
@@ -82,9 +84,7 @@ PyObject *packed_nbytes(PyObject *module, PyObject *args) {
 
 tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps,
                           unsigned int flags) {
-  tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof spec);
-  spec.struct_size = sizeof spec;
+  tenon_tensor_spec spec = {.struct_size = sizeof spec};
   spec.dtype = dtype_from(dtype);
   spec.ndim = sizes->ndim;
   spec.sizes = sizes->ndim > 0 ? sizes->numbers : NULL;
@@ -122,9 +122,10 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
   if (!PyArg_ParseTuple(args, "O!IO!OKI:new", interpreter()->storage_type, &owner, &dtype,
                         &PyTuple_Type, &shape, &strides, &offset, &flags))
     return NULL;
-  tenon_storage *storage = ((StorageObject *)owner)->storage;
-  if (storage == NULL) return raise_closed("storage");
-  return make_tensor((PyTypeObject *)type, storage, dtype, shape, strides, offset, flags);
+  tenon_storage *storage = open_storage(owner);
+  return storage == NULL
+             ? NULL
+             : make_tensor((PyTypeObject *)type, storage, dtype, shape, strides, offset, flags);
 }
 
 uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
@@ -177,20 +178,13 @@ static PyObject *tensor_at(PyObject *type, PyObject *args) {
 }
 
 tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) {
-    raise_closed("tensor");
-    return NULL;
-  }
+  tenon_tensor *tensor = open_tensor(self);
+  if (tensor == NULL) return NULL;
   memset(spec, 0, sizeof *spec);
   spec->struct_size = sizeof *spec;
   tenon_error *error = NULL;
   const tenon_status status = tenon_tensor_get_spec(tensor, spec, &error);
-  if (status != TENON_OK) {
-    raise_status(status, error);
-    return NULL;
-  }
-  return tensor;
+  return raised(status, error) == 0 ? tensor : NULL;
 }
 
 PyObject *tuple_of_numbers(const int64_t *numbers, int32_t n) {
@@ -206,94 +200,46 @@ PyObject *tuple_of_numbers(const int64_t *numbers, int32_t n) {
   return tuple;
 }
 
-static PyObject *tensor_get_shape(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor_spec spec;
-  return get_spec(self, &spec) == NULL ? NULL : tuple_of_numbers(spec.sizes, spec.ndim);
-}
+/* Defines the getter tensor_get_<name>. Its value is an expression of `tensor`, which is open. */
+#define TENSOR_GETTER(name, value)                                          \
+  static PyObject *tensor_get_##name(PyObject *self, void *unused UNUSED) { \
+    const tenon_tensor *tensor = open_tensor(self);                         \
+    return tensor == NULL ? NULL : (value);                                 \
+  }
 
-static PyObject *tensor_get_strides(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor_spec spec;
-  return get_spec(self, &spec) == NULL ? NULL : tuple_of_numbers(spec.strides, spec.ndim);
-}
+/* As TENSOR_GETTER, with an expression of the tensor's `spec`. */
+#define SPEC_GETTER(name, value)                                            \
+  static PyObject *tensor_get_##name(PyObject *self, void *unused UNUSED) { \
+    tenon_tensor_spec spec;                                                 \
+    return get_spec(self, &spec) == NULL ? NULL : (value);                  \
+  }
 
-static PyObject *tensor_get_offset(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor_spec spec;
-  return get_spec(self, &spec) == NULL ? NULL : PyLong_FromUnsignedLongLong(spec.offset);
-}
+SPEC_GETTER(shape, tuple_of_numbers(spec.sizes, spec.ndim))
+SPEC_GETTER(strides, tuple_of_numbers(spec.strides, spec.ndim))
+SPEC_GETTER(offset, PyLong_FromUnsignedLongLong(spec.offset))
+SPEC_GETTER(ndim, PyLong_FromLong(spec.ndim))
+SPEC_GETTER(flags, PyLong_FromUnsignedLong(spec.flags))
+SPEC_GETTER(dtype_number, PyLong_FromUnsignedLong(number_of_dtype(spec.dtype)))
+TENSOR_GETTER(nbytes, PyLong_FromUnsignedLongLong(tenon_tensor_nbytes(tensor)))
+TENSOR_GETTER(numel, PyLong_FromUnsignedLongLong(tenon_tensor_numel(tensor)))
+TENSOR_GETTER(read_only, PyBool_FromLong(tenon_storage_is_read_only(tenon_tensor_storage(tensor))))
+TENSOR_GETTER(contiguous, PyBool_FromLong(tenon_tensor_is_contiguous(tensor)))
+TENSOR_GETTER(device_numbers, device_of(tenon_tensor_storage(tensor)))
 
-static PyObject *tensor_get_flags(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor_spec spec;
-  return get_spec(self, &spec) == NULL ? NULL : PyLong_FromUnsignedLong(spec.flags);
-}
-
-static PyObject *tensor_get_dtype_number(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor_spec spec;
-  if (get_spec(self, &spec) == NULL) return NULL;
-  return PyLong_FromUnsignedLong(number_of_dtype(spec.dtype));
-}
-
-static PyObject *tensor_get_ndim(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor_spec spec;
-  return get_spec(self, &spec) == NULL ? NULL : PyLong_FromLong(spec.ndim);
-}
-
-static PyObject *tensor_get_closed(PyObject *self, void *unused) {
-  (void)unused;
+static PyObject *tensor_get_closed(PyObject *self, void *unused UNUSED) {
   return PyBool_FromLong(((TensorObject *)self)->tensor == NULL);
 }
 
-static PyObject *tensor_get_nbytes(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor")
-                        : PyLong_FromUnsignedLongLong(tenon_tensor_nbytes(tensor));
-}
-
-static PyObject *tensor_get_numel(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor")
-                        : PyLong_FromUnsignedLongLong(tenon_tensor_numel(tensor));
-}
-
-static PyObject *tensor_get_read_only(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor")
-                        : PyBool_FromLong(tenon_storage_is_read_only(tenon_tensor_storage(tensor)));
-}
-
-static PyObject *tensor_get_contiguous(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor")
-                        : PyBool_FromLong(tenon_tensor_is_contiguous(tensor));
-}
-
-static PyObject *tensor_get_address(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) return raise_closed("tensor");
+static PyObject *tensor_get_address(PyObject *self, void *unused UNUSED) {
+  const tenon_tensor *tensor = open_tensor(self);
+  if (tensor == NULL) return NULL;
   const void *data = tensor_address(tensor);
   return data == NULL && PyErr_Occurred() ? NULL : PyLong_FromVoidPtr((void *)(uintptr_t)data);
 }
 
-static PyObject *tensor_get_device_numbers(PyObject *self, void *unused) {
-  (void)unused;
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor") : device_of(tenon_tensor_storage(tensor));
-}
-
 static PyObject *tensor_storage_as(PyObject *self, PyObject *type) {
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) return raise_closed("tensor");
-  if (!is_subclass(type, interpreter()->storage_type)) return NULL;
+  const tenon_tensor *tensor = open_tensor(self);
+  if (tensor == NULL || !is_subclass(type, interpreter()->storage_type)) return NULL;
   return wrap_storage((PyTypeObject *)type, tenon_storage_retain(tenon_tensor_storage(tensor)));
 }
 

@@ -65,8 +65,7 @@ static const char *const names[] = {
 _Static_assert(sizeof names / sizeof *names == sizeof name / sizeof(PyObject *), "a name for each");
 
 /* torch_setup(tuple): sets the objects, in the order of `its` */
-PyObject *torch_setup(PyObject *module, PyObject *objects) {
-  (void)module;
+PyObject *torch_setup(PyObject *module UNUSED, PyObject *objects) {
   if (!PyTuple_Check(objects) || PyTuple_Size(objects) != (Py_ssize_t)N_OBJECTS)
     return PyErr_Format(PyExc_TypeError, "torch_setup takes a tuple of %d objects", (int)N_OBJECTS);
   PyObject **each = (PyObject **)&name;
@@ -253,9 +252,7 @@ static int is_alone(PyObject *tensor, PyObject *untyped) {
    over it. NULL: not made. */
 static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec,
                          tenon_tensor **own) {
-  tenon_storage_options options;
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
+  tenon_storage_options options = {.struct_size = sizeof options};
   options.flags = TENON_STORAGE_WILL_FILL;
   tenon_storage *storage = NULL;
   void *data = NULL;
@@ -422,8 +419,7 @@ PyObject *torch_reducer(PyObject *module, PyObject *in_python) {
 
 /* torch_find(tensor) -> the Tenon tensor of a plain torch tensor that lies in Tenon's memory. None:
    left to from_torch in Python. */
-PyObject *torch_find(PyObject *module, PyObject *tensor) {
-  (void)module;
+PyObject *torch_find(PyObject *module UNUSED, PyObject *tensor) {
   Layout layout;
   uint64_t address;
   tenon_tensor *found = NULL;
@@ -473,8 +469,7 @@ static PyObject *make_known(tenon_tensor *tensor) {
 
 /* torch_pick(number) -> a torch tensor of the message that this thread loads. None: left to
    pick_tensor in Python. */
-PyObject *torch_pick(PyObject *module, PyObject *index) {
-  (void)module;
+PyObject *torch_pick(PyObject *module UNUSED, PyObject *index) {
   const Py_ssize_t i = PyLong_AsSsize_t(index);
   PyObject *tensors = i < 0 ? NULL : PyObject_GetAttr(its.loading, name.tensors);
   PyObject *result = NULL;

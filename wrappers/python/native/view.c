@@ -2,13 +2,6 @@
    layouts. */
 #include "ext.h"
 
-/* The tensor of an object, which the caller borrows. NULL: raised. */
-static tenon_tensor *open_tensor(PyObject *self) {
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) raise_closed("tensor");
-  return tensor;
-}
-
 PyObject *tensor_reshape(PyObject *self, PyObject *shape) {
   Shape sizes;
   if (!PyTuple_Check(shape)) return PyErr_Format(PyExc_TypeError, "the shape is not a tuple");
@@ -93,9 +86,7 @@ PyObject *tensor_subscript(PyObject *self, PyObject *index) {
 }
 
 PyObject *tensor_item(PyObject *self, Py_ssize_t index) {
-  tenon_index item;
-  memset(&item, 0, sizeof item);
-  item.struct_size = sizeof item;
+  tenon_index item = {.struct_size = sizeof item};
   item.start = index;
   return pick(self, &item, 1);
 }
