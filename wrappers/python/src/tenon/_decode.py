@@ -109,7 +109,7 @@ def decoder(dtype: int) -> Decode:
 
 
 def _make(dtype: int) -> Decode:
-    code, width, lanes = dtype & 0xFF, dtype >> 8 & 0xFF, dtype >> 16
+    code, width, lanes = _dtype.split(dtype)
     name = _dtype.name_of(dtype)
     if lanes != 1:
         base = _dtype.name_of(_dtype.pack(code, width))

@@ -16,6 +16,11 @@ def pack(code: int, bits: int, lanes: int = 1) -> int:
     return code | bits << 8 | lanes << 16
 
 
+def split(number: int) -> tuple[int, int, int]:
+    """The code, the bits and the lanes."""
+    return number & 0xFF, number >> 8 & 0xFF, number >> 16
+
+
 def bits_of(number: int) -> int:
     """Bits of one element, all lanes."""
     return (number >> 8 & 0xFF) * (number >> 16)
@@ -27,7 +32,7 @@ def name_of(number: int) -> str:
     except KeyError:
         pass
     text = ffi.new("char[]", lib.TENON_DTYPE_MAX_NAME_NBYTES)
-    lib.tenon_dtype_name((number & 0xFF, number >> 8 & 0xFF, number >> 16), text, len(text))
+    lib.tenon_dtype_name(split(number), text, len(text))
     name: str = ffi.string(text).decode()
     if len(_names) < 256:
         _names[number] = name

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, Self
 
 
 class Frozen:
@@ -24,6 +24,18 @@ class Frozen:
             raise TypeError(f"a {type(self).__name__} is made of {', '.join(slots)}")
         for name in slots:
             object.__setattr__(self, name, named[name])
+
+    def _set(self, given: dict[str, Any], **converted: Any) -> None:
+        """Set the fields to the arguments of an __init__, which are its locals(), or to what those
+        were converted to.
+        """
+        Frozen.__init__(self, **{name: given[name] for name in type(self).__slots__} | converted)
+
+    @classmethod
+    def _of(cls, struct: Any, **converted: Any) -> Self:
+        """Make the value of a C struct that has the same fields, some of which were converted."""
+        slots = cls.__slots__
+        return cls(*(converted[n] if n in converted else getattr(struct, n) for n in slots))
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in type(self).__slots__)

@@ -23,6 +23,16 @@ class Closing:
     if TYPE_CHECKING:
 
         def close(self) -> None: ...
+        @property
+        def closed(self) -> bool: ...
+
+    def _shown(self) -> str:
+        """What repr() says after the name of the class, while the object is open."""
+        return ""
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<tenon.{name}, closed>" if self.closed else f"<tenon.{name}{self._shown()}>"
 
     def __enter__(self) -> Self:
         return self

@@ -42,8 +42,6 @@ def address_of(cdata: Any) -> int:
     return int(ffi.cast("uintptr_t", cdata))
 
 
-def new_struct(kind: str) -> Any:
+def new_struct(kind: str, **fields: Any) -> Any:
     """A struct of options or results whose first field says its size."""
-    made = ffi.new(f"{kind} *")
-    made.struct_size = ffi.sizeof(kind)
-    return made
+    return ffi.new(f"{kind} *", {"struct_size": ffi.sizeof(kind), **fields})

@@ -15,37 +15,36 @@ if TYPE_CHECKING:
     CudaForm = Literal["A", "B", "C", "D", "E"]
     CudaTransport = Literal["auto", "none", "ipc", "fd", "fabric", "pool"]
 
-MODES: dict[str, int] = {
-    "shared": lib.TENON_MODE_SHARED,
-    "lender_writes": lib.TENON_MODE_LENDER_WRITES,
-    "frozen": lib.TENON_MODE_FROZEN,
-}
-MODE_NAMES = {number: name for name, number in MODES.items()}
 
-ACCESSES: dict[str, int] = {
-    "auto": lib.TENON_ACCESS_AUTO,
-    "read_only": lib.TENON_ACCESS_READ_ONLY,
-    "writable": lib.TENON_ACCESS_WRITABLE,
-}
-ACCESS_NAMES = {number: name for name, number in ACCESSES.items()}
+def words(prefix: str, names: str) -> dict[str, int]:
+    """The constants TENON_<prefix>_<NAME> of the C header by their names in small letters. `names`
+    has the names with spaces between them.
+    """
+    return {name: getattr(lib, f"TENON_{prefix}_{name.upper()}") for name in names.split()}
 
-LENDER_GONE: dict[str, int] = {
-    "keep": lib.TENON_LENDER_GONE_KEEP,
-    "drop": lib.TENON_LENDER_GONE_DROP,
-}
 
-CUDA_FORMS: dict[str, int] = {
-    letter: getattr(lib, f"TENON_CUDA_FORM_{letter}") for letter in "ABCDE"
-}
-CUDA_TRANSPORTS: dict[str, int] = {
-    "auto": lib.TENON_CUDA_NO_MEMORY,
-    **{
-        name: getattr(lib, f"TENON_CUDA_{name.upper()}") for name in ("ipc", "fd", "fabric", "pool")
-    },
-}
-CUDA_TRANSPORT_NAMES = {number: name for name, number in CUDA_TRANSPORTS.items()} | {
-    lib.TENON_CUDA_NO_MEMORY: "none"
-}
+def names_of(table: dict[str, int]) -> dict[int, str]:
+    """The words of a table by their numbers."""
+    return {number: name for name, number in table.items()}
+
+
+def flags(prefix: str, **chosen: bool) -> int:
+    """The flags TENON_<prefix>_<NAME> whose arguments are true."""
+    found: int = 0
+    for name, is_chosen in chosen.items():
+        if is_chosen:
+            found |= getattr(lib, f"TENON_{prefix}_{name.upper()}")
+    return found
+
+
+MODES = words("MODE", "shared lender_writes frozen")
+MODE_NAMES = names_of(MODES)
+ACCESSES = words("ACCESS", "auto read_only writable")
+ACCESS_NAMES = names_of(ACCESSES)
+LENDER_GONE = words("LENDER_GONE", "keep drop")
+CUDA_FORMS = words("CUDA_FORM", "A B C D E")
+CUDA_TRANSPORTS = {"auto": lib.TENON_CUDA_NO_MEMORY} | words("CUDA", "ipc fd fabric pool")
+CUDA_TRANSPORT_NAMES = names_of(CUDA_TRANSPORTS) | {lib.TENON_CUDA_NO_MEMORY: "none"}
 
 # DLPack's numbers of device types.
 CPU = 1
@@ -65,24 +64,13 @@ def number_of(table: dict[str, int], word: str, what: str) -> int:
     return number
 
 
-def open_flags(
-    private_copy: bool, private_cow: bool, adopt: bool, allow_unsealed: bool | None
-) -> int:
+def open_flags(allow_unsealed: bool | None, **chosen: bool) -> int:
     """The C flags of an opening. If allow_unsealed is None, the sharing strategy decides:
     "file_system" needs named files, which have no seals.
     """
     if allow_unsealed is None:
         allow_unsealed = _strategy.current == _strategy.FILE_SYSTEM
-    flags: int = 0
-    if private_copy:
-        flags |= lib.TENON_OPEN_PRIVATE_COPY
-    if private_cow:
-        flags |= lib.TENON_OPEN_PRIVATE_COW
-    if adopt:
-        flags |= lib.TENON_OPEN_ADOPT_FD
-    if allow_unsealed:
-        flags |= lib.TENON_OPEN_ALLOW_UNSEALED
-    return flags
+    return flags("OPEN", allow_unsealed=allow_unsealed, **chosen)
 
 
 def small(number: int, what: str) -> int:

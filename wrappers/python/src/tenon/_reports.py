@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tenon._frozen import Frozen
-from tenon._native import ffi, lib, new_struct
+from tenon._native import lib, new_struct
+from tenon._text import decoded
 from tenon.error import call
 
 TYPE_CHECKING = False
@@ -57,21 +58,13 @@ class ImportReport(Frozen):
     __slots__ = tuple(__annotations__)
 
 
-def _report_of(kind: Any, found: Any) -> Any:
-    values = (getattr(found, name) for name in kind.__slots__)
-    return kind(
-        *(value if isinstance(value, int) else ffi.string(value).decode() for value in values)
-    )
-
-
 def report_of(own: Any) -> ImportReport | None:
     """See Module.report."""
     found = new_struct("tenon_import_report")
     call(lib.tenon_module_import_report, own, found)
-    return _report_of(ImportReport, found) if found.version else None
+    return ImportReport._of(found) if found.version else None
 
 
 def export_report_of(found: Any) -> ExportReport:
     """The report that an export filled in."""
-    report: ExportReport = _report_of(ExportReport, found)
-    return report
+    return ExportReport._of(found, oldest_pytorch=decoded(found.oldest_pytorch))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import address_of, ffi, lib, new_struct
-from tenon.wait import run
+from tenon._native import address_of, new_struct
+from tenon.wait import waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from typing_extensions import Buffer
 
     from tenon.wait import Cancel
 
@@ -22,65 +20,21 @@ class ArenaBase(Managed):
     __slots__ = ()
 
 
-def new_storage(
+def wait_for_room(
     own: Any,
-    nbytes: int,
-    mode: int,
-    flags: int,
-    alignment: int,
+    place: tuple[int, int, int],
+    make: Callable[[Any, Any, Any], int],
     timeout: float | None,
     cancel: Cancel | None,
 ) -> int:
-    """Wait for room in an arena, and make a storage there. Returns the storage's address."""
-    options = _options(own, mode, flags, alignment)
-    return _wait(
-        options,
-        lambda out, error: lib.tenon_storage_new(options, nbytes, out, error),
-        timeout,
-        cancel,
-    )
-
-
-def new_storage_from(
-    own: Any,
-    data: Buffer,
-    mode: int,
-    flags: int,
-    alignment: int,
-    timeout: float | None,
-    cancel: Cancel | None,
-) -> int:
-    """Wait for room in an arena, and make a storage there that holds a copy. Returns the storage's
-    address.
+    """Wait for room in an arena, and make a storage there: make(options, out, error) asks for it.
+    The place is its mode, flags and alignment. Returns the storage's address.
     """
-    options = _options(own, mode, flags, alignment)
-    with memoryview(data) as view, ffi.from_buffer(view) as source:
-        nbytes = view.nbytes
-        return _wait(
-            options,
-            lambda out, error: lib.tenon_storage_new_from(options, source, nbytes, out, error),
-            timeout,
-            cancel,
-        )
+    fields = dict(zip(("mode", "flags", "alignment"), place, strict=True))
+    options = new_struct("tenon_storage_options", arena=own, **fields)
 
-
-def _options(own: Any, mode: int, flags: int, alignment: int) -> Any:
-    options = new_struct("tenon_storage_options")
-    options.mode = mode
-    options.flags = flags
-    options.alignment = alignment
-    options.arena = own
-    return options
-
-
-def _wait(
-    options: Any, make: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None
-) -> int:
-    out = ffi.new("tenon_storage **")
-
-    def step(wait: Any, error: Any) -> int:
+    def step(wait: Any, out: Any, error: Any) -> int:
         options.wait = wait
-        return make(out, error)
+        return make(options, out, error)
 
-    run(step, timeout, cancel)
-    return address_of(out[0])
+    return address_of(waited("tenon_storage", step, timeout, cancel))

@@ -4,12 +4,16 @@ of files.
 
 from __future__ import annotations
 
+import os
+
 from tenon._native import ffi
 from tenon.error import InvalidArgument, call, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def encoded(text: str, what: str) -> bytes:
@@ -22,9 +26,37 @@ def encoded(text: str, what: str) -> bytes:
     return data
 
 
+def encoded_path(path: Path, what: str, room: int | None = None) -> bytes:
+    """Encode a path as a C string. With `room`, the string and its NUL must fit into so many
+    bytes.
+    """
+    data = os.fsencode(path)
+    problem = ""
+    if b"\0" in data:
+        problem = "has a NUL in it"
+    elif room is not None and len(data) >= room:
+        problem = f"has {len(data)} bytes, {room - 1} are the most"
+    if problem:
+        shown = data.decode("utf-8", "backslashreplace")
+        raise make(InvalidArgument, f"{what} {shown!r} {problem}", path=shown)
+    return data
+
+
+def optional_text(text: str | None, what: str) -> Any:
+    """Encode text as a C string. NULL for None."""
+    return ffi.NULL if text is None else encoded(text, what)
+
+
 def decoded(pointer: Any, nbytes: int | None = None) -> str:
     raw: bytes = ffi.string(pointer) if nbytes is None else bytes(ffi.buffer(pointer, nbytes))
     return raw.decode("utf-8", "surrogateescape")
+
+
+def bytes_by(function: Any, *arguments: Any) -> bytes:
+    """A copy of the bytes to which a function gives a pointer, and whose number it reports."""
+    nbytes = ffi.new("size_t *")
+    data = function(*arguments, nbytes)
+    return b"" if data == ffi.NULL else bytes(ffi.buffer(data, nbytes[0]))
 
 
 def sized(function: Any, *arguments: Any) -> str:

@@ -176,16 +176,16 @@ class Maker:
         name = (
             encoded(source.class_name, "the class") if isinstance(source, NamedTuple) else ffi.NULL
         )
-        array, _keep = self._array(source)
+        array, _keep = self.array(source)
         return _new(lib.tenon_value_new_tuple, name, array, len(source))
 
     def _list(self, source: list[Any], type: Any = ffi.NULL) -> Any:
-        array, keep = self._array(source)
+        array, keep = self.array(source)
         return _new(lib.tenon_value_new_list, type, array, len(keep))
 
     def _dict(self, source: dict[Any, Any], type: Any = ffi.NULL) -> Any:
-        keys, keep = self._array(source.keys())
-        values, _keep = self._array(source.values())
+        keys, keep = self.array(source.keys())
+        values, _keep = self.array(source.values())
         return _new(lib.tenon_value_new_dict, type, keys, values, len(keep))
 
     def _enum(self, source: Enum) -> Any:
@@ -203,12 +203,12 @@ class Maker:
             ffi.new("char[]", encoded(attribute, "the attribute"))
             for attribute in source.attributes
         ]
-        values, _keep = self._array(source.attributes.values())
+        values, _keep = self.array(source.attributes.values())
         return _new(
             lib.tenon_value_new_object, name, ffi.new("char *[]", names), values, len(names)
         )
 
-    def _array(self, sources: Any) -> tuple[Any, list[Any]]:
+    def array(self, sources: Any) -> tuple[Any, list[Any]]:
         """An array of values, which the list keeps alive."""
         keep = [self.make(source) for source in sources]
         return ffi.new("tenon_value *[]", keep), keep

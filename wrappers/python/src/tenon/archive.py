@@ -12,12 +12,12 @@ import stat
 from tenon import _native_ext
 from tenon._managed import own_of
 from tenon._native import address_of, ffi, lib, new_struct
-from tenon._options import MODES, number_of, unsigned
+from tenon._options import MODES, flags, number_of, unsigned, words
 from tenon._reports import ExportReport, export_report_of
-from tenon._text import encoded
+from tenon._text import encoded, encoded_path
 from tenon.arena import Arena
 from tenon.by_cuda import ordinal, stream_pointer
-from tenon.error import InvalidArgument, TenonError, call, given, make
+from tenon.error import TenonError, call, given
 from tenon.module import Module, methods_text
 
 TYPE_CHECKING = False
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Mode
+    from tenon._text import Path as Path
     from tenon.by_cuda import Stream
     from tenon.by_fd import HasFileno
 
     Files = Mapping[str, Buffer | str]
     Hook = Callable[[Module], Files | None]
-    Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
     Durability = Literal["none", "file", "file_and_directory"]
     Bytecode = Literal["keep", "drop", "compile"]
     Emission = Literal[
@@ -53,42 +53,18 @@ if TYPE_CHECKING:
         def read(self) -> bytes: ...
 
 
-DURABILITIES: dict[str, int] = {
-    "none": lib.TENON_DURABILITY_NONE,
-    "file": lib.TENON_DURABILITY_FILE,
-    "file_and_directory": lib.TENON_DURABILITY_FILE_AND_DIRECTORY,
-}
-_BYTECODES: dict[str, int] = {
-    "keep": lib.TENON_BYTECODE_KEEP,
-    "drop": lib.TENON_BYTECODE_DROP,
-    "compile": lib.TENON_BYTECODE_COMPILE,
-}
-_EMISSIONS: dict[str, int] = {
-    "default_inputs": lib.TENON_EMIT_DEFAULT_INPUTS,
-    "defaults_before_out": lib.TENON_EMIT_DEFAULTS_BEFORE_OUT,
-    "plain_operators": lib.TENON_EMIT_PLAIN_OPERATORS,
-    "no_interface_methods": lib.TENON_EMIT_NO_INTERFACE_METHODS,
-    "forks_at_once": lib.TENON_EMIT_FORKS_AT_ONCE,
-}
-_TENSORS: dict[str, int] = {
-    "map": lib.TENON_IMPORT_MAP,
-    "map_private": lib.TENON_IMPORT_MAP_PRIVATE,
-    "fill": lib.TENON_IMPORT_FILL,
-    "device": lib.TENON_IMPORT_DEVICE,
-}
-_CHECKS: dict[str, int] = {
-    "structure": lib.TENON_IMPORT_CHECK_STRUCTURE,
-    "fill": lib.TENON_IMPORT_CHECK_FILL,
-    "all": lib.TENON_IMPORT_CHECK_ALL,
-}
+DURABILITIES = words("DURABILITY", "none file file_and_directory")
+_BYTECODES = words("BYTECODE", "keep drop compile")
+_EMISSIONS = words(
+    "EMIT",
+    "default_inputs defaults_before_out plain_operators no_interface_methods forks_at_once",
+)
+_TENSORS = words("IMPORT", "map map_private fill device")
+_CHECKS = words("IMPORT_CHECK", "structure fill all")
 
 
 def path_of(path: Path) -> bytes:
-    data = os.fsencode(path)
-    if b"\0" in data:
-        shown = data.decode("utf-8", "backslashreplace")
-        raise make(InvalidArgument, f"the path {shown!r} has a NUL in it", path=shown)
-    return data
+    return encoded_path(path, "the path")
 
 
 def _file_of(file: Any) -> io.FileIO | None:
@@ -237,27 +213,29 @@ def export_module(
       and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it
       cannot hold.
     """
-    options = new_struct("tenon_export_options")
-    options.durability = number_of(DURABILITIES, durability, "durability")
-    options.file_version = file_version
-    options.flags = (
-        (0 if check else lib.TENON_EXPORT_UNCHECKED)
-        | (lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0)
-        | (lib.TENON_EXPORT_DEBUG_TABLES if debug_tables else 0)
-        | (lib.TENON_EXPORT_FLATBUFFER if flatbuffer else 0)
+    options = new_struct(
+        "tenon_export_options",
+        durability=number_of(DURABILITIES, durability, "durability"),
+        file_version=file_version,
+        bytecode=number_of(_BYTECODES, bytecode, "bytecode"),
+        bytecode_version=bytecode_version,
+        stream=stream_pointer(stream),
     )
-    options.bytecode = number_of(_BYTECODES, bytecode, "bytecode")
-    options.bytecode_version = bytecode_version
+    options.flags = flags(
+        "EXPORT",
+        unchecked=not check,
+        keep_device=keep_device,
+        debug_tables=debug_tables,
+        flatbuffer=flatbuffer,
+    )
     for switch in emit:
         options.emit_flags |= number_of(_EMISSIONS, switch, "emit")
-    options.stream = stream_pointer(stream)
     keep: list[Any] = []
     if archive_name is not None:
         keep.append(ffi.new("char[]", encoded(archive_name, "the archive's name")))
         options.archive_name = keep[-1]
-    names = methods_text(methods)
-    if names is not None:
-        keep.append(ffi.new("char[]", names))
+    if methods is not None:
+        keep.append(ffi.new("char[]", methods_text(methods)))
         options.methods = keep[-1]
     if extra_files is not None:
         files = _Files(extra_files)
@@ -328,23 +306,23 @@ class ImportOptions:
         max_depth: int,
         debug_tables: bool = False,
     ) -> None:
-        options = self.struct = new_struct("tenon_import_options")
-        options.tensors = number_of(_TENSORS, tensors, "tensors")
-        options.check = number_of(_CHECKS, check, "check")
-        self._keep: list[Any] = []
-        if arena is not None:
-            self._keep.append(own_of(arena, Arena, "arena"))
-            options.arena = self._keep[-1]
-        options.mode = number_of(MODES, mode, "mode")
-        options.device = ordinal(device)
-        options.max_inflated_nbytes = unsigned(max_inflated_nbytes, "max_inflated_nbytes")
-        options.max_records = unsigned(max_records, "max_records")
-        options.max_depth = unsigned(max_depth, "max_depth")
-        options.flags = lib.TENON_IMPORT_DEBUG_TABLES if debug_tables else 0
-        if device_map:
-            pairs = ",".join(f"{saved}={here}" for saved, here in device_map.items())
-            self._keep.append(ffi.new("char[]", encoded(pairs, "the device map")))
-            options.device_map = self._keep[-1]
+        pairs = ",".join(f"{saved}={here}" for saved, here in (device_map or {}).items())
+        text = ffi.new("char[]", encoded(pairs, "the device map")) if pairs else ffi.NULL
+        own = ffi.NULL if arena is None else own_of(arena, Arena, "arena")
+        self._keep = text, own
+        self.struct = new_struct(
+            "tenon_import_options",
+            tensors=number_of(_TENSORS, tensors, "tensors"),
+            check=number_of(_CHECKS, check, "check"),
+            arena=own,
+            mode=number_of(MODES, mode, "mode"),
+            device=ordinal(device),
+            device_map=text,
+            max_inflated_nbytes=unsigned(max_inflated_nbytes, "max_inflated_nbytes"),
+            max_records=unsigned(max_records, "max_records"),
+            max_depth=unsigned(max_depth, "max_depth"),
+            flags=flags("IMPORT", debug_tables=debug_tables),
+        )
 
 
 def import_module(
@@ -437,4 +415,4 @@ def _from_memory(source: Buffer, options: Any) -> Module:
 
 
 def _imported(function: Any, source: Any, options: Any) -> Module:
-    return Module._adopt(given("tenon_module", function, source, options))
+    return Module._adopt(given("tenon_module *", function, source, options))

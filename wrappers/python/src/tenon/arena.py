@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenon._frozen import Frozen
 from tenon._native import lib, new_struct
-from tenon._options import MODES, number_of, unsigned
+from tenon._options import MODES, flags, names_of, number_of, unsigned, words
 from tenon._room import ArenaBase
 from tenon.error import call, owned
 from tenon.storage import Place, Storage
@@ -20,13 +20,8 @@ if TYPE_CHECKING:
 
     Pages = Literal["auto", "small", "thp", "hugetlb"]
 
-PAGES: dict[str, int] = {
-    "auto": lib.TENON_PAGES_AUTO,
-    "small": lib.TENON_PAGES_SMALL,
-    "thp": lib.TENON_PAGES_THP,
-    "hugetlb": lib.TENON_PAGES_HUGETLB,
-}
-_PAGES_NAMES = {number: name for name, number in PAGES.items()}
+PAGES = words("PAGES", "auto small thp hugetlb")
+_PAGES_NAMES = names_of(PAGES)
 
 
 class ArenaStats(Frozen):
@@ -106,20 +101,20 @@ class Arena(ArenaBase):
         - prefault_nbytes: The amount of memory to make ready in the background.
         """
         self._cdata = None
-        options = new_struct("tenon_arena_options")
-        options.mode = number_of(MODES, mode, "mode")
-        options.flags = (lib.TENON_ARENA_LOCKED if locked else 0) | (
-            lib.TENON_ARENA_EXACT if exact else 0
+        options = new_struct(
+            "tenon_arena_options",
+            mode=number_of(MODES, mode, "mode"),
+            flags=flags("ARENA", locked=locked, exact=exact),
+            capacity_nbytes=unsigned(capacity_nbytes, "capacity_nbytes"),
+            alignment=unsigned(alignment, "alignment"),
+            pages=number_of(PAGES, pages, "pages"),
+            huge_page_nbytes=unsigned(huge_page_nbytes, "huge_page_nbytes"),
+            prefault_nbytes=unsigned(prefault_nbytes, "prefault_nbytes"),
         )
-        options.capacity_nbytes = unsigned(capacity_nbytes, "capacity_nbytes")
-        options.alignment = unsigned(alignment, "alignment")
-        options.pages = number_of(PAGES, pages, "pages")
-        options.huge_page_nbytes = unsigned(huge_page_nbytes, "huge_page_nbytes")
         if numa_node is not None:
             if not 0 <= numa_node < (1 << 31) - 1:
                 raise ValueError(f"numa_node {numa_node} is no node")
             options.numa_node_plus_1 = numa_node + 1
-        options.prefault_nbytes = unsigned(prefault_nbytes, "prefault_nbytes")
         self._cdata = owned("tenon_arena", lib.tenon_arena_new, options)
 
     def storage(
@@ -207,11 +202,9 @@ class Arena(ArenaBase):
         """The arena's figures at this moment."""
         out = new_struct("tenon_arena_stats")
         call(lib.tenon_arena_stats_get, self._own(), out)
-        found = {name: getattr(out, name) for name in ArenaStats.__slots__}
-        found["pages"] = _PAGES_NAMES[out.pages]
-        found["numa_node"] = None if out.numa_node < 0 else out.numa_node
-        found["locked"] = bool(out.locked)
-        return ArenaStats(*found.values())
+        node = None if out.numa_node < 0 else out.numa_node
+        pages, locked = _PAGES_NAMES[out.pages], bool(out.locked)
+        return ArenaStats._of(out, pages=pages, numa_node=node, locked=locked)
 
     def reserve(self, nbytes: int) -> None:
         """Take memory from the system before it is needed. nbytes counts from the arena's start. A
@@ -219,11 +212,6 @@ class Arena(ArenaBase):
         """
         call(lib.tenon_arena_reserve, self._own(), unsigned(nbytes, "nbytes"))
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.Arena, closed>"
+    def _shown(self) -> str:
         now = self.stats()
-        return (
-            f"<tenon.Arena of {now.bytes_capacity} bytes: {now.bytes_live} live, {now.bytes_lent}"
-            " lent>"
-        )
+        return f" of {now.bytes_capacity} bytes: {now.bytes_live} live, {now.bytes_lent} lent"

@@ -20,8 +20,16 @@ import os
 
 from tenon._frozen import Frozen
 from tenon._native import ffi, lib, new_struct
-from tenon._options import CUDA_FORMS, CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, number_of, unsigned
+from tenon._options import (
+    CUDA_FORMS,
+    CUDA_TRANSPORT_NAMES,
+    CUDA_TRANSPORTS,
+    flags,
+    number_of,
+    unsigned,
+)
 from tenon._storage_of import storage_of
+from tenon._text import encoded_path
 from tenon.error import InvalidArgument, Unsupported, call, given, make
 
 TYPE_CHECKING = False
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, Protocol, Self, SupportsIndex
 
-    from tenon._options import CudaForm, CudaTransport
+    from tenon._options import CudaTransport
     from tenon.storage import Storage
 
     class HasCudaStream(Protocol):
@@ -140,16 +148,7 @@ def exactly(data: bytes, nbytes: int, what: str, field: str) -> bytes:
 
 def _counter_text(counter: str) -> bytes:
     """Encode the counter's name as a C string that fits into a handle."""
-    data = os.fsencode(counter)
-    problem = ""
-    if b"\0" in data:
-        problem = "has a NUL in it"
-    elif len(data) >= _COUNTER_ROOM:
-        problem = f"has {len(data)} bytes, {_COUNTER_ROOM - 1} are the most"
-    if problem:
-        shown = data.decode("utf-8", "backslashreplace")
-        raise make(InvalidArgument, f"the counter's name {shown!r} {problem}", path=shown)
-    return data
+    return encoded_path(counter, "the counter's name", _COUNTER_ROOM)
 
 
 class CudaHandle(Frozen):
@@ -199,19 +198,7 @@ class CudaHandle(Frozen):
         event_required: bool,
         fds: tuple[int, ...] = (),
     ) -> None:
-        super().__init__(
-            transport=transport,
-            device=device,
-            uuid=uuid,
-            nbytes=nbytes,
-            offset=offset,
-            counter=counter,
-            slot=slot,
-            memory=memory,
-            event=event,
-            event_required=event_required,
-            fds=tuple(fds),
-        )
+        self._set(locals(), fds=tuple(fds))
 
     def with_fds(self, fds: Iterable[int]) -> Self:
         """Give the same handle with these fds, in the order of the sender's.
@@ -296,23 +283,23 @@ class CudaHandle(Frozen):
         """Make the C form of the handle. `memory` and `fds` are the C forms of self.memory and
         self.fds, and must outlive the result.
         """
-        handle = new_struct("tenon_cuda_handle")
-        handle.device = ordinal(self.device)
+        handle = new_struct(
+            "tenon_cuda_handle",
+            device=ordinal(self.device),
+            nbytes=unsigned(self.nbytes, "nbytes"),
+            offset=unsigned(self.offset, "offset"),
+            slot=unsigned(self.slot, "slot"),
+            event_required=bool(self.event_required),
+            counter=_counter_text(self.counter),
+        )
         if self.uuid is not None:
             handle.uuid = exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
-        handle.nbytes = unsigned(self.nbytes, "nbytes")
-        handle.offset = unsigned(self.offset, "offset")
-        handle.slot = unsigned(self.slot, "slot")
-        handle.event_required = bool(self.event_required)
         if self.memory:
-            handle.memory_nbytes = len(self.memory)
-            handle.long_memory = memory
+            handle.memory_nbytes, handle.long_memory = len(self.memory), memory
         if self.event:
             handle.event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
-        handle.counter = _counter_text(self.counter)
         if self.fds:
-            handle.fds = fds
-            handle.n_fds = len(self.fds)
+            handle.fds, handle.n_fds = fds, len(self.fds)
         return handle
 
 
@@ -323,40 +310,25 @@ def ordinal(number: SupportsIndex) -> int:
     return value
 
 
-def _options() -> Any:
-    options = new_struct("tenon_cuda_options")
-    return options
-
-
 def share_cuda(
-    storage: Storage,
-    *,
-    stream: Stream = None,
-    transport: CudaTransport = "auto",
-    form: CudaForm = "A",
-    let_write: bool = False,
+    storage: Storage, stream: Stream, transport: str, form: str, let_write: bool
 ) -> CudaHandle:
     """See Storage.share_cuda."""
-    options = _options()
-    options.flags = lib.TENON_CUDA_LET_WRITE if let_write else 0
+    options = new_struct("tenon_cuda_options", flags=flags("CUDA", let_write=let_write))
     options.transport = number_of(CUDA_TRANSPORTS, transport, "transport")
     options.form = number_of(CUDA_FORMS, form, "form")
     out = new_struct("tenon_cuda_handle")
     call(lib.tenon_share_cuda, storage._own(), stream_pointer(stream), options, out)
-    taken: Any = CUDA_TRANSPORT_NAMES[out.transport]
     uuid = bytes(ffi.buffer(out.uuid))
-    return CudaHandle(
-        taken,
-        int(out.device),
-        uuid if any(uuid) else None,
-        int(out.nbytes),
-        int(out.offset),
-        os.fsdecode(ffi.string(out.counter)),
-        int(out.slot),
-        bytes(ffi.buffer(out.memory, out.memory_nbytes)),
-        bytes(ffi.buffer(out.event)) if out.memory_nbytes else b"",
-        bool(out.event_required),
-        tuple(out.fds[i] for i in range(out.n_fds)),
+    return CudaHandle._of(
+        out,
+        transport=CUDA_TRANSPORT_NAMES[out.transport],
+        uuid=uuid if any(uuid) else None,
+        counter=os.fsdecode(ffi.string(out.counter)),
+        memory=bytes(ffi.buffer(out.memory, out.memory_nbytes)),
+        event=bytes(ffi.buffer(out.event)) if out.memory_nbytes else b"",
+        event_required=bool(out.event_required),
+        fds=tuple(out.fds[i] for i in range(out.n_fds)),
     )
 
 
@@ -387,38 +359,25 @@ def open_cuda(
     - other_user: Also fetch PyTorch's expandable segments from a process of another user, with this
       process's rights.
     """
-    options = _options()
-    if device is not None:
-        options.flags = lib.TENON_CUDA_ON_DEVICE
-        options.device = ordinal(device)
-    if read_only:
-        options.flags |= lib.TENON_CUDA_READ_ONLY
-    if keep_open:
-        options.flags |= lib.TENON_CUDA_KEEP_OPEN
-    if other_user:
-        options.flags |= lib.TENON_CUDA_OTHER_USER
+    options = new_struct("tenon_cuda_options", device=0 if device is None else ordinal(device))
+    options.flags = flags(
+        "CUDA",
+        on_device=device is not None,
+        read_only=read_only,
+        keep_open=keep_open,
+        other_user=other_user,
+    )
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
     fds = ffi.new("int32_t[]", [ordinal(fd) for fd in handle.fds])
     own, queue = handle._cdata(memory, fds), stream_pointer(stream)
-    return storage_of(given("tenon_storage", lib.tenon_open_cuda, own, queue, options))
+    return storage_of(given("tenon_storage *", lib.tenon_open_cuda, own, queue, options))
 
 
 def release_cuda_counter(counter: str, slot: int) -> None:
     """Tell the sender, in place of the receiver, that a message will not be opened. The arguments
     are CudaHandle's counter and slot. The call needs no CUDA.
     """
-    text = ffi.new("char[]", _counter_text(counter))
-    call(lib.tenon_release_cuda_counter, text, unsigned(slot, "slot"))
-
-
-def record_stream(storage: Storage, stream: Stream = None) -> None:
-    """See Storage.record_stream."""
-    call(lib.tenon_storage_record_stream, storage._own(), stream_pointer(stream))
-
-
-def order_stream(storage: Storage, stream: Stream = None) -> None:
-    """See Storage.order_stream."""
-    call(lib.tenon_storage_order_stream, storage._own(), stream_pointer(stream))
+    call(lib.tenon_release_cuda_counter, _counter_text(counter), unsigned(slot, "slot"))
 
 
 def cuda_collect() -> int:

@@ -6,7 +6,7 @@ from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
 from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, unsigned
 from tenon._storage_of import storage_of
-from tenon.error import call
+from tenon.error import call, given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,30 +65,24 @@ class FdHandle(Managed):
         own.fd = -1
         return fd
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.FdHandle, closed>"
-        return (
-            f"<tenon.FdHandle fd {self.fd}: {self.nbytes} bytes at {self.offset} of"
-            f" {self.segment_nbytes}, {self.access}>"
-        )
+    def _shown(self) -> str:
+        place = f"{self.nbytes} bytes at {self.offset} of {self.segment_nbytes}"
+        return f" fd {self.fd}: {place}, {self.access}"
 
 
 def share_fd(storage: Storage, access: Access = "auto") -> FdHandle:
     """See Storage.share_fd."""
-    options = new_struct("tenon_share_options")
-    options.access = number_of(ACCESSES, access, "access")
-    out = new_struct("tenon_fd_handle")
-    out.fd = -1
+    options = new_struct("tenon_share_options", access=number_of(ACCESSES, access, "access"))
+    out = new_struct("tenon_fd_handle", fd=-1)
     call(lib.tenon_share_fd, storage._own(), options, out)
     return FdHandle(ffi.gc(out, lib.tenon_fd_handle_close))
 
 
-def open_options(access: str, flags: int) -> Any:
-    options = new_struct("tenon_open_options")
-    options.access = number_of(ACCESSES, access, "access")
-    options.flags = flags
-    return options
+def open_options(access: str, allow_unsealed: bool | None, **chosen: bool) -> Any:
+    """The options of an opening. The other arguments are names of flags (see open_flags)."""
+    number = number_of(ACCESSES, access, "access")
+    flags = open_flags(allow_unsealed, **chosen)
+    return new_struct("tenon_open_options", access=number, flags=flags)
 
 
 def open_fd(
@@ -110,25 +104,21 @@ def open_fd(
     SIGBUS: PyTorch's memory and named files. None accepts it only under the sharing strategy
     "file_system".
     """
-    handle = ffi.new("tenon_fd_handle *")
     if isinstance(fd, FdHandle):
         if nbytes is not None or offset:
             raise TypeError("an FdHandle has its own nbytes and offset")
-        source = fd._own()
-        handle[0] = source[0]
+        handle = fd._own()
     else:
         if nbytes is None:
             raise TypeError("an fd needs nbytes")
-        handle.struct_size = ffi.sizeof("tenon_fd_handle")
         number = fd if isinstance(fd, int) else fd.fileno()
         if not -(1 << 31) <= number < 1 << 31:
             raise ValueError(f"{number} is no fd")
-        handle.fd = number
-        handle.offset = unsigned(offset, "offset")
-        handle.nbytes = unsigned(nbytes, "nbytes")
-    options = open_options(access, open_flags(private_copy, private_cow, adopt, allow_unsealed))
-    out = ffi.new("tenon_storage **")
-    call(lib.tenon_open_fd, handle, options, out)
+        place = {"offset": unsigned(offset, "offset"), "nbytes": unsigned(nbytes, "nbytes")}
+        handle = new_struct("tenon_fd_handle", fd=number, **place)
+    copies = {"private_copy": private_copy, "private_cow": private_cow}
+    options = open_options(access, allow_unsealed, adopt_fd=adopt, **copies)
+    storage = storage_of(given("tenon_storage *", lib.tenon_open_fd, handle, options))
     if adopt and isinstance(fd, FdHandle):
         fd.detach()
-    return storage_of(out[0])
+    return storage

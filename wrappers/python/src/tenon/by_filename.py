@@ -11,43 +11,27 @@ from __future__ import annotations
 
 import os
 
-from tenon import wait
 from tenon._frozen import Frozen
 from tenon._native import address_of, ffi, lib, new_struct
-from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, small, unsigned
+from tenon._options import ACCESS_NAMES, ACCESSES, flags, number_of, small, unsigned
 from tenon._storage_of import storage_of
+from tenon._text import encoded_path
 from tenon.by_fd import open_options
-from tenon.error import InvalidArgument, call, make
+from tenon.error import InvalidArgument, call, given, make
+from tenon.wait import run, waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
     from tenon._options import Access
+    from tenon._text import Path
     from tenon.storage import Storage
     from tenon.wait import Cancel
-
-    Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 _SECONDS = 5.0
 _NAME_ROOM = ffi.sizeof(ffi.typeof("tenon_filename_handle").fields[-1][1].type)
 _MANAGER_ROOM = ffi.sizeof(ffi.typeof("tenon_filename_handle").fields[-2][1].type)
-
-
-def _bytes_of(path: Path, what: str, room: int | None = None) -> bytes:
-    """Encode a path as a C string. With `room`, the string and its NUL must fit into so many
-    bytes.
-    """
-    data = os.fsencode(path)
-    problem = ""
-    if b"\0" in data:
-        problem = "has a NUL in it"
-    elif room is not None and len(data) >= room:
-        problem = f"has {len(data)} bytes, {room - 1} are the most"
-    if problem:
-        shown = data.decode("utf-8", "backslashreplace")
-        raise make(InvalidArgument, f"{what} {shown!r} {problem}", path=shown)
-    return data
 
 
 def _text_of(cdata: Any) -> str:
@@ -129,13 +113,14 @@ class FilenameHandle(Frozen):
         return cls(leaf if leaf.startswith("/") else f"/{leaf}", nbytes, 0, os.fsdecode(manager))
 
     def _cdata(self) -> Any:
-        handle = new_struct("tenon_filename_handle")
-        handle.name = _bytes_of(self.name, "the name", _NAME_ROOM)
-        handle.manager = _bytes_of(self.manager, "the manager's path", _MANAGER_ROOM)
-        handle.access = number_of(ACCESSES, self.access, "access")
-        handle.offset = unsigned(self.offset, "offset")
-        handle.nbytes = unsigned(self.nbytes, "nbytes")
-        return handle
+        return new_struct(
+            "tenon_filename_handle",
+            name=encoded_path(self.name, "the name", _NAME_ROOM),
+            manager=encoded_path(self.manager, "the manager's path", _MANAGER_ROOM),
+            access=number_of(ACCESSES, self.access, "access"),
+            offset=unsigned(self.offset, "offset"),
+            nbytes=unsigned(self.nbytes, "nbytes"),
+        )
 
 
 class _Options:
@@ -151,9 +136,9 @@ class _Options:
         manager: Path | None = None,
     ) -> None:
         self._strings: list[Any] = []
-        self.cdata = options = new_struct("tenon_filename_options")
-        options.access = number_of(ACCESSES, access, "access")
-        options.flags = flags
+        number = number_of(ACCESSES, access, "access")
+        options = new_struct("tenon_filename_options", access=number, flags=flags)
+        self.cdata = options
         if filename is not None:
             if filename.group is not None:
                 options.flags |= lib.TENON_FILENAME_GROUP
@@ -167,7 +152,7 @@ class _Options:
     def _string(self, path: Path | None, what: str) -> Any:
         if path is None:
             return ffi.NULL
-        self._strings.append(ffi.new("char[]", _bytes_of(path, what)))
+        self._strings.append(ffi.new("char[]", encoded_path(path, what)))
         return self._strings[-1]
 
 
@@ -175,40 +160,32 @@ def new_storage(nbytes: int, filename: Filename | None) -> int:
     """See Storage.new_filename. Returns the address of the storage. The caller owns one
     reference.
     """
-    options = _Options(filename)
-    out = ffi.new("tenon_storage **")
-    call(lib.tenon_storage_new_filename, options.cdata, unsigned(nbytes, "nbytes"), out)
-    return address_of(out[0])
+    options, size = _Options(filename), unsigned(nbytes, "nbytes")
+    made = given("tenon_storage *", lib.tenon_storage_new_filename, options.cdata, size)
+    return address_of(made)
 
 
 def share_filename(
     storage: Storage,
-    access: Access = "auto",
-    *,
-    filename: Filename | None = None,
-    torch: bool = False,
-    in_flight: bool = False,
-    manager: Path | None = None,
-    timeout: float | None = _SECONDS,
-    cancel: Cancel | None = None,
+    access: Access,
+    filename: Filename | None,
+    flags: int,
+    manager: Path | None,
+    timeout: float | None,
+    cancel: Cancel | None,
 ) -> FilenameHandle:
     """See Storage.share_filename."""
-    flags = (lib.TENON_FILENAME_TORCH if torch else 0) | (
-        lib.TENON_FILENAME_IN_FLIGHT if in_flight else 0
-    )
     options = _Options(filename, access, flags, manager)
     own = storage._own()
     out = new_struct("tenon_filename_handle")
-    wait.run(
-        lambda w, error: lib.tenon_share_filename(own, options.cdata, w, out, error),
+    run(
+        lambda wait, error: lib.tenon_share_filename(own, options.cdata, wait, out, error),
         timeout,
         cancel,
         whole=True,
     )
-    given: Any = ACCESS_NAMES[out.access]
-    return FilenameHandle(
-        _text_of(out.name), int(out.nbytes), int(out.offset), _text_of(out.manager), given
-    )
+    texts = {"name": _text_of(out.name), "manager": _text_of(out.manager)}
+    return FilenameHandle._of(out, access=ACCESS_NAMES[out.access], **texts)
 
 
 def open_filename(
@@ -246,22 +223,20 @@ def open_filename(
         if nbytes is None:
             raise TypeError("a name needs nbytes")
         handle = FilenameHandle(name, nbytes, offset)._cdata()
-    flags = open_flags(private_copy, private_cow, False, allow_unsealed)
-    if other_user:
-        flags |= lib.TENON_OPEN_OTHER_USER
-    if not tell_manager:
-        flags |= lib.TENON_OPEN_NO_MANAGER
-    if decref:
-        flags |= lib.TENON_OPEN_DECREF
-    options = open_options(access, flags)
-    out = ffi.new("tenon_storage **")
-    wait.run(
-        lambda w, error: lib.tenon_open_filename(handle, options, w, out, error),
-        timeout,
-        cancel,
-        whole=True,
+    options = open_options(
+        access,
+        allow_unsealed,
+        private_copy=private_copy,
+        private_cow=private_cow,
+        other_user=other_user,
+        no_manager=not tell_manager,
+        decref=decref,
     )
-    return storage_of(out[0])
+
+    def step(*wait_out_error: Any) -> int:
+        return int(lib.tenon_open_filename(handle, options, *wait_out_error))
+
+    return storage_of(waited("tenon_storage", step, timeout, cancel, whole=True))
 
 
 def filename_incref(handle: FilenameHandle) -> None:
@@ -289,8 +264,7 @@ def filename_unlink(name: str) -> None:
     A PyTorch process that holds the name aborts when it releases the memory. So leave such names to
     their holders.
     """
-    text = ffi.new("char[]", _bytes_of(name, "the name"))
-    call(lib.tenon_filename_unlink, text)
+    call(lib.tenon_filename_unlink, encoded_path(name, "the name"))
 
 
 class Sweep(Frozen):
@@ -332,21 +306,15 @@ def sweep(
     """
     if not 0 <= min_age < 1e9:
         raise ValueError(f"min_age {min_age} is not a number of seconds")
-    options = new_struct("tenon_sweep_options")
-    options.flags = (lib.TENON_SWEEP_DRY_RUN if dry_run else 0) | (
-        lib.TENON_SWEEP_TORCH if torch else 0
-    )
+    options = new_struct("tenon_sweep_options", flags=flags("SWEEP", dry_run=dry_run, torch=torch))
     # 0 stands for the default.
     options.min_age_ns = max(int(min_age * 1e9), 1)
-    folder = (
-        ffi.NULL if directory is None else ffi.new("char[]", _bytes_of(directory, "the directory"))
-    )
-    options.directory = folder
+    if directory is not None:
+        folder = ffi.new("char[]", encoded_path(directory, "the directory"))
+        options.directory = folder
     out = new_struct("tenon_sweep_result")
     call(lib.tenon_filename_sweep, options, out)
-    return Sweep(
-        int(out.live), int(out.in_flight), int(out.dead), int(out.unsure), int(out.removed_nbytes)
-    )
+    return Sweep._of(out)
 
 
 def manager_start(
@@ -359,9 +327,12 @@ def manager_start(
     program in this package. This process becomes a client of the manager, which ends by itself when
     its last client has ended.
     """
-    path = ffi.NULL if program is None else ffi.new("char[]", _bytes_of(program, "the program"))
+    path = ffi.NULL if program is None else encoded_path(program, "the program")
     out = ffi.new("char[]", _MANAGER_ROOM)
-    wait.run(
-        lambda w, error: lib.tenon_manager_start(path, w, out, error), timeout, cancel, whole=True
+    run(
+        lambda wait, error: lib.tenon_manager_start(path, wait, out, error),
+        timeout,
+        cancel,
+        whole=True,
     )
     return _text_of(out)

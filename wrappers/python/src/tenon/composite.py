@@ -10,6 +10,7 @@ from __future__ import annotations
 from tenon import _dtype
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib, new_struct
+from tenon._options import flags, names_of, words
 from tenon._shape import numbers
 from tenon.error import Unsupported, UnsupportedBuffer, call, given, make
 from tenon.tensor import Tensor, from_numpy
@@ -23,14 +24,8 @@ if TYPE_CHECKING:
     from tenon._options import Mode
     from tenon._shape import Shape
 
-LAYOUT_NAMES = {
-    **{number: name for name, number in LAYOUTS.items()},
-    lib.TENON_TENSOR_LAYOUT_JAGGED: "jagged",
-    lib.TENON_TENSOR_LAYOUT_NESTED: "nested",
-    lib.TENON_TENSOR_LAYOUT_META: "meta",
-    lib.TENON_TENSOR_LAYOUT_QUANTIZED: "quantized",
-}
-_LAYOUT_NUMBERS = {name: number for number, name in LAYOUT_NAMES.items()}
+_LAYOUT_NUMBERS = LAYOUTS | words("TENSOR_LAYOUT", "jagged nested meta quantized")
+LAYOUT_NAMES = names_of(_LAYOUT_NUMBERS)
 
 # The fields of the struct that are tensors.
 PARTS = (
@@ -72,6 +67,10 @@ def _part(source: Any, mode: Mode = "shared") -> Tensor:
     return from_numpy(array, mode=mode)
 
 
+def _flags(requires_grad: bool, is_parameter: bool) -> int:
+    return flags("TENSOR", requires_grad=requires_grad, is_parameter=is_parameter)
+
+
 class Composite(Managed):
     """A composite is a tensor of several parts. It never changes.
 
@@ -89,18 +88,16 @@ class Composite(Managed):
     def _make(
         cls,
         layout: str,
-        parts: dict[str, Tensor | None],
+        parts: dict[str, Any],
+        bits: int,
         *,
         shape: Shape | None = None,
         strides: Sequence[int] | None = None,
-        requires_grad: bool = False,
-        is_parameter: bool = False,
-        flags: int = 0,
         dtype: Any = None,
         **fields: Any,
     ) -> Self:
-        spec = new_struct("tenon_composite_spec")
-        spec.layout = _LAYOUT_NUMBERS[layout]
+        number = _LAYOUT_NUMBERS[layout]
+        spec = new_struct("tenon_composite_spec", layout=number, flags=bits, **fields)
         keep: list[Any] = []
         if shape is not None:
             sizes = numbers(shape)
@@ -110,26 +107,13 @@ class Composite(Managed):
             keep.append(ffi.new("int64_t[]", numbers(strides) or [0]))
             spec.strides = keep[-1]
         if dtype is not None:
-            number = _dtype.number_of(dtype)
-            spec.dtype.code, spec.dtype.bits, spec.dtype.lanes = (
-                number & 0xFF,
-                number >> 8 & 0xFF,
-                number >> 16,
-            )
-        spec.flags = (
-            flags
-            | (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0)
-            | (lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0)
-        )
+            spec.dtype = _dtype.split(_dtype.number_of(dtype))
         for name, part in parts.items():
             if part is not None:
-                keep.append(
-                    ffi.gc(ffi.cast("tenon_tensor *", part._retained()), lib.tenon_tensor_release)
-                )
+                pointer = ffi.cast("tenon_tensor *", _part(part)._retained())
+                keep.append(ffi.gc(pointer, lib.tenon_tensor_release))
                 setattr(spec, name, keep[-1])
-        for name, value in fields.items():
-            setattr(spec, name, value)
-        made: Self = _adopt(given("tenon_composite", lib.tenon_composite_new, spec))
+        made: Self = _adopt(given("tenon_composite *", lib.tenon_composite_new, spec))
         return made
 
     def _filled(self) -> Any:
@@ -212,7 +196,7 @@ class Composite(Managed):
         copied first, and the result has the copy. to_scipy and tenon.torch.to_torch call this,
         unless the caller says that the sender is trusted. The check reads each number once.
         """
-        made: Self = _adopt(given("tenon_composite", lib.tenon_composite_check, self._own()))
+        made: Self = _adopt(given("tenon_composite *", lib.tenon_composite_check, self._own()))
         return made
 
     def close(self) -> None:
@@ -244,23 +228,11 @@ class Composite(Managed):
         fields = {name: getattr(spec, name) for name in _NUMBERS}
         shape = self.shape if meta or self.layout in LAYOUTS else None
         strides = tuple(spec.strides[0 : spec.ndim]) if meta else None
-        return (
-            self.layout,
-            self.parts,
-            shape,
-            strides,
-            int(spec.flags),
-            self.dtype if meta else None,
-            fields,
-        )
+        dtype = self.dtype if meta else None
+        return self.layout, self.parts, shape, strides, int(spec.flags), dtype, fields
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return f"<tenon.{type(self).__name__}, closed>"
-        return (
-            f"<tenon.{type(self).__name__} {self.layout} {list(self.shape)} of {self.dtype} on"
-            f" {self.device}>"
-        )
+    def _shown(self) -> str:
+        return f" {self.layout} {list(self.shape)} of {self.dtype} on {self.device}"
 
 
 def rebuild(
@@ -282,7 +254,7 @@ def rebuild(
             "the parts of a composite are tensors, and its fields are those of tenon_composite_spec"
         )
     return Composite._make(
-        layout, parts, shape=shape, strides=strides, flags=flags, dtype=dtype, **fields
+        layout, parts, flags, shape=shape, strides=strides, dtype=dtype, **fields
     )
 
 
@@ -311,14 +283,8 @@ class SparseTensor(Composite):
         coalesced says whether the indices are sorted and distinct. None means that this is not
         known.
         """
-        return cls._make(
-            "sparse_coo",
-            {"values": _part(values), "indices": _part(indices)},
-            shape=shape,
-            coalesced=COALESCED[coalesced],
-            requires_grad=requires_grad,
-            is_parameter=is_parameter,
-        )
+        parts, bits = {"values": values, "indices": indices}, _flags(requires_grad, is_parameter)
+        return cls._make("sparse_coo", parts, bits, shape=shape, coalesced=COALESCED[coalesced])
 
     @classmethod
     def _compressed(
@@ -328,17 +294,10 @@ class SparseTensor(Composite):
         plain: Any,
         values: Any,
         shape: Shape,
-        requires_grad: bool = False,
-        is_parameter: bool = False,
+        bits: int = 0,
     ) -> SparseTensor:
-        parts: dict[str, Tensor | None] = {
-            "values": _part(values),
-            "indices": _part(pointers),
-            "plain_indices": _part(plain),
-        }
-        return cls._make(
-            layout, parts, shape=shape, requires_grad=requires_grad, is_parameter=is_parameter
-        )
+        parts = {"values": values, "indices": pointers, "plain_indices": plain}
+        return cls._make(layout, parts, bits, shape=shape)
 
     @classmethod
     def csr(
@@ -352,9 +311,8 @@ class SparseTensor(Composite):
         is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a CSR tensor. Both kinds of indices have one type, int64 or int32."""
-        return cls._compressed(
-            "sparse_csr", crow_indices, col_indices, values, shape, requires_grad, is_parameter
-        )
+        bits = _flags(requires_grad, is_parameter)
+        return cls._compressed("sparse_csr", crow_indices, col_indices, values, shape, bits)
 
     @classmethod
     def csc(
@@ -368,9 +326,8 @@ class SparseTensor(Composite):
         is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a CSC tensor."""
-        return cls._compressed(
-            "sparse_csc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter
-        )
+        bits = _flags(requires_grad, is_parameter)
+        return cls._compressed("sparse_csc", ccol_indices, row_indices, values, shape, bits)
 
     @classmethod
     def bsr(
@@ -386,9 +343,8 @@ class SparseTensor(Composite):
         """Make a BSR tensor. values has two block dimensions after the dimension of the
         elements.
         """
-        return cls._compressed(
-            "sparse_bsr", crow_indices, col_indices, values, shape, requires_grad, is_parameter
-        )
+        bits = _flags(requires_grad, is_parameter)
+        return cls._compressed("sparse_bsr", crow_indices, col_indices, values, shape, bits)
 
     @classmethod
     def bsc(
@@ -404,9 +360,8 @@ class SparseTensor(Composite):
         """Make a BSC tensor. values has two block dimensions after the dimension of the
         elements.
         """
-        return cls._compressed(
-            "sparse_bsc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter
-        )
+        bits = _flags(requires_grad, is_parameter)
+        return cls._compressed("sparse_bsc", ccol_indices, row_indices, values, shape, bits)
 
     @classmethod
     def from_scipy(cls, array: Any, *, mode: Mode = "shared") -> SparseTensor:
@@ -522,18 +477,9 @@ class JaggedTensor(Composite):
         lengths has the length of each component. It is needed if there are gaps between the
         components.
         """
-        parts = {
-            "values": _part(values),
-            "offsets": _part(offsets),
-            "lengths": None if lengths is None else _part(lengths),
-        }
-        return cls._make(
-            "jagged",
-            parts,
-            ragged_dim=ragged_dim,
-            requires_grad=requires_grad,
-            is_parameter=is_parameter,
-        )
+        parts = {"values": values, "offsets": offsets, "lengths": lengths}
+        bits = _flags(requires_grad, is_parameter)
+        return cls._make("jagged", parts, bits, ragged_dim=ragged_dim)
 
     @property
     def offsets(self) -> Tensor:
@@ -574,13 +520,13 @@ class NestedTensor(Composite):
         """Make a nested tensor over a buffer of one dimension. Each component has a row of sizes, a
         row of strides, and an offset at which it begins.
         """
-        parts: dict[str, Tensor | None] = {
-            "values": _part(values),
-            "component_sizes": _part(component_sizes),
-            "component_strides": _part(component_strides),
-            "offsets": _part(offsets),
+        parts = {
+            "values": values,
+            "component_sizes": component_sizes,
+            "component_strides": component_strides,
+            "offsets": offsets,
         }
-        return cls._make("nested", parts, requires_grad=requires_grad, is_parameter=is_parameter)
+        return cls._make("nested", parts, _flags(requires_grad, is_parameter))
 
     @property
     def component_sizes(self) -> Tensor:
@@ -616,15 +562,9 @@ class QuantizedTensor(Composite):
         is_parameter: bool = False,
     ) -> QuantizedTensor:
         """Make a quantised tensor of int8, uint8, int32, uint4 or uint2 with one scale."""
-        return cls._make(
-            "quantized",
-            {"values": _part(values)},
-            quantizer=QUANTIZERS["per_tensor_affine"],
-            scale=scale,
-            zero_point=zero_point,
-            requires_grad=requires_grad,
-            is_parameter=is_parameter,
-        )
+        fields: dict[str, Any] = {"scale": scale, "zero_point": zero_point}
+        quantizer, bits = QUANTIZERS["per_tensor_affine"], _flags(requires_grad, is_parameter)
+        return cls._make("quantized", {"values": values}, bits, quantizer=quantizer, **fields)
 
     @classmethod
     def per_channel(
@@ -640,16 +580,12 @@ class QuantizedTensor(Composite):
         """Make a quantised tensor with a float64 scale and an int64 zero point for each index of
         one axis. If both are float32, the tensor has float parameters.
         """
-        scales, zero_points = _part(scales), _part(zero_points)
+        zero_points = _part(zero_points)
         with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
-        return cls._make(
-            "quantized",
-            {"values": _part(values), "scales": scales, "zero_points": zero_points},
-            quantizer=QUANTIZERS[f"per_channel_affine{with_floats}"],
-            axis=axis,
-            requires_grad=requires_grad,
-            is_parameter=is_parameter,
-        )
+        quantizer = QUANTIZERS[f"per_channel_affine{with_floats}"]
+        parts = {"values": values, "scales": scales, "zero_points": zero_points}
+        bits = _flags(requires_grad, is_parameter)
+        return cls._make("quantized", parts, bits, quantizer=quantizer, axis=axis)
 
     @property
     def quantizer(self) -> str:
@@ -701,16 +637,8 @@ class MetaTensor(Composite):
         """Make a meta tensor. Strides and offset count elements. Without strides the tensor is
         contiguous.
         """
-        return cls._make(
-            "meta",
-            {},
-            shape=shape,
-            strides=strides,
-            offset=offset,
-            dtype=dtype,
-            requires_grad=requires_grad,
-            is_parameter=is_parameter,
-        )
+        bits = _flags(requires_grad, is_parameter)
+        return cls._make("meta", {}, bits, shape=shape, strides=strides, dtype=dtype, offset=offset)
 
     @property
     def strides(self) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
-from tenon._options import ACCESSES, LENDER_GONE, number_of, open_flags, small, unsigned
+from tenon._options import ACCESSES, LENDER_GONE, flags, number_of, open_flags, small, unsigned
 from tenon.by_cuda import ordinal, stream_pointer
-from tenon.error import call
+from tenon.error import call, given, owned
 from tenon.message import Message
 from tenon.wait import Cancel, run
 
@@ -95,34 +95,32 @@ class Connection(Managed):
         """
         self._cdata = self._socket = None
         self._streams = {}
-        options = new_struct("tenon_connection_options")
-        options.flags = lib.TENON_CONNECTION_ADOPT_SOCKET if adopt else 0
-        options.open_access = number_of(ACCESSES, access, "access")
-        options.open_flags = open_flags(private_copy, private_cow, False, allow_unsealed)
-        options.max_message_nbytes = unsigned(max_message_nbytes, "max_message_nbytes")
-        options.max_tensors = unsigned(max_tensors, "max_tensors")
-        options.max_segments = unsigned(max_segments, "max_segments")
-        options.max_mapped_nbytes = unsigned(max_mapped_nbytes, "max_mapped_nbytes")
-        if allow_unsealed is None:
-            options.flags |= lib.TENON_CONNECTION_NAMED_FILES
-        if same_user:
-            options.flags |= lib.TENON_CONNECTION_SAME_USER
-        if group is not None:
-            options.flags |= lib.TENON_CONNECTION_GROUP
-            options.group = small(group, "group")
-        if cuda_let_write:
-            options.flags |= lib.TENON_CONNECTION_CUDA_LET_WRITE
-        if cuda_keep_open:
-            options.flags |= lib.TENON_CONNECTION_CUDA_KEEP_OPEN
-        options.on_lender_gone = number_of(LENDER_GONE, on_lender_gone, "on_lender_gone")
-        out = ffi.new("tenon_connection **")
-        call(
-            lib.tenon_connection_new,
-            socket if isinstance(socket, int) else socket.fileno(),
-            options,
-            out,
+        limits = {
+            "max_message_nbytes": max_message_nbytes,
+            "max_tensors": max_tensors,
+            "max_segments": max_segments,
+            "max_mapped_nbytes": max_mapped_nbytes,
+        }
+        copies = {"private_copy": private_copy, "private_cow": private_cow}
+        options = new_struct(
+            "tenon_connection_options",
+            open_access=number_of(ACCESSES, access, "access"),
+            open_flags=open_flags(allow_unsealed, **copies),
+            group=0 if group is None else small(group, "group"),
+            on_lender_gone=number_of(LENDER_GONE, on_lender_gone, "on_lender_gone"),
+            **{name: unsigned(limit, name) for name, limit in limits.items()},
         )
-        self._cdata = ffi.gc(out[0], lib.tenon_connection_release)
+        options.flags = flags(
+            "CONNECTION",
+            adopt_socket=adopt,
+            named_files=allow_unsealed is None,
+            same_user=same_user,
+            group=group is not None,
+            cuda_let_write=cuda_let_write,
+            cuda_keep_open=cuda_keep_open,
+        )
+        fd = socket if isinstance(socket, int) else socket.fileno()
+        self._cdata = owned("tenon_connection", lib.tenon_connection_new, fd, options)
         if not isinstance(socket, int):
             if adopt:
                 socket.detach()
@@ -148,15 +146,13 @@ class Connection(Managed):
 
         The connection owns the fd. Do not read from it.
         """
-        out = ffi.new("int *")
-        call(lib.tenon_connection_gone_fd, self._own(), out)
-        return int(out[0])
+        return int(given("int", lib.tenon_connection_gone_fd, self._own()))
 
     def peer(self) -> Peer:
         """The process at the other end."""
         out = new_struct("tenon_peer")
         call(lib.tenon_connection_peer, self._own(), out)
-        return Peer(out.pid, out.uid, out.gid)
+        return Peer._of(out)
 
     def set_stream(self, device: SupportsIndex, stream: Stream = None) -> None:
         """Set the stream in which this process uses the memory of a CUDA device. Until then that is
@@ -254,12 +250,8 @@ class Connection(Managed):
         with self.recv(timeout=timeout, cancel=cancel) as message:
             return object_of(message, names, importer)
 
-    def __repr__(self) -> str:
-        return (
-            "<tenon.Connection, closed>"
-            if self.closed
-            else f"<tenon.Connection on fd {self.fileno()}>"
-        )
+    def _shown(self) -> str:
+        return f" on fd {self.fileno()}"
 
 
 def pair() -> tuple[Connection, Connection]:

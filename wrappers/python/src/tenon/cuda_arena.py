@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import ffi, lib, new_struct
+from tenon._native import lib, new_struct
 from tenon._options import CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, number_of, unsigned
 from tenon._storage_of import storage_of
 from tenon.by_cuda import ordinal
 from tenon.error import call, owned
-from tenon.wait import run
+from tenon.wait import waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, SupportsIndex
+    from typing import Any, Literal, SupportsIndex
 
     from tenon.storage import Storage
     from tenon.wait import Cancel
@@ -70,10 +70,12 @@ class CudaArena(Managed):
           device has it, and else "fd".
         """
         self._cdata = None
-        options = new_struct("tenon_cuda_arena_options")
-        options.device = ordinal(device)
-        options.transport = number_of(CUDA_TRANSPORTS, transport, "transport")
-        options.capacity_nbytes = unsigned(capacity_nbytes, "capacity_nbytes")
+        options = new_struct(
+            "tenon_cuda_arena_options",
+            device=ordinal(device),
+            transport=number_of(CUDA_TRANSPORTS, transport, "transport"),
+            capacity_nbytes=unsigned(capacity_nbytes, "capacity_nbytes"),
+        )
         self._cdata = owned("tenon_cuda_arena", lib.tenon_cuda_arena_new, options)
 
     def allocate(
@@ -88,13 +90,11 @@ class CudaArena(Managed):
         killed.
         """
         own, size = self._own(), unsigned(nbytes, "nbytes")
-        out = ffi.new("tenon_storage **")
-        run(
-            lambda wait, error: lib.tenon_cuda_arena_allocate(own, size, wait, out, error),
-            timeout,
-            cancel,
-        )
-        return storage_of(out[0])
+
+        def step(*wait_out_error: Any) -> int:
+            return int(lib.tenon_cuda_arena_allocate(own, size, *wait_out_error))
+
+        return storage_of(waited("tenon_storage", step, timeout, cancel))
 
     def stats(self) -> CudaArenaStats:
         """The arena's figures at this moment. The call first collects the blocks that were given
@@ -102,15 +102,8 @@ class CudaArena(Managed):
         """
         out = new_struct("tenon_cuda_arena_stats")
         call(lib.tenon_cuda_arena_stats_get, self._own(), out)
-        found = {name: getattr(out, name) for name in CudaArenaStats.__slots__}
-        found["transport"] = CUDA_TRANSPORT_NAMES[out.transport]
-        return CudaArenaStats(*found.values())
+        return CudaArenaStats._of(out, transport=CUDA_TRANSPORT_NAMES[out.transport])
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.CudaArena, closed>"
+    def _shown(self) -> str:
         now = self.stats()
-        return (
-            f"<tenon.CudaArena of {now.bytes_capacity} bytes on cuda:{now.device}: {now.bytes_used}"
-            " used>"
-        )
+        return f" of {now.bytes_capacity} bytes on cuda:{now.device}: {now.bytes_used} used"

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
+from tenon._options import flags
 from tenon.by_cuda import EVENT_NBYTES, bytes_of, exactly, ordinal, stream_pointer
-from tenon.error import call
+from tenon.error import call, given, owned
 from tenon.wait import run
 
 TYPE_CHECKING = False
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
     from tenon.wait import Cancel
 
 
-def _options(device: SupportsIndex, flags: int) -> Any:
-    options = new_struct("tenon_cuda_event_options")
-    options.flags = flags
-    options.device = ordinal(device)
-    return options
+def _options(device: SupportsIndex, bits: int) -> Any:
+    return new_struct("tenon_cuda_event_options", flags=bits, device=ordinal(device))
 
 
 class CudaEvent(Managed):
@@ -53,13 +51,8 @@ class CudaEvent(Managed):
         """
         self._cdata = None
         self._device = ordinal(device)
-        out = ffi.new("tenon_cuda_event **")
-        call(
-            lib.tenon_cuda_event_new,
-            _options(device, lib.TENON_CUDA_EVENT_INTERPROCESS if interprocess else 0),
-            out,
-        )
-        self._cdata = ffi.gc(out[0], lib.tenon_cuda_event_release)
+        options = _options(device, flags("CUDA_EVENT", interprocess=interprocess))
+        self._cdata = owned("tenon_cuda_event", lib.tenon_cuda_event_new, options)
 
     @classmethod
     def from_ipc_handle(cls, handle: bytes, device: SupportsIndex = 0) -> Self:
@@ -73,15 +66,10 @@ class CudaEvent(Managed):
         self = cls.__new__(cls)
         self._cdata = None
         self._device = ordinal(device)
-        out = ffi.new("tenon_cuda_event **")
-        given = ffi.from_buffer(
-            "uint8_t[]",
-            exactly(
-                bytes_of(handle, "the event's handle"), EVENT_NBYTES, "the event's handle", "event"
-            ),
-        )
-        call(lib.tenon_cuda_event_from_ipc_handle, given, _options(device, 0), out)
-        self._cdata = ffi.gc(out[0], lib.tenon_cuda_event_release)
+        what = "the event's handle"
+        data = exactly(bytes_of(handle, what), EVENT_NBYTES, what, "event")
+        source = ffi.from_buffer("uint8_t[]", data), _options(device, 0)
+        self._cdata = owned("tenon_cuda_event", lib.tenon_cuda_event_from_ipc_handle, *source)
         return self
 
     def record(self, stream: Stream = None) -> None:
@@ -100,9 +88,7 @@ class CudaEvent(Managed):
 
     def query(self) -> bool:
         """Whether the event is complete. An event that was never recorded is."""
-        out = ffi.new("int *")
-        call(lib.tenon_cuda_event_query, self._own(), out)
-        return bool(out[0])
+        return bool(given("int", lib.tenon_cuda_event_query, self._own()))
 
     def synchronize(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> None:
         """Wait here until the event is complete.
@@ -118,6 +104,3 @@ class CudaEvent(Managed):
         out = ffi.new("uint8_t[]", EVENT_NBYTES)
         call(lib.tenon_cuda_event_ipc_handle, self._own(), out)
         return bytes(ffi.buffer(out))
-
-    def __repr__(self) -> str:
-        return f"<tenon.CudaEvent{', closed' if self.closed else ''}>"

@@ -11,12 +11,14 @@ import os
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import address_of, ffi, lib, new_struct
-from tenon._options import ACCESSES, number_of, open_flags
-from tenon.error import call, owned
+from tenon._native import ffi, lib, new_struct
+from tenon._options import ACCESSES, number_of
+from tenon._storage_of import storage_of
+from tenon._text import bytes_by
+from tenon.error import call, given, owned
 from tenon.message import Message
 from tenon.storage import Storage
-from tenon.wait import Cancel, run
+from tenon.wait import Cancel, waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +39,7 @@ def deposit(message: Message | Iterable[Tensor]) -> bytes:
     """
     what = message if isinstance(message, Message) else Message(message)
     ticket = owned("tenon_ticket", lib.tenon_message_deposit, what._own())
-    nbytes = ffi.new("size_t *")
-    return bytes(ffi.buffer(lib.tenon_ticket_bytes(ticket, nbytes), nbytes[0]))
+    return bytes_by(lib.tenon_ticket_bytes, ticket)
 
 
 def withdraw(ticket: Buffer) -> bool:
@@ -46,10 +47,8 @@ def withdraw(ticket: Buffer) -> bool:
 
     Returns False if it was fetched or withdrawn before.
     """
-    withdrawn = ffi.new("int *")
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
-        call(lib.tenon_ticket_withdraw, source, view.nbytes, withdrawn)
-    return bool(withdrawn[0])
+        return bool(given("int", lib.tenon_ticket_withdraw, source, view.nbytes))
 
 
 def watch(ticket: Buffer, fd: int, *, seconds: float = 0.0) -> None:
@@ -81,7 +80,7 @@ def fetch(
     """
     from tenon.by_fd import open_options
 
-    options = open_options(access, open_flags(False, False, False, allow_unsealed))
+    options = open_options(access, allow_unsealed)
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         # The wait is whole, because each slice of a wait would ask the lender again.
         return Message._arrive(
@@ -92,10 +91,6 @@ def fetch(
             cancel,
             whole=True,
         )
-
-
-def _release_storage(out: Any) -> None:
-    lib.tenon_storage_release(out[0])
 
 
 class DepositStats(Frozen):
@@ -117,7 +112,7 @@ def stats() -> DepositStats:
     """The figures of this process's deposits."""
     out = new_struct("tenon_deposit_stats")
     call(lib.tenon_deposit_stats_get, out)
-    return DepositStats(out.messages, out.segments, out.expired)
+    return DepositStats._of(out)
 
 
 def set_limits(
@@ -135,10 +130,12 @@ def set_limits(
       oldest first, and their receivers get NotFound. 0 means no limit. The limits hold for messages
       that are deposited from now on.
     """
-    limits = new_struct("tenon_deposit_limits")
-    limits.max_unfetched_segments = max_unfetched_segments
-    limits.max_unfetched_nbytes = max_unfetched_nbytes
-    limits.max_unfetched_ns = int(max_unfetched_seconds * 1e9)
+    limits = new_struct(
+        "tenon_deposit_limits",
+        max_unfetched_segments=max_unfetched_segments,
+        max_unfetched_nbytes=max_unfetched_nbytes,
+        max_unfetched_ns=int(max_unfetched_seconds * 1e9),
+    )
     call(lib.tenon_deposit_limits_set, limits)
 
 
@@ -152,15 +149,11 @@ def hand_over(
     or some process has a shared lock (flock) on the file named family. With neither option the
     keeper stays for the whole time.
     """
-    options = new_struct("tenon_keep_options")
-    options.timeout_ns = max(int(seconds * 1e9), 1)
     numbers = ffi.new("int32_t[]", list(pidfds))
-    options.pidfds, options.n_pidfds = numbers, len(pidfds)
     path = ffi.NULL if family is None else ffi.new("char[]", os.fsencode(family))
-    options.family = path
-    kept = ffi.new("size_t *")
-    call(lib.tenon_deposit_hand_over, options, kept)
-    return int(kept[0])
+    options = new_struct("tenon_keep_options", pidfds=numbers, n_pidfds=len(pidfds), family=path)
+    options.timeout_ns = max(int(seconds * 1e9), 1)
+    return int(given("size_t", lib.tenon_deposit_hand_over, options))
 
 
 class Deposit(Managed):
@@ -174,11 +167,7 @@ class Deposit(Managed):
         self._record = ffi.new("uint8_t[]", lib.TENON_DEPOSIT_RECORD_NBYTES)
         self._record_nbytes = ffi.new("size_t *")
         # A receiver begins with the head. The head must not be sent before all storages are added.
-        self.head = bytes(
-            ffi.buffer(
-                lib.tenon_deposit_head(self._cdata, self._record_nbytes), self._record_nbytes[0]
-            )
-        )
+        self.head = bytes_by(lib.tenon_deposit_head, self._cdata)
 
     def add(self, storage: Storage, access: Access = "auto") -> bytes:
         """Add a storage, which the message keeps.
@@ -226,34 +215,23 @@ class Fetched(Managed):
 
         self._cdata = None
         self._timeout = timeout
-        options = open_options(access, open_flags(False, False, False, allow_unsealed))
-        out = ffi.new("tenon_fetched **")
+        options = open_options(access, allow_unsealed)
         with memoryview(head) as view, ffi.from_buffer(view) as source:
-            run(
-                lambda wait, error: lib.tenon_fetched_new(
-                    source, view.nbytes, options, wait, out, error
-                ),
-                timeout,
-                None,
-                whole=True,
-            )
-        self._cdata = ffi.gc(out[0], lib.tenon_fetched_release)
+
+            def step(*wait_out_error: Any) -> int:
+                return int(lib.tenon_fetched_new(source, view.nbytes, options, *wait_out_error))
+
+            fetched = waited("tenon_fetched", step, timeout, None, whole=True)
+        self._cdata = ffi.gc(fetched, lib.tenon_fetched_release)
 
     def storage(self, record: Buffer) -> Storage:
         """Open a storage of the message, under its lease. Only one thread may call this at a
         time.
         """
         own = self._own()
-        out = ffi.gc(ffi.new("tenon_storage **"), _release_storage)  # as in Message._arrive
         with memoryview(record) as view, ffi.from_buffer(view) as source:
-            run(
-                lambda wait, error: lib.tenon_fetched_storage(
-                    own, source, view.nbytes, wait, out, error
-                ),
-                self._timeout,
-                None,
-                whole=True,
-            )
-        address = address_of(out[0])
-        out[0] = ffi.NULL
-        return Storage._adopt(address)
+
+            def step(*wait_out_error: Any) -> int:
+                return int(lib.tenon_fetched_storage(own, source, view.nbytes, *wait_out_error))
+
+            return storage_of(waited("tenon_storage", step, self._timeout, None, whole=True))

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
-from tenon._options import open_flags
+from tenon._options import flags
+from tenon._text import bytes_by
 from tenon.by_fd import open_options
-from tenon.error import call, owned
+from tenon.error import given, owned
 from tenon.message import Message
 
 TYPE_CHECKING = False
@@ -34,17 +35,14 @@ class Descriptor(Managed):
     def __init__(self, message: Message | Tensors, *, bytes_only: bool = False) -> None:
         self._cdata = None
         source = message if isinstance(message, Message) else Message(message)
-        options = new_struct("tenon_descriptor_options")
-        options.flags = lib.TENON_DESCRIPTOR_BYTES_ONLY if bytes_only else 0
+        chosen = flags("DESCRIPTOR", bytes_only=bytes_only)
+        options = new_struct("tenon_descriptor_options", flags=chosen)
         self._cdata = owned("tenon_descriptor", lib.tenon_descriptor_new, source._own(), options)
 
     @property
     def bytes(self) -> bytes:
         """The bytes to send."""
-        own = self._own()
-        size = ffi.new("size_t *")
-        data = lib.tenon_descriptor_bytes(own, size)
-        return bytes(ffi.buffer(data, size[0]))
+        return bytes_by(lib.tenon_descriptor_bytes, self._own())
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -54,10 +52,8 @@ class Descriptor(Managed):
         data = lib.tenon_descriptor_fds(own, size)
         return tuple(data[i] for i in range(size[0]))
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.Descriptor, closed>"
-        return f"<tenon.Descriptor of {len(self.bytes)} bytes and {len(self.fds)} fds>"
+    def _shown(self) -> str:
+        return f" of {len(self.bytes)} bytes and {len(self.fds)} fds"
 
 
 def open_descriptor(
@@ -77,12 +73,15 @@ def open_descriptor(
     allow_unsealed is as in open_fd. With other_user, bytes without fds may name a process of
     another user, whose memory is opened with this process's rights.
     """
-    flags = open_flags(private_copy, private_cow, adopt, allow_unsealed)
-    if other_user:
-        flags |= lib.TENON_OPEN_OTHER_USER
-    options = open_options(access, flags)
+    options = open_options(
+        access,
+        allow_unsealed,
+        private_copy=private_copy,
+        private_cow=private_cow,
+        adopt_fd=adopt,
+        other_user=other_user,
+    )
     numbers = ffi.new("int32_t[]", list(fds)) if fds else ffi.NULL
-    out = ffi.new("tenon_message **")
     with memoryview(data) as view, ffi.from_buffer(view) as source:
-        call(lib.tenon_descriptor_open, source, view.nbytes, numbers, len(fds), options, out)
-    return Message._adopt(out[0])
+        what = source, view.nbytes, numbers, len(fds), options
+        return Message._adopt(given("tenon_message *", lib.tenon_descriptor_open, *what))

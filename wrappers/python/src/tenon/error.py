@@ -224,17 +224,29 @@ def call(function: Any, *arguments: Any) -> None:
 
 
 def given(kind: str, function: Any, *arguments: Any) -> Any:
-    """Call a function whose last two parameters are a pointer to the result, which is of this kind,
-    and the error. Returns the result.
+    """Call a function whose last two parameters are a pointer to the result, which is of this C
+    type, and the error. Returns the result.
     """
-    out = ffi.new(f"{kind} **")
+    out = ffi.new(f"{kind} *")
     call(function, *arguments, out)
     return out[0]
 
 
 def owned(kind: str, function: Any, *arguments: Any) -> Any:
-    """As given(). The result is released when nothing refers to it any more."""
-    return ffi.gc(given(kind, function, *arguments), getattr(lib, f"{kind}_release"))
+    """As given(), for an object of the library of this kind. It is released when nothing refers to
+    it any more.
+    """
+    return ffi.gc(given(f"{kind} *", function, *arguments), getattr(lib, f"{kind}_release"))
+
+
+class key_errors:
+    """Raises NotFound as the KeyError of a mapping."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, NotFound):
+            raise KeyError(error.strerror) from error
 
 
 _native_ext.set_error_factory(from_status)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tenon._frozen import Frozen
 from tenon._native import ffi, lib
-from tenon.error import call
+from tenon.error import call, given
 
 
 class LeaseHolder(Frozen):
@@ -34,27 +34,15 @@ def lease_holders() -> list[LeaseHolder]:
     """The processes that hold leases of this process's blocks, with one entry for each
     connection.
     """
-    total = ffi.new("size_t *")
-    call(lib.tenon_lease_holders, ffi.NULL, 0, total)
+    total = given("size_t", lib.tenon_lease_holders, ffi.NULL, 0)
     while True:
         # Another thread may add a holder between the two calls.
-        room = int(total[0]) + 1
+        room = total + 1
         out = ffi.new("tenon_lease_holder[]", room)
         out[0].struct_size = ffi.sizeof("tenon_lease_holder")
-        call(lib.tenon_lease_holders, out, room, total)
-        if total[0] <= room:
-            return [
-                LeaseHolder(
-                    each.pid,
-                    each.uid,
-                    each.leases,
-                    each.nbytes,
-                    each.granted,
-                    each.granted_bytes,
-                    each.age_ns / 1e9,
-                )
-                for each in out[0 : total[0]]
-            ]
+        total = given("size_t", lib.tenon_lease_holders, out, room)
+        if total <= room:
+            return [LeaseHolder._of(each, age=each.age_ns / 1e9) for each in out[0:total]]
 
 
 def lease_use_no_thread() -> None:
@@ -72,9 +60,7 @@ def lease_fd() -> int:
     The fd is borrowed. A forked child gets another one. The call works only in a process without a
     service thread.
     """
-    out = ffi.new("int32_t *")
-    call(lib.tenon_lease_fd, out)
-    return int(out[0])
+    return int(given("int32_t", lib.tenon_lease_fd))
 
 
 def lease_poll() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tenon import _native_ext
 from tenon._managed import Managed
-from tenon._native import address_of, ffi, lib
+from tenon._native import address_of, ffi, lib, new_struct
 from tenon._options import ACCESSES, number_of
-from tenon._text import encoded
+from tenon._text import bytes_by, encoded
 from tenon.composite import Composite, borrowed
 from tenon.error import call, owned
 from tenon.tensor import Tensor
-from tenon.wait import run
+from tenon.wait import waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,15 +53,10 @@ def _add(
 
 
 def _add_composite(own: Any, composite: Composite, name: str | None, access: int) -> None:
-    options = ffi.new("tenon_share_options *")
-    options.struct_size, options.access = ffi.sizeof("tenon_share_options"), access
+    options = new_struct("tenon_share_options", access=access)
     text = ffi.NULL if name is None else ffi.new("char[]", encoded(name, "the name"))
     pointers = ffi.new("tenon_composite *[]", [composite._own()])
     call(lib.tenon_message_add_composites, own, pointers, ffi.new("char *[]", [text]), 1, options)
-
-
-def _release_in(out: Any) -> None:
-    lib.tenon_message_release(out[0])
 
 
 class Message(Managed):
@@ -123,19 +118,8 @@ class Message(Managed):
         *,
         whole: bool = False,
     ) -> Self:
-        """Wait for the message that step(wait, out, error) receives.
-
-        `out` has an owner, because a signal handler may raise an exception at any moment after the
-        call. DataLoader's handler does when a worker dies.
-        """
-        out = ffi.gc(ffi.new("tenon_message **"), _release_in)
-        self = cls.__new__(cls)
-        self._tensors = self._cdata = None
-        run(lambda wait, error: step(wait, out, error), timeout, cancel, whole=whole)
-        pointer = out[0]
-        out[0] = ffi.NULL
-        self._cdata = ffi.gc(pointer, lib.tenon_message_release)
-        return self
+        """Wait for the message that step(wait, out, error) receives."""
+        return cls._adopt(waited("tenon_message", step, timeout, cancel, whole=whole))
 
     def close(self) -> None:
         """Release the message. Tensors taken from it stay valid."""
@@ -226,10 +210,7 @@ class Message(Managed):
     @property
     def user_bytes(self) -> bytes:
         """The user bytes of the message."""
-        own = self._own()
-        size = ffi.new("size_t *")
-        data = lib.tenon_message_user_bytes(own, size)
-        return b"" if data == ffi.NULL else bytes(ffi.buffer(data, size[0]))
+        return bytes_by(lib.tenon_message_user_bytes, self._own())
 
     def __len__(self) -> int:
         own = self._own()
@@ -276,10 +257,6 @@ class Message(Managed):
         """The named tensors, as items gives them."""
         return [tensor for _, tensor in self.items()]
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.Message, closed>"
+    def _shown(self) -> str:
         composites = f"{len(self.composites)} composites, " if self.composites else ""
-        return (
-            f"<tenon.Message of {len(self)} tensors, {composites}{len(self.user_bytes)} user bytes>"
-        )
+        return f" of {len(self)} tensors, {composites}{len(self.user_bytes)} user bytes"

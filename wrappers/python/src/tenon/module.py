@@ -10,10 +10,11 @@ from _collections_abc import Mapping, MutableMapping
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib, new_struct
+from tenon._options import flags, names_of, words
 from tenon._reports import report_of
 from tenon._snapshot import ReadDict
-from tenon._text import decoded, encoded, sized
-from tenon.error import Corrupt, NotFound, call, given, owned
+from tenon._text import decoded, encoded, optional_text, sized
+from tenon.error import Corrupt, NotFound, call, given, key_errors, owned
 from tenon.value import Value
 
 TYPE_CHECKING = False
@@ -25,15 +26,9 @@ if TYPE_CHECKING:
 
     from tenon._reports import ImportReport
 
-_KIND_NAMES: dict[int, str] = {
-    lib.TENON_MEMBER_PARAMETER: "parameter",
-    lib.TENON_MEMBER_BUFFER: "buffer",
-    lib.TENON_MEMBER_ATTRIBUTE: "attribute",
-    lib.TENON_MEMBER_CONSTANT: "constant",
-    lib.TENON_MEMBER_SUBMODULE: "submodule",
-    lib.TENON_MEMBER_METHOD: "method",
-    lib.TENON_MEMBER_STATE: "state",
-}
+_KIND_NAMES = names_of(
+    words("MEMBER", "parameter buffer attribute constant submodule method state")
+)
 
 
 class Member(Frozen):
@@ -146,16 +141,9 @@ class States(Mapping[str, "Any"]):
         return found.value
 
     def __setitem__(self, path: str, state: Any) -> None:
-        source = _optional(state)
-        try:
-            call(
-                lib.tenon_module_set_state,
-                self._module._own(),
-                encoded(path, "the path"),
-                ffi.NULL if source is None else source._cdata,
-            )
-        except NotFound as error:
-            raise KeyError(error.strerror) from error
+        source, name = _optional(state), encoded(path, "the path")
+        with key_errors():
+            call(lib.tenon_module_set_state, self._module._own(), name, source)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths())
@@ -199,7 +187,7 @@ class Module(Managed):
         """
         self._cdata = None
         self._known_key = None
-        self._take(given("tenon_module", lib.tenon_module_new, encoded(class_name, "the class")))
+        self._take(given("tenon_module *", lib.tenon_module_new, encoded(class_name, "the class")))
 
     @classmethod
     def _adopt(cls, pointer: Any) -> Self:
@@ -214,10 +202,7 @@ class Module(Managed):
     def _key(self) -> int:
         """The address of the object. The module keeps the object, and the object its address."""
         if self._known_key is None:
-            out = ffi.new("tenon_value **")
-            call(lib.tenon_module_object, self._own(), out)
-            self._known_key = address_of(out[0])
-            lib.tenon_value_release(out[0])
+            self._known_key = address_of(owned("tenon_value", lib.tenon_module_object, self._own()))
         return self._known_key
 
     @property
@@ -249,14 +234,14 @@ class Module(Managed):
         """Add an attribute of a declared type, such as "Dict[str, int]". Classes are named by their
         qualified names, and must be defined before. None takes the type that the value shows.
         """
-        declared = ffi.NULL if type is None else encoded(type, "the type")
+        declared = optional_text(type, "the type")
         self._add(lib.tenon_module_add_attribute, name, (declared,), Value(value))
 
     def add_constant(self, name: str, type: str | None, value: Any) -> None:
         """Add a constant, which PyTorch calls Final. It stands in the class and cannot change when
         the module runs.
         """
-        declared = ffi.NULL if type is None else encoded(type, "the type")
+        declared = optional_text(type, "the type")
         self._add(lib.tenon_module_add_constant, name, (declared,), Value(value))
 
     def add_submodule(self, name: str, child: Module, interface: str | None = None) -> None:
@@ -266,14 +251,9 @@ class Module(Managed):
         interface is the qualified name of an interface of the child, by which the member is
         declared. None declares it by its own class.
         """
-        declared = ffi.NULL if interface is None else encoded(interface, "the interface")
-        call(
-            lib.tenon_module_add_submodule,
-            self._own(),
-            encoded(name, "the name"),
-            child._own(),
-            declared,
-        )
+        own, declared = self._own(), optional_text(interface, "the interface")
+        member = encoded(name, "the name")
+        call(lib.tenon_module_add_submodule, own, member, child._own(), declared)
 
     def define(self, source: str) -> None:
         """Define methods: one `def` or more in TorchScript.
@@ -288,12 +268,8 @@ class Module(Managed):
 
         qualifier is `"__torch__"` or a name below it. `class P` becomes "<qualifier>.P".
         """
-        call(
-            lib.tenon_module_define_types,
-            self._own(),
-            encoded(qualifier, "the qualifier"),
-            encoded(source, "the source"),
-        )
+        texts = encoded(qualifier, "the qualifier"), encoded(source, "the source")
+        call(lib.tenon_module_define_types, self._own(), *texts)
 
     def set_hooks(
         self, *, before: Sequence[str] | None = None, after: Sequence[str] | None = None
@@ -305,13 +281,8 @@ class Module(Managed):
         for before_forward, names in ((1, before), (0, after)):
             if names is not None:
                 texts = [ffi.new("char[]", encoded(name, "the method")) for name in names]
-                call(
-                    lib.tenon_module_set_hooks,
-                    own,
-                    before_forward,
-                    ffi.new("char *[]", texts),
-                    len(texts),
-                )
+                array = ffi.new("char *[]", texts)
+                call(lib.tenon_module_set_hooks, own, before_forward, array, len(texts))
 
     def set_traced_inputs(self, method: str, inputs: Sequence[Any]) -> None:
         """Keep the example inputs of a traced method in archives.
@@ -320,16 +291,9 @@ class Module(Managed):
         """
         from tenon._to_value import Maker
 
-        maker = Maker()
-        values = [maker.make(value) for value in inputs]
-        array = ffi.new("tenon_value *[]", values)
-        call(
-            lib.tenon_module_set_traced_inputs,
-            self._own(),
-            encoded(method, "the method"),
-            array,
-            len(values),
-        )
+        array, keep = Maker().array(inputs)
+        name = encoded(method, "the method")
+        call(lib.tenon_module_set_traced_inputs, self._own(), name, array, len(keep))
 
     @property
     def extra_files(self) -> ExtraFiles:
@@ -346,10 +310,8 @@ class Module(Managed):
         return States(self)
 
     def __getitem__(self, path: str) -> Any:
-        try:
+        with key_errors():
             member = self.find(path)
-        except NotFound as error:
-            raise KeyError(error.strerror) from error
         if member.module is not None:
             return member.module
         return member.source if member.handle is None else member.value
@@ -362,20 +324,15 @@ class Module(Managed):
         require one.
         """
         own, name = self._own(), encoded(path, "the path")
-        try:
+        with key_errors():
             if isinstance(value, Module):
                 call(lib.tenon_module_set_submodule, own, name, value._own())
             else:
-                source = _optional(value)
-                call(lib.tenon_module_set, own, name, ffi.NULL if source is None else source._cdata)
-        except NotFound as error:
-            raise KeyError(error.strerror) from error
+                call(lib.tenon_module_set, own, name, _optional(value))
 
     def __delitem__(self, path: str) -> None:
-        try:
+        with key_errors():
             call(lib.tenon_module_remove, self._own(), encoded(path, "the path"))
-        except NotFound as error:
-            raise KeyError(error.strerror) from error
 
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str):
@@ -455,14 +412,15 @@ class Module(Managed):
             paths.append(ffi.new("char[]", encoded(path, "the path")))
             tensor = tensors[path]
             values.append(ffi.NULL if tensor is None else maker.make(tensor))
-        flags = (
-            (lib.TENON_LOAD_ALLOW_MISSING if allow_missing else 0)
-            | (lib.TENON_LOAD_ALLOW_UNEXPECTED if allow_unexpected else 0)
-            | (lib.TENON_LOAD_CHECK_ONLY if check_only else 0)
+        chosen = flags(
+            "LOAD",
+            allow_missing=allow_missing,
+            allow_unexpected=allow_unexpected,
+            check_only=check_only,
         )
         missing, unexpected = ffi.new("tenon_name_list **"), ffi.new("tenon_name_list **")
         arrays = ffi.new("char *[]", paths), ffi.new("tenon_value *[]", values)
-        call(lib.tenon_module_load, self._own(), *arrays, len(paths), flags, missing, unexpected)
+        call(lib.tenon_module_load, self._own(), *arrays, len(paths), chosen, missing, unexpected)
         return LoadResult(_names_of(missing[0]), _names_of(unexpected[0]))
 
     def check(self) -> None:
@@ -480,10 +438,7 @@ class Module(Managed):
         methods is a list of names, or one text with commas between them. The list then has the
         operators of these methods and of the functions that they call. None takes all methods.
         """
-        text = methods_text(methods)
-        return list(
-            names_by(lib.tenon_export_opnames, self._own(), ffi.NULL if text is None else text)
-        )
+        return list(names_by(lib.tenon_export_opnames, self._own(), methods_text(methods)))
 
     @property
     def code(self) -> dict[str, str]:
@@ -525,14 +480,7 @@ class Module(Managed):
         return names_by(lib.tenon_module_warnings, self._own())
 
     def _add(self, function: Any, name: str, more: tuple[Any, ...], value: Any) -> None:
-        source = _optional(value)
-        call(
-            function,
-            self._own(),
-            encoded(name, "the name"),
-            *more,
-            ffi.NULL if source is None else source._cdata,
-        )
+        call(function, self._own(), encoded(name, "the name"), *more, _optional(value))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Module):
@@ -559,28 +507,27 @@ class Module(Managed):
             "a Module has no pickled form of its own: tenon.export_module writes it as an archive"
         )
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.Module, closed>"
+    def _shown(self) -> str:
         try:
-            return f"<tenon.Module {self.class_name}>"
+            return f" {self.class_name}"
         except Corrupt:
-            return "<tenon.Module of a file that is bad>"
+            return " of a file that is bad"
 
 
-def methods_text(methods: Sequence[str] | str | None) -> bytes | None:
-    """Names of methods as the C library takes them: with commas between them."""
-    if methods is None:
-        return None
-    return encoded(methods if isinstance(methods, str) else ",".join(methods), "methods")
+def methods_text(methods: Sequence[str] | str | None) -> Any:
+    """Names of methods as the C library takes them: with commas between them. NULL for None."""
+    if methods is not None and not isinstance(methods, str):
+        methods = ",".join(methods)
+    return optional_text(methods, "methods")
 
 
 def _state_path(path: str) -> str:
     return f"{path}.state" if path else "state"
 
 
-def _optional(value: Any) -> Value | None:
-    return None if value is None else Value(value)
+def _optional(value: Any) -> Any:
+    """The C value of an object. NULL for None."""
+    return ffi.NULL if value is None else Value(value)._cdata
 
 
 def _members(function: Any, *arguments: Any) -> list[Member]:
@@ -593,22 +540,14 @@ def _members(function: Any, *arguments: Any) -> list[Member]:
         module = (
             None if each.module == ffi.NULL else Module._adopt(lib.tenon_module_retain(each.module))
         )
-        found.append(
-            Member(
-                _KIND_NAMES[each.kind],
-                decoded(each.name),
-                decoded(each.type),
-                decoded(each.source),
-                handle,
-                module,
-            )
-        )
+        texts = {name: decoded(getattr(each, name)) for name in ("name", "type", "source")}
+        found.append(Member(kind=_KIND_NAMES[each.kind], handle=handle, module=module, **texts))
     return found
 
 
 def names_by(function: Any, *arguments: Any) -> tuple[str, ...]:
     """The names in the list that a function gives."""
-    return _names_of(given("tenon_name_list", function, *arguments))
+    return _names_of(given("tenon_name_list *", function, *arguments))
 
 
 def _names_of(pointer: Any) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
-from tenon._options import number_of
+from tenon._options import flags, number_of
 from tenon._reports import export_report_of
 from tenon._text import encoded
 from tenon.archive import DURABILITIES, ImportOptions, path_of
@@ -79,9 +79,8 @@ class Package(Managed):
         """The script module of that resource or id. If there is none, tenon.NotFound lists the
         names.
         """
-        return Module._adopt(
-            given("tenon_module", lib.tenon_package_module, self._own(), encoded(name, "the name"))
-        )
+        key = encoded(name, "the name")
+        return Module._adopt(given("tenon_module *", lib.tenon_package_module, self._own(), key))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.modules)
@@ -97,8 +96,8 @@ class Package(Managed):
             return bytes(data)
         raise AssertionError("a record was read, and the list is empty")
 
-    def __repr__(self) -> str:
-        return "<tenon.Package, closed>" if self.closed else f"<tenon.Package {list(self.modules)}>"
+    def _shown(self) -> str:
+        return f" {list(self.modules)}"
 
 
 def export_package(
@@ -130,12 +129,12 @@ def export_package(
     `torch.package.package_exporter._gate_torchscript_serialization` was set to False.
     """
     given = dict(entries or {})
-    options = new_struct("tenon_package_options")
-    options.durability = number_of(DURABILITIES, durability, "durability")
-    options.flags = (0 if check else lib.TENON_EXPORT_UNCHECKED) | (
-        lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0
+    options = new_struct(
+        "tenon_package_options",
+        durability=number_of(DURABILITIES, durability, "durability"),
+        flags=flags("EXPORT", unchecked=not check, keep_device=keep_device),
+        stream=stream_pointer(stream),
     )
-    options.stream = stream_pointer(stream)
     keep: list[Any] = []
 
     def kept(text: str, what: str) -> Any:

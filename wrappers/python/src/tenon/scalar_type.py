@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenon import _dtype
 from tenon._native import ffi, lib
 from tenon._text import decoded, encoded
-from tenon.error import InvalidArgument, call, make
+from tenon.error import InvalidArgument, given, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,26 +22,18 @@ class ScalarType(int):
     __slots__ = ()
 
     def __new__(cls, which: Any) -> ScalarType:
-        out = ffi.new("tenon_scalar_type *")
+        kind = "tenon_scalar_type"
         if isinstance(which, int):
-            out[0] = which
-        elif isinstance(which, str):
-            call(lib.tenon_scalar_type_parse, encoded(which, "the element type"), out)
-        elif str(which).startswith("torch."):
-            call(
-                lib.tenon_scalar_type_parse,
-                encoded(str(which).removeprefix("torch."), "the element type"),
-                out,
-            )
+            found = ffi.new(f"{kind} *", which)[0]
+        elif isinstance(which, str) or str(which).startswith("torch."):
+            text = which if isinstance(which, str) else str(which).removeprefix("torch.")
+            name = encoded(text, "the element type")
+            found = given(kind, lib.tenon_scalar_type_parse, name)
         else:
-            number = _dtype.number_of(which)
-            call(
-                lib.tenon_scalar_type_from_dtype,
-                (number & 0xFF, number >> 8 & 0xFF, number >> 16),
-                out,
-            )
-        self = super().__new__(cls, out[0])
-        if lib.tenon_scalar_type_name(out[0]) == ffi.NULL:
+            dtype = _dtype.split(_dtype.number_of(which))
+            found = given(kind, lib.tenon_scalar_type_from_dtype, dtype)
+        self = super().__new__(cls, found)
+        if lib.tenon_scalar_type_name(found) == ffi.NULL:
             raise make(InvalidArgument, f"{int(self)} is no element type")
         return self
 
@@ -74,9 +66,8 @@ class ScalarType(int):
         """Tenon's name of the type, as in Tensor.dtype. Raises Unsupported for a type that DLPack
         lacks.
         """
-        out = ffi.new("tenon_dtype *")
-        call(lib.tenon_scalar_type_to_dtype, int(self), out)
-        return _dtype.name_of(_dtype.pack(out.code, out.bits, out.lanes))
+        found = given("tenon_dtype", lib.tenon_scalar_type_to_dtype, int(self))
+        return _dtype.name_of(_dtype.pack(found.code, found.bits, found.lanes))
 
     def __repr__(self) -> str:
         return f"tenon.ScalarType({self.name!r})"

@@ -6,10 +6,11 @@ from tenon import _strategy, by_cuda, by_fd, by_filename
 from tenon._managed import SENDABLE, Closing, own_of
 from tenon._native import address_of, ffi, lib
 from tenon._native_ext import StorageBase
-from tenon._options import CPU, MODE_NAMES, MODES, device_name, number_of, unsigned
-from tenon._room import ArenaBase, new_storage, new_storage_from
+from tenon._options import CPU, MODE_NAMES, MODES, device_name, flags, number_of, unsigned
+from tenon._room import ArenaBase, wait_for_room
 from tenon._storage_of import register
-from tenon.error import Unsupported, call, make
+from tenon.by_cuda import stream_pointer
+from tenon.error import Unsupported, call, given, make
 from tenon.weak import WeakRef
 
 TYPE_CHECKING = False
@@ -19,24 +20,30 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Access, CudaForm, CudaTransport, Mode
+    from tenon._text import Path
     from tenon.arena import Arena
     from tenon.by_cuda import CudaHandle, Stream
     from tenon.by_fd import FdHandle
-    from tenon.by_filename import Filename, FilenameHandle, Path
+    from tenon.by_filename import Filename, FilenameHandle
     from tenon.wait import Cancel
 
 
-def _flags(isolated: bool, private: bool, zeroed: bool, will_fill: bool) -> int:
-    flags: int = 0
-    if isolated:
-        flags |= lib.TENON_STORAGE_ISOLATED
-    if private:
-        flags |= lib.TENON_STORAGE_PRIVATE
-    if zeroed:
-        flags |= lib.TENON_STORAGE_ZEROED
-    if will_fill:
-        flags |= lib.TENON_STORAGE_WILL_FILL
-    return flags
+def _numbers(
+    mode: str,
+    alignment: int,
+    isolated: bool,
+    private: bool,
+    zeroed: bool = False,
+    will_fill: bool = False,
+) -> tuple[int, int, int]:
+    """The mode, flags and alignment of a new storage as the C library takes them."""
+    chosen = (
+        (lib.TENON_STORAGE_ISOLATED if isolated else 0)
+        | (lib.TENON_STORAGE_PRIVATE if private else 0)
+        | (lib.TENON_STORAGE_ZEROED if zeroed else 0)
+        | (lib.TENON_STORAGE_WILL_FILL if will_fill else 0)
+    )
+    return number_of(MODES, mode, "mode"), chosen, unsigned(alignment, "alignment")
 
 
 class Storage(Closing, StorageBase):
@@ -75,15 +82,22 @@ class Storage(Closing, StorageBase):
           not clear a block that was lent before. If you break the promise, a borrower can read the
           bytes of another borrower. zeroed and will_fill exclude each other.
         """
-        size, number = unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode")
-        flags = _flags(isolated, private, zeroed, will_fill)
-        multiple = unsigned(alignment, "alignment")
+        size = unsigned(nbytes, "nbytes")
+        place = _numbers(mode, alignment, isolated, private, zeroed, will_fill)
         if arena is None:
-            return cls._new(size, number, flags, multiple, 0)
+            return cls._new(size, *place, 0)
         own = own_of(arena, ArenaBase, "arena")
         if timeout == 0:
-            return cls._new(size, number, flags, multiple, address_of(own))
-        return cls._adopt(new_storage(own, size, number, flags, multiple, timeout, cancel))
+            return cls._new(size, *place, address_of(own))
+        return cls._adopt(
+            wait_for_room(
+                own,
+                place,
+                lambda options, *rest: lib.tenon_storage_new(options, size, *rest),
+                timeout,
+                cancel,
+            )
+        )
 
     @classmethod
     def new_from(
@@ -103,14 +117,24 @@ class Storage(Closing, StorageBase):
         With mode "frozen" the storage is frozen when the call returns. arena, timeout and cancel
         are as in new.
         """
-        number, flags = number_of(MODES, mode, "mode"), _flags(isolated, private, False, False)
-        multiple = unsigned(alignment, "alignment")
+        place = _numbers(mode, alignment, isolated, private)
         if arena is None:
-            return cls._new_from(data, number, flags, multiple, 0)
+            return cls._new_from(data, *place, 0)
         own = own_of(arena, ArenaBase, "arena")
         if timeout == 0:
-            return cls._new_from(data, number, flags, multiple, address_of(own))
-        return cls._adopt(new_storage_from(own, data, number, flags, multiple, timeout, cancel))
+            return cls._new_from(data, *place, address_of(own))
+        with memoryview(data) as view, ffi.from_buffer(view) as source:
+            return cls._adopt(
+                wait_for_room(
+                    own,
+                    place,
+                    lambda options, *rest: lib.tenon_storage_new_from(
+                        options, source, view.nbytes, *rest
+                    ),
+                    timeout,
+                    cancel,
+                )
+            )
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:
@@ -259,16 +283,8 @@ class Storage(Closing, StorageBase):
         - in_flight: Also do what filename_incref does.
         - timeout: The seconds to wait for the manager.
         """
-        return by_filename.share_filename(
-            self,
-            access,
-            filename=filename,
-            torch=torch,
-            in_flight=in_flight,
-            manager=manager,
-            timeout=timeout,
-            cancel=cancel,
-        )
+        chosen = flags("FILENAME", torch=torch, in_flight=in_flight)
+        return by_filename.share_filename(self, access, filename, chosen, manager, timeout, cancel)
 
     def share_cuda(
         self,
@@ -292,16 +308,14 @@ class Storage(Closing, StorageBase):
         - let_write: The receiver can always write the memory. So a read-only storage is lent only
           with let_write.
         """
-        return by_cuda.share_cuda(
-            self, stream=stream, transport=transport, form=form, let_write=let_write
-        )
+        return by_cuda.share_cuda(self, stream, transport, form, let_write)
 
     def record_stream(self, stream: Stream = None) -> None:
         """Record that work in this CUDA stream uses the bytes. Work that was given to the stream
         before the storage's last release is done before the memory is given back. The stream must
         exist until then.
         """
-        by_cuda.record_stream(self, stream)
+        call(lib.tenon_storage_record_stream, self._own(), stream_pointer(stream))
 
     def order_stream(self, stream: Stream = None) -> None:
         """Order later work in this CUDA stream behind the work that was given so far to the streams
@@ -310,7 +324,7 @@ class Storage(Closing, StorageBase):
         These are the stream of the call that opened the bytes, or of the connection, and every
         recorded stream. Call it before you use the bytes in another stream.
         """
-        by_cuda.order_stream(self, stream)
+        call(lib.tenon_storage_order_stream, self._own(), stream_pointer(stream))
 
     def pin(self, device: int = 0) -> int:
         """Let a CUDA device reach the bytes of a shared storage. Returns the address at which the
@@ -322,9 +336,7 @@ class Storage(Closing, StorageBase):
         and copies with non_blocking=True run beside the host, as long as the storage is kept. Each
         process pins for itself.
         """
-        out = ffi.new("void **")
-        call(lib.tenon_storage_pin, self._own(), device, out)
-        return address_of(out[0])
+        return address_of(given("void *", lib.tenon_storage_pin, self._own(), device))
 
     def __copy__(self) -> Self:
         """Make another reference to the same bytes."""
@@ -372,16 +384,14 @@ class Storage(Closing, StorageBase):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.Storage, closed>"
-        place = self.device
-        if place == "cpu":
-            place = self.mode if self.is_shared else "private"
-        return (
-            f"<tenon.Storage {self.id}: {self.nbytes} bytes,"
-            f" {place}{', read-only' if self.read_only else ''}>"
-        )
+    def _place(self) -> str:
+        """What repr() says about the place: the device, or how memory of the host can be lent."""
+        where = self.device
+        return where if where != "cpu" else self.mode if self.is_shared else "private"
+
+    def _shown(self) -> str:
+        access = ", read-only" if self.read_only else ""
+        return f" {self.id}: {self.nbytes} bytes, {self._place()}{access}"
 
 
 register(Storage)

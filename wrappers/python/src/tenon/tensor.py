@@ -362,20 +362,16 @@ class Tensor(Closing, Elements, TensorBase):
             )
         ).tobytes()
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.Tensor, closed>"
-        storage = self.storage
+    def _shown(self) -> str:
         parts = [f"shape={self.shape}", f"dtype={self.dtype}"]
         if not self.is_contiguous:
             parts.append(f"strides={self.strides}")
         if self.offset:
             parts.append(f"offset={self.offset}")
-        where = self.device
-        parts.append(where if where != "cpu" else storage.mode if storage.is_shared else "private")
+        parts.append(self.storage._place())
         if self.read_only:
             parts.append("read-only")
-        return f"<tenon.Tensor {', '.join(parts)}>"
+        return f" {', '.join(parts)}"
 
 
 # Libraries that know DLPack 1.3 take tensors by the functions of this table, and call no Python

@@ -12,6 +12,7 @@ from _weakref import ref
 
 from tenon._frozen import Frozen
 from tenon._native import address_of, ffi, lib
+from tenon._options import names_of, words
 from tenon._text import decoded, encoded, sized
 from tenon.error import call, owned
 
@@ -22,22 +23,8 @@ if TYPE_CHECKING:
 
     from tenon.tensor_spec import TensorSpec
 
-KINDS: dict[str, int] = {
-    "none": lib.TENON_VALUE_NONE,
-    "bool": lib.TENON_VALUE_BOOL,
-    "int": lib.TENON_VALUE_INT,
-    "float": lib.TENON_VALUE_FLOAT,
-    "complex": lib.TENON_VALUE_COMPLEX,
-    "str": lib.TENON_VALUE_STR,
-    "device": lib.TENON_VALUE_DEVICE,
-    "tensor": lib.TENON_VALUE_TENSOR,
-    "tuple": lib.TENON_VALUE_TUPLE,
-    "list": lib.TENON_VALUE_LIST,
-    "dict": lib.TENON_VALUE_DICT,
-    "enum": lib.TENON_VALUE_ENUM,
-    "object": lib.TENON_VALUE_OBJECT,
-}
-_KIND_NAMES = {number: name for name, number in KINDS.items()}
+KINDS = words("VALUE", "none bool int float complex str device tensor tuple list dict enum object")
+_KIND_NAMES = names_of(KINDS)
 
 
 class Device(Frozen):

@@ -95,3 +95,25 @@ def run(
             raise from_status(status, address)
         lib.tenon_error_release(error[0])
         error[0] = ffi.NULL
+
+
+def waited(
+    kind: str,
+    step: Callable[[Any, Any, Any], int],
+    timeout: float | None,
+    cancel: Cancel | None,
+    *,
+    whole: bool = False,
+) -> Any:
+    """Wait for the object of the library that step(wait, out, error) gives. The caller takes over
+    the reference that is returned.
+
+    `out` has an owner, because a signal handler may raise an exception at any moment after the
+    call. DataLoader's handler does when a worker dies.
+    """
+    release = getattr(lib, f"{kind}_release")
+    out = ffi.gc(ffi.new(f"{kind} **"), lambda out: release(out[0]))
+    run(lambda wait, error: step(wait, out, error), timeout, cancel, whole=whole)
+    pointer = out[0]
+    out[0] = ffi.NULL
+    return pointer

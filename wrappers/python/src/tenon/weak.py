@@ -47,7 +47,5 @@ class WeakRef(Managed):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.WeakRef, closed>"
-        return f"<tenon.WeakRef to storage {self.id}{', expired' if self.expired else ''}>"
+    def _shown(self) -> str:
+        return f" to storage {self.id}{', expired' if self.expired else ''}"

@@ -9,7 +9,7 @@ from tenon._native import ffi, lib, new_struct
 from tenon._options import number_of
 from tenon._text import encoded
 from tenon.archive import DURABILITIES, ImportOptions, path_of
-from tenon.error import NotFound, call, given
+from tenon.error import call, given, key_errors, owned
 from tenon.module import names_by
 from tenon.value import Value
 
@@ -52,12 +52,10 @@ class Weights(Managed):
         """
         from tenon._from_value import Reader
 
-        out = ffi.new("tenon_value **")
-        try:
-            call(lib.tenon_weights_tensor, self._own(), encoded(name, "the name"), out)
-        except NotFound as error:
-            raise KeyError(error.strerror) from error
-        return Reader().read(ffi.gc(out[0], lib.tenon_value_release))
+        with key_errors():
+            key = encoded(name, "the name")
+            own = owned("tenon_value", lib.tenon_weights_tensor, self._own(), key)
+        return Reader().read(own)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -72,15 +70,9 @@ class Weights(Managed):
         """Replace the elements of a weight. The element type and the shape must be those of the
         weight. The strides may be others. Weights that share a storage with this one change with
         it. The tensor's elements must not change before the last rewrite."""
-        try:
-            call(
-                lib.tenon_weights_replace,
-                self._own(),
-                encoded(name, "the name"),
-                Value(tensor)._cdata,
-            )
-        except NotFound as error:
-            raise KeyError(error.strerror) from error
+        key, value = encoded(name, "the name"), Value(tensor)
+        with key_errors():
+            call(lib.tenon_weights_replace, self._own(), key, value._cdata)
 
     def rewrite(self, path: Path, *, durability: Durability = "none") -> None:
         """Write the file that was opened with the replaced weights in it. All other bytes stay as
@@ -89,12 +81,12 @@ class Weights(Managed):
         Either the whole new file appears at path, or the old file stays. path may be the file that
         was opened.
         """
-        options = new_struct("tenon_weights_rewrite_options")
-        options.durability = number_of(DURABILITIES, durability, "durability")
+        number = number_of(DURABILITIES, durability, "durability")
+        options = new_struct("tenon_weights_rewrite_options", durability=number)
         call(lib.tenon_weights_rewrite, self._own(), path_of(path), options)
 
-    def __repr__(self) -> str:
-        return "<tenon.Weights, closed>" if self.closed else f"<tenon.Weights {list(self.names())}>"
+    def _shown(self) -> str:
+        return f" {list(self.names())}"
 
 
 def open_weights(
@@ -118,4 +110,4 @@ def open_weights(
     """
     limits = max_inflated_nbytes, max_records, max_depth
     options = ImportOptions(tensors, check, arena, mode, device, device_map, *limits)
-    return Weights(given("tenon_weights", lib.tenon_open_weights, path_of(path), options.struct))
+    return Weights(given("tenon_weights *", lib.tenon_open_weights, path_of(path), options.struct))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Literal, NoReturn
 
-    from tenon.by_filename import Path
+    from tenon._text import Path
 
 _COW = "cow"
 _UNSAFE = "unsafe"
