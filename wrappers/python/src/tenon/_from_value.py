@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenon._native import address_of, ffi, lib, new_struct
 from tenon._snapshot import ReadDict, ReadList, ReadObject
 from tenon._text import decoded
-from tenon.error import NotFound, Unsupported, call, owned
+from tenon.error import NotFound, Unsupported, call, given, owned
 from tenon.tensor import Tensor
 from tenon.tensor_spec import TensorSpec, from_c
 from tenon.value import Device, Enum, NamedTuple, Object
@@ -36,7 +36,7 @@ class Reader:
         kind = lib.tenon_value_kind(own)
         plain = _PLAIN.get(kind)
         if plain is not None:
-            return plain(self, own)
+            return plain(own)
         address = address_of(own)
         known = self._known.get(address)
         if known is not None:
@@ -53,58 +53,22 @@ class Reader:
     def _items(self, own: Any) -> list[Any]:
         return [self._item(own, index) for index in range(lib.tenon_value_count(own))]
 
-    def _none(self, own: Any) -> None:
-        return None
-
-    def _bool(self, own: Any) -> bool:
-        out = ffi.new("int *")
-        call(lib.tenon_value_get_bool, own, out)
-        return bool(out[0])
-
-    def _int(self, own: Any) -> int:
-        out = ffi.new("int64_t *")
-        call(lib.tenon_value_get_int, own, out)
-        return int(out[0])
-
-    def _float(self, own: Any) -> float:
-        out = ffi.new("double *")
-        call(lib.tenon_value_get_float, own, out)
-        return float(out[0])
-
-    def _complex(self, own: Any) -> complex:
-        out = ffi.new("double[2]")
-        call(lib.tenon_value_get_complex, own, out, out + 1)
-        return complex(out[0], out[1])
-
-    def _str(self, own: Any) -> str:
-        out, nbytes = ffi.new("char **"), ffi.new("size_t *")
-        call(lib.tenon_value_get_str, own, out, nbytes)
-        return decoded(out[0], nbytes[0])
-
-    def _device(self, own: Any) -> Device:
-        out = ffi.new("char **")
-        call(lib.tenon_value_get_device, own, out)
-        return Device(decoded(out[0]))
-
     def _tensor(self, own: Any) -> Tensor | TensorSpec:
-        out = ffi.new("tenon_tensor **")
         try:
-            call(lib.tenon_value_get_tensor, own, out)
+            found = given("tenon_tensor *", lib.tenon_value_get_tensor, own)
         except Unsupported:
             return self.tensor_spec(own)
-        return Tensor._adopt(address_of(out[0]))
+        return Tensor._adopt(address_of(found))
 
     def tensor_spec(self, own: Any) -> TensorSpec:
         found = new_struct("tenon_value_tensor_spec")
         call(lib.tenon_value_get_tensor_spec, own, found)
-        out = ffi.new("tenon_value **")
 
         def part(number: int) -> Any:
             try:
-                call(lib.tenon_value_tensor_part, own, number, out)
+                return self._item(own, number, lib.tenon_value_tensor_part)
             except NotFound:
                 return None
-            return self.read(ffi.gc(out[0], lib.tenon_value_release))
 
         return from_c(found, part)
 
@@ -146,14 +110,28 @@ class Reader:
         return found
 
 
-_PLAIN: dict[int, Callable[[Reader, Any], Any]] = {
-    lib.TENON_VALUE_NONE: Reader._none,
-    lib.TENON_VALUE_BOOL: Reader._bool,
-    lib.TENON_VALUE_INT: Reader._int,
-    lib.TENON_VALUE_FLOAT: Reader._float,
-    lib.TENON_VALUE_COMPLEX: Reader._complex,
-    lib.TENON_VALUE_STR: Reader._str,
-    lib.TENON_VALUE_DEVICE: Reader._device,
+def _complex(own: Any) -> complex:
+    out = ffi.new("double[2]")
+    call(lib.tenon_value_get_complex, own, out, out + 1)
+    return complex(out[0], out[1])
+
+
+def _str(own: Any) -> str:
+    out, nbytes = ffi.new("char **"), ffi.new("size_t *")
+    call(lib.tenon_value_get_str, own, out, nbytes)
+    return decoded(out[0], nbytes[0])
+
+
+_PLAIN: dict[int, Callable[[Any], Any]] = {
+    lib.TENON_VALUE_NONE: lambda own: None,
+    lib.TENON_VALUE_BOOL: lambda own: bool(given("int", lib.tenon_value_get_bool, own)),
+    lib.TENON_VALUE_INT: lambda own: given("int64_t", lib.tenon_value_get_int, own),
+    lib.TENON_VALUE_FLOAT: lambda own: given("double", lib.tenon_value_get_float, own),
+    lib.TENON_VALUE_COMPLEX: _complex,
+    lib.TENON_VALUE_STR: _str,
+    lib.TENON_VALUE_DEVICE: lambda own: Device(
+        decoded(given("char *", lib.tenon_value_get_device, own))
+    ),
 }
 
 _SHARED: dict[int, Callable[[Reader, Any], Any]] = {

@@ -11,6 +11,7 @@ from tenon.error import InvalidArgument, call, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -45,6 +46,12 @@ def encoded_path(path: Path, what: str, room: int | None = None) -> bytes:
 def optional_text(text: str | None, what: str) -> Any:
     """Encode text as a C string. NULL for None."""
     return ffi.NULL if text is None else encoded(text, what)
+
+
+def texts(items: Iterable[str], what: str) -> tuple[Any, list[Any]]:
+    """An array of C strings, which the list keeps alive."""
+    keep = [ffi.new("char[]", encoded(text, what)) for text in items]
+    return ffi.new("char *[]", keep), keep
 
 
 def decoded(pointer: Any, nbytes: int | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenon._native import ffi, lib
 from tenon._options import CPU, CUDA_HOST
-from tenon._text import encoded
+from tenon._text import encoded, optional_text, texts
 from tenon.dlpack import from_dlpack
 from tenon.error import TenonError, Unsupported, call, make, owned
 from tenon.tensor import Tensor, from_numpy
@@ -15,8 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    _Make = Callable[["Maker", Any], Any]
 
 
 def tensor_of(source: Any) -> Tensor:
@@ -65,10 +63,7 @@ def _shared(source: Any) -> Tensor | None:
 
 
 def _with_grad(tensor: Tensor) -> Tensor:
-    flags = tensor._flags | lib.TENON_TENSOR_REQUIRES_GRAD
-    return Tensor._new(
-        tensor.storage, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, flags
-    )
+    return tensor._over(tensor.storage, tensor._flags | lib.TENON_TENSOR_REQUIRES_GRAD)
 
 
 def with_default_grad(source: Any) -> Any:
@@ -113,9 +108,11 @@ class Maker:
 
     def make(self, source: Any) -> Any:
         """Convert an object into a cdata that owns a reference."""
-        make = _BY_TYPE.get(type(source)) or _found(source)
-        if make in _PLAIN:
-            return make(self, source)
+        kind = type(source)
+        if kind not in _PLAIN and kind not in _SHARED:
+            kind = _kind_of(source)
+        if kind in _PLAIN:
+            return _PLAIN[kind](source)
         known = self._known.get(id(source))
         if known is not None:
             if known[1] is None:
@@ -123,43 +120,12 @@ class Maker:
             return known[1]
         self._known[id(source)] = source, None
         try:
-            own = make(self, source)
+            own = _SHARED[kind](self, source)
         except BaseException:
             del self._known[id(source)]
             raise
         self._known[id(source)] = source, own
         return own
-
-    def _none(self, source: None) -> Any:
-        return _new(lib.tenon_value_new_none)
-
-    def _bool(self, source: bool) -> Any:
-        return _new(lib.tenon_value_new_bool, source)
-
-    def _int(self, source: int) -> Any:
-        return _new(lib.tenon_value_new_int, int(source))
-
-    def _float(self, source: float) -> Any:
-        return _new(lib.tenon_value_new_float, float(source))
-
-    def _complex(self, source: complex) -> Any:
-        return _new(lib.tenon_value_new_complex, source.real, source.imag)
-
-    def _str(self, source: str) -> Any:
-        data = source.encode("utf-8", "surrogateescape")
-        return _new(lib.tenon_value_new_str, data, len(data))
-
-    def _numpy_scalar(self, source: Any) -> Any:
-        plain = source.item()
-        if type(plain) is type(source):
-            raise _refusal(source)
-        return self.make(plain)
-
-    def _value(self, source: Value) -> Any:
-        return source._cdata
-
-    def _device(self, source: Device) -> Any:
-        return _new(lib.tenon_value_new_device, encoded(source.name, "the device"))
 
     def _tensor(self, source: Any) -> Any:
         address = tensor_of(source)._retained()
@@ -173,11 +139,10 @@ class Maker:
         return own
 
     def _tuple(self, source: tuple[Any, ...]) -> Any:
-        name = (
-            encoded(source.class_name, "the class") if isinstance(source, NamedTuple) else ffi.NULL
-        )
-        array, _keep = self.array(source)
-        return _new(lib.tenon_value_new_tuple, name, array, len(source))
+        name = source.class_name if isinstance(source, NamedTuple) else None
+        array, keep = self.array(source)
+        own = optional_text(name, "the class"), array, len(keep)
+        return _new(lib.tenon_value_new_tuple, *own)
 
     def _list(self, source: list[Any], type: Any = ffi.NULL) -> Any:
         array, keep = self.array(source)
@@ -189,24 +154,16 @@ class Maker:
         return _new(lib.tenon_value_new_dict, type, keys, values, len(keep))
 
     def _enum(self, source: Enum) -> Any:
-        return _new(
-            lib.tenon_value_new_enum,
-            encoded(source.class_name, "the class"),
-            self.make(source.value),
-        )
+        name = encoded(source.class_name, "the class")
+        return _new(lib.tenon_value_new_enum, name, self.make(source.value))
 
     def _object(self, source: Object) -> Any:
         name = encoded(source.class_name, "the class")
         if source.is_opaque:
             return _new(lib.tenon_value_new_opaque, name, self.make(source.state))
-        names = [
-            ffi.new("char[]", encoded(attribute, "the attribute"))
-            for attribute in source.attributes
-        ]
-        values, _keep = self.array(source.attributes.values())
-        return _new(
-            lib.tenon_value_new_object, name, ffi.new("char *[]", names), values, len(names)
-        )
+        names, _texts = texts(source.attributes, "the attribute")
+        values, keep = self.array(source.attributes.values())
+        return _new(lib.tenon_value_new_object, name, names, values, len(keep))
 
     def array(self, sources: Any) -> tuple[Any, list[Any]]:
         """An array of values, which the list keeps alive."""
@@ -218,17 +175,17 @@ def _new(function: Any, *arguments: Any) -> Any:
     return owned("tenon_value", function, *arguments)
 
 
-def _found(source: Any) -> _Make:
-    """The conversion for a subclass, and for objects that look like a tensor or a number of
-    numpy's.
+def _kind_of(source: Any) -> type:
+    """The type by which an object of another type is converted: its base, or that of a tensor or of
+    a number of numpy's, if the object looks like one.
     """
-    for kind in _BY_TYPE:
+    for kind in (*_PLAIN, *_SHARED):
         if isinstance(source, kind):
-            return _BY_TYPE[kind]
+            return kind
     if hasattr(source, "__dlpack__"):
-        return Maker._tensor
+        return Tensor
     if hasattr(source, "dtype") and hasattr(source, "item"):
-        return Maker._numpy_scalar
+        return _NumpyScalar
     raise _refusal(source)
 
 
@@ -240,36 +197,42 @@ def _refusal(source: Any) -> TypeError:
     )
 
 
+class _NumpyScalar:
+    """Stands for the types of numpy's numbers, which are not imported here."""
+
+
+def _str(source: str) -> Any:
+    data = source.encode("utf-8", "surrogateescape")
+    return _new(lib.tenon_value_new_str, data, len(data))
+
+
+def _numpy_scalar(source: Any) -> Any:
+    plain = source.item()
+    if type(plain) is type(source):
+        raise _refusal(source)
+    return Maker().make(plain)
+
+
+# Values without identity: two places never share one of them, though Python has one True and one 7.
 # bool comes before int, because a bool is an int.
-_BY_TYPE: dict[type, _Make] = {
-    type(None): Maker._none,
-    bool: Maker._bool,
-    int: Maker._int,
-    float: Maker._float,
-    complex: Maker._complex,
-    str: Maker._str,
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    type(None): lambda source: _new(lib.tenon_value_new_none),
+    bool: lambda source: _new(lib.tenon_value_new_bool, source),
+    int: lambda source: _new(lib.tenon_value_new_int, int(source)),
+    float: lambda source: _new(lib.tenon_value_new_float, float(source)),
+    complex: lambda source: _new(lib.tenon_value_new_complex, source.real, source.imag),
+    str: _str,
+    Device: lambda source: _new(lib.tenon_value_new_device, encoded(source.name, "the device")),
+    Value: lambda source: source._cdata,
+    _NumpyScalar: _numpy_scalar,
+}
+
+_SHARED: dict[type, Callable[[Maker, Any], Any]] = {
     Tensor: Maker._tensor,
     tuple: Maker._tuple,
     list: Maker._list,
     dict: Maker._dict,
-    Device: Maker._device,
     Enum: Maker._enum,
     Object: Maker._object,
     TensorSpec: Maker._tensor_spec,
-    Value: Maker._value,
 }
-
-# Values without identity: two places never share one of them, though Python has one True and one 7.
-_PLAIN = frozenset(
-    {
-        Maker._none,
-        Maker._bool,
-        Maker._int,
-        Maker._float,
-        Maker._complex,
-        Maker._str,
-        Maker._numpy_scalar,
-        Maker._device,
-        Maker._value,
-    }
-)

@@ -13,7 +13,7 @@ from tenon._native import address_of, ffi, lib, new_struct
 from tenon._options import flags, names_of, words
 from tenon._reports import report_of
 from tenon._snapshot import ReadDict
-from tenon._text import decoded, encoded, optional_text, sized
+from tenon._text import decoded, encoded, optional_text, sized, texts
 from tenon.error import Corrupt, NotFound, call, given, key_errors, owned
 from tenon.value import Value
 
@@ -268,8 +268,8 @@ class Module(Managed):
 
         qualifier is `"__torch__"` or a name below it. `class P` becomes "<qualifier>.P".
         """
-        texts = encoded(qualifier, "the qualifier"), encoded(source, "the source")
-        call(lib.tenon_module_define_types, self._own(), *texts)
+        where, code = encoded(qualifier, "the qualifier"), encoded(source, "the source")
+        call(lib.tenon_module_define_types, self._own(), where, code)
 
     def set_hooks(
         self, *, before: Sequence[str] | None = None, after: Sequence[str] | None = None
@@ -280,9 +280,8 @@ class Module(Managed):
         own = self._own()
         for before_forward, names in ((1, before), (0, after)):
             if names is not None:
-                texts = [ffi.new("char[]", encoded(name, "the method")) for name in names]
-                array = ffi.new("char *[]", texts)
-                call(lib.tenon_module_set_hooks, own, before_forward, array, len(texts))
+                array, keep = texts(names, "the method")
+                call(lib.tenon_module_set_hooks, own, before_forward, array, len(keep))
 
     def set_traced_inputs(self, method: str, inputs: Sequence[Any]) -> None:
         """Keep the example inputs of a traced method in archives.
@@ -407,11 +406,9 @@ class Module(Managed):
         from tenon._to_value import Maker
 
         maker = Maker()
-        paths, values = [], []
-        for path in tensors.keys():
-            paths.append(ffi.new("char[]", encoded(path, "the path")))
-            tensor = tensors[path]
-            values.append(ffi.NULL if tensor is None else maker.make(tensor))
+        paths, keep = texts(tensors.keys(), "the path")
+        found = [tensors[path] for path in tensors.keys()]
+        values = [ffi.NULL if tensor is None else maker.make(tensor) for tensor in found]
         chosen = flags(
             "LOAD",
             allow_missing=allow_missing,
@@ -419,8 +416,8 @@ class Module(Managed):
             check_only=check_only,
         )
         missing, unexpected = ffi.new("tenon_name_list **"), ffi.new("tenon_name_list **")
-        arrays = ffi.new("char *[]", paths), ffi.new("tenon_value *[]", values)
-        call(lib.tenon_module_load, self._own(), *arrays, len(paths), chosen, missing, unexpected)
+        arrays = paths, ffi.new("tenon_value *[]", values)
+        call(lib.tenon_module_load, self._own(), *arrays, len(keep), chosen, missing, unexpected)
         return LoadResult(_names_of(missing[0]), _names_of(unexpected[0]))
 
     def check(self) -> None:
@@ -540,8 +537,8 @@ def _members(function: Any, *arguments: Any) -> list[Member]:
         module = (
             None if each.module == ffi.NULL else Module._adopt(lib.tenon_module_retain(each.module))
         )
-        texts = {name: decoded(getattr(each, name)) for name in ("name", "type", "source")}
-        found.append(Member(kind=_KIND_NAMES[each.kind], handle=handle, module=module, **texts))
+        strings = {name: decoded(getattr(each, name)) for name in ("name", "type", "source")}
+        found.append(Member(kind=_KIND_NAMES[each.kind], handle=handle, module=module, **strings))
     return found
 
 

@@ -77,57 +77,31 @@ class Pickled(NamedTuple):
 # ---- functions that a split pickle names. _Unpickler maps each name to a method of _Parts.
 
 
-def _apart() -> NoReturn:
-    raise pickle.UnpicklingError(
-        "this pickle has its storages apart: load it with tenon.pickle.loads"
-    )
+def _apart(name: str) -> Callable[..., Any]:
+    """A function that a split pickle names, and that is called only when Python's own unpickler
+    loads such a pickle.
+    """
+
+    def function(*arguments: Any) -> NoReturn:
+        raise pickle.UnpicklingError(
+            "this pickle has its storages apart: load it with tenon.pickle.loads"
+        )
+
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
-def _storage(number: int) -> Any:
-    _apart()
-
-
-def _tensor(number: int, dtype: int, shape: Any, strides: Any, offset: int, flags: int) -> Any:
-    _apart()
-
-
-def _composite(*state: Any) -> Any:
-    _apart()
-
-
-def _torch_storage(number: int, dtype: str | None) -> Any:
-    _apart()
-
-
-def _torch_tensor(
-    number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int
-) -> Any:
-    _apart()
-
-
-def _torch_composite(*state: Any) -> Any:
-    _apart()
-
-
-def _imported(module: str, name: str) -> Any:
-    _apart()
-
-
-def _reduced(key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
-    _apart()
-
-
+_storage = _apart("_storage")  # (number)
+_tensor = _apart("_tensor")  # (number, dtype, shape, strides, offset, flags)
+_composite = _apart("_composite")  # what Composite._state() gives
+_torch_storage = _apart("_torch_storage")  # (number, dtype)
+_torch_tensor = _apart("_torch_tensor")  # as _tensor
+_torch_composite = _apart("_torch_composite")
+_imported = _apart("_imported")  # (module, name)
+_reduced = _apart("_reduced")  # (key, with_importer, function, arguments)
 _OWN = frozenset(
-    {
-        "_storage",
-        "_tensor",
-        "_composite",
-        "_torch_storage",
-        "_torch_tensor",
-        "_torch_composite",
-        "_imported",
-        "_reduced",
-    }
+    {"_storage", "_tensor", "_composite", "_torch_storage", "_torch_tensor", "_torch_composite"}
+    | {"_imported", "_reduced"}
 )
 
 # ---- importers

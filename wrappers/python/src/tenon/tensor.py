@@ -339,10 +339,9 @@ class Tensor(Closing, Elements, TensorBase):
         """
         return self._over(self.storage.__deepcopy__(memo))
 
-    def _over(self, storage: Storage) -> Tensor:
-        return type(self)._new(
-            storage, self._dtype_number, self.shape, self.strides, self.offset, self._flags
-        )
+    def _over(self, storage: Storage, flags: int | None = None) -> Tensor:
+        layout = self._dtype_number, self.shape, self.strides, self.offset
+        return type(self)._new(storage, *layout, self._flags if flags is None else flags)
 
     def _packed_bytes(self) -> memoryview | bytes:
         """The bytes of the elements. They are a view if the elements lie packed in the storage, and

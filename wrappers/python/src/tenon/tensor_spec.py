@@ -5,10 +5,12 @@ of element types that DLPack lacks.
 from __future__ import annotations
 
 from tenon._frozen import Frozen
-from tenon._native import address_of, ffi, lib
+from tenon._native import ffi, lib, new_struct
+from tenon._options import flags, names_of, number_of, unsigned, words
 from tenon._shape import numbers
+from tenon._storage_of import storage_of
+from tenon._text import decoded, encoded
 from tenon.scalar_type import ScalarType
-from tenon.storage import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from tenon._shape import Shape
+    from tenon.storage import Storage
+    from tenon.tensor import Tensor
 
     Layout = Literal[
         "strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"
@@ -24,25 +28,14 @@ if TYPE_CHECKING:
         "none", "per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams"
     ]
 
-LAYOUTS: dict[str, int] = {
-    "strided": lib.TENON_TENSOR_LAYOUT_STRIDED,
-    "sparse_coo": lib.TENON_TENSOR_LAYOUT_SPARSE_COO,
-    "sparse_csr": lib.TENON_TENSOR_LAYOUT_SPARSE_CSR,
-    "sparse_csc": lib.TENON_TENSOR_LAYOUT_SPARSE_CSC,
-    "sparse_bsr": lib.TENON_TENSOR_LAYOUT_SPARSE_BSR,
-    "sparse_bsc": lib.TENON_TENSOR_LAYOUT_SPARSE_BSC,
-}
-_LAYOUT_NAMES = {number: name for name, number in LAYOUTS.items()}
-
-QUANTIZERS: dict[str, int] = {
-    "none": lib.TENON_QUANTIZER_NONE,
-    "per_tensor_affine": lib.TENON_QUANTIZER_PER_TENSOR_AFFINE,
-    "per_channel_affine": lib.TENON_QUANTIZER_PER_CHANNEL_AFFINE,
-    "per_channel_affine_float_qparams": lib.TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS,
-}
-QUANTIZER_NAMES = {number: name for name, number in QUANTIZERS.items()}
-
-COALESCED = {
+LAYOUTS = words("TENSOR_LAYOUT", "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc")
+_LAYOUT_NAMES = names_of(LAYOUTS)
+QUANTIZERS = words(
+    "QUANTIZER",
+    "none per_tensor_affine per_channel_affine per_channel_affine_float_qparams",
+)
+QUANTIZER_NAMES = names_of(QUANTIZERS)
+COALESCED: dict[bool | None, int] = {
     None: lib.TENON_COALESCED_UNKNOWN,
     False: lib.TENON_COALESCED_NO,
     True: lib.TENON_COALESCED_YES,
@@ -50,16 +43,19 @@ COALESCED = {
 COALESCED_WORDS = {number: word for word, number in COALESCED.items()}
 
 # The parts of a tensor, by the attribute here, which is also the field in C.
-PARTS: dict[str, int] = {
-    "indices": lib.TENON_TENSOR_PART_INDICES,
-    "plain_indices": lib.TENON_TENSOR_PART_PLAIN_INDICES,
-    "values": lib.TENON_TENSOR_PART_VALUES,
-    "scales": lib.TENON_TENSOR_PART_SCALES,
-    "zero_points": lib.TENON_TENSOR_PART_ZERO_POINTS,
-}
+PARTS = words("TENSOR_PART", "indices plain_indices values scales zero_points")
+
+# The other fields of the C struct that stand there as they do here.
+_PLAIN = ("offset", "scale", "zero_point", "axis")
 
 # The quantised element type for the integer type that is stored.
 _QUANTISED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
+
+
+def _tensor_of(source: Any) -> Tensor:
+    from tenon._to_value import tensor_of  # it imports this module
+
+    return tensor_of(source)
 
 
 class TensorSpec(Frozen):
@@ -128,29 +124,11 @@ class TensorSpec(Frozen):
         values: Any = None,
         coalesced: bool | None = None,
     ) -> None:
-        super().__init__(
+        self._set(
+            locals(),
             scalar_type=ScalarType(scalar_type),
             shape=numbers(shape),
             strides=None if strides is None else numbers(strides),
-            offset=offset,
-            storage=storage,
-            storage_offset=storage_offset,
-            storage_numel=storage_numel,
-            device=device,
-            layout=layout,
-            requires_grad=requires_grad,
-            is_conj=is_conj,
-            is_neg=is_neg,
-            quantizer=quantizer,
-            scale=scale,
-            zero_point=zero_point,
-            axis=axis,
-            scales=scales,
-            zero_points=zero_points,
-            indices=indices,
-            plain_indices=plain_indices,
-            values=values,
-            coalesced=coalesced,
         )
 
     @classmethod
@@ -174,9 +152,7 @@ class TensorSpec(Frozen):
         """Describe quantised integers with a float64 scale and an int64 zero point for each index
         of one axis. float32 zero points mean float_qparams.
         """
-        from tenon._to_value import tensor_of
-
-        scales, zero_points = tensor_of(scales), tensor_of(zero_points)
+        scales, zero_points = _tensor_of(scales), _tensor_of(zero_points)
         with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
         quantizer = f"per_channel_affine{with_floats}"
         return cls._quantized(
@@ -185,9 +161,7 @@ class TensorSpec(Frozen):
 
     @classmethod
     def _quantized(cls, source: Any, **fields: Any) -> TensorSpec:
-        from tenon._to_value import tensor_of
-
-        tensor = tensor_of(source)
+        tensor = _tensor_of(source)
         kind = _QUANTISED.get(tensor.dtype)
         if kind is None:
             raise TypeError(f"quantised elements are {', '.join(_QUANTISED)}, not {tensor.dtype}")
@@ -198,9 +172,7 @@ class TensorSpec(Frozen):
         cls, indices: Any, values: Any, shape: Shape, *, coalesced: bool | None = None
     ) -> TensorSpec:
         """Describe a COO tensor. indices has a column of int64 for each value."""
-        from tenon._to_value import tensor_of
-
-        values = tensor_of(values)
+        values = _tensor_of(values)
         return cls(
             values.dtype,
             shape,
@@ -218,9 +190,7 @@ class TensorSpec(Frozen):
         row pointers and plain_indices the columns. For "sparse_csc" and "sparse_bsc" it is the
         other way round.
         """
-        from tenon._to_value import tensor_of
-
-        values = tensor_of(values)
+        values = _tensor_of(values)
         return cls(
             values.dtype,
             shape,
@@ -235,39 +205,34 @@ def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
     """Make the C struct, and a list of the objects that must live as long as the struct is used.
     `part` makes a value of a tensor.
     """
-    from tenon._options import number_of, unsigned
-    from tenon._text import encoded
-
-    out = ffi.new("tenon_value_tensor_spec *")
+    out = new_struct(
+        "tenon_value_tensor_spec",
+        scalar_type=int(spec.scalar_type),
+        layout=number_of(LAYOUTS, spec.layout, "layout"),
+        ndim=len(spec.shape),
+        quantizer=number_of(QUANTIZERS, spec.quantizer, "quantizer"),
+        coalesced=COALESCED[spec.coalesced],
+        storage_offset=unsigned(spec.storage_offset, "storage_offset"),
+        storage_numel=unsigned(spec.storage_numel, "storage_numel"),
+        **{name: getattr(spec, name) for name in _PLAIN},
+    )
+    out.flags = flags(
+        "TENSOR", requires_grad=spec.requires_grad, conj=spec.is_conj, neg=spec.is_neg
+    )
     keep: list[Any] = [out]
 
     def kept(cdata: Any) -> Any:
         keep.append(cdata)
         return cdata
 
-    out.struct_size = ffi.sizeof("tenon_value_tensor_spec")
-    out.scalar_type = int(spec.scalar_type)
-    out.layout = number_of(LAYOUTS, spec.layout, "layout")
-    out.ndim = len(spec.shape)
-    out.flags = (
-        (lib.TENON_TENSOR_REQUIRES_GRAD if spec.requires_grad else 0)
-        | (lib.TENON_TENSOR_CONJ if spec.is_conj else 0)
-        | (lib.TENON_TENSOR_NEG if spec.is_neg else 0)
-    )
     out.sizes = kept(ffi.new("int64_t[]", spec.shape))
     if spec.strides is not None:
         if len(spec.strides) != len(spec.shape):
             raise ValueError(f"{len(spec.strides)} strides for {len(spec.shape)} dimensions")
         out.strides = kept(ffi.new("int64_t[]", spec.strides))
-    out.offset = spec.offset
     if spec.storage is not None:
         out.storage = kept(spec.storage._own())
-    out.storage_offset = unsigned(spec.storage_offset, "storage_offset")
-    out.storage_numel = unsigned(spec.storage_numel, "storage_numel")
     out.device = kept(ffi.new("char[]", encoded(spec.device, "the device")))
-    out.quantizer = number_of(QUANTIZERS, spec.quantizer, "quantizer")
-    out.scale, out.zero_point, out.axis = spec.scale, spec.zero_point, spec.axis
-    out.coalesced = COALESCED[spec.coalesced]
     for name in PARTS:
         tensor = getattr(spec, name)
         if tensor is not None:
@@ -281,28 +246,23 @@ def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
     """
     storage = None
     if found.storage != ffi.NULL:
-        storage = Storage._adopt(address_of(lib.tenon_storage_retain(found.storage)))
-    return TensorSpec(
-        int(found.scalar_type),
-        tuple(found.sizes[0 : found.ndim]) if found.ndim else (),
-        (
-            tuple(found.strides[0 : found.ndim] if found.ndim else ())
-            if found.strides != ffi.NULL or not found.ndim
-            else None
-        ),
-        int(found.offset),
-        storage,
-        int(found.storage_offset),
-        int(found.storage_numel),
-        ffi.string(found.device).decode(),
-        _LAYOUT_NAMES[found.layout],  # type: ignore[arg-type]
-        bool(found.flags & lib.TENON_TENSOR_REQUIRES_GRAD),
-        bool(found.flags & lib.TENON_TENSOR_CONJ),
-        bool(found.flags & lib.TENON_TENSOR_NEG),
-        QUANTIZER_NAMES[found.quantizer],  # type: ignore[arg-type]
-        float(found.scale),
-        int(found.zero_point),
-        int(found.axis),
+        storage = storage_of(lib.tenon_storage_retain(found.storage))
+
+    def numbers_at(pointer: Any) -> tuple[int, ...]:
+        return tuple(pointer[0 : found.ndim]) if found.ndim else ()
+
+    packed = found.ndim and found.strides == ffi.NULL
+    return TensorSpec._of(
+        found,
+        shape=numbers_at(found.sizes),
+        strides=None if packed else numbers_at(found.strides),
+        storage=storage,
+        device=decoded(found.device),
+        layout=_LAYOUT_NAMES[found.layout],
+        requires_grad=bool(found.flags & lib.TENON_TENSOR_REQUIRES_GRAD),
+        is_conj=bool(found.flags & lib.TENON_TENSOR_CONJ),
+        is_neg=bool(found.flags & lib.TENON_TENSOR_NEG),
+        quantizer=QUANTIZER_NAMES[found.quantizer],
         coalesced=COALESCED_WORDS[found.coalesced],
         **{name: part(number) for name, number in PARTS.items()},
     )
