@@ -57,10 +57,8 @@ static int append(PyObject *list, PyObject *item) {
 /* (number of the storage, dtype, shape, strides or None, offset, flags), as Tensor._new takes them
  */
 static PyObject *form_of(const tenon_tensor *tensor, int number) {
-  tenon_tensor_spec spec = {.struct_size = sizeof spec};
-  tenon_error *error = NULL;
-  const tenon_status status = tenon_tensor_get_spec(tensor, &spec, &error);
-  if (status != TENON_OK) return raise_status(status, error);
+  tenon_tensor_spec spec;
+  if (read_spec(tensor, &spec) != 0) return NULL;
   PyObject *shape = tuple_of_numbers(spec.sizes, spec.ndim);
   PyObject *strides = tenon_tensor_is_contiguous(tensor)
                           ? Py_NewRef(Py_None)

@@ -68,6 +68,7 @@ PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
 tenon_tensor *open_tensor(PyObject *self); /* borrowed. NULL: raised, because it is closed */
 tenon_storage *open_storage(PyObject *self);
+int read_spec(const tenon_tensor *tensor, tenon_tensor_spec *spec); /* -1: raised */
 tenon_tensor *get_spec(PyObject *self,
                        tenon_tensor_spec *spec);   /* of a TensorObject; NULL: raised */
 PyObject *device_of(const tenon_storage *storage); /* (type, number), in DLPack's numbering */

@@ -1,42 +1,45 @@
 /* Adds, lists and names all tensors of a message in one call. tenon/message.py calls it. */
 #include "ext.h"
 
+/* The message at an address. -1: raised. */
+static int message_from(PyObject *number, const tenon_message **out) {
+  *out = pointer_from(number);
+  return *out == NULL && PyErr_Occurred() ? -1 : 0;
+}
+
+/* Sets an item of a list, and takes over the reference. -1: raised, and the list is released. */
+static int set_or_drop(PyObject *list, Py_ssize_t i, PyObject *item) {
+  if (item != NULL && PyList_SetItem(list, i, item) == 0) return 0;
+  Py_DECREF(list);
+  return -1;
+}
+
 /* message_tensors(message, class) -> list */
 PyObject *message_tensors(PyObject *module UNUSED, PyObject *args) {
   PyObject *number, *type;
+  const tenon_message *message;
   if (!PyArg_ParseTuple(args, "OO:message_tensors", &number, &type) ||
-      !is_subclass(type, interpreter()->tensor_type))
+      !is_subclass(type, interpreter()->tensor_type) || message_from(number, &message) != 0)
     return NULL;
-  const tenon_message *message = pointer_from(number);
-  if (message == NULL && PyErr_Occurred()) return NULL;
   const Py_ssize_t n = (Py_ssize_t)tenon_message_count(message);
   PyObject *list = PyList_New(n);
-  if (list == NULL) return NULL;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject *item = wrap_tensor((PyTypeObject *)type,
-                                 tenon_tensor_retain(tenon_message_tensor(message, (size_t)i)));
-    if (item == NULL || PyList_SetItem(list, i, item) != 0) {
-      Py_DECREF(list);
-      return NULL;
-    }
+  for (Py_ssize_t i = 0; list != NULL && i < n; ++i) {
+    tenon_tensor *tensor = tenon_tensor_retain(tenon_message_tensor(message, (size_t)i));
+    if (set_or_drop(list, i, wrap_tensor((PyTypeObject *)type, tensor)) != 0) return NULL;
   }
   return list;
 }
 
 /* message_names(message) -> list of str or None */
 PyObject *message_names(PyObject *module UNUSED, PyObject *number) {
-  const tenon_message *message = pointer_from(number);
-  if (message == NULL && PyErr_Occurred()) return NULL;
+  const tenon_message *message;
+  if (message_from(number, &message) != 0) return NULL;
   const Py_ssize_t n = (Py_ssize_t)tenon_message_count(message);
   PyObject *list = PyList_New(n);
-  if (list == NULL) return NULL;
-  for (Py_ssize_t i = 0; i < n; ++i) {
+  for (Py_ssize_t i = 0; list != NULL && i < n; ++i) {
     const char *name = tenon_message_name(message, (size_t)i);
     PyObject *item = name == NULL ? Py_NewRef(Py_None) : PyUnicode_FromString(name);
-    if (item == NULL || PyList_SetItem(list, i, item) != 0) {
-      Py_DECREF(list);
-      return NULL;
-    }
+    if (set_or_drop(list, i, item) != 0) return NULL;
   }
   return list;
 }

@@ -78,44 +78,33 @@ static PyObject *storage_retained(PyObject *self, PyObject *unused UNUSED) {
   return storage == NULL ? NULL : PyLong_FromVoidPtr(tenon_storage_retain(storage));
 }
 
-/* _new(nbytes, mode, flags, alignment, address of a tenon_arena or 0) */
+/* _new(nbytes, or None if a buffer is copied, the buffer, mode, flags, alignment, address of a
+   tenon_arena or 0) */
 static PyObject *storage_new(PyObject *type, PyObject *args) {
-  unsigned long long nbytes, alignment, arena;
+  PyObject *size, *source;
+  unsigned long long alignment, arena, nbytes = 0;
   tenon_storage_options options = {.struct_size = sizeof options};
-  if (!PyArg_ParseTuple(args, "KIIKK:new", &nbytes, &options.mode, &options.flags, &alignment,
-                        &arena))
+  if (!PyArg_ParseTuple(args, "OOIIKK:new", &size, &source, &options.mode, &options.flags,
+                        &alignment, &arena))
     return NULL;
   options.alignment = alignment;
   options.arena = (tenon_arena *)(uintptr_t)arena;
-  tenon_storage *storage = NULL;
-  tenon_error *error = NULL;
-  tenon_status status;
-  Py_BEGIN_ALLOW_THREADS
-    status = tenon_storage_new(&options, nbytes, &storage, &error);
-  Py_END_ALLOW_THREADS
-  return status == TENON_OK ? wrap_storage((PyTypeObject *)type, storage)
-                            : raise_status(status, error);
-}
-
-/* _new_from(buffer, mode, flags, alignment, address of a tenon_arena or 0) */
-static PyObject *storage_new_from(PyObject *type, PyObject *args) {
-  PyObject *data;
-  unsigned long long alignment, arena;
-  tenon_storage_options options = {.struct_size = sizeof options};
-  if (!PyArg_ParseTuple(args, "OIIKK:new_from", &data, &options.mode, &options.flags, &alignment,
-                        &arena))
-    return NULL;
-  options.alignment = alignment;
-  options.arena = (tenon_arena *)(uintptr_t)arena;
+  const int copies = size == Py_None;
   Py_buffer view;
-  if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) return NULL;
+  if (copies && PyObject_GetBuffer(source, &view, PyBUF_SIMPLE) != 0) return NULL;
+  if (!copies) {
+    nbytes = PyLong_AsUnsignedLongLong(size);
+    if (PyErr_Occurred()) return NULL;
+  }
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
   tenon_status status;
   Py_BEGIN_ALLOW_THREADS
-    status = tenon_storage_new_from(&options, view.buf, (uint64_t)view.len, &storage, &error);
+    status = copies
+                 ? tenon_storage_new_from(&options, view.buf, (uint64_t)view.len, &storage, &error)
+                 : tenon_storage_new(&options, nbytes, &storage, &error);
   Py_END_ALLOW_THREADS
-  PyBuffer_Release(&view);
+  if (copies) PyBuffer_Release(&view);
   return status == TENON_OK ? wrap_storage((PyTypeObject *)type, storage)
                             : raise_status(status, error);
 }
@@ -156,9 +145,8 @@ static PyMethodDef storage_methods[] = {
     {"close", storage_close, METH_NOARGS,
      "Release this reference. Existing views stay valid. A second call does nothing."},
     {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over the reference at an address."},
-    {"_new", storage_new, METH_VARARGS | METH_CLASS, "Make a storage."},
-    {"_new_from", storage_new_from, METH_VARARGS | METH_CLASS,
-     "Make a storage that holds a copy of a buffer."},
+    {"_new", storage_new, METH_VARARGS | METH_CLASS,
+     "Make a storage of some bytes, or one that holds a copy of a buffer."},
     {"_open_unsealed", storage_open_unsealed, METH_VARARGS | METH_CLASS,
      "Open memory that other processes can cut short."},
     {"_at", storage_at, METH_VARARGS | METH_CLASS,

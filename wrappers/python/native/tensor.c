@@ -177,14 +177,17 @@ static PyObject *tensor_at(PyObject *type, PyObject *args) {
   return wrap_tensor((PyTypeObject *)type, tensor);
 }
 
-tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
-  tenon_tensor *tensor = open_tensor(self);
-  if (tensor == NULL) return NULL;
+int read_spec(const tenon_tensor *tensor, tenon_tensor_spec *spec) {
   memset(spec, 0, sizeof *spec);
   spec->struct_size = sizeof *spec;
   tenon_error *error = NULL;
   const tenon_status status = tenon_tensor_get_spec(tensor, spec, &error);
-  return raised(status, error) == 0 ? tensor : NULL;
+  return raised(status, error);
+}
+
+tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
+  tenon_tensor *tensor = open_tensor(self);
+  return tensor != NULL && read_spec(tensor, spec) == 0 ? tensor : NULL;
 }
 
 PyObject *tuple_of_numbers(const int64_t *numbers, int32_t n) {

@@ -1,4 +1,4 @@
-"""Maps the words of Python's options to the C library's constants."""
+"""Makes numbers for the C library of the words, flags, shapes and numbers that callers give."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from tenon._native import lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Literal, SupportsIndex
+
+    Shape = SupportsIndex | Sequence[SupportsIndex]
 
     Mode = Literal["shared", "lender_writes", "frozen"]
     Access = Literal["auto", "read_only", "writable"]
@@ -85,3 +88,11 @@ def unsigned(number: SupportsIndex, what: str) -> int:
     if not 0 <= value < 1 << 64:
         raise ValueError(f"{what} {value} is not between 0 and 2**64 - 1")
     return value
+
+
+def numbers(values: Shape) -> tuple[int, ...]:
+    """The numbers of a shape, or of strides."""
+    # Arrays and tensors have an __index__ too, which works only for those without dimensions.
+    if hasattr(values, "__index__") and not getattr(values, "shape", ()):
+        return (values.__index__(),)
+    return tuple(value.__index__() for value in values)  # type: ignore[union-attr]

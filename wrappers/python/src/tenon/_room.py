@@ -8,7 +8,6 @@ from tenon.wait import waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from tenon.wait import Cancel
@@ -23,18 +22,20 @@ class ArenaBase(Managed):
 def wait_for_room(
     own: Any,
     place: tuple[int, int, int],
-    make: Callable[[Any, Any, Any], int],
+    new: tuple[Any, ...],
     timeout: float | None,
     cancel: Cancel | None,
 ) -> int:
-    """Wait for room in an arena, and make a storage there: make(options, out, error) asks for it.
-    The place is its mode, flags and alignment. Returns the storage's address.
+    """Wait for room in an arena, and make a storage there by a function of the library. `new` has
+    the function and its arguments after the options. `place` has the mode, the flags and the
+    alignment. Returns the storage's address.
     """
+    function, *what = new
     fields = dict(zip(("mode", "flags", "alignment"), place, strict=True))
     options = new_struct("tenon_storage_options", arena=own, **fields)
 
     def step(wait: Any, out: Any, error: Any) -> int:
         options.wait = wait
-        return make(options, out, error)
+        return int(function(options, *what, out, error))
 
     return address_of(waited("tenon_storage", step, timeout, cancel))

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
-    from tenon._shape import Shape
+    from tenon._options import Shape
     from tenon.tensor import Tensor
     from tenon.wait import Cancel
 

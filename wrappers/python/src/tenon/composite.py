@@ -10,8 +10,7 @@ from __future__ import annotations
 from tenon import _dtype
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib, new_struct
-from tenon._options import flags, names_of, words
-from tenon._shape import numbers
+from tenon._options import flags, names_of, numbers, words
 from tenon.error import Unsupported, UnsupportedBuffer, call, given, make
 from tenon.tensor import Tensor, from_numpy
 from tenon.tensor_spec import COALESCED, COALESCED_WORDS, LAYOUTS, QUANTIZER_NAMES, QUANTIZERS
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn, Self
 
-    from tenon._options import Mode
-    from tenon._shape import Shape
+    from tenon._options import Mode, Shape
 
 _LAYOUT_NUMBERS = LAYOUTS | words("TENSOR_LAYOUT", "jagged nested meta quantized")
 LAYOUT_NAMES = names_of(_LAYOUT_NUMBERS)

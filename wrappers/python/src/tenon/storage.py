@@ -82,22 +82,8 @@ class Storage(Closing, StorageBase):
           not clear a block that was lent before. If you break the promise, a borrower can read the
           bytes of another borrower. zeroed and will_fill exclude each other.
         """
-        size = unsigned(nbytes, "nbytes")
         place = _numbers(mode, alignment, isolated, private, zeroed, will_fill)
-        if arena is None:
-            return cls._new(size, *place, 0)
-        own = own_of(arena, ArenaBase, "arena")
-        if timeout == 0:
-            return cls._new(size, *place, address_of(own))
-        return cls._adopt(
-            wait_for_room(
-                own,
-                place,
-                lambda options, *rest: lib.tenon_storage_new(options, size, *rest),
-                timeout,
-                cancel,
-            )
-        )
+        return cls._born(unsigned(nbytes, "nbytes"), b"", place, arena, timeout, cancel)
 
     @classmethod
     def new_from(
@@ -118,23 +104,31 @@ class Storage(Closing, StorageBase):
         are as in new.
         """
         place = _numbers(mode, alignment, isolated, private)
+        return cls._born(None, data, place, arena, timeout, cancel)
+
+    @classmethod
+    def _born(
+        cls,
+        nbytes: int | None,
+        data: Buffer,
+        place: tuple[int, int, int],
+        arena: Arena | None,
+        timeout: float | None,
+        cancel: Cancel | None,
+    ) -> Self:
+        """Make a storage of so many bytes, or, if that is None, one that holds a copy of a
+        buffer.
+        """
         if arena is None:
-            return cls._new_from(data, *place, 0)
+            return cls._new(nbytes, data, *place, 0)
         own = own_of(arena, ArenaBase, "arena")
         if timeout == 0:
-            return cls._new_from(data, *place, address_of(own))
+            return cls._new(nbytes, data, *place, address_of(own))
         with memoryview(data) as view, ffi.from_buffer(view) as source:
-            return cls._adopt(
-                wait_for_room(
-                    own,
-                    place,
-                    lambda options, *rest: lib.tenon_storage_new_from(
-                        options, source, view.nbytes, *rest
-                    ),
-                    timeout,
-                    cancel,
-                )
-            )
+            new: Any = (lib.tenon_storage_new, nbytes)
+            if nbytes is None:
+                new = (lib.tenon_storage_new_from, source, view.nbytes)
+            return cls._adopt(wait_for_room(own, place, new, timeout, cancel))
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:

@@ -7,8 +7,7 @@ from tenon._elements import Elements
 from tenon._managed import SENDABLE, Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase, exchange_api, packed_nbytes
-from tenon._options import CPU, CUDA, device_name, unsigned
-from tenon._shape import numbers
+from tenon._options import CPU, CUDA, device_name, numbers, unsigned
 from tenon.by_cuda import consumer_stream
 from tenon.error import InvalidArgument, UnsupportedBuffer, make
 from tenon.storage import Place, Storage
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tenon._options import Mode
-    from tenon._shape import Shape
+    from tenon._options import Mode, Shape
     from tenon.arena import Arena
     from tenon.by_filename import Filename
     from tenon.wait import Cancel

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from tenon._frozen import Frozen
 from tenon._native import ffi, lib, new_struct
-from tenon._options import flags, names_of, number_of, unsigned, words
-from tenon._shape import numbers
+from tenon._options import flags, names_of, number_of, numbers, unsigned, words
 from tenon._storage_of import storage_of
 from tenon._text import decoded, encoded
 from tenon.scalar_type import ScalarType
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Literal
 
-    from tenon._shape import Shape
+    from tenon._options import Shape
     from tenon.storage import Storage
     from tenon.tensor import Tensor
 
