@@ -40,6 +40,11 @@ def flags(prefix: str, **chosen: bool) -> int:
     return found
 
 
+def tensor_flags(requires_grad: bool, is_parameter: bool = False) -> int:
+    bits: int = lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0
+    return bits | lib.TENON_TENSOR_IS_PARAMETER if is_parameter else bits
+
+
 MODES = words("MODE", "shared lender_writes frozen")
 MODE_NAMES = names_of(MODES)
 ACCESSES = words("ACCESS", "auto read_only writable")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from tenon._frozen import Frozen
 from tenon._native import lib, new_struct
 from tenon._options import MODES, flags, names_of, number_of, unsigned, words
-from tenon._room import ArenaBase
 from tenon.error import call, owned
-from tenon.storage import Place, Storage
+from tenon.storage import ArenaBase, Place, Storage
 from tenon.tensor import from_numpy, new_tensor
 
 TYPE_CHECKING = False
@@ -150,9 +149,8 @@ class Arena(ArenaBase):
     ) -> Tensor:
         """Make a tensor in the arena. Its bytes are not initialised.
 
-        A full arena raises ResourceExhausted, whose details["holders"] says which processes hold
-        the memory. timeout is the seconds to wait for storages of this process to go and for leases
-        to end, after which the call raises Timeout. None waits for ever.
+        timeout and cancel are as in tenon.empty. The call waits for storages of this process to go,
+        and for leases to end.
         """
         place = Place(arena=self, timeout=timeout, cancel=cancel)
         return new_tensor(shape, dtype, False, alignment, requires_grad, place)

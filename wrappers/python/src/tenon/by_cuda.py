@@ -146,11 +146,6 @@ def exactly(data: bytes, nbytes: int, what: str, field: str) -> bytes:
     return data
 
 
-def _counter_text(counter: str) -> bytes:
-    """Encode the counter's name as a C string that fits into a handle."""
-    return encoded_path(counter, "the counter's name", _COUNTER_ROOM)
-
-
 class CudaHandle(Frozen):
     """How to reach a storage on a CUDA device. A handle is a plain value: it can be pickled,
     printed and sent by any means. It can be opened only once.
@@ -290,7 +285,7 @@ class CudaHandle(Frozen):
             offset=unsigned(self.offset, "offset"),
             slot=unsigned(self.slot, "slot"),
             event_required=bool(self.event_required),
-            counter=_counter_text(self.counter),
+            counter=encoded_path(self.counter, "the counter's name", _COUNTER_ROOM),
         )
         if self.uuid is not None:
             handle.uuid = exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
@@ -377,7 +372,8 @@ def release_cuda_counter(counter: str, slot: int) -> None:
     """Tell the sender, in place of the receiver, that a message will not be opened. The arguments
     are CudaHandle's counter and slot. The call needs no CUDA.
     """
-    call(lib.tenon_release_cuda_counter, _counter_text(counter), unsigned(slot, "slot"))
+    name = encoded_path(counter, "the counter's name", _COUNTER_ROOM)
+    call(lib.tenon_release_cuda_counter, name, unsigned(slot, "slot"))
 
 
 def cuda_collect() -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tenon import _dtype
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib, new_struct
-from tenon._options import flags, names_of, numbers, words
+from tenon._options import names_of, numbers, tensor_flags, words
 from tenon.error import Unsupported, UnsupportedBuffer, call, given, make
 from tenon.tensor import Tensor, from_numpy
 from tenon.tensor_spec import COALESCED, COALESCED_WORDS, LAYOUTS, QUANTIZER_NAMES, QUANTIZERS
@@ -63,10 +63,6 @@ def _part(source: Any, mode: Mode = "shared") -> Tensor:
         if own is not None:
             return own
     return from_numpy(array, mode=mode)
-
-
-def _flags(requires_grad: bool, is_parameter: bool) -> int:
-    return flags("TENSOR", requires_grad=requires_grad, is_parameter=is_parameter)
 
 
 class Composite(Managed):
@@ -281,7 +277,10 @@ class SparseTensor(Composite):
         coalesced says whether the indices are sorted and distinct. None means that this is not
         known.
         """
-        parts, bits = {"values": values, "indices": indices}, _flags(requires_grad, is_parameter)
+        parts, bits = (
+            {"values": values, "indices": indices},
+            tensor_flags(requires_grad, is_parameter),
+        )
         return cls._make("sparse_coo", parts, bits, shape=shape, coalesced=COALESCED[coalesced])
 
     @classmethod
@@ -309,7 +308,7 @@ class SparseTensor(Composite):
         is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a CSR tensor. Both kinds of indices have one type, int64 or int32."""
-        bits = _flags(requires_grad, is_parameter)
+        bits = tensor_flags(requires_grad, is_parameter)
         return cls._compressed("sparse_csr", crow_indices, col_indices, values, shape, bits)
 
     @classmethod
@@ -324,7 +323,7 @@ class SparseTensor(Composite):
         is_parameter: bool = False,
     ) -> SparseTensor:
         """Make a CSC tensor."""
-        bits = _flags(requires_grad, is_parameter)
+        bits = tensor_flags(requires_grad, is_parameter)
         return cls._compressed("sparse_csc", ccol_indices, row_indices, values, shape, bits)
 
     @classmethod
@@ -341,7 +340,7 @@ class SparseTensor(Composite):
         """Make a BSR tensor. values has two block dimensions after the dimension of the
         elements.
         """
-        bits = _flags(requires_grad, is_parameter)
+        bits = tensor_flags(requires_grad, is_parameter)
         return cls._compressed("sparse_bsr", crow_indices, col_indices, values, shape, bits)
 
     @classmethod
@@ -358,7 +357,7 @@ class SparseTensor(Composite):
         """Make a BSC tensor. values has two block dimensions after the dimension of the
         elements.
         """
-        bits = _flags(requires_grad, is_parameter)
+        bits = tensor_flags(requires_grad, is_parameter)
         return cls._compressed("sparse_bsc", ccol_indices, row_indices, values, shape, bits)
 
     @classmethod
@@ -476,7 +475,7 @@ class JaggedTensor(Composite):
         components.
         """
         parts = {"values": values, "offsets": offsets, "lengths": lengths}
-        bits = _flags(requires_grad, is_parameter)
+        bits = tensor_flags(requires_grad, is_parameter)
         return cls._make("jagged", parts, bits, ragged_dim=ragged_dim)
 
     @property
@@ -524,7 +523,7 @@ class NestedTensor(Composite):
             "component_strides": component_strides,
             "offsets": offsets,
         }
-        return cls._make("nested", parts, _flags(requires_grad, is_parameter))
+        return cls._make("nested", parts, tensor_flags(requires_grad, is_parameter))
 
     @property
     def component_sizes(self) -> Tensor:
@@ -561,7 +560,7 @@ class QuantizedTensor(Composite):
     ) -> QuantizedTensor:
         """Make a quantised tensor of int8, uint8, int32, uint4 or uint2 with one scale."""
         fields: dict[str, Any] = {"scale": scale, "zero_point": zero_point}
-        quantizer, bits = QUANTIZERS["per_tensor_affine"], _flags(requires_grad, is_parameter)
+        quantizer, bits = QUANTIZERS["per_tensor_affine"], tensor_flags(requires_grad, is_parameter)
         return cls._make("quantized", {"values": values}, bits, quantizer=quantizer, **fields)
 
     @classmethod
@@ -582,7 +581,7 @@ class QuantizedTensor(Composite):
         with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
         quantizer = QUANTIZERS[f"per_channel_affine{with_floats}"]
         parts = {"values": values, "scales": scales, "zero_points": zero_points}
-        bits = _flags(requires_grad, is_parameter)
+        bits = tensor_flags(requires_grad, is_parameter)
         return cls._make("quantized", parts, bits, quantizer=quantizer, axis=axis)
 
     @property
@@ -635,7 +634,7 @@ class MetaTensor(Composite):
         """Make a meta tensor. Strides and offset count elements. Without strides the tensor is
         contiguous.
         """
-        bits = _flags(requires_grad, is_parameter)
+        bits = tensor_flags(requires_grad, is_parameter)
         return cls._make("meta", {}, bits, shape=shape, strides=strides, dtype=dtype, offset=offset)
 
     @property

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tenon import _strategy, by_cuda, by_fd, by_filename
-from tenon._managed import SENDABLE, Closing, own_of
-from tenon._native import address_of, ffi, lib
+from tenon._managed import SENDABLE, Closing, Managed, own_of
+from tenon._native import address_of, ffi, lib, new_struct
 from tenon._native_ext import StorageBase
 from tenon._options import CPU, MODE_NAMES, MODES, device_name, flags, number_of, unsigned
-from tenon._room import ArenaBase, wait_for_room
 from tenon._storage_of import register
 from tenon.by_cuda import stream_pointer
 from tenon.error import Unsupported, call, given, make
+from tenon.wait import waited
 from tenon.weak import WeakRef
 
 TYPE_CHECKING = False
@@ -46,6 +46,12 @@ def _numbers(
     return number_of(MODES, mode, "mode"), chosen, unsigned(alignment, "alignment")
 
 
+class ArenaBase(Managed):
+    """The base of tenon.Arena, which makes storages and so stands above this module."""
+
+    __slots__ = ()
+
+
 class Storage(Closing, StorageBase):
     """A storage is a contiguous, reference-counted range of bytes on one device.
 
@@ -73,11 +79,7 @@ class Storage(Closing, StorageBase):
     ) -> Self:
         """Make a storage. Its memory is reserved before the call returns.
 
-        - arena: The storage lies in this arena, in the arena's mode. A full arena raises
-          ResourceExhausted, whose details["holders"] says which processes hold the memory.
-        - timeout: The seconds to wait for room in the arena, after which the call raises Timeout.
-          None waits for ever.
-        - cancel: This object ends the wait from another thread or a signal handler.
+        - arena, timeout and cancel: As in tenon.empty.
         - will_fill: You promise to write all bytes before you lend or read them. Tenon then does
           not clear a block that was lent before. If you break the promise, a borrower can read the
           bytes of another borrower. zeroed and will_fill exclude each other.
@@ -124,11 +126,17 @@ class Storage(Closing, StorageBase):
         own = own_of(arena, ArenaBase, "arena")
         if timeout == 0:
             return cls._new(nbytes, data, *place, address_of(own))
+        fields = dict(zip(("mode", "flags", "alignment"), place, strict=True))
+        options = new_struct("tenon_storage_options", arena=own, **fields)
         with memoryview(data) as view, ffi.from_buffer(view) as source:
-            new: Any = (lib.tenon_storage_new, nbytes)
-            if nbytes is None:
-                new = (lib.tenon_storage_new_from, source, view.nbytes)
-            return cls._adopt(wait_for_room(own, place, new, timeout, cancel))
+
+            def step(wait: Any, *out_error: Any) -> int:
+                options.wait = wait
+                if nbytes is not None:
+                    return int(lib.tenon_storage_new(options, nbytes, *out_error))
+                return int(lib.tenon_storage_new_from(options, source, view.nbytes, *out_error))
+
+            return cls._adopt(address_of(waited("tenon_storage", step, timeout, cancel)))
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:
@@ -397,7 +405,7 @@ _NAMED_ALIGNMENT = 64
 class Place:
     """Where the bytes of a new tensor lie: those options of tenon.empty that say it."""
 
-    __slots__ = ("arena", "cancel", "filename", "isolated", "mode", "private", "timeout")
+    __slots__ = ("filename", "kind", "room")
 
     def __init__(
         self,
@@ -409,9 +417,9 @@ class Place:
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> None:
-        self.mode, self.isolated, self.private = mode, isolated, private
-        self.filename, self.arena = filename, arena
-        self.timeout, self.cancel = timeout, cancel
+        self.filename = filename
+        self.kind: dict[str, Any] = {"mode": mode, "isolated": isolated, "private": private}
+        self.room: dict[str, Any] = {"arena": arena, "timeout": timeout, "cancel": cancel}
 
     def _named(self, alignment: int, nbytes: int) -> Storage | None:
         """Make a storage in a named file, if the caller asks for one, or if the strategy is
@@ -420,12 +428,8 @@ class Place:
         filename = self.filename
         if filename is None and (not nbytes or _strategy.current != _strategy.FILE_SYSTEM):
             return None
-        if (
-            self.mode == "shared"
-            and not self.private
-            and alignment <= _NAMED_ALIGNMENT
-            and self.arena is None
-        ):
+        fits = alignment <= _NAMED_ALIGNMENT and self.room["arena"] is None
+        if fits and self.kind["mode"] == "shared" and not self.kind["private"]:
             return Storage.new_filename(nbytes, filename or _strategy.filename)
         if filename is None:
             return None
@@ -439,17 +443,7 @@ class Place:
         storage = self._named(alignment, nbytes)
         if storage is not None:
             return storage
-        return Storage.new(
-            nbytes,
-            mode=self.mode,
-            isolated=self.isolated,
-            private=self.private,
-            zeroed=zeroed,
-            alignment=alignment,
-            arena=self.arena,
-            timeout=self.timeout,
-            cancel=self.cancel,
-        )
+        return Storage.new(nbytes, zeroed=zeroed, alignment=alignment, **self.kind, **self.room)
 
     def copy_of(self, data: Buffer) -> Storage:
         """Make a storage that holds a copy of a C-contiguous buffer."""
@@ -458,15 +452,7 @@ class Place:
             if storage is not None:
                 storage.write(view)
                 return storage
-            return Storage.new_from(
-                view,
-                mode=self.mode,
-                isolated=self.isolated,
-                private=self.private,
-                arena=self.arena,
-                timeout=self.timeout,
-                cancel=self.cancel,
-            )
+            return Storage.new_from(view, **self.kind, **self.room)
 
 
 def trim() -> int:

@@ -7,7 +7,7 @@ from tenon._elements import Elements
 from tenon._managed import SENDABLE, Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase, exchange_api, packed_nbytes
-from tenon._options import CPU, CUDA, device_name, numbers, unsigned
+from tenon._options import CPU, CUDA, device_name, numbers, tensor_flags, unsigned
 from tenon.by_cuda import consumer_stream
 from tenon.error import InvalidArgument, UnsupportedBuffer, make
 from tenon.storage import Place, Storage
@@ -68,9 +68,7 @@ class Tensor(Closing, Elements, TensorBase):
 
         Strides and offset count elements. Without strides the tensor is contiguous.
         """
-        flags = (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (
-            lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0
-        )
+        flags = tensor_flags(requires_grad, is_parameter)
         steps = None if strides is None else numbers(strides)
         return cls._new(
             storage,
@@ -436,9 +434,7 @@ def new_tensor(
     sizes = numbers(shape)
     number = _dtype.number_of(dtype)
     storage = place.new(packed_nbytes(number, sizes), zeroed, alignment)
-    return Tensor._new(
-        storage, number, sizes, None, 0, lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0
-    )
+    return Tensor._new(storage, number, sizes, None, 0, tensor_flags(requires_grad))
 
 
 def from_numpy(
