@@ -405,7 +405,7 @@ _NAMED_ALIGNMENT = 64
 class Place:
     """Where the bytes of a new tensor lie: those options of tenon.empty that say it."""
 
-    __slots__ = ("filename", "kind", "room")
+    __slots__ = ("arena", "cancel", "filename", "isolated", "mode", "private", "timeout")
 
     def __init__(
         self,
@@ -417,9 +417,9 @@ class Place:
         timeout: float | None = 0,
         cancel: Cancel | None = None,
     ) -> None:
-        self.filename = filename
-        self.kind: dict[str, Any] = {"mode": mode, "isolated": isolated, "private": private}
-        self.room: dict[str, Any] = {"arena": arena, "timeout": timeout, "cancel": cancel}
+        self.mode, self.isolated, self.private = mode, isolated, private
+        self.filename, self.arena = filename, arena
+        self.timeout, self.cancel = timeout, cancel
 
     def _named(self, alignment: int, nbytes: int) -> Storage | None:
         """Make a storage in a named file, if the caller asks for one, or if the strategy is
@@ -428,8 +428,8 @@ class Place:
         filename = self.filename
         if filename is None and (not nbytes or _strategy.current != _strategy.FILE_SYSTEM):
             return None
-        fits = alignment <= _NAMED_ALIGNMENT and self.room["arena"] is None
-        if fits and self.kind["mode"] == "shared" and not self.kind["private"]:
+        fits = alignment <= _NAMED_ALIGNMENT and self.arena is None
+        if fits and self.mode == "shared" and not self.private:
             return Storage.new_filename(nbytes, filename or _strategy.filename)
         if filename is None:
             return None
@@ -443,7 +443,8 @@ class Place:
         storage = self._named(alignment, nbytes)
         if storage is not None:
             return storage
-        return Storage.new(nbytes, zeroed=zeroed, alignment=alignment, **self.kind, **self.room)
+        place = _numbers(self.mode, alignment, self.isolated, self.private, zeroed)
+        return Storage._born(nbytes, b"", place, self.arena, self.timeout, self.cancel)
 
     def copy_of(self, data: Buffer) -> Storage:
         """Make a storage that holds a copy of a C-contiguous buffer."""
@@ -452,7 +453,8 @@ class Place:
             if storage is not None:
                 storage.write(view)
                 return storage
-            return Storage.new_from(view, **self.kind, **self.room)
+            place = _numbers(self.mode, 0, self.isolated, self.private)
+            return Storage._born(None, view, place, self.arena, self.timeout, self.cancel)
 
 
 def trim() -> int:
