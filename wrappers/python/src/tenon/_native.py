@@ -45,3 +45,20 @@ def address_of(cdata: Any) -> int:
 def new_struct(kind: str, **fields: Any) -> Any:
     """A struct of options or results whose first field says its size."""
     return ffi.new(f"{kind} *", {"struct_size": ffi.sizeof(kind), **fields})
+
+
+class Struct:
+    """A struct, together with the memory to which its pointers lead."""
+
+    __slots__ = ("_memory", "cdata")
+
+    def __init__(self, kind: str, **fields: Any) -> None:
+        self.cdata = new_struct(kind, **fields)
+        self._memory: list[Any] = []
+
+    def point(self, **pointers: Any) -> None:
+        """Set pointers to memory, which lives as long as this object. None leaves the field."""
+        for name, memory in pointers.items():
+            if memory is not None:
+                setattr(self.cdata, name, memory)
+                self._memory.append(memory)

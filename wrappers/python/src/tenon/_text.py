@@ -48,6 +48,11 @@ def optional_text(text: str | None, what: str) -> Any:
     return ffi.NULL if text is None else encoded(text, what)
 
 
+def stored(text: str | None, what: str) -> Any:
+    """Memory that holds text as a C string, for Struct.point. None for None."""
+    return None if text is None else ffi.new("char[]", encoded(text, what))
+
+
 def texts(items: Iterable[str], what: str) -> tuple[Any, list[Any]]:
     """An array of C strings, which the list keeps alive."""
     keep = [ffi.new("char[]", encoded(text, what)) for text in items]

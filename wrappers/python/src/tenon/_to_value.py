@@ -133,10 +133,8 @@ class Maker:
         return _new(lib.tenon_value_new_tensor, own)
 
     def _tensor_spec(self, source: TensorSpec) -> Any:
-        spec, keep = to_c(source, self.make)
-        own = _new(lib.tenon_value_new_tensor_from_spec, spec)
-        del keep
-        return own
+        spec = to_c(source, self.make)
+        return _new(lib.tenon_value_new_tensor_from_spec, spec.cdata)
 
     def _tuple(self, source: tuple[Any, ...]) -> Any:
         name = source.class_name if isinstance(source, NamedTuple) else None

@@ -11,10 +11,10 @@ import stat
 
 from tenon import _native_ext
 from tenon._managed import own_of
-from tenon._native import address_of, ffi, lib, new_struct
+from tenon._native import Struct, address_of, ffi, lib, new_struct
 from tenon._options import MODES, flags, number_of, unsigned, words
 from tenon._reports import ExportReport, export_report_of
-from tenon._text import encoded, encoded_path
+from tenon._text import encoded, encoded_path, stored
 from tenon.arena import Arena
 from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import TenonError, call, given
@@ -213,7 +213,7 @@ def export_module(
       and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it
       cannot hold.
     """
-    options = new_struct(
+    struct = Struct(
         "tenon_export_options",
         durability=number_of(DURABILITIES, durability, "durability"),
         file_version=file_version,
@@ -221,6 +221,7 @@ def export_module(
         bytecode_version=bytecode_version,
         stream=stream_pointer(stream),
     )
+    options = struct.cdata
     options.flags = flags(
         "EXPORT",
         unchecked=not check,
@@ -230,17 +231,12 @@ def export_module(
     )
     for switch in emit:
         options.emit_flags |= number_of(_EMISSIONS, switch, "emit")
-    keep: list[Any] = []
-    if archive_name is not None:
-        keep.append(ffi.new("char[]", encoded(archive_name, "the archive's name")))
-        options.archive_name = keep[-1]
-    if methods is not None:
-        keep.append(ffi.new("char[]", methods_text(methods)))
-        options.methods = keep[-1]
-    if extra_files is not None:
-        files = _Files(extra_files)
-        keep.append(files)
-        options.extra_files, options.n_extra_files = files.array, files.count
+    struct.point(
+        archive_name=stored(archive_name, "the archive's name"),
+        methods=None if methods is None else ffi.new("char[]", methods_text(methods)),
+    )
+    files = _Files(extra_files or {})
+    options.extra_files, options.n_extra_files = files.array, files.count
 
     target: Any = file
     path = (
@@ -288,41 +284,35 @@ def export_module(
     return export_report_of(out)
 
 
-class ImportOptions:
-    """A tenon_import_options, together with the memory to which it points."""
-
-    __slots__ = ("_keep", "struct")
-
-    def __init__(
-        self,
-        tensors: Tensors,
-        check: Check,
-        arena: Arena | None,
-        mode: Mode,
-        device: SupportsIndex,
-        device_map: Mapping[str, str] | None,
-        max_inflated_nbytes: int,
-        max_records: int,
-        max_depth: int,
-        debug_tables: bool = False,
-    ) -> None:
-        pairs = ",".join(f"{saved}={here}" for saved, here in (device_map or {}).items())
-        text = ffi.new("char[]", encoded(pairs, "the device map")) if pairs else ffi.NULL
-        own = ffi.NULL if arena is None else own_of(arena, Arena, "arena")
-        self._keep = text, own
-        self.struct = new_struct(
-            "tenon_import_options",
-            tensors=number_of(_TENSORS, tensors, "tensors"),
-            check=number_of(_CHECKS, check, "check"),
-            arena=own,
-            mode=number_of(MODES, mode, "mode"),
-            device=ordinal(device),
-            device_map=text,
-            max_inflated_nbytes=unsigned(max_inflated_nbytes, "max_inflated_nbytes"),
-            max_records=unsigned(max_records, "max_records"),
-            max_depth=unsigned(max_depth, "max_depth"),
-            flags=flags("IMPORT", debug_tables=debug_tables),
-        )
+def import_options(
+    tensors: Tensors,
+    check: Check,
+    arena: Arena | None,
+    mode: Mode,
+    device: SupportsIndex,
+    device_map: Mapping[str, str] | None,
+    max_inflated_nbytes: int,
+    max_records: int,
+    max_depth: int,
+    debug_tables: bool = False,
+) -> Struct:
+    options = Struct(
+        "tenon_import_options",
+        tensors=number_of(_TENSORS, tensors, "tensors"),
+        check=number_of(_CHECKS, check, "check"),
+        mode=number_of(MODES, mode, "mode"),
+        device=ordinal(device),
+        max_inflated_nbytes=unsigned(max_inflated_nbytes, "max_inflated_nbytes"),
+        max_records=unsigned(max_records, "max_records"),
+        max_depth=unsigned(max_depth, "max_depth"),
+        flags=flags("IMPORT", debug_tables=debug_tables),
+    )
+    pairs = ",".join(f"{saved}={here}" for saved, here in (device_map or {}).items())
+    options.point(
+        arena=None if arena is None else own_of(arena, Arena, "arena"),
+        device_map=stored(pairs or None, "the device map"),
+    )
+    return options
 
 
 def import_module(
@@ -369,8 +359,8 @@ def import_module(
     - debug_tables: Also read the debug tables, so that export_module can write them.
     """
     limits = max_inflated_nbytes, max_records, max_depth
-    own = ImportOptions(tensors, check, arena, mode, device, device_map, *limits, debug_tables)
-    options = own.struct
+    own = import_options(tensors, check, arena, mode, device, device_map, *limits, debug_tables)
+    options = own.cdata
     source: Any = file
     # bytes are the archive itself and never a path.
     if isinstance(source, str) or hasattr(source, "__fspath__"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from tenon._frozen import Frozen
-from tenon._native import address_of, ffi, lib, new_struct
+from tenon._native import Struct, address_of, ffi, lib, new_struct
 from tenon._options import ACCESS_NAMES, ACCESSES, flags, number_of, small, unsigned
 from tenon._storage_of import storage_of
 from tenon._text import encoded_path
@@ -123,44 +123,34 @@ class FilenameHandle(Frozen):
         )
 
 
-class _Options:
-    """A tenon_filename_options together with the strings to which it points."""
+def _stored(path: Path | None, what: str) -> Any:
+    return None if path is None else ffi.new("char[]", encoded_path(path, what))
 
-    __slots__ = ("_strings", "cdata")
 
-    def __init__(
-        self,
-        filename: Filename | None,
-        access: str = "auto",
-        flags: int = 0,
-        manager: Path | None = None,
-    ) -> None:
-        self._strings: list[Any] = []
-        number = number_of(ACCESSES, access, "access")
-        options = new_struct("tenon_filename_options", access=number, flags=flags)
-        self.cdata = options
-        if filename is not None:
-            if filename.group is not None:
-                options.flags |= lib.TENON_FILENAME_GROUP
-                options.group = small(filename.group, "group")
-            options.mode = small(filename.mode, "mode")
-            options.directory = self._string(filename.directory, "the directory")
-            options.prefix = self._string(filename.prefix, "the prefix")
-            options.name = self._string(filename.name, "the name")
-        options.manager = self._string(manager, "the manager's path")
-
-    def _string(self, path: Path | None, what: str) -> Any:
-        if path is None:
-            return ffi.NULL
-        self._strings.append(ffi.new("char[]", encoded_path(path, what)))
-        return self._strings[-1]
+def _options(
+    filename: Filename | None, access: str = "auto", bits: int = 0, manager: Path | None = None
+) -> Struct:
+    number = number_of(ACCESSES, access, "access")
+    options = Struct("tenon_filename_options", access=number, flags=bits)
+    if filename is not None:
+        if filename.group is not None:
+            options.cdata.flags |= lib.TENON_FILENAME_GROUP
+            options.cdata.group = small(filename.group, "group")
+        options.cdata.mode = small(filename.mode, "mode")
+        options.point(
+            directory=_stored(filename.directory, "the directory"),
+            prefix=_stored(filename.prefix, "the prefix"),
+            name=_stored(filename.name, "the name"),
+        )
+    options.point(manager=_stored(manager, "the manager's path"))
+    return options
 
 
 def new_storage(nbytes: int, filename: Filename | None) -> int:
     """See Storage.new_filename. Returns the address of the storage. The caller owns one
     reference.
     """
-    options, size = _Options(filename), unsigned(nbytes, "nbytes")
+    options, size = _options(filename), unsigned(nbytes, "nbytes")
     made = given("tenon_storage *", lib.tenon_storage_new_filename, options.cdata, size)
     return address_of(made)
 
@@ -175,7 +165,7 @@ def share_filename(
     cancel: Cancel | None,
 ) -> FilenameHandle:
     """See Storage.share_filename."""
-    options = _Options(filename, access, flags, manager)
+    options = _options(filename, access, flags, manager)
     own = storage._own()
     out = new_struct("tenon_filename_handle")
     run(
@@ -306,14 +296,12 @@ def sweep(
     """
     if not 0 <= min_age < 1e9:
         raise ValueError(f"min_age {min_age} is not a number of seconds")
-    options = new_struct("tenon_sweep_options", flags=flags("SWEEP", dry_run=dry_run, torch=torch))
+    options = Struct("tenon_sweep_options", flags=flags("SWEEP", dry_run=dry_run, torch=torch))
     # 0 stands for the default.
-    options.min_age_ns = max(int(min_age * 1e9), 1)
-    if directory is not None:
-        folder = ffi.new("char[]", encoded_path(directory, "the directory"))
-        options.directory = folder
+    options.cdata.min_age_ns = max(int(min_age * 1e9), 1)
+    options.point(directory=_stored(directory, "the directory"))
     out = new_struct("tenon_sweep_result")
-    call(lib.tenon_filename_sweep, options, out)
+    call(lib.tenon_filename_sweep, options.cdata, out)
     return Sweep._of(out)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tenon import _dtype
 from tenon._managed import Managed
-from tenon._native import address_of, ffi, lib, new_struct
+from tenon._native import Struct, address_of, ffi, lib, new_struct
 from tenon._options import names_of, numbers, tensor_flags, words
 from tenon.error import Unsupported, UnsupportedBuffer, call, given, make
 from tenon.tensor import Tensor, from_numpy
@@ -91,23 +91,20 @@ class Composite(Managed):
         **fields: Any,
     ) -> Self:
         number = _LAYOUT_NUMBERS[layout]
-        spec = new_struct("tenon_composite_spec", layout=number, flags=bits, **fields)
-        keep: list[Any] = []
+        spec = Struct("tenon_composite_spec", layout=number, flags=bits, **fields)
         if shape is not None:
             sizes = numbers(shape)
-            keep.append(ffi.new("int64_t[]", sizes or [0]))
-            spec.ndim, spec.sizes = len(sizes), keep[-1]
+            spec.cdata.ndim = len(sizes)
+            spec.point(sizes=ffi.new("int64_t[]", sizes or [0]))
         if strides is not None:
-            keep.append(ffi.new("int64_t[]", numbers(strides) or [0]))
-            spec.strides = keep[-1]
+            spec.point(strides=ffi.new("int64_t[]", numbers(strides) or [0]))
         if dtype is not None:
-            spec.dtype = _dtype.split(_dtype.number_of(dtype))
+            spec.cdata.dtype = _dtype.split(_dtype.number_of(dtype))
         for name, part in parts.items():
             if part is not None:
                 pointer = ffi.cast("tenon_tensor *", _part(part)._retained())
-                keep.append(ffi.gc(pointer, lib.tenon_tensor_release))
-                setattr(spec, name, keep[-1])
-        made: Self = _adopt(given("tenon_composite *", lib.tenon_composite_new, spec))
+                spec.point(**{name: ffi.gc(pointer, lib.tenon_tensor_release)})
+        made: Self = _adopt(given("tenon_composite *", lib.tenon_composite_new, spec.cdata))
         return made
 
     def _filled(self) -> Any:

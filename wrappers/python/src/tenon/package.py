@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import ffi, lib, new_struct
+from tenon._native import Struct, ffi, lib, new_struct
 from tenon._options import flags, number_of
 from tenon._reports import export_report_of
-from tenon._text import encoded
-from tenon.archive import DURABILITIES, ImportOptions, path_of
+from tenon._text import encoded, stored, texts
+from tenon.archive import DURABILITIES, import_options, path_of
 from tenon.by_cuda import stream_pointer
 from tenon.error import call, given, owned
 from tenon.module import Module, files_of, names_by
@@ -15,7 +15,7 @@ from tenon.module import Module, files_of, names_by
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any, SupportsIndex
+    from typing import SupportsIndex
 
     from typing_extensions import Buffer
 
@@ -58,8 +58,8 @@ class Package(Managed):
         max_depth: int = 0,
     ) -> None:
         limits = max_inflated_nbytes, max_records, max_depth
-        options = ImportOptions(tensors, check, arena, mode, device, device_map, *limits)
-        self._cdata = owned("tenon_package", lib.tenon_package_open, path_of(path), options.struct)
+        options = import_options(tensors, check, arena, mode, device, device_map, *limits)
+        self._cdata = owned("tenon_package", lib.tenon_package_open, path_of(path), options.cdata)
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -129,36 +129,29 @@ def export_package(
     `torch.package.package_exporter._gate_torchscript_serialization` was set to False.
     """
     given = dict(entries or {})
-    options = new_struct(
+    options = Struct(
         "tenon_package_options",
         durability=number_of(DURABILITIES, durability, "durability"),
         flags=flags("EXPORT", unchecked=not check, keep_device=keep_device),
         stream=stream_pointer(stream),
     )
-    keep: list[Any] = []
-
-    def kept(text: str, what: str) -> Any:
-        keep.append(ffi.new("char[]", encoded(text, what)))
-        return keep[-1]
-
-    if archive_name is not None:
-        options.archive_name = kept(archive_name, "the archive's name")
-    names = ffi.new("char *[]", [kept(name, "the name of an extern module") for name in externs])
-    options.externs, options.n_externs = names, len(externs)
-    if base is not None:
-        keep.append(base._own())
-        options.base = keep[-1]
-    array = ffi.new("tenon_package_entry[]", len(given))
+    names, _texts = texts(externs, "the name of an extern module")
+    options.cdata.n_externs = len(externs)
+    options.point(
+        archive_name=stored(archive_name, "the archive's name"),
+        externs=names,
+        base=None if base is None else base._own(),
+    )
+    array, keep = ffi.new("tenon_package_entry[]", len(given)), []
     for each, (name, content) in zip(array, given.items(), strict=True):
-        each.name = kept(name, "the name of an entry")
+        each.name = text = stored(name, "the name of an entry")
         if isinstance(content, Module):
-            keep.append(content._own())
-            each.module = keep[-1]
-            continue
-        keep.append(
-            ffi.from_buffer(memoryview(content.encode() if isinstance(content, str) else content))
-        )
-        each.data, each.nbytes = keep[-1], len(keep[-1])
+            each.module = own = content._own()
+        else:
+            data = content.encode() if isinstance(content, str) else content
+            own = ffi.from_buffer(memoryview(data))
+            each.data, each.nbytes = own, len(own)
+        keep.append((text, own))
     report = new_struct("tenon_export_report")
-    call(lib.tenon_export_package, array, len(given), path_of(path), options, report)
+    call(lib.tenon_export_package, array, len(given), path_of(path), options.cdata, report)
     return export_report_of(report)

@@ -5,10 +5,10 @@ of element types that DLPack lacks.
 from __future__ import annotations
 
 from tenon._frozen import Frozen
-from tenon._native import ffi, lib, new_struct
+from tenon._native import Struct, ffi, lib
 from tenon._options import flags, names_of, number_of, numbers, unsigned, words
 from tenon._storage_of import storage_of
-from tenon._text import decoded, encoded
+from tenon._text import decoded, stored
 from tenon.scalar_type import ScalarType
 
 TYPE_CHECKING = False
@@ -200,11 +200,9 @@ class TensorSpec(Frozen):
         )
 
 
-def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
-    """Make the C struct, and a list of the objects that must live as long as the struct is used.
-    `part` makes a value of a tensor.
-    """
-    out = new_struct(
+def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> Struct:
+    """Make the C struct. `part` makes a value of a tensor."""
+    out = Struct(
         "tenon_value_tensor_spec",
         scalar_type=int(spec.scalar_type),
         layout=number_of(LAYOUTS, spec.layout, "layout"),
@@ -215,28 +213,21 @@ def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
         storage_numel=unsigned(spec.storage_numel, "storage_numel"),
         **{name: getattr(spec, name) for name in _PLAIN},
     )
-    out.flags = flags(
+    out.cdata.flags = flags(
         "TENSOR", requires_grad=spec.requires_grad, conj=spec.is_conj, neg=spec.is_neg
     )
-    keep: list[Any] = [out]
-
-    def kept(cdata: Any) -> Any:
-        keep.append(cdata)
-        return cdata
-
-    out.sizes = kept(ffi.new("int64_t[]", spec.shape))
-    if spec.strides is not None:
-        if len(spec.strides) != len(spec.shape):
-            raise ValueError(f"{len(spec.strides)} strides for {len(spec.shape)} dimensions")
-        out.strides = kept(ffi.new("int64_t[]", spec.strides))
-    if spec.storage is not None:
-        out.storage = kept(spec.storage._own())
-    out.device = kept(ffi.new("char[]", encoded(spec.device, "the device")))
-    for name in PARTS:
-        tensor = getattr(spec, name)
-        if tensor is not None:
-            setattr(out, name, kept(part(tensor)))
-    return out, keep
+    strides = spec.strides
+    if strides is not None and len(strides) != len(spec.shape):
+        raise ValueError(f"{len(strides)} strides for {len(spec.shape)} dimensions")
+    tensors = {name: getattr(spec, name) for name in PARTS}
+    out.point(
+        sizes=ffi.new("int64_t[]", spec.shape),
+        strides=None if strides is None else ffi.new("int64_t[]", strides),
+        storage=None if spec.storage is None else spec.storage._own(),
+        device=stored(spec.device, "the device"),
+        **{name: part(tensor) for name, tensor in tensors.items() if tensor is not None},
+    )
+    return out
 
 
 def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:

@@ -8,7 +8,7 @@ from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
 from tenon._options import number_of
 from tenon._text import encoded
-from tenon.archive import DURABILITIES, ImportOptions, path_of
+from tenon.archive import DURABILITIES, import_options, path_of
 from tenon.error import call, given, key_errors, owned
 from tenon.module import names_by
 from tenon.value import Value
@@ -109,5 +109,5 @@ def open_weights(
     the file, which must not be changed while they are in use. The file may be replaced by a rename.
     """
     limits = max_inflated_nbytes, max_records, max_depth
-    options = ImportOptions(tensors, check, arena, mode, device, device_map, *limits)
-    return Weights(given("tenon_weights *", lib.tenon_open_weights, path_of(path), options.struct))
+    options = import_options(tensors, check, arena, mode, device, device_map, *limits)
+    return Weights(given("tenon_weights *", lib.tenon_open_weights, path_of(path), options.cdata))
