@@ -63,7 +63,7 @@ def _shared(source: Any) -> Tensor | None:
 
 
 def _with_grad(tensor: Tensor) -> Tensor:
-    return tensor._over(tensor.storage, tensor._flags | lib.TENON_TENSOR_REQUIRES_GRAD)
+    return tensor._over(tensor.storage, lib.TENON_TENSOR_REQUIRES_GRAD)
 
 
 def with_default_grad(source: Any) -> Any:

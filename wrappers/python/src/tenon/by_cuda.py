@@ -220,16 +220,9 @@ class CudaHandle(Frozen):
         if not self.memory:
             return self.device, None, self.nbytes, self.offset, None, self.slot, None, None
         event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
-        return (
-            self.device,
-            self.memory,
-            self.nbytes,
-            self.offset,
-            os.fsencode(self.counter),
-            self.slot,
-            event,
-            bool(self.event_required),
-        )
+        counter, required = os.fsencode(self.counter), bool(self.event_required)
+        place = self.device, self.memory, self.nbytes, self.offset
+        return *place, counter, self.slot, event, required
 
     @classmethod
     def from_torch_tuple(cls, items: tuple[Any, ...], uuid: bytes | None = None) -> Self:
@@ -241,17 +234,14 @@ class CudaHandle(Frozen):
         if len(items) != 8:
             raise make(InvalidArgument, f"PyTorch's tuple has 8 items, not {len(items)}")
         device, memory, nbytes, offset, counter, slot, event, event_required = items
-        for number, what in (
-            (device, "device"),
-            (nbytes, "nbytes"),
-            (offset, "offset"),
-            (slot, "slot"),
-        ):
+        indices = {"device": device, "nbytes": nbytes, "offset": offset, "slot": slot}
+        for what, number in indices.items():
             if isinstance(number, bool) or not hasattr(number, "__index__"):
                 raise TypeError(f"{what} is an int, not {type(number).__name__}")
         if uuid is not None:
             uuid = exactly(bytes_of(uuid, "uuid"), _UUID_NBYTES, "the device's uuid", "uuid")
         numbers = int(device), uuid, unsigned(nbytes, "nbytes"), unsigned(offset, "offset")
+        slot = unsigned(slot, "slot")
         if memory is None:
             if counter is not None or event is not None or event_required:
                 raise make(
@@ -259,20 +249,12 @@ class CudaHandle(Frozen):
                     "PyTorch's tuple has a counter or an event, but no memory",
                     field="memory",
                 )
-            return cls("none", *numbers, "", unsigned(slot, "slot"), b"", b"", False)
+            return cls("none", *numbers, "", slot, b"", b"", False)
         if not isinstance(event_required, bool):
             raise TypeError(f"event_required is a bool, not {type(event_required).__name__}")
         handle = exactly(bytes_of(event, "event"), EVENT_NBYTES, "the event's handle", "event")
-        name = os.fsdecode(bytes_of(counter, "counter"))
-        return cls(
-            "auto",
-            *numbers,
-            name,
-            unsigned(slot, "slot"),
-            bytes_of(memory, "memory"),
-            handle,
-            event_required,
-        )
+        name, data = os.fsdecode(bytes_of(counter, "counter")), bytes_of(memory, "memory")
+        return cls("auto", *numbers, name, slot, data, handle, event_required)
 
     def _cdata(self, memory: Any, fds: Any) -> Any:
         """Make the C form of the handle. `memory` and `fds` are the C forms of self.memory and

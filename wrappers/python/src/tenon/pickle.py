@@ -250,14 +250,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, Tensor):
             storage = obj.storage
             number = self.number(storage.id, storage, obj.dtype)
-            return _tensor, (
-                number,
-                obj._dtype_number,
-                obj.shape,
-                obj.strides,
-                obj.offset,
-                obj._flags,
-            )
+            return _tensor, (number, *obj._layout())
         if isinstance(obj, Composite):
             return _composite, obj._state()
         if isinstance(obj, Storage):

@@ -335,9 +335,13 @@ class Tensor(Closing, Elements, TensorBase):
         """
         return self._over(self.storage.__deepcopy__(memo))
 
-    def _over(self, storage: Storage, flags: int | None = None) -> Tensor:
-        layout = self._dtype_number, self.shape, self.strides, self.offset
-        return type(self)._new(storage, *layout, self._flags if flags is None else flags)
+    def _layout(self, more_flags: int = 0) -> tuple[Any, ...]:
+        """The arguments of _new after the storage."""
+        flags = self._flags | more_flags
+        return self._dtype_number, self.shape, self.strides, self.offset, flags
+
+    def _over(self, storage: Storage, more_flags: int = 0) -> Tensor:
+        return type(self)._new(storage, *self._layout(more_flags))
 
     def _packed_bytes(self) -> memoryview | bytes:
         """The bytes of the elements. They are a view if the elements lie packed in the storage, and
