@@ -222,11 +222,8 @@ def open_filename(
         no_manager=not tell_manager,
         decref=decref,
     )
-
-    def step(*wait_out_error: Any) -> int:
-        return int(lib.tenon_open_filename(handle, options, *wait_out_error))
-
-    return storage_of(waited("tenon_storage", step, timeout, cancel, whole=True))
+    request = lib.tenon_open_filename, handle, options
+    return storage_of(waited("tenon_storage", *request, timeout=timeout, cancel=cancel, whole=True))
 
 
 def filename_incref(handle: FilenameHandle) -> None:

@@ -9,7 +9,7 @@ from tenon._options import ACCESSES, LENDER_GONE, flags, number_of, open_flags, 
 from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import call, given, owned
 from tenon.message import Message
-from tenon.wait import Cancel, run
+from tenon.wait import Cancel, run, waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ class Connection(Managed):
         lost: call recv again.
         """
         own = self._own()
-        return Message._arrive(
-            lambda wait, out, error: lib.tenon_recv(own, wait, out, error), timeout, cancel
+        return Message._adopt(
+            waited("tenon_message", lib.tenon_recv, own, timeout=timeout, cancel=cancel)
         )
 
     def send_object(

@@ -13,7 +13,7 @@ from tenon.wait import waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal, SupportsIndex
+    from typing import Literal, SupportsIndex
 
     from tenon.storage import Storage
     from tenon.wait import Cancel
@@ -90,11 +90,8 @@ class CudaArena(Managed):
         killed.
         """
         own, size = self._own(), unsigned(nbytes, "nbytes")
-
-        def step(*wait_out_error: Any) -> int:
-            return int(lib.tenon_cuda_arena_allocate(own, size, *wait_out_error))
-
-        return storage_of(waited("tenon_storage", step, timeout, cancel))
+        request = lib.tenon_cuda_arena_allocate, own, size
+        return storage_of(waited("tenon_storage", *request, timeout=timeout, cancel=cancel))
 
     def stats(self) -> CudaArenaStats:
         """The arena's figures at this moment. The call first collects the blocks that were given

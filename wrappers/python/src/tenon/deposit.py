@@ -23,7 +23,6 @@ from tenon.wait import Cancel, waited
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from typing_extensions import Buffer
 
@@ -82,14 +81,10 @@ def fetch(
 
     options = open_options(access, allow_unsealed)
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
+        request = lib.tenon_message_fetch, source, view.nbytes, options
         # The wait is whole, because each slice of a wait would ask the lender again.
-        return Message._arrive(
-            lambda wait, out, error: lib.tenon_message_fetch(
-                source, view.nbytes, options, wait, out, error
-            ),
-            timeout,
-            cancel,
-            whole=True,
+        return Message._adopt(
+            waited("tenon_message", *request, timeout=timeout, cancel=cancel, whole=True)
         )
 
 
@@ -217,11 +212,8 @@ class Fetched(Managed):
         self._timeout = timeout
         options = open_options(access, allow_unsealed)
         with memoryview(head) as view, ffi.from_buffer(view) as source:
-
-            def step(*wait_out_error: Any) -> int:
-                return int(lib.tenon_fetched_new(source, view.nbytes, options, *wait_out_error))
-
-            fetched = waited("tenon_fetched", step, timeout, None, whole=True)
+            request = lib.tenon_fetched_new, source, view.nbytes, options
+            fetched = waited("tenon_fetched", *request, timeout=timeout, cancel=None, whole=True)
         self._cdata = ffi.gc(fetched, lib.tenon_fetched_release)
 
     def storage(self, record: Buffer) -> Storage:
@@ -230,8 +222,7 @@ class Fetched(Managed):
         """
         own = self._own()
         with memoryview(record) as view, ffi.from_buffer(view) as source:
-
-            def step(*wait_out_error: Any) -> int:
-                return int(lib.tenon_fetched_storage(own, source, view.nbytes, *wait_out_error))
-
-            return storage_of(waited("tenon_storage", step, self._timeout, None, whole=True))
+            request = lib.tenon_fetched_storage, own, source, view.nbytes
+            return storage_of(
+                waited("tenon_storage", *request, timeout=self._timeout, cancel=None, whole=True)
+            )

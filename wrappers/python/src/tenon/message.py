@@ -10,7 +10,6 @@ from tenon._text import bytes_by, encoded
 from tenon.composite import Composite, borrowed
 from tenon.error import call, owned
 from tenon.tensor import Tensor
-from tenon.wait import waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer, TypeIs
 
     from tenon._options import Access
-    from tenon.wait import Cancel
 
     Sendable = Tensor | Composite
     Tensors = Sendable | Iterable[Sendable] | Mapping[str, Sendable]
@@ -108,18 +106,6 @@ class Message(Managed):
         self._tensors = None
         self._cdata = ffi.gc(pointer, lib.tenon_message_release)
         return self
-
-    @classmethod
-    def _arrive(
-        cls,
-        step: Callable[[Any, Any, Any], int],
-        timeout: float | None,
-        cancel: Cancel | None,
-        *,
-        whole: bool = False,
-    ) -> Self:
-        """Wait for the message that step(wait, out, error) receives."""
-        return cls._adopt(waited("tenon_message", step, timeout, cancel, whole=whole))
 
     def close(self) -> None:
         """Release the message. Tensors taken from it stay valid."""

@@ -24,7 +24,7 @@ from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, call, make, 
 from tenon.message import Message
 from tenon.storage import Storage
 from tenon.tensor import Tensor
-from tenon.wait import run, runs_handlers
+from tenon.wait import run, runs_handlers, waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -369,8 +369,8 @@ class Queue(Managed):
         time.
         """
         own = self._own()
-        return Message._arrive(
-            lambda wait, out, error: lib.tenon_queue_recv(own, wait, out, error), timeout, cancel
+        return Message._adopt(
+            waited("tenon_message", lib.tenon_queue_recv, own, timeout=timeout, cancel=cancel)
         )
 
     def qsize(self) -> int:

@@ -136,7 +136,8 @@ class Storage(Closing, StorageBase):
                     return int(lib.tenon_storage_new(options, nbytes, *out_error))
                 return int(lib.tenon_storage_new_from(options, source, view.nbytes, *out_error))
 
-            return cls._adopt(address_of(waited("tenon_storage", step, timeout, cancel)))
+            made = waited("tenon_storage", step, timeout=timeout, cancel=cancel)
+            return cls._adopt(address_of(made))
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:

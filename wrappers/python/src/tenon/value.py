@@ -209,20 +209,13 @@ class Value:
         """The items of a tuple or a list, the values of a dict, the attributes or the state of an
         object, or the value of an enum. Other values have none.
         """
-        return [
-            self._fetched(lib.tenon_value_item, index)
-            for index in range(lib.tenon_value_count(self._cdata))
-        ]
+        return self._all(lib.tenon_value_item)
 
     @property
     def keys(self) -> list[Value]:
         """The keys of a dict, in the order of its items."""
-        if lib.tenon_value_kind(self._cdata) != lib.TENON_VALUE_DICT:
-            return []
-        return [
-            self._fetched(lib.tenon_value_key, index)
-            for index in range(lib.tenon_value_count(self._cdata))
-        ]
+        is_dict = lib.tenon_value_kind(self._cdata) == lib.TENON_VALUE_DICT
+        return self._all(lib.tenon_value_key) if is_dict else []
 
     @property
     def names(self) -> list[str]:
@@ -260,6 +253,10 @@ class Value:
         float.
         """
         call(lib.tenon_value_check, self._cdata, encoded(type, "the type"))
+
+    def _all(self, function: Any) -> list[Value]:
+        count = lib.tenon_value_count(self._cdata)
+        return [self._fetched(function, index) for index in range(count)]
 
     def _fetched(self, function: Any, which: Any) -> Value:
         return Value._over(owned("tenon_value", function, self._cdata, which))

@@ -99,21 +99,21 @@ def run(
 
 def waited(
     kind: str,
-    step: Callable[[Any, Any, Any], int],
+    function: Any,
+    *arguments: Any,
     timeout: float | None,
     cancel: Cancel | None,
-    *,
     whole: bool = False,
 ) -> Any:
-    """Wait for the object of the library that step(wait, out, error) gives. The caller takes over
-    the reference that is returned.
+    """Call a function whose last parameters are a wait, a pointer to the result, which is an object
+    of the library of this kind, and the error. The caller takes over the reference.
 
     `out` has an owner, because a signal handler may raise an exception at any moment after the
     call. DataLoader's handler does when a worker dies.
     """
     release = getattr(lib, f"{kind}_release")
     out = ffi.gc(ffi.new(f"{kind} **"), lambda out: release(out[0]))
-    run(lambda wait, error: step(wait, out, error), timeout, cancel, whole=whole)
+    run(lambda wait, error: function(*arguments, wait, out, error), timeout, cancel, whole=whole)
     pointer = out[0]
     out[0] = ffi.NULL
     return pointer
