@@ -28,26 +28,9 @@ def preprocess(compiler: str, includes: list[str], *more: str) -> str:
     with tempfile.TemporaryDirectory() as stubs:
         for name in STUBS:
             Path(stubs, name).write_text("")
-        command = [
-            compiler,
-            "-E",
-            "-P",
-            "-nostdinc",
-            f"-I{stubs}",
-            *(f"-I{path}" for path in includes),
-            *more,
-            "-x",
-            "c",
-            "-",
-        ]
-        done = subprocess.run(
-            command,
-            input="#include <tenon/tenon.h>\n",
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-    return done.stdout
+        folders = [f"-I{path}" for path in (stubs, *includes)]
+        command = [compiler, "-E", "-P", "-nostdinc", *folders, *more, "-x", "c", "-"]
+        return subprocess.check_output(command, input="#include <tenon/tenon.h>\n", text=True)
 
 
 def numeric_macros(compiler: str, includes: list[str]) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tenon._native import address_of, ffi, lib, new_struct
+from tenon._native import address_of, ffi, lib
 from tenon._snapshot import ReadDict, ReadList, ReadObject
 from tenon._text import decoded
-from tenon.error import NotFound, Unsupported, call, given, owned
+from tenon.error import NotFound, Unsupported, call, filled, given, owned
 from tenon.tensor import Tensor
 from tenon.tensor_spec import TensorSpec, from_c
 from tenon.value import Device, Enum, NamedTuple, Object
@@ -61,8 +61,7 @@ class Reader:
         return Tensor._adopt(address_of(found))
 
     def tensor_spec(self, own: Any) -> TensorSpec:
-        found = new_struct("tenon_value_tensor_spec")
-        call(lib.tenon_value_get_tensor_spec, own, found)
+        found = filled("tenon_value_tensor_spec", lib.tenon_value_get_tensor_spec, own)
 
         def part(number: int) -> Any:
             try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tenon._frozen import Frozen
-from tenon._native import lib, new_struct
+from tenon._native import lib
 from tenon._text import decoded
-from tenon.error import call
+from tenon.error import filled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class ImportReport(Frozen):
 
 def report_of(own: Any) -> ImportReport | None:
     """See Module.report."""
-    found = new_struct("tenon_import_report")
-    call(lib.tenon_module_import_report, own, found)
+    found = filled("tenon_import_report", lib.tenon_module_import_report, own)
     return ImportReport._of(found) if found.version else None
 
 

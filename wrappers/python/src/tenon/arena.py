@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenon._frozen import Frozen
 from tenon._native import lib, new_struct
 from tenon._options import MODES, flags, names_of, number_of, unsigned, words
-from tenon.error import call, owned
+from tenon.error import call, filled, owned
 from tenon.storage import ArenaBase, Place, Storage
 from tenon.tensor import from_numpy, new_tensor
 
@@ -198,8 +198,7 @@ class Arena(ArenaBase):
 
     def stats(self) -> ArenaStats:
         """The arena's figures at this moment."""
-        out = new_struct("tenon_arena_stats")
-        call(lib.tenon_arena_stats_get, self._own(), out)
+        out = filled("tenon_arena_stats", lib.tenon_arena_stats_get, self._own())
         node = None if out.numa_node < 0 else out.numa_node
         pages, locked = _PAGES_NAMES[out.pages], bool(out.locked)
         return ArenaStats._of(out, pages=pages, numa_node=node, locked=locked)

@@ -30,7 +30,7 @@ from tenon._options import (
 )
 from tenon._storage_of import storage_of
 from tenon._text import encoded_path
-from tenon.error import InvalidArgument, Unsupported, call, given, make
+from tenon.error import InvalidArgument, Unsupported, call, filled, given, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -294,8 +294,9 @@ def share_cuda(
     options = new_struct("tenon_cuda_options", flags=flags("CUDA", let_write=let_write))
     options.transport = number_of(CUDA_TRANSPORTS, transport, "transport")
     options.form = number_of(CUDA_FORMS, form, "form")
-    out = new_struct("tenon_cuda_handle")
-    call(lib.tenon_share_cuda, storage._own(), stream_pointer(stream), options, out)
+    out = filled(
+        "tenon_cuda_handle", lib.tenon_share_cuda, storage._own(), stream_pointer(stream), options
+    )
     uuid = bytes(ffi.buffer(out.uuid))
     return CudaHandle._of(
         out,

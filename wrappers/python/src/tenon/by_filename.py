@@ -17,7 +17,7 @@ from tenon._options import ACCESS_NAMES, ACCESSES, flags, number_of, small, unsi
 from tenon._storage_of import storage_of
 from tenon._text import encoded_path
 from tenon.by_fd import open_options
-from tenon.error import InvalidArgument, call, given, make
+from tenon.error import InvalidArgument, call, filled, given, make
 from tenon.wait import run, waited
 
 TYPE_CHECKING = False
@@ -297,9 +297,7 @@ def sweep(
     # 0 stands for the default.
     options.cdata.min_age_ns = max(int(min_age * 1e9), 1)
     options.point(directory=_stored(directory, "the directory"))
-    out = new_struct("tenon_sweep_result")
-    call(lib.tenon_filename_sweep, options.cdata, out)
-    return Sweep._of(out)
+    return Sweep._of(filled("tenon_sweep_result", lib.tenon_filename_sweep, options.cdata))
 
 
 def manager_start(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tenon import _dtype
 from tenon._managed import Managed
-from tenon._native import Struct, address_of, ffi, lib, new_struct
+from tenon._native import Struct, address_of, ffi, lib
 from tenon._options import names_of, numbers, tensor_flags, words
-from tenon.error import Unsupported, UnsupportedBuffer, call, given, make
+from tenon.error import Unsupported, UnsupportedBuffer, filled, given, make
 from tenon.tensor import Tensor, from_numpy
 from tenon.tensor_spec import COALESCED, COALESCED_WORDS, LAYOUTS, QUANTIZER_NAMES, QUANTIZERS
 
@@ -657,8 +657,7 @@ _CLASSES: dict[int, type[Composite]] = {
 def _adopt(pointer: Any) -> Any:
     """Make an object of the class of the pointer's layout. The object owns this reference."""
     own = ffi.gc(pointer, lib.tenon_composite_release)
-    spec = new_struct("tenon_composite_spec")
-    call(lib.tenon_composite_get_spec, own, spec)
+    spec = filled("tenon_composite_spec", lib.tenon_composite_get_spec, own)
     cls = _CLASSES.get(spec.layout, SparseTensor)
     self = cls.__new__(cls)
     self._cdata, self._spec, self._parts = own, spec, None

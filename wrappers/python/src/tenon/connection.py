@@ -7,7 +7,7 @@ from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
 from tenon._options import ACCESSES, LENDER_GONE, flags, number_of, open_flags, small, unsigned
 from tenon.by_cuda import ordinal, stream_pointer
-from tenon.error import call, given, owned
+from tenon.error import call, filled, given, owned
 from tenon.message import Message
 from tenon.wait import Cancel, run, waited
 
@@ -150,9 +150,7 @@ class Connection(Managed):
 
     def peer(self) -> Peer:
         """The process at the other end."""
-        out = new_struct("tenon_peer")
-        call(lib.tenon_connection_peer, self._own(), out)
-        return Peer._of(out)
+        return Peer._of(filled("tenon_peer", lib.tenon_connection_peer, self._own()))
 
     def set_stream(self, device: SupportsIndex, stream: Stream = None) -> None:
         """Set the stream in which this process uses the memory of a CUDA device. Until then that is

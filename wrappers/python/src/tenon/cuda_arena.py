@@ -8,7 +8,7 @@ from tenon._native import lib, new_struct
 from tenon._options import CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, number_of, unsigned
 from tenon._storage_of import storage_of
 from tenon.by_cuda import ordinal
-from tenon.error import call, owned
+from tenon.error import filled, owned
 from tenon.wait import waited
 
 TYPE_CHECKING = False
@@ -97,8 +97,7 @@ class CudaArena(Managed):
         """The arena's figures at this moment. The call first collects the blocks that were given
         back.
         """
-        out = new_struct("tenon_cuda_arena_stats")
-        call(lib.tenon_cuda_arena_stats_get, self._own(), out)
+        out = filled("tenon_cuda_arena_stats", lib.tenon_cuda_arena_stats_get, self._own())
         return CudaArenaStats._of(out, transport=CUDA_TRANSPORT_NAMES[out.transport])
 
     def _shown(self) -> str:

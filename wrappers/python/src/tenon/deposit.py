@@ -15,7 +15,7 @@ from tenon._native import ffi, lib, new_struct
 from tenon._options import ACCESSES, number_of
 from tenon._storage_of import storage_of
 from tenon._text import bytes_by
-from tenon.error import call, given, owned
+from tenon.error import call, filled, given, owned
 from tenon.message import Message
 from tenon.storage import Storage
 from tenon.wait import Cancel, waited
@@ -105,9 +105,7 @@ class DepositStats(Frozen):
 
 def stats() -> DepositStats:
     """The figures of this process's deposits."""
-    out = new_struct("tenon_deposit_stats")
-    call(lib.tenon_deposit_stats_get, out)
-    return DepositStats._of(out)
+    return DepositStats._of(filled("tenon_deposit_stats", lib.tenon_deposit_stats_get))
 
 
 def set_limits(

@@ -10,7 +10,7 @@ import errno as _errno
 import os as _os
 
 from tenon import _native_ext
-from tenon._native import ffi, lib
+from tenon._native import ffi, lib, new_struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,6 +230,13 @@ def given(kind: str, function: Any, *arguments: Any) -> Any:
     out = ffi.new(f"{kind} *")
     call(function, *arguments, out)
     return out[0]
+
+
+def filled(kind: str, function: Any, *arguments: Any) -> Any:
+    """As given(), for a struct whose first field says its size."""
+    out = new_struct(kind)
+    call(function, *arguments, out)
+    return out
 
 
 def owned(kind: str, function: Any, *arguments: Any) -> Any:

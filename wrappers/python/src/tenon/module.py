@@ -9,12 +9,12 @@ from _collections_abc import Mapping, MutableMapping
 
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import address_of, ffi, lib, new_struct
+from tenon._native import address_of, ffi, lib
 from tenon._options import flags, names_of, words
 from tenon._reports import report_of
 from tenon._snapshot import ReadDict
 from tenon._text import decoded, encoded, optional_text, sized, texts
-from tenon.error import Corrupt, NotFound, call, given, key_errors, owned
+from tenon.error import Corrupt, NotFound, call, filled, given, key_errors, owned
 from tenon.value import Value
 
 TYPE_CHECKING = False
@@ -529,10 +529,9 @@ def _optional(value: Any) -> Any:
 
 def _members(function: Any, *arguments: Any) -> list[Member]:
     own = owned("tenon_member_list", function, *arguments)
-    each = new_struct("tenon_member")
     found = []
     for index in range(lib.tenon_member_list_count(own)):
-        call(lib.tenon_member_list_get, own, index, each)
+        each = filled("tenon_member", lib.tenon_member_list_get, own, index)
         handle = None if each.value == ffi.NULL else Value._borrow(each.value)
         module = (
             None if each.module == ffi.NULL else Module._adopt(lib.tenon_module_retain(each.module))
@@ -558,7 +557,6 @@ def _names_of(pointer: Any) -> tuple[str, ...]:
 def files_of(function: Any, own: Any, *arguments: Any) -> Iterator[tuple[str, Any]]:
     """Names, and views of the bytes. A view is valid until the next one is given."""
     files = owned("tenon_file_list", function, own, *arguments)
-    each = ffi.new("tenon_file *")
     for index in range(lib.tenon_file_list_count(files)):
-        call(lib.tenon_file_list_get, files, index, each)
+        each = given("tenon_file", lib.tenon_file_list_get, files, index)
         yield decoded(each.name), ffi.buffer(each.data, each.nbytes)

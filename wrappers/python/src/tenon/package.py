@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tenon._managed import Managed
-from tenon._native import Struct, ffi, lib, new_struct
+from tenon._native import Struct, ffi, lib
 from tenon._options import flags, number_of
 from tenon._reports import export_report_of
 from tenon._text import encoded, stored, texts
 from tenon.archive import DURABILITIES, import_options, path_of
 from tenon.by_cuda import stream_pointer
-from tenon.error import call, given, owned
+from tenon.error import filled, given, owned
 from tenon.module import Module, files_of, names_by
 
 TYPE_CHECKING = False
@@ -152,6 +152,5 @@ def export_package(
             own = ffi.from_buffer(memoryview(data))
             each.data, each.nbytes = own, len(own)
         keep.append((text, own))
-    report = new_struct("tenon_export_report")
-    call(lib.tenon_export_package, array, len(given), path_of(path), options.cdata, report)
-    return export_report_of(report)
+    written = array, len(given), path_of(path), options.cdata
+    return export_report_of(filled("tenon_export_report", lib.tenon_export_package, *written))

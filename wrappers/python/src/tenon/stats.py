@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tenon._native import ffi, lib, new_struct
-from tenon.error import call
+from tenon._native import ffi, lib
+from tenon.error import filled
 
 _FIELDS = tuple(name for name, _ in ffi.typeof("tenon_stats").fields if name != "struct_size")
 
@@ -30,8 +30,7 @@ class Stats:
 
 def stats() -> Stats:
     """Read the figures of this process."""
-    out = new_struct("tenon_stats")
-    call(lib.tenon_stats_get, out)
+    out = filled("tenon_stats", lib.tenon_stats_get)
     result = Stats()
     for name in _FIELDS:
         setattr(result, name, int(getattr(out, name)))
