@@ -127,9 +127,10 @@ def _stored(path: Path | None, what: str) -> Any:
     return None if path is None else ffi.new("char[]", encoded_path(path, what))
 
 
-def _options(
+def options_of(
     filename: Filename | None, access: str = "auto", bits: int = 0, manager: Path | None = None
 ) -> Struct:
+    """The tenon_filename_options of a new name."""
     number = number_of(ACCESSES, access, "access")
     options = Struct("tenon_filename_options", access=number, flags=bits)
     if filename is not None:
@@ -150,22 +151,15 @@ def new_storage(nbytes: int, filename: Filename | None) -> int:
     """See Storage.new_filename. Returns the address of the storage. The caller owns one
     reference.
     """
-    options, size = _options(filename), unsigned(nbytes, "nbytes")
+    options, size = options_of(filename), unsigned(nbytes, "nbytes")
     made = given("tenon_storage *", lib.tenon_storage_new_filename, options.cdata, size)
     return address_of(made)
 
 
 def share_filename(
-    storage: Storage,
-    access: Access,
-    filename: Filename | None,
-    flags: int,
-    manager: Path | None,
-    timeout: float | None,
-    cancel: Cancel | None,
+    storage: Storage, options: Struct, timeout: float | None, cancel: Cancel | None
 ) -> FilenameHandle:
-    """See Storage.share_filename."""
-    options = _options(filename, access, flags, manager)
+    """See Storage.share_filename. The options are those of options_of."""
     own = storage._own()
     out = new_struct("tenon_filename_handle")
     run(

@@ -287,7 +287,8 @@ class Storage(Closing, StorageBase):
         - timeout: The seconds to wait for the manager.
         """
         chosen = flags("FILENAME", torch=torch, in_flight=in_flight)
-        return by_filename.share_filename(self, access, filename, chosen, manager, timeout, cancel)
+        options = by_filename.options_of(filename, access, chosen, manager)
+        return by_filename.share_filename(self, options, timeout, cancel)
 
     def share_cuda(
         self,
