@@ -41,6 +41,7 @@ def flags(prefix: str, **chosen: bool) -> int:
 
 
 def tensor_flags(requires_grad: bool, is_parameter: bool = False) -> int:
+    """As flags("TENSOR", ...), but faster: each new tensor asks for them."""
     bits: int = lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0
     return bits | lib.TENON_TENSOR_IS_PARAMETER if is_parameter else bits
 
