@@ -51,7 +51,6 @@ MODE_NAMES = names_of(MODES)
 ACCESSES = words("ACCESS", "auto read_only writable")
 ACCESS_NAMES = names_of(ACCESSES)
 LENDER_GONE = words("LENDER_GONE", "keep drop")
-CUDA_FORMS = words("CUDA_FORM", "A B C D E")
 CUDA_TRANSPORTS = {"auto": lib.TENON_CUDA_NO_MEMORY} | words("CUDA", "ipc fd fabric pool")
 CUDA_TRANSPORT_NAMES = names_of(CUDA_TRANSPORTS) | {lib.TENON_CUDA_NO_MEMORY: "none"}
 

@@ -56,8 +56,7 @@ if TYPE_CHECKING:
 DURABILITIES = words("DURABILITY", "none file file_and_directory")
 _BYTECODES = words("BYTECODE", "keep drop compile")
 _EMISSIONS = words(
-    "EMIT",
-    "default_inputs defaults_before_out plain_operators no_interface_methods forks_at_once",
+    "EMIT", "default_inputs defaults_before_out plain_operators no_interface_methods forks_at_once"
 )
 _TENSORS = words("IMPORT", "map map_private fill device")
 _CHECKS = words("IMPORT_CHECK", "structure fill all")

@@ -20,14 +20,7 @@ import os
 
 from tenon._frozen import Frozen
 from tenon._native import ffi, lib, new_struct
-from tenon._options import (
-    CUDA_FORMS,
-    CUDA_TRANSPORT_NAMES,
-    CUDA_TRANSPORTS,
-    flags,
-    number_of,
-    unsigned,
-)
+from tenon._options import CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, flags, number_of, unsigned, words
 from tenon._storage_of import storage_of
 from tenon._text import encoded_path
 from tenon.error import InvalidArgument, Unsupported, call, filled, given, make
@@ -58,6 +51,8 @@ _FIELDS = dict(ffi.typeof("tenon_cuda_handle").fields)
 _COUNTER_ROOM = ffi.sizeof(_FIELDS["counter"].type)
 EVENT_NBYTES = ffi.sizeof(_FIELDS["event"].type)
 _UUID_NBYTES = 16
+
+_FORMS = words("CUDA_FORM", "A B C D E")
 
 # The default stream in DLPack's numbering. The number is no pointer.
 _LEGACY = 1
@@ -293,7 +288,7 @@ def share_cuda(
     """See Storage.share_cuda."""
     options = new_struct("tenon_cuda_options", flags=flags("CUDA", let_write=let_write))
     options.transport = number_of(CUDA_TRANSPORTS, transport, "transport")
-    options.form = number_of(CUDA_FORMS, form, "form")
+    options.form = number_of(_FORMS, form, "form")
     out = filled(
         "tenon_cuda_handle", lib.tenon_share_cuda, storage._own(), stream_pointer(stream), options
     )

@@ -282,13 +282,7 @@ class SparseTensor(Composite):
 
     @classmethod
     def _compressed(
-        cls,
-        layout: str,
-        pointers: Any,
-        plain: Any,
-        values: Any,
-        shape: Shape,
-        bits: int = 0,
+        cls, layout: str, pointers: Any, plain: Any, values: Any, shape: Shape, bits: int = 0
     ) -> SparseTensor:
         parts = {"values": values, "indices": pointers, "plain_indices": plain}
         return cls._make(layout, parts, bits, shape=shape)

@@ -95,12 +95,6 @@ class Connection(Managed):
         """
         self._cdata = self._socket = None
         self._streams = {}
-        limits = {
-            "max_message_nbytes": max_message_nbytes,
-            "max_tensors": max_tensors,
-            "max_segments": max_segments,
-            "max_mapped_nbytes": max_mapped_nbytes,
-        }
         copies = {"private_copy": private_copy, "private_cow": private_cow}
         options = new_struct(
             "tenon_connection_options",
@@ -108,7 +102,10 @@ class Connection(Managed):
             open_flags=open_flags(allow_unsealed, **copies),
             group=0 if group is None else small(group, "group"),
             on_lender_gone=number_of(LENDER_GONE, on_lender_gone, "on_lender_gone"),
-            **{name: unsigned(limit, name) for name, limit in limits.items()},
+            max_message_nbytes=unsigned(max_message_nbytes, "max_message_nbytes"),
+            max_tensors=unsigned(max_tensors, "max_tensors"),
+            max_segments=unsigned(max_segments, "max_segments"),
+            max_mapped_nbytes=unsigned(max_mapped_nbytes, "max_mapped_nbytes"),
         )
         options.flags = flags(
             "CONNECTION",

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 LAYOUTS = words("TENSOR_LAYOUT", "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc")
 _LAYOUT_NAMES = names_of(LAYOUTS)
 QUANTIZERS = words(
-    "QUANTIZER",
-    "none per_tensor_affine per_channel_affine per_channel_affine_float_qparams",
+    "QUANTIZER", "none per_tensor_affine per_channel_affine per_channel_affine_float_qparams"
 )
 QUANTIZER_NAMES = names_of(QUANTIZERS)
 COALESCED: dict[bool | None, int] = {
@@ -171,15 +170,9 @@ class TensorSpec(Frozen):
         cls, indices: Any, values: Any, shape: Shape, *, coalesced: bool | None = None
     ) -> TensorSpec:
         """Describe a COO tensor. indices has a column of int64 for each value."""
-        values = _tensor_of(values)
-        return cls(
-            values.dtype,
-            shape,
-            layout="sparse_coo",
-            indices=indices,
-            values=values,
-            coalesced=coalesced,
-        )
+        parts: dict[str, Any] = {"indices": indices, "values": _tensor_of(values)}
+        dtype = parts["values"].dtype
+        return cls(dtype, shape, layout="sparse_coo", coalesced=coalesced, **parts)
 
     @classmethod
     def sparse_compressed(
@@ -190,14 +183,8 @@ class TensorSpec(Frozen):
         other way round.
         """
         values = _tensor_of(values)
-        return cls(
-            values.dtype,
-            shape,
-            layout=layout,
-            indices=indices,
-            plain_indices=plain_indices,
-            values=values,
-        )
+        parts: dict[str, Any] = {"indices": indices, "plain_indices": plain_indices}
+        return cls(values.dtype, shape, layout=layout, values=values, **parts)
 
 
 def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> Struct:
