@@ -238,11 +238,8 @@ def export_module(
     options.extra_files, options.n_extra_files = files.array, files.count
 
     target: Any = file
-    path = (
-        path_of(target)
-        if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__")
-        else None
-    )
+    is_path = isinstance(target, (str, bytes)) or hasattr(target, "__fspath__")
+    path = path_of(target) if is_path else None
     below = None if path is not None or isinstance(target, int) else _file_of(target)
     export = _Export(module, target, hook)
     context = ffi.new_handle(export)
@@ -369,7 +366,7 @@ def import_module(
     if isinstance(source, io.BytesIO):
         return _from_memory(source.getvalue(), options)
     below = _file_of(source)
-    if below is not None and not _is_regular(below):
+    if below is not None and not stat.S_ISREG(os.fstat(below.fileno()).st_mode):
         # A pipe can be read only once, and the file object may have read some of it already.
         return _from_memory(source.read(), options)
     if below is not None:
@@ -381,10 +378,6 @@ def import_module(
     if hasattr(source, "fileno") and not _has_buffer(source):
         return _imported(lib.tenon_import_module_fd, source.fileno(), options)
     return _from_memory(source, options)
-
-
-def _is_regular(file: Any) -> bool:
-    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
 def _has_buffer(source: Any) -> bool:

@@ -127,15 +127,8 @@ class Arena(ArenaBase):
         cancel: Cancel | None = None,
     ) -> Storage:
         """Make a storage in the arena, as Storage.new(nbytes, arena=self) does."""
-        return Storage.new(
-            nbytes,
-            zeroed=zeroed,
-            will_fill=will_fill,
-            alignment=alignment,
-            arena=self,
-            timeout=timeout,
-            cancel=cancel,
-        )
+        kind: dict[str, Any] = {"zeroed": zeroed, "will_fill": will_fill, "alignment": alignment}
+        return Storage.new(nbytes, arena=self, timeout=timeout, cancel=cancel, **kind)
 
     def empty(
         self,

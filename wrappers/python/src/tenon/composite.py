@@ -361,12 +361,8 @@ class SparseTensor(Composite):
         if kind == "coo":
             import numpy
 
-            indices = numpy.stack(
-                [
-                    numpy.asarray(axis)
-                    for axis in getattr(array, "coords", None) or (array.row, array.col)
-                ]
-            )
+            axes = getattr(array, "coords", None) or (array.row, array.col)
+            indices = numpy.stack([numpy.asarray(axis) for axis in axes])
             coalesced = True if array.has_canonical_format else None
             return cls.coo(
                 _part(indices, mode), _part(array.data, mode), array.shape, coalesced=coalesced

@@ -169,15 +169,8 @@ class Deposit(Managed):
         """
         if not isinstance(storage, Storage):
             raise TypeError(f"storage is {type(storage).__name__}, not Storage")
-        own = storage._own()
-        call(
-            lib.tenon_deposit_add,
-            self._own(),
-            own,
-            number_of(ACCESSES, access, "access"),
-            self._record,
-            self._record_nbytes,
-        )
+        number, out = number_of(ACCESSES, access, "access"), (self._record, self._record_nbytes)
+        call(lib.tenon_deposit_add, self._own(), storage._own(), number, *out)
         return bytes(ffi.buffer(self._record, self._record_nbytes[0]))
 
     def withdraw(self) -> bool:

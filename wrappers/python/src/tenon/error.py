@@ -187,15 +187,9 @@ def _read(error: Any, status: int) -> TenonError:
 def from_status(status: int, address: int = 0) -> TenonError:
     """Make the exception for a status and the address of its tenon_error, which is released."""
     if not address:
-        return _make(
-            status,
-            (
-                _os.strerror(_errno.ENOMEM)
-                if status == lib.TENON_RESOURCE_EXHAUSTED
-                else "no reason was given"
-            ),
-            {},
-        )
+        exhausted = status == lib.TENON_RESOURCE_EXHAUSTED
+        why = _os.strerror(_errno.ENOMEM) if exhausted else "no reason was given"
+        return _make(status, why, {})
     error = ffi.cast("tenon_error *", address)
     try:
         return _read(error, status)

@@ -44,17 +44,13 @@ def _add(
             raise
     for i, item in enumerate(items):
         name = None if names is None else names[i]
-        if isinstance(item, Composite):
-            _add_composite(own, item, name, access)
-        else:
+        if not isinstance(item, Composite):
             _native_ext.message_add(address, (item,), (name,), access)
-
-
-def _add_composite(own: Any, composite: Composite, name: str | None, access: int) -> None:
-    options = new_struct("tenon_share_options", access=access)
-    text = ffi.NULL if name is None else ffi.new("char[]", encoded(name, "the name"))
-    pointers = ffi.new("tenon_composite *[]", [composite._own()])
-    call(lib.tenon_message_add_composites, own, pointers, ffi.new("char *[]", [text]), 1, options)
+            continue
+        options = new_struct("tenon_share_options", access=access)
+        text = ffi.NULL if name is None else ffi.new("char[]", encoded(name, "the name"))
+        arrays = ffi.new("tenon_composite *[]", [item._own()]), ffi.new("char *[]", [text])
+        call(lib.tenon_message_add_composites, own, *arrays, 1, options)
 
 
 class Message(Managed):

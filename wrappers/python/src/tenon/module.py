@@ -88,17 +88,10 @@ class ExtraFiles(MutableMapping[str, bytes]):
         raise KeyError(name)
 
     def __setitem__(self, name: str, data: Buffer | str) -> None:
-        with (
-            memoryview(data.encode() if isinstance(data, str) else data) as view,
-            ffi.from_buffer(view) as source,
-        ):
-            call(
-                lib.tenon_module_set_extra_file,
-                self._module._own(),
-                encoded(name, "the name"),
-                source,
-                view.nbytes,
-            )
+        own, key = self._module._own(), encoded(name, "the name")
+        content = data.encode() if isinstance(data, str) else data
+        with memoryview(content) as view, ffi.from_buffer(view) as source:
+            call(lib.tenon_module_set_extra_file, own, key, source, view.nbytes)
 
     def __delitem__(self, name: str) -> None:
         try:
@@ -450,9 +443,8 @@ class Module(Managed):
     @property
     def constants(self) -> tuple[Any, ...]:
         """The values of CONSTANTS.c0, CONSTANTS.c1, ... in the code."""
-        found: tuple[Any, ...] = Value._over(
-            owned("tenon_value", lib.tenon_module_constants, self._own())
-        )._read(True)
+        own = owned("tenon_value", lib.tenon_module_constants, self._own())
+        found: tuple[Any, ...] = Value._over(own)._read(True)
         return found
 
     @property

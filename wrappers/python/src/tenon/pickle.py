@@ -380,9 +380,8 @@ class _Parts:
         self._all = storages
         self._importers = importers
         self.allow = allow
-        self._settled: Any = (
-            None  # a Settled once there is a torch tensor, unless the sender is trusted
-        )
+        # A Settled, once there is a torch tensor, unless the sender is trusted.
+        self._settled: Any = None
 
     def find(self, module: str, name: str) -> Any:
         if module == _MODULE and name in _OWN:

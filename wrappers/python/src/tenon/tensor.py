@@ -70,14 +70,8 @@ class Tensor(Closing, Elements, TensorBase):
         """
         flags = tensor_flags(requires_grad, is_parameter)
         steps = None if strides is None else numbers(strides)
-        return cls._new(
-            storage,
-            _dtype.number_of(dtype),
-            numbers(shape),
-            steps,
-            unsigned(offset, "offset"),
-            flags,
-        )
+        number, start = _dtype.number_of(dtype), unsigned(offset, "offset")
+        return cls._new(storage, number, numbers(shape), steps, start, flags)
 
     @property
     def dtype(self) -> str:
@@ -147,15 +141,11 @@ class Tensor(Closing, Elements, TensorBase):
             if shape is not None:
                 return own._reshape(numbers(shape))
             return self.__copy__() if own is self else own
-        steps = own.strides if shape is None else None
-        return type(self)._new(
-            self.storage,
-            number,
-            own.shape if shape is None else numbers(shape),
-            steps if strides is None else numbers(strides),
-            own.offset if offset is None else unsigned(offset, "offset"),
-            self._flags,
-        )
+        sizes, steps = (own.shape, own.strides) if shape is None else (numbers(shape), None)
+        if strides is not None:
+            steps = numbers(strides)
+        start = own.offset if offset is None else unsigned(offset, "offset")
+        return type(self)._new(self.storage, number, sizes, steps, start, self._flags)
 
     def reshape(self, *shape: Any) -> Tensor:
         """Give the same elements in another shape. One size may be -1. A tensor that would have to
