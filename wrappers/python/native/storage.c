@@ -40,6 +40,12 @@ static PyObject *storage_adopt(PyObject *type, PyObject *number) {
   return wrap_storage((PyTypeObject *)type, storage);
 }
 
+static PyObject *storage_at_pointer(PyObject *type, PyObject *number) {
+  tenon_storage *storage = pointer_from(number);
+  if (storage == NULL) return PyErr_Occurred() ? NULL : raise_closed("storage");
+  return wrap_storage((PyTypeObject *)type, tenon_storage_retain(storage));
+}
+
 /* at(address, nbytes) -> (the storage that has these bytes, the offset of the address in it) */
 static PyObject *storage_at(PyObject *type, PyObject *args) {
   unsigned long long address, nbytes;
@@ -145,6 +151,8 @@ static PyMethodDef storage_methods[] = {
     {"close", storage_close, METH_NOARGS,
      "Release this reference. Existing views stay valid. A second call does nothing."},
     {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over the reference at an address."},
+    {"_at_pointer", storage_at_pointer, METH_O | METH_CLASS,
+     "Make another reference to the storage at an address."},
     {"_new", storage_new, METH_VARARGS | METH_CLASS,
      "Make a storage of some bytes, or one that holds a copy of a buffer."},
     {"_open_unsealed", storage_open_unsealed, METH_VARARGS | METH_CLASS,

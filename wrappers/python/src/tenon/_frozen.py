@@ -34,8 +34,8 @@ class Frozen:
     @classmethod
     def _of(cls, struct: Any, **converted: Any) -> Self:
         """Make the value of a C struct that has the same fields, some of which were converted."""
-        slots = cls.__slots__
-        return cls(*(converted[n] if n in converted else getattr(struct, n) for n in slots))
+        taken = {name: getattr(struct, name) for name in cls.__slots__ if name not in converted}
+        return cls(**taken, **converted)
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in type(self).__slots__)

@@ -20,6 +20,6 @@ def register(cls: type[Storage]) -> None:
     _classes.append(cls)
 
 
-def storage_of(pointer: Any) -> Storage:
-    """Take over the reference that a tenon_storage pointer is."""
-    return _classes[0]._adopt(address_of(pointer))
+def storage_of(own: Any) -> Storage:
+    """Make a storage, which takes a reference of its own, of a pointer that owns one."""
+    return _classes[0]._at_pointer(address_of(own))

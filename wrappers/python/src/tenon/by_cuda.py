@@ -23,7 +23,7 @@ from tenon._native import ffi, lib, new_struct
 from tenon._options import CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, flags, number_of, unsigned, words
 from tenon._storage_of import storage_of
 from tenon._text import encoded_path
-from tenon.error import InvalidArgument, Unsupported, call, filled, given, make
+from tenon.error import InvalidArgument, Unsupported, call, filled, make, owned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ def open_cuda(
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
     fds = ffi.new("int32_t[]", [ordinal(fd) for fd in handle.fds])
     own, queue = handle._cdata(memory, fds), stream_pointer(stream)
-    return storage_of(given("tenon_storage *", lib.tenon_open_cuda, own, queue, options))
+    return storage_of(owned("tenon_storage", lib.tenon_open_cuda, own, queue, options))
 
 
 def release_cuda_counter(counter: str, slot: int) -> None:

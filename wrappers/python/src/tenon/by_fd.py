@@ -6,7 +6,7 @@ from tenon._managed import Managed
 from tenon._native import ffi, lib, new_struct
 from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, unsigned
 from tenon._storage_of import storage_of
-from tenon.error import call, given
+from tenon.error import call, owned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def open_fd(
         handle = new_struct("tenon_fd_handle", fd=number, **place)
     copies = {"private_copy": private_copy, "private_cow": private_cow}
     options = open_options(access, allow_unsealed, adopt_fd=adopt, **copies)
-    storage = storage_of(given("tenon_storage *", lib.tenon_open_fd, handle, options))
+    storage = storage_of(owned("tenon_storage", lib.tenon_open_fd, handle, options))
     if adopt and isinstance(fd, FdHandle):
         fd.detach()
     return storage

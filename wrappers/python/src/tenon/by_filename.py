@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 
 from tenon._frozen import Frozen
-from tenon._native import Struct, address_of, ffi, lib, new_struct
+from tenon._native import Struct, ffi, lib, new_struct
 from tenon._options import ACCESS_NAMES, ACCESSES, flags, number_of, small, unsigned
 from tenon._storage_of import storage_of
 from tenon._text import encoded_path
 from tenon.by_fd import open_options
-from tenon.error import InvalidArgument, call, filled, given, make
+from tenon.error import InvalidArgument, call, filled, make, owned
 from tenon.wait import run, waited
 
 TYPE_CHECKING = False
@@ -147,13 +147,10 @@ def options_of(
     return options
 
 
-def new_storage(nbytes: int, filename: Filename | None) -> int:
-    """See Storage.new_filename. Returns the address of the storage. The caller owns one
-    reference.
-    """
+def new_storage(nbytes: int, filename: Filename | None) -> Any:
+    """See Storage.new_filename. The pointer owns a reference."""
     options, size = options_of(filename), unsigned(nbytes, "nbytes")
-    made = given("tenon_storage *", lib.tenon_storage_new_filename, options.cdata, size)
-    return address_of(made)
+    return owned("tenon_storage", lib.tenon_storage_new_filename, options.cdata, size)
 
 
 def share_filename(

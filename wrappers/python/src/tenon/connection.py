@@ -201,7 +201,7 @@ class Connection(Managed):
         lost: call recv again.
         """
         own = self._own()
-        return Message._adopt(
+        return Message._over(
             waited("tenon_message", lib.tenon_recv, own, timeout=timeout, cancel=cancel)
         )
 

@@ -83,7 +83,7 @@ def fetch(
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         request = lib.tenon_message_fetch, source, view.nbytes, options
         # The wait is whole, because each slice of a wait would ask the lender again.
-        return Message._adopt(
+        return Message._over(
             waited("tenon_message", *request, timeout=timeout, cancel=cancel, whole=True)
         )
 
@@ -204,8 +204,8 @@ class Fetched(Managed):
         options = open_options(access, allow_unsealed)
         with memoryview(head) as view, ffi.from_buffer(view) as source:
             request = lib.tenon_fetched_new, source, view.nbytes, options
-            fetched = waited("tenon_fetched", *request, timeout=timeout, cancel=None, whole=True)
-        self._cdata = ffi.gc(fetched, lib.tenon_fetched_release)
+            own = waited("tenon_fetched", *request, timeout=timeout, cancel=None, whole=True)
+        self._cdata = own
 
     def storage(self, record: Buffer) -> Storage:
         """Open a storage of the message, under its lease. Only one thread may call this at a

@@ -9,7 +9,7 @@ from tenon._native import ffi, lib, new_struct
 from tenon._options import flags
 from tenon._text import bytes_by
 from tenon.by_fd import open_options
-from tenon.error import given, owned
+from tenon.error import owned
 from tenon.message import Message
 
 TYPE_CHECKING = False
@@ -84,4 +84,4 @@ def open_descriptor(
     numbers = ffi.new("int32_t[]", list(fds)) if fds else ffi.NULL
     with memoryview(data) as view, ffi.from_buffer(view) as source:
         what = source, view.nbytes, numbers, len(fds), options
-        return Message._adopt(given("tenon_message *", lib.tenon_descriptor_open, *what))
+        return Message._over(owned("tenon_message", lib.tenon_descriptor_open, *what))

@@ -97,10 +97,10 @@ class Message(Managed):
         self._cdata = own
 
     @classmethod
-    def _adopt(cls, pointer: Any) -> Self:
+    def _over(cls, own: Any) -> Self:
+        """The message of a cdata that owns a reference."""
         self = cls.__new__(cls)
-        self._tensors = None
-        self._cdata = ffi.gc(pointer, lib.tenon_message_release)
+        self._tensors, self._cdata = None, own
         return self
 
     def close(self) -> None:

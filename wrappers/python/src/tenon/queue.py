@@ -369,7 +369,7 @@ class Queue(Managed):
         time.
         """
         own = self._own()
-        return Message._adopt(
+        return Message._over(
             waited("tenon_message", lib.tenon_queue_recv, own, timeout=timeout, cancel=cancel)
         )
 

@@ -137,7 +137,7 @@ class Storage(Closing, StorageBase):
                 return int(lib.tenon_storage_new_from(options, source, view.nbytes, *out_error))
 
             made = waited("tenon_storage", step, timeout=timeout, cancel=cancel)
-            return cls._adopt(address_of(made))
+            return cls._at_pointer(address_of(made))
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:
@@ -147,7 +147,7 @@ class Storage(Closing, StorageBase):
         The memory is reserved first. The file then appears complete under its name, or not at all.
         It disappears with its last holder.
         """
-        return cls._adopt(by_filename.new_storage(nbytes, filename))
+        return cls._at_pointer(address_of(by_filename.new_storage(nbytes, filename)))
 
     @classmethod
     def wrap(cls, data: Buffer) -> Self:

@@ -223,7 +223,7 @@ def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
     """
     storage = None
     if found.storage != ffi.NULL:
-        storage = storage_of(lib.tenon_storage_retain(found.storage))
+        storage = storage_of(found.storage)
 
     def numbers_at(pointer: Any) -> tuple[int, ...]:
         return tuple(pointer[0 : found.ndim]) if found.ndim else ()

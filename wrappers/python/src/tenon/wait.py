@@ -105,15 +105,14 @@ def waited(
     cancel: Cancel | None,
     whole: bool = False,
 ) -> Any:
-    """Call a function whose last parameters are a wait, a pointer to the result, which is an object
-    of the library of this kind, and the error. The caller takes over the reference.
+    """As owned(), for a function that has a wait before its last two parameters.
 
-    `out` has an owner, because a signal handler may raise an exception at any moment after the
-    call. DataLoader's handler does when a worker dies.
+    The result has an owner at each moment after the call, because a signal handler may raise an
+    exception then. DataLoader's handler does when a worker dies.
     """
     release = getattr(lib, f"{kind}_release")
     out = ffi.gc(ffi.new(f"{kind} **"), lambda out: release(out[0]))
     run(lambda wait, error: function(*arguments, wait, out, error), timeout, cancel, whole=whole)
     pointer = out[0]
     out[0] = ffi.NULL
-    return pointer
+    return ffi.gc(pointer, release)

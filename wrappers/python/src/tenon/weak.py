@@ -27,8 +27,8 @@ class WeakRef(Managed):
 
     def lock(self) -> Storage | None:
         """The storage, or None if it is gone."""
-        pointer = lib.tenon_weak_lock(self._own())
-        return None if pointer == ffi.NULL else storage_of(pointer)
+        own = ffi.gc(lib.tenon_weak_lock(self._own()), lib.tenon_storage_release)
+        return None if own == ffi.NULL else storage_of(own)
 
     @property
     def expired(self) -> bool:
