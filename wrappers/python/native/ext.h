@@ -66,8 +66,20 @@ void give_back_object(tenon_object *object);
 /* tensor.c and storage.c. wrap_* takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
-tenon_tensor *open_tensor(PyObject *self); /* borrowed. NULL: raised, because it is closed */
-tenon_storage *open_storage(PyObject *self);
+
+/* The tensor of a TensorObject, which the caller borrows. NULL: raised, because it is closed. */
+static inline tenon_tensor *open_tensor(PyObject *self) {
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) raise_closed("tensor");
+  return tensor;
+}
+
+static inline tenon_storage *open_storage(PyObject *self) {
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  if (storage == NULL) raise_closed("storage");
+  return storage;
+}
+
 int read_spec(const tenon_tensor *tensor, tenon_tensor_spec *spec); /* -1: raised */
 tenon_tensor *get_spec(PyObject *self,
                        tenon_tensor_spec *spec);   /* of a TensorObject; NULL: raised */

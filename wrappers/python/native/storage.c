@@ -1,12 +1,6 @@
 /* StorageBase, the base class of tenon.Storage. */
 #include "ext.h"
 
-tenon_storage *open_storage(PyObject *self) {
-  tenon_storage *storage = ((StorageObject *)self)->storage;
-  if (storage == NULL) raise_closed("storage");
-  return storage;
-}
-
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage) {
   PyObject *self = allocate(type);
   if (self == NULL) {
@@ -100,7 +94,7 @@ static PyObject *storage_new(PyObject *type, PyObject *args) {
   if (copies && PyObject_GetBuffer(source, &view, PyBUF_SIMPLE) != 0) return NULL;
   if (!copies) {
     nbytes = PyLong_AsUnsignedLongLong(size);
-    if (PyErr_Occurred()) return NULL;
+    if (nbytes == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
   }
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;

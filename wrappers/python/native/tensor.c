@@ -1,12 +1,6 @@
 /* TensorBase, the base class of tenon.Tensor. */
 #include "ext.h"
 
-tenon_tensor *open_tensor(PyObject *self) {
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) raise_closed("tensor");
-  return tensor;
-}
-
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor) {
   PyObject *self = allocate(type);
   if (self == NULL) {

@@ -237,7 +237,9 @@ def owned(kind: str, function: Any, *arguments: Any) -> Any:
     """As given(), for an object of the library of this kind. It is released when nothing refers to
     it any more.
     """
-    return ffi.gc(given(f"{kind} *", function, *arguments), getattr(lib, f"{kind}_release"))
+    out = ffi.new(f"{kind} **")
+    call(function, *arguments, out)
+    return ffi.gc(out[0], getattr(lib, f"{kind}_release"))
 
 
 class key_errors:

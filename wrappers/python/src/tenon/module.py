@@ -528,8 +528,8 @@ def _members(function: Any, *arguments: Any) -> list[Member]:
         module = (
             None if each.module == ffi.NULL else Module._adopt(lib.tenon_module_retain(each.module))
         )
-        strings = {name: decoded(getattr(each, name)) for name in ("name", "type", "source")}
-        found.append(Member(kind=_KIND_NAMES[each.kind], handle=handle, module=module, **strings))
+        strings = decoded(each.name), decoded(each.type), decoded(each.source)
+        found.append(Member(_KIND_NAMES[each.kind], *strings, handle, module))
     return found
 
 

@@ -84,8 +84,11 @@ class Storage(Closing, StorageBase):
           not clear a block that was lent before. If you break the promise, a borrower can read the
           bytes of another borrower. zeroed and will_fill exclude each other.
         """
+        size = unsigned(nbytes, "nbytes")
         place = _numbers(mode, alignment, isolated, private, zeroed, will_fill)
-        return cls._born(unsigned(nbytes, "nbytes"), b"", place, arena, timeout, cancel)
+        if arena is None:
+            return cls._new(size, b"", place[0], place[1], place[2], 0)
+        return cls._born(size, b"", place, arena, timeout, cancel)
 
     @classmethod
     def new_from(
@@ -121,12 +124,13 @@ class Storage(Closing, StorageBase):
         """Make a storage of so many bytes, or, if that is None, one that holds a copy of a
         buffer.
         """
+        number, bits, multiple = place
         if arena is None:
-            return cls._new(nbytes, data, *place, 0)
+            return cls._new(nbytes, data, number, bits, multiple, 0)
         own = own_of(arena, ArenaBase, "arena")
         if timeout == 0:
-            return cls._new(nbytes, data, *place, address_of(own))
-        fields = dict(zip(("mode", "flags", "alignment"), place, strict=True))
+            return cls._new(nbytes, data, number, bits, multiple, address_of(own))
+        fields = {"mode": number, "flags": bits, "alignment": multiple}
         options = new_struct("tenon_storage_options", arena=own, **fields)
         with memoryview(data) as view, ffi.from_buffer(view) as source:
 

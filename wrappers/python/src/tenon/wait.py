@@ -97,6 +97,11 @@ def run(
         error[0] = ffi.NULL
 
 
+# By the kind of an object: the type of a pointer to the result, and the functions that release the
+# object, and the object to which such a pointer leads.
+_results: dict[str, tuple[Any, Any, Any]] = {}
+
+
 def waited(
     kind: str,
     function: Any,
@@ -110,8 +115,11 @@ def waited(
     The result has an owner at each moment after the call, because a signal handler may raise an
     exception then. DataLoader's handler does when a worker dies.
     """
-    release = getattr(lib, f"{kind}_release")
-    out = ffi.gc(ffi.new(f"{kind} **"), lambda out: release(out[0]))
+    if kind not in _results:
+        free = getattr(lib, f"{kind}_release")
+        _results[kind] = ffi.typeof(f"{kind} **"), free, lambda out: free(out[0])
+    pointer_to, release, release_in = _results[kind]
+    out = ffi.gc(ffi.new(pointer_to), release_in)
     run(lambda wait, error: function(*arguments, wait, out, error), timeout, cancel, whole=whole)
     pointer = out[0]
     out[0] = ffi.NULL
