@@ -200,10 +200,8 @@ class Connection(Managed):
         The timeout is in seconds, and None waits for ever. When the wait ends early nothing is
         lost: call recv again.
         """
-        own = self._own()
-        return Message._over(
-            waited("tenon_message", lib.tenon_recv, own, timeout=timeout, cancel=cancel)
-        )
+        request = lib.tenon_recv, self._own()
+        return Message._over(waited("tenon_message", *request, timeout=timeout, cancel=cancel))
 
     def send_object(
         self,

@@ -83,9 +83,8 @@ def fetch(
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         request = lib.tenon_message_fetch, source, view.nbytes, options
         # The wait is whole, because each slice of a wait would ask the lender again.
-        return Message._over(
-            waited("tenon_message", *request, timeout=timeout, cancel=cancel, whole=True)
-        )
+        own = waited("tenon_message", *request, timeout=timeout, cancel=cancel, whole=True)
+        return Message._over(own)
 
 
 class DepositStats(Frozen):
@@ -204,8 +203,9 @@ class Fetched(Managed):
         options = open_options(access, allow_unsealed)
         with memoryview(head) as view, ffi.from_buffer(view) as source:
             request = lib.tenon_fetched_new, source, view.nbytes, options
-            own = waited("tenon_fetched", *request, timeout=timeout, cancel=None, whole=True)
-        self._cdata = own
+            self._cdata = waited(
+                "tenon_fetched", *request, timeout=timeout, cancel=None, whole=True
+            )
 
     def storage(self, record: Buffer) -> Storage:
         """Open a storage of the message, under its lease. Only one thread may call this at a
@@ -214,6 +214,6 @@ class Fetched(Managed):
         own = self._own()
         with memoryview(record) as view, ffi.from_buffer(view) as source:
             request = lib.tenon_fetched_storage, own, source, view.nbytes
-            return storage_of(
-                waited("tenon_storage", *request, timeout=self._timeout, cancel=None, whole=True)
-            )
+            limit = self._timeout
+            got = waited("tenon_storage", *request, timeout=limit, cancel=None, whole=True)
+            return storage_of(got)

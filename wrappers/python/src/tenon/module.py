@@ -525,9 +525,8 @@ def _members(function: Any, *arguments: Any) -> list[Member]:
     for index in range(lib.tenon_member_list_count(own)):
         each = filled("tenon_member", lib.tenon_member_list_get, own, index)
         handle = None if each.value == ffi.NULL else Value._borrow(each.value)
-        module = (
-            None if each.module == ffi.NULL else Module._adopt(lib.tenon_module_retain(each.module))
-        )
+        child = each.module
+        module = None if child == ffi.NULL else Module._adopt(lib.tenon_module_retain(child))
         strings = decoded(each.name), decoded(each.type), decoded(each.source)
         found.append(Member(_KIND_NAMES[each.kind], *strings, handle, module))
     return found

@@ -151,7 +151,8 @@ class Storage(Closing, StorageBase):
         The memory is reserved first. The file then appears complete under its name, or not at all.
         It disappears with its last holder.
         """
-        return cls._at_pointer(address_of(by_filename.new_storage(nbytes, filename)))
+        own = by_filename.new_storage(nbytes, filename)
+        return cls._at_pointer(address_of(own))
 
     @classmethod
     def wrap(cls, data: Buffer) -> Self:
