@@ -154,12 +154,8 @@ static int encode_plain(Encoder *it, PyObject *value, int depth) {
     return 0;
   }
   if (PyObject_TypeCheck(value, interpreter()->tensor_type)) {
-    tenon_tensor *tensor = ((TensorObject *)value)->tensor;
-    if (tensor == NULL) {
-      raise_closed("tensor");
-      return -1;
-    }
-    if ((node = add_node(it, TENON_OBJECT_TENSOR, NULL)) == NULL) return -1;
+    tenon_tensor *tensor = open_tensor(value);
+    if (tensor == NULL || (node = add_node(it, TENON_OBJECT_TENSOR, NULL)) == NULL) return -1;
     /* Another thread may close the Python object. drop_encoder gives this reference back. */
     node->tensor = tenon_tensor_retain(tensor);
     return 0;
@@ -486,12 +482,8 @@ PyObject *value_of_message(const tenon_message *message, PyTypeObject *type, PyO
     status = tenon_object_get_nodes(object, 0, nodes, n, &error);
   }
   PyObject *value = NULL;
-  if (status != TENON_OK) {
-    raise_status(status, error);
-  } else {
-    value = decode_all(nodes, type, restore);
-    if (value == NULL) raise_corrupt(corrupt);
-  }
+  if (raised(status, error) == 0 && (value = decode_all(nodes, type, restore)) == NULL)
+    raise_corrupt(corrupt);
   PyMem_Free(nodes);
   give_back_object(object);
   return value;

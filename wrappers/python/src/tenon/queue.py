@@ -17,10 +17,10 @@ from tenon import _mp_hook
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib, new_struct
 from tenon._native_ext import queue_get, queue_put
-from tenon._options import small
+from tenon._options import flags, names_of, small, words
 from tenon._queue_values import corrupt, describe, restore
 from tenon.by_filename import Filename, FilenameHandle, open_filename
-from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, call, make, owned
+from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, filled, given, make, owned
 from tenon.message import Message
 from tenon.storage import Storage
 from tenon.tensor import Tensor
@@ -40,12 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Queue", "QueueMember", "QueueStats"]
 
-_STATES: dict[int, QueueMemberState] = {
-    lib.TENON_QUEUE_MEMBER_JOINING: "joining",
-    lib.TENON_QUEUE_MEMBER_HERE: "here",
-    lib.TENON_QUEUE_MEMBER_LEFT: "left",
-    lib.TENON_QUEUE_MEMBER_DEAD: "dead",
-}
+_STATES: dict[int, Any] = names_of(words("QUEUE_MEMBER", "joining here left dead"))
 # The start of a queue's memory (docs/format/queue.md): magic, version, members, capacity,
 # slot_nbytes. The entries of the members follow after 4,096 bytes.
 _HEADER = struct.Struct("<8s4I")
@@ -143,14 +138,11 @@ class Queue(Managed):
           member can run code in this process. All members must agree on this option.
         """
         self._set(None, report_deaths, pickled)
-        options = _options(report_deaths)
-        options.members = small(members, "members")
-        options.capacity = small(capacity, "capacity")
-        options.slot_nbytes = small(slot_nbytes, "slot_nbytes")
-        for name in ("members", "capacity", "slot_nbytes"):
-            if not getattr(options, name):
+        geometry = {"members": members, "capacity": capacity, "slot_nbytes": slot_nbytes}
+        for name, number in geometry.items():
+            if not small(number, name):
                 raise ValueError(f"a queue with {name}=0 has no room for a message")
-        own, _, _ = self._enter(lib.tenon_queue_new, options)
+        own, _, _ = self._enter(lib.tenon_queue_new, _options(report_deaths, **geometry))
         reference = lib.tenon_storage_retain(lib.tenon_queue_storage(own))
         self._storage = Storage._adopt(address_of(reference))
 
@@ -202,12 +194,8 @@ class Queue(Managed):
         The name goes when this process ends or has released the queue.
         """
         directory, leaf = os.path.split(os.fspath(name))
-        filename = Filename(
-            leaf,
-            directory=os.path.abspath(directory) if directory else None,
-            mode=mode,
-            group=group,
-        )
+        folder = os.path.abspath(directory) if directory else None
+        filename = Filename(leaf, directory=folder, mode=mode, group=group)
         return self.storage.share_filename(filename=filename)
 
     @property
@@ -285,17 +273,9 @@ class Queue(Managed):
         """
         if self._pickled:
             return self._get_pickled(block, timeout)
-        joined = self._membership()
+        joined, limit = self._membership(), _nanoseconds(block, timeout)
         try:
-            value = queue_get(
-                joined[1],
-                Tensor,
-                restore,
-                corrupt,
-                _nanoseconds(block, timeout),
-                runs_handlers(),
-                _NOTHING,
-            )
+            value = queue_get(joined[1], Tensor, restore, corrupt, limit, runs_handlers(), _NOTHING)
         except (WouldBlock, Timeout) as error:
             # A message is there, and its sender does not answer. The cause names the sender.
             raise Empty from error
@@ -368,10 +348,8 @@ class Queue(Managed):
         lost. A timeout of 0 waits up to 20 ms for a sender that this process meets for the first
         time.
         """
-        own = self._own()
-        return Message._over(
-            waited("tenon_message", lib.tenon_queue_recv, own, timeout=timeout, cancel=cancel)
-        )
+        request = lib.tenon_queue_recv, self._own()
+        return Message._over(waited("tenon_message", *request, timeout=timeout, cancel=cancel))
 
     def qsize(self) -> int:
         """The number of values that no process has received yet. Other processes change it
@@ -391,15 +369,14 @@ class Queue(Managed):
     def members(self) -> list[QueueMember]:
         """The members of the queue, this process included."""
         own = self._own()
-        total = ffi.new("size_t *")
-        call(lib.tenon_queue_members, own, ffi.NULL, 0, total)
+        total = given("size_t", lib.tenon_queue_members, own, ffi.NULL, 0)
         while True:
             # Another process may join between the two calls.
-            room = int(total[0]) + 1
+            room = total + 1
             out = ffi.new("tenon_queue_member[]", room)
             out[0].struct_size = ffi.sizeof("tenon_queue_member")
-            call(lib.tenon_queue_members, own, out, room, total)
-            if total[0] <= room:
+            total = given("size_t", lib.tenon_queue_members, own, out, room)
+            if total <= room:
                 return [
                     QueueMember(
                         each.index,
@@ -410,13 +387,12 @@ class Queue(Managed):
                         bool(each.asleep),
                         bool(each.self),
                     )
-                    for each in out[0 : total[0]]
+                    for each in out[0:total]
                 ]
 
     def stats(self) -> QueueStats:
         """Figures about the queue and this member."""
-        out = new_struct("tenon_queue_stats")
-        call(lib.tenon_queue_stats_get, self._own(), out)
+        out = filled("tenon_queue_stats", lib.tenon_queue_stats_get, self._own())
         return QueueStats(out.waiting, out.sent, out.received, out.lost)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -428,17 +404,14 @@ class Queue(Managed):
             )
         return Queue._arrived, (self.storage, self._report_deaths, self._pickled)
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<tenon.Queue, closed>"
+    def _shown(self) -> str:
         members, capacity, _ = _geometry_of(self.storage)
-        return f"<tenon.Queue of {members} members, {capacity} messages each>"
+        return f" of {members} members, {capacity} messages each"
 
 
-def _options(report_deaths: bool) -> Any:
-    options = new_struct("tenon_queue_options")
-    options.flags = 0 if report_deaths else lib.TENON_QUEUE_IGNORE_DEATHS
-    return options
+def _options(report_deaths: bool, **geometry: int) -> Any:
+    ignored = flags("QUEUE", ignore_deaths=not report_deaths)
+    return new_struct("tenon_queue_options", flags=ignored, **geometry)
 
 
 def _seconds(block: bool, timeout: float | None) -> float | None:
@@ -474,11 +447,9 @@ def _handle_of(path: str, timeout: float | None) -> FilenameHandle:
     name = os.path.abspath(path) if "/" in path else f"/{path}"
     with open_filename(name, _HEADER_NBYTES, timeout=timeout) as head:
         members, capacity, slot_nbytes = _geometry_of(head)
-    options = new_struct("tenon_queue_options")
-    options.members, options.capacity, options.slot_nbytes = members, capacity, slot_nbytes
-    nbytes = ffi.new("uint64_t *")
-    call(lib.tenon_queue_nbytes, options, nbytes)
-    return FilenameHandle(name, int(nbytes[0]))
+    geometry = {"members": members, "capacity": capacity, "slot_nbytes": slot_nbytes}
+    options = new_struct("tenon_queue_options", **geometry)
+    return FilenameHandle(name, given("uint64_t", lib.tenon_queue_nbytes, options))
 
 
 # ---- fork and exit
