@@ -208,9 +208,10 @@ class Lies {
       REQUIRE(::send(ends[1], "", 1, 0) == 1);
       pause();
     });
+    close(ends[1]);
     char told = 0;
     REQUIRE(::recv(ends[0], &told, 1, 0) == 1);
-    for (const int each : ends) close(each);
+    close(ends[0]);
   }
   // The next receive fails with that status, and names the liar.
   void check_fails(tenon_status status) {
@@ -255,7 +256,7 @@ std::vector<unsigned char> ticket_of(tenon_message* message) {
 // Puts bytes into the next slot of the liar's lane, which is member 1.
 void put(const Memory& memory, const std::vector<unsigned char>& bytes, uint64_t kind,
          uint64_t position = 0) {
-  std::memcpy(memory.slot_bytes(1, position), bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), memory.slot_bytes(1, position));
   memory.slot_head(1, position) = kind << 32 | bytes.size();
   memory.slot(1, position) = Memory::slot_word(position, kFull);
   memory.lanes() |= 1U << 1;
