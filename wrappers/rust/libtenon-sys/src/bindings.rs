@@ -6844,12 +6844,38 @@ extern "C" {
  message. This member takes no message of it any more.
  - TENON_UNSUPPORTED: this process is a child of fork.
  - TENON_RESOURCE_EXHAUSTED: no memory, fds or address space. The message stays, and a later call
-   tries again.
+   tries again. With the detail "lost": the message is larger than max_message_nbytes or
+   max_tensors allow.
  @since 0.1. Any thread may call this function. Receives of one member wait for each other.*/
     pub fn tenon_queue_recv(
         queue: *mut tenon_queue,
         wait: *const tenon_wait,
         out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the numbers with which a queue was made: members, capacity and slot_nbytes. The other
+ fields are those that this member gave.
+ @param[in]     queue  borrowed.
+ @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
+ is untouched on failure.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function, also in a child of fork.*/
+    pub fn tenon_queue_options_get(
+        queue: *const tenon_queue,
+        out: *mut tenon_queue_options,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the size of the storage that a queue with these options takes, for a process that opens the
+ storage by a name.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] nbytes   the size in bytes. It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (a number that a queue cannot have).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_nbytes(
+        options: *const tenon_queue_options,
+        nbytes: *mut u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Gives figures about a queue. They change while they are read.
