@@ -1,29 +1,57 @@
-// Takes a mutex that another thread may hold while it waits, no longer than the caller may wait.
+// A lock that one thread of this process may hold for long, because it waits in the queue
+// meanwhile. Another thread waits for the lock asleep, and no longer than its caller may wait.
 #pragma once
 
-#include <mutex>
-#include <thread>
+#include <atomic>
+#include <cstdint>
+#include <utility>
 
 #include "base/status.h"
-#include "os/wait.h"
+#include "os/futex.h"
+#include "queue/sleep.h"
 
 namespace tenon::queue {
 
-// The errors are those of the wait.
-inline Result<std::unique_lock<std::mutex>> lock_within(std::mutex* mutex, const os::Wait& wait) {
-  constexpr int kYields = 50;
-  constexpr int64_t kPauseNs = 200'000;
-  std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
-  if (lock.owns_lock()) return lock;
-  os::Waiter waiter(wait);
-  for (int tries = 0; !lock.try_lock(); ++tries) {
-    if (tries < kYields) {
-      std::this_thread::yield();
-    } else {
-      TENON_TRY(waiter.pause(kPauseNs, "another thread that uses the queue"));
+class WaitLock {
+ public:
+  // Holds the lock until it ends.
+  class Held {
+   public:
+    explicit Held(WaitLock* lock) noexcept : lock_(lock) {}
+    Held(Held&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
+    Held& operator=(Held&&) = delete;
+    ~Held() {
+      if (lock_ != nullptr) lock_->unlock();
     }
+
+   private:
+    WaitLock* lock_;
+  };
+
+  // The errors are those of the wait.
+  Result<Held> lock_within(const WaitLimits& limits) {
+    uint32_t free = kFree;
+    if (word_.compare_exchange_strong(free, kHeld, std::memory_order_acquire)) return Held(this);
+    // Whoever frees the lock from now on wakes a thread.
+    while (word_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
+      TENON_TRY(limits.check("another thread to leave the queue"));
+      if (os::futex_wait(word_, kAwaited, limits.slice_ns(-1)) == os::FutexEnd::kInterrupted &&
+          limits.is_interruptible())
+        return Status(Code::kInterrupted, "a signal ended the wait for another thread");
+    }
+    return Held(this);
   }
-  return lock;
-}
+
+ private:
+  static constexpr uint32_t kFree = 0;
+  static constexpr uint32_t kHeld = 1;
+  static constexpr uint32_t kAwaited = 2;  // it is held, and a thread may sleep until it is free
+
+  void unlock() noexcept {
+    if (word_.exchange(kFree, std::memory_order_release) == kAwaited) os::futex_wake(word_, 1);
+  }
+
+  std::atomic<uint32_t> word_{kFree};
+};
 
 }  // namespace tenon::queue

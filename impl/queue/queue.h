@@ -25,6 +25,7 @@
 #include "channel/deposit.h"
 #include "channel/fetch.h"
 #include "os/wait.h"
+#include "queue/lock.h"
 #include "queue/page.h"
 #include "queue/process_watch.h"
 #include "queue/spin.h"
@@ -32,8 +33,6 @@
 #include "tensor/message.h"
 
 namespace tenon::queue {
-
-class WaitLimits;  // sleep.h
 
 struct QueueOptions {
   channel::FetchOptions fetch;  // for received messages; no private openings
@@ -202,7 +201,7 @@ class Queue final : public ProcessWatcher {
   std::atomic<bool> has_left_{false};
   std::atomic<bool> is_member_{false};  // look_again() may be called before that
 
-  std::mutex send_mutex_;
+  WaitLock send_lock_;
   uint64_t next_ = 0;         // the position of the next message of this lane
   bool has_lane_ = false;     // this member is in Header::lanes
   Ref<memory::Depot> depot_;  // the depot whose address the lane has
@@ -216,7 +215,7 @@ class Queue final : public ProcessWatcher {
   std::array<std::atomic<uint32_t>, page::kMostMembers> rung_{};
   std::atomic<uint32_t> last_rung_{0};
 
-  std::mutex recv_mutex_;
+  WaitLock recv_lock_;
   std::vector<Lane> lanes_;
   uint32_t next_stalled_ = 0;                               // as next_lane_, of lanes that wait
   uint32_t next_lane_ = 0;                                  // the lane whose turn it is

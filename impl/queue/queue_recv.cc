@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "queue/lock.h"
 #include "queue/queue.h"
 #include "queue/short_form.h"
 #include "queue/sleep.h"
@@ -317,7 +316,7 @@ Status Queue::name_stalled(const Status& over, uint32_t index) const {
 Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
   TENON_TRY(check_member());
   const WaitLimits limits(wait);
-  TENON_ASSIGN(const std::unique_lock<std::mutex> lock, lock_within(&recv_mutex_, wait));
+  TENON_ASSIGN(const WaitLock::Held lock, recv_lock_.lock_within(limits));
   bool has_slept = false;
   Result<std::unique_ptr<Message>> message = recv_within(limits, &has_slept);
   if (has_slept) pass_wake_on();

@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "queue/lock.h"
 #include "queue/queue.h"
 #include "queue/short_form.h"
 #include "queue/sleep.h"
@@ -71,7 +70,7 @@ Result<bool> Queue::has_room(uint64_t position) const {
 Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
   TENON_TRY(check_member());
   const WaitLimits limits(wait);
-  TENON_ASSIGN(const std::unique_lock<std::mutex> lock, lock_within(&send_mutex_, wait));
+  TENON_ASSIGN(const WaitLock::Held lock, send_lock_.lock_within(limits));
   for (;;) {
     look_at_members();
     if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());

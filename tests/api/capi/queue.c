@@ -195,6 +195,38 @@ static void *leave_soon(void *queue) {
   return NULL;
 }
 
+static void *receive_anything(void *queue) {
+  const tenon_wait wait = check_wait_ns(20000000000);
+  tenon_message *message = NULL;
+  CHECK(tenon_queue_recv(queue, &wait, &message, NULL) == TENON_OK);
+  return message;
+}
+
+/* Threads of one process receive one after another, and those that wait take no processor time. */
+static void threads_of_one_process_wait_for_each_other(void) {
+  tenon_queue *queue = queue_of(0, 0, 0);
+  pthread_t threads[3];
+  clock_t begin;
+  uint64_t sum = 0;
+  size_t i;
+  for (i = 0; i < COUNT_OF(threads); i++)
+    CHECK(pthread_create(&threads[i], NULL, receive_anything, queue) == 0);
+  usleep(20000);
+  begin = clock();
+  usleep(300000);
+  CHECK(clock() - begin < CLOCKS_PER_SEC / 100);
+  RECV_FAILS(TENON_WOULD_BLOCK, queue, 0);
+  RECV_FAILS(TENON_TIMEOUT, queue, kLongNs);
+  for (i = 0; i < COUNT_OF(threads); i++) send_filled(queue, 1, 64, i + 1);
+  for (i = 0; i < COUNT_OF(threads); i++) {
+    void *message = NULL;
+    CHECK(pthread_join(threads[i], &message) == 0);
+    sum += check_message(message, 1, 64);
+  }
+  CHECK_EQ(sum, 6);
+  tenon_queue_release(queue);
+}
+
 static void leaving_ends_the_waits_of_this_process(void) {
   tenon_queue *queue = queue_of(0, 0, 0);
   tenon_message *out = kNothing, *message = message_of(0, 0, 1);
@@ -679,6 +711,7 @@ int main(void) {
   RUN(messages_larger_than_a_slot_travel_too);
   RUN_APART(a_message_beyond_a_limit_is_lost_alone);
   RUN(a_cancel_ends_a_wait);
+  RUN_APART(threads_of_one_process_wait_for_each_other);
   RUN(leaving_ends_the_waits_of_this_process);
   RUN(two_memberships_of_one_process);
   RUN(two_messages_wake_two_receivers);
