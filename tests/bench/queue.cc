@@ -20,9 +20,13 @@ struct Line {
 // The compiler must not take the loads out of a loop.
 void look_again() { asm volatile("" ::: "memory"); }
 
+// Pins this process to one of the CPUs that it had when it began.
 void pin(unsigned index) {
-  cpu_set_t all;
-  BENCH_CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+  static const cpu_set_t all = [] {
+    cpu_set_t set;
+    BENCH_CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+    return set;
+  }();
   for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &all) || index-- > 0) continue;
     cpu_set_t one;
@@ -69,6 +73,7 @@ void run(const char* name, uint64_t nbytes, size_t rounds, bool is_new) {
       mmap(nullptr, sizeof(Line), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   BENCH_CHECK(line != MAP_FAILED);
   const size_t total = bench::total_rounds(rounds);
+  pin(0);  // before the fork: the child knows the CPUs that were there at first
   const auto bare_there = [line](uint64_t number) {
     while (line->there.load(std::memory_order_acquire) != number) look_again();
   };
@@ -92,7 +97,6 @@ void run(const char* name, uint64_t nbytes, size_t rounds, bool is_new) {
       tenon_message* last = nullptr;
       BENCH_OK(tenon_queue_recv(from, nullptr, &last, &err));  // its own messages were received
     });
-    pin(0);
     tenon_tensor* tensor = bench::new_tensor(0, nbytes, 1);
     uint64_t number = 0;
     bench::Row row{name, "us", "two cache lines", {"ours/theirs", "at_most", 10}, {}, {}};
