@@ -2,10 +2,13 @@
 // (page.h) is a storage that all members map, so a queue is handed on by every way by which a
 // storage is: fd, name, connection. A tenon_queue of the C API is a Queue.
 //
-// A message is deposited (channel/deposit.h), and its ticket goes through a slot of the sender's
-// lane. So the leases of a message that nobody has received yet belong to the message, and the
-// receiver holds them from its fetch on. A send or a receive makes no system call, except to wake a
-// thread that sleeps, to sleep itself, and when two processes meet for the first time.
+// A message is deposited (channel/deposit.h): the sender's depot (memory/depot.h) keeps it, and its
+// ticket (channel/ticket.h) goes through a slot of the sender's lane. A lease says that a message
+// or a process still uses a block of memory, which is not used again before. The leases of a
+// message that nobody has received yet belong to the message, and end with the sender's depot. The
+// receiver holds them from its fetch on. A send or a receive makes no system call, except to
+// wake a thread that sleeps, to sleep itself, to get new memory, and when two processes meet for
+// the first time.
 #pragma once
 
 #include <array>
@@ -15,6 +18,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,8 +39,11 @@
 namespace tenon::queue {
 
 struct QueueOptions {
-  channel::FetchOptions fetch;  // for received messages; no private openings
-  bool report_deaths = true;    // recv() and send() return PEER_GONE once for each death
+  // How recv() fetches messages. Private openings (share/by_fd.h) must not be asked for: every
+  // fetch would fail, and lose its message. A message beyond `limits` is lost too.
+  channel::FetchOptions fetch;
+  // recv() and send() return PEER_GONE once for each death. A lost message is reported in any case.
+  bool report_deaths = true;
 };
 
 // What tenon_queue_stats reports.
@@ -44,7 +51,7 @@ struct QueueStats {
   uint64_t waiting = 0;   // messages in all lanes that nobody has received
   uint64_t sent = 0;      // by this member
   uint64_t received = 0;  // by this member
-  uint64_t lost = 0;      // messages of this member that a dead receiver took and never fetched
+  uint64_t lost = 0;      // sent by this member; a receiver took them and died before its fetch
 };
 
 struct MemberInfo {
@@ -60,8 +67,15 @@ struct MemberInfo {
 // receives. The functions deposit, fetch and release storages, so their caller holds no ranked lock
 // (base/lock_rank.h).
 //
-// A forked child is no member: every function returns UNSUPPORTED there, and the end of its copy
-// does not leave the queue. The child joins by join() on the same storage.
+// A forked child is no member: send() and recv() return UNSUPPORTED there, and leave() and the end
+// of the child's copy do nothing to the queue. members() and stats() still read the memory there.
+// The child joins by join() on the same storage.
+//
+// Locks: send_lock_ and recv_lock_ are held for a whole send or receive, while the thread waits
+// too. sent_mutex_ and members_mutex_ are only taken for a short time, and never both.
+//
+// The private functions are explained at their definitions: queue.cc (members, deaths),
+// queue_send.cc and queue_recv.cc.
 class Queue final : public ProcessWatcher {
  public:
   // Makes a storage, writes an empty queue into it, and joins. INVALID_ARGUMENT for a geometry that
@@ -78,24 +92,34 @@ class Queue final : public ProcessWatcher {
   const page::Geometry& geometry() const noexcept { return geometry_; }
   const QueueOptions& options() const noexcept { return options_; }
 
-  // Sends a message. It waits while the lane of this member is full. After an error nothing was
-  // sent. Errors: those of the wait, of channel::deposit_message(), PEER_GONE with details "pid"
-  // and "member" for a death that was not reported yet (the message was not sent, and the next call
-  // goes on), and CORRUPT: another member has overwritten this lane, which is of no use any more.
+  // Sends a message. It waits while the lane of this member is full: while nobody has taken the
+  // message that lies in the next slot. After an error nothing was sent. Errors: those of the wait,
+  // of channel::deposit_message(), PEER_GONE with details "pid" and "member" for a death that was
+  // not reported yet (the message was not sent, and the next call goes on), and CORRUPT: another
+  // member has overwritten this lane, which is of no use any more.
   Status send(const tensor::Message& message, const os::Wait& wait);
-  // Receives a message that was sent to this queue, by whomever, itself included. Messages of one
-  // sender come in order. Errors: those of the wait (TIMEOUT names a sender that does not answer);
-  // PEER_GONE with detail "pid": a member has died, or a message is lost because its sender died
-  // (detail "lost"); CORRUPT with detail "pid": that member sent what is no message, and this
-  // member reads nothing of it any more. After each of them the next call goes on.
+  // Receives a message that any member sent to this queue, this member included. Messages of one
+  // sender come in order. If a sender does not answer the fetch of its message, the message stays
+  // in this object (Lane::stalled), later calls try it again, and other senders' messages come
+  // before it. Errors: those of the wait (TIMEOUT names a sender that does not answer). PEER_GONE
+  // with detail "pid": a member has died. CORRUPT with detail "pid": that member sent what is no
+  // message, and this member reads nothing more of its lane until the entry has a new member. A
+  // message that was taken and can never be fetched is lost. The error of its fetch then comes with
+  // the detail "lost": PEER_GONE if its sender died, RESOURCE_EXHAUSTED if it is beyond the limits
+  // of QueueOptions, INCOMPATIBLE or CORRUPT if this Tenon cannot read it (its lane is given up
+  // too). After each of these errors the next call goes on.
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
   // Leaves the queue in order. Messages that were sent and not received stay in the queue as long
-  // as this process lives. Later calls return INVALID_ARGUMENT. A second call does nothing.
+  // as this process lives. Threads that wait in send() or recv() are woken. They and later calls of
+  // send() and recv() return INVALID_ARGUMENT. members() and stats() still work. A second call does
+  // nothing. exit() and the end of the last reference leave too.
   void leave() noexcept override;
+  // The entries that have had a member, also of members that left or died.
   std::vector<MemberInfo> members();
   QueueStats stats();
 
+  // ProcessWatcher (process_watch.h): the service thread calls these.
   void process_ended(uint32_t pid) noexcept override;
   void look_again() noexcept override;
 
@@ -104,15 +128,24 @@ class Queue final : public ProcessWatcher {
   struct Lane {
     uint64_t cursor = 0;  // the position of the next message
     bool has_start = false;
-    bool is_bad = false;          // its member wrote what cannot be
-    uint32_t bad_generation = 0;  // of that member. Another member has another one
-    // The ticket that was taken last and is not fetched yet. It stays here if the sender does not
-    // answer, and the lane waits.
+    // The lane's member wrote what cannot be, so the lane is given up. `bad_generation` is the
+    // generation of that member. Once the entry has another generation, a new member has it, and
+    // the lane is read again.
+    bool is_bad = false;
+    uint32_t bad_generation = 0;
+    // The bytes of the message that was taken last and is not fetched yet. They stay here if the
+    // sender does not answer, and nothing more is taken from the lane until the fetch has ended.
     std::vector<std::byte> stalled;
     page::Kind stalled_kind = page::Kind::kTicket;
-    // The depot of the lane's member, by the address with this number.
+    // The depot of the lane's member, for messages of the short form, and the number
+    // (LaneHeader::address_number) of the address from which `lender` was made. A message with
+    // another number needs a new lender.
     std::unique_ptr<channel::KnownLender> lender;
     uint32_t address = 0;
+    // The address that the taken message needs, and its number. It is read before the message is
+    // taken: afterwards the lane may have another member, which writes its own address there.
+    std::optional<channel::Ticket> read_address;
+    uint32_t read_number = 0;
   };
   // What is put into a slot.
   struct Form {
@@ -149,7 +182,8 @@ class Queue final : public ProcessWatcher {
   enum class Change { kNone, kLeft, kDead };
   bool is_gone(uint32_t index, page::MemberWord word) const noexcept;
   void note_old_deaths();
-  // When a sender looks whether the receiver that it woke has received the message.
+  // How long after a wake look_again() checks that this member's messages have been taken. If not,
+  // it wakes other receivers.
   static constexpr int64_t kLookAgainNs = 100'000'000;
   Change look_at_member(uint32_t index);
   bool mark_dead(uint32_t index, page::MemberWord word) noexcept;
@@ -172,6 +206,7 @@ class Queue final : public ProcessWatcher {
 
   bool take_next(uint32_t* from);
   bool take_from(uint32_t index);
+  void read_address_of(uint32_t index, uint32_t nbytes);
   bool has_new_member(uint32_t index) noexcept;
   void give_up_lane(uint32_t index) noexcept;
   Status name_scrambled();
@@ -217,7 +252,8 @@ class Queue final : public ProcessWatcher {
 
   WaitLock recv_lock_;
   std::vector<Lane> lanes_;
-  uint32_t next_stalled_ = 0;                               // as next_lane_, of lanes that wait
+  // The lane from which the next try of the lanes with a `stalled` message begins.
+  uint32_t next_stalled_ = 0;
   uint32_t next_lane_ = 0;                                  // the lane whose turn it is
   uint32_t scrambled_ = UINT32_MAX;                         // a lane that was given up just now
   uint32_t from_last_ = 0;                                  // the lane of the last message

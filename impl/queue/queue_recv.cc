@@ -78,6 +78,7 @@ bool Queue::take_from(uint32_t index) {
         give_up_lane(index);
         return false;
       }
+      if (from.stalled_kind == page::Kind::kShort) read_address_of(index, nbytes);
       // Memory for the copy is there before the message is taken.
       if (from.stalled.capacity() < nbytes) from.stalled.reserve(geometry_.room());
       if (!page::take(slot, seen, taker_)) continue;
@@ -89,6 +90,23 @@ bool Queue::take_from(uint32_t index) {
     ++from.cursor;
   }
   return false;  // other receivers are faster, and the next look goes on from here
+}
+
+// Reads the address of a lane, if the message of the short form in `room_` needs one that this
+// member has not read. As long as the message is not taken, the lane keeps its member, and the
+// member keeps the address.
+void Queue::read_address_of(uint32_t index, uint32_t nbytes) {
+  Lane& from = lanes_[index];
+  uint32_t number = 0;
+  if (nbytes < kShortAddressOffset + sizeof number) return;  // open_short() refuses the message
+  std::memcpy(&number, room_.data() + kShortAddressOffset, sizeof number);
+  if ((from.lender && from.address == number) || (from.read_address && from.read_number == number))
+    return;
+  Result<std::optional<channel::Ticket>> address =
+      read_address(page::lane_header(lane(index)), number);
+  if (!address.is_ok() || !address.value()) return;
+  from.read_address = std::move(address).value();
+  from.read_number = number;
 }
 
 // Takes no message of this lane's member any more.
@@ -226,12 +244,10 @@ Result<std::unique_ptr<Message>> Queue::open_short(uint32_t index) {
   Lane& from = lanes_[index];
   TENON_ASSIGN(const ShortForm form, decode_short(from.stalled));
   if (!from.lender || from.address != form.address) {
-    TENON_ASSIGN(std::optional<channel::Ticket> address,
-                 read_address(page::lane_header(lane(index)), form.address));
-    if (!address)
-      return Status(Code::kNotFound,
-                    "its sender has ended, or keeps its messages in another place by now");
-    TENON_ASSIGN(from.lender, channel::KnownLender::create(std::move(*address)));
+    if (!from.read_address || from.read_number != form.address)
+      return Status(Code::kCorrupt, "a short form with an address that its lane did not have")
+          .with("field", std::string("queue"));
+    TENON_ASSIGN(from.lender, channel::KnownLender::create(*from.read_address));
     from.address = form.address;
   }
   TENON_ASSIGN(Ref<storage::Storage> storage,

@@ -98,6 +98,8 @@ Result<bool> Queue::publish_short(const tensor::Message& message) {
   DepositGuard guard(deposited->depot, deposited->place);
   page::LaneHeader& header = page::lane_header(lane(self_));
   if (depot_.get() != deposited->depot.get()) {
+    // A message that still lies in the lane may need the address that this member wrote before.
+    if (depot_ && !is_drained(self_)) return false;
     TENON_ASSIGN(const channel::Ticket address, channel::depot_address(*deposited->depot));
     write_address(&header, address);
     depot_ = deposited->depot;

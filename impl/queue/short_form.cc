@@ -28,7 +28,8 @@ struct WireShort {
   uint32_t user_nbytes;
   uint64_t tensor_offset;
 };
-static_assert(sizeof(WireShort) == kShortHeadNbytes);
+static_assert(sizeof(WireShort) == kShortHeadNbytes &&
+              offsetof(WireShort, address) == kShortAddressOffset);
 
 Status refuse_short(const char* why) {
   return Status(Code::kCorrupt, why).with("field", std::string("queue"));

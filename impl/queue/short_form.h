@@ -21,8 +21,10 @@ namespace tenon::queue {
 
 inline constexpr size_t kShortDims = 8;         // the most dimensions
 inline constexpr size_t kShortUserNbytes = 64;  // the most bytes of the user
-// The fields before the dimensions, as in docs/format/queue.md.
+// The fields before the dimensions, as in docs/format/queue.md, and where the number of the address
+// lies among them.
 inline constexpr size_t kShortHeadNbytes = 72;
+inline constexpr size_t kShortAddressOffset = 48;
 inline constexpr size_t kShortNbytes = kShortHeadNbytes + 2 * kShortDims * 8 + kShortUserNbytes;
 
 // The only tensor of a message that may have the short form. Null: it has not.
