@@ -568,6 +568,9 @@ def archives() -> None:
             there["w"].device == "cuda:0"
             and read(there["w"]) == np.arange(1000, dtype=np.float32).tobytes()
         )
+        spec = tenon.TensorSpec.quantized(there["w"].view(dtype="uint8"), 0.5)
+        assert spec.device == tenon.Value(spec).get().device == "cuda:0"
+        del spec
         again, kept = io.BytesIO(), io.BytesIO()
         tenon.export_module(there, again, stream=stream)
         assert again.getvalue() == wanted.getvalue()

@@ -43,7 +43,7 @@ COALESCED_WORDS = {number: word for word, number in COALESCED.items()}
 # The parts of a tensor, by the attribute here, which is also the field in C.
 PARTS = words("TENSOR_PART", "indices plain_indices values scales zero_points")
 
-# The other fields of the C struct that stand there as they do here.
+# Fields that have the same name in the C struct and are copied without conversion.
 _PLAIN = ("offset", "scale", "zero_point", "axis")
 
 # The quantised element type for the integer type that is stored.
@@ -60,17 +60,27 @@ class TensorSpec(Frozen):
     """The full description that PyTorch has of a tensor. Sizes, strides and offset count elements.
     storage_offset counts bytes.
 
-    - strides: None means contiguous, or sparse.
-    - offset: It counts from the first element of PyTorch's storage of the tensor. That storage
-      begins storage_offset bytes into `storage` and has storage_numel elements. 0 means the whole
-      storage, and on meta as many elements as are needed.
-    - device: "cpu" or "meta".
-    - quantizer: "per_tensor_affine" goes with scale and zero_point. The others go with scales,
-      zero_points and axis.
+    - scalar_type: The element type, or anything from which ScalarType can be made.
+    - strides: None means contiguous. A sparse tensor has None too, and a spec that Tenon gives has
+      None for sparse tensors only.
+    - offset: It counts from the first element of PyTorch's storage of the tensor.
+    - storage, storage_offset and storage_numel: PyTorch's storage of the tensor begins
+      storage_offset bytes into `storage` and has storage_numel elements. A storage_numel of 0 means
+      the rest of `storage`, and on meta as many elements as are needed. `storage` is None for a
+      sparse tensor and on meta. The spec keeps `storage` alive.
+    - device: "cpu", "cuda:0" or "meta". It must be the device of `storage`.
+    - is_conj and is_neg: The elements are conjugated or negated when they are read.
+    - quantizer: "none" for elements that are not quantised. "per_tensor_affine" goes with scale and
+      zero_point. The two quantizers per channel go with scales, zero_points and axis, which is the
+      dimension of the channels.
     - indices, plain_indices and values: The parts of sparse layouts.
     - coalesced: For "sparse_coo". None means that it is not known.
 
-    The parts are tensors: any object that a module takes as a tensor.
+    scales, zero_points, indices, plain_indices and values are tensors: a tenon.Tensor, a numpy
+    array, or any object with __dlpack__.
+
+    A spec is checked when a module or a value is made of it. Only an unknown element type, and
+    a shape or strides that are no numbers, are refused at once.
     """
 
     scalar_type: ScalarType
@@ -148,7 +158,7 @@ class TensorSpec(Frozen):
         cls, source: Any, scales: Any, zero_points: Any, axis: int
     ) -> TensorSpec:
         """Describe quantised integers with a float64 scale and an int64 zero point for each index
-        of one axis. float32 zero points mean float_qparams.
+        of one axis. Zero points of a floating-point type mean float_qparams.
         """
         scales, zero_points = _tensor_of(scales), _tensor_of(zero_points)
         with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
@@ -163,7 +173,8 @@ class TensorSpec(Frozen):
         kind = _QUANTISED.get(tensor.dtype)
         if kind is None:
             raise TypeError(f"quantised elements are {', '.join(_QUANTISED)}, not {tensor.dtype}")
-        return cls(kind, tensor.shape, tensor.strides, tensor.offset, tensor.storage, **fields)
+        layout = (tensor.shape, tensor.strides, tensor.offset, tensor.storage)
+        return cls(kind, *layout, device=tensor.device, **fields)
 
     @classmethod
     def sparse_coo(
@@ -179,8 +190,9 @@ class TensorSpec(Frozen):
         cls, layout: Layout, indices: Any, plain_indices: Any, values: Any, shape: Shape
     ) -> TensorSpec:
         """Describe a compressed sparse tensor. For "sparse_csr" and "sparse_bsr" indices are the
-        row pointers and plain_indices the columns. For "sparse_csc" and "sparse_bsc" it is the
-        other way round.
+        row pointers and plain_indices the columns. For "sparse_csc" and "sparse_bsc" they are the
+        column pointers and the rows. For "sparse_bsr" and "sparse_bsc" values has two dimensions
+        of the block behind that of the elements.
         """
         values = _tensor_of(values)
         parts: dict[str, Any] = {"indices": indices, "plain_indices": plain_indices}
@@ -188,7 +200,10 @@ class TensorSpec(Frozen):
 
 
 def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> Struct:
-    """Make the C struct. `part` makes a value of a tensor."""
+    """Make the C struct, which keeps alive all that it points to. `part` makes the handle of a
+    tenon_value from one of the spec's tensors. ValueError for a word that does not exist, or a
+    wrong number of strides.
+    """
     out = Struct(
         "tenon_value_tensor_spec",
         scalar_type=int(spec.scalar_type),
@@ -218,8 +233,8 @@ def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> Struct:
 
 
 def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
-    """Make a TensorSpec of the C struct. `part` gives the tensor of a TENON_TENSOR_PART_*, or None
-    if there is no such part.
+    """Make a TensorSpec of the C struct, with a reference of its own on the storage. `part` gives
+    the tensor of a TENON_TENSOR_PART_*, or None if there is no such part.
     """
     storage = None
     if found.storage != ffi.NULL:
