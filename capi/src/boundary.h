@@ -1,6 +1,7 @@
 // The boundary between C++ and C. boundary() turns every exception into an error for the C caller.
-// Only error.cc, which makes these errors, also catches exceptions in capi/. The rest of this file
-// reads and writes structs with a struct_size.
+// Nothing else in capi/ catches exceptions, except error.cc: making an error may itself fail for
+// lack of memory. The rest of this file reads and writes structs that begin with a size_t
+// struct_size.
 //
 // Every function of impl/ and capi/ that is not noexcept may throw std::bad_alloc, and so may the
 // body of boundary(). So the body writes the caller's outputs last, and owns what it has made until
@@ -19,15 +20,16 @@
 
 namespace tenon::capi {
 
-// Publishes a failure: returns its code and, if `err` is not null, sets *err. This works even if no
-// memory is left.
+// Publishes a failure: returns its code and, if `err` is not null, sets *err to an error that the
+// caller releases. An old *err is overwritten and not released. This works even if no memory is
+// left.
 tenon_status fail(const Status& status, tenon_error** err) noexcept;
 tenon_status fail_out_of_memory(tenon_error** err) noexcept;
 tenon_status fail_internal(const char* what, tenon_error** err) noexcept;
 
 // Every fallible function is `return boundary(err, [&]() -> Status { check, convert, call, publish
 // });`. No exception leaves it: std::bad_alloc becomes TENON_RESOURCE_EXHAUSTED with the limit
-// "memory", and any other exception TENON_INTERNAL.
+// "memory", and any other exception TENON_INTERNAL. On success *err is not touched.
 template <typename Body>
 tenon_status boundary(tenon_error** err, Body&& body) noexcept {
   try {
@@ -48,10 +50,11 @@ inline Status check_argument(bool good, const char* what) {
 
 // Reads a struct of the caller's. NULL stands for a struct of zeros, which are the defaults. The
 // struct may be larger than this version's (from a newer header) if the rest is zero. It must not
-// be smaller, because no member was added yet. The caller passes `out`, and the result is not
-// returned by value: a copy would wait for the stores to the single members, and this runs for
-// every block that is allocated. INVALID_ARGUMENT for a bad struct_size, and UNSUPPORTED if the
-// rest is not zero. Pointers in the struct stay the caller's.
+// be smaller, because no member was added yet. INVALID_ARGUMENT for a struct_size that is too
+// small, or over 65536, which shows that it was never set. UNSUPPORTED if the rest is not zero.
+// After an error `out` is as it was. Pointers in the struct stay the caller's. The result is not
+// returned by value. That would be one more copy, whose wide loads wait for the narrow stores
+// before them, and this runs for every block that is allocated.
 template <typename Struct>
 Status read_struct(const Struct* from, const char* name, Struct* out) {
   if (from == nullptr) {

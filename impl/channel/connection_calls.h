@@ -12,10 +12,11 @@
 
 namespace tenon::channel {
 
-// Waits until no other call uses this direction of the connection. The call's own timeout starts
-// only when its turn comes, so neither a timeout nor a cancel ends this wait. WOULD_BLOCK: the
-// timeout is 0, and another call has the turn. Call check_process() before: in a forked child the
-// lock may be held for ever.
+// Waits until no other call uses this direction of the connection. `lock` is for the direction's
+// send_turn_ or recv_turn_, and does not hold it yet. After a success it does. The call's own
+// timeout starts only when its turn comes, so neither a timeout nor a cancel nor a signal ends this
+// wait. WOULD_BLOCK: the timeout is 0, and another call has the turn. Call check_process() before:
+// in a forked child the lock may be held for ever.
 inline Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait) {
   if (wait.timeout_ns != 0) {
     lock->lock();
@@ -29,8 +30,8 @@ inline Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait
 // this call does not have the connection's turn. The collection runs release functions of the
 // memory's owners, and these may use the connection. It runs before the turn if device memory has
 // crossed the connection earlier, and after the turn in which device memory crosses for the first
-// time. Make the object before the call takes any lock, so that its destructor runs when the locks
-// are free.
+// time, also if the call fails. It gives no errors. Make the object before the call takes any lock,
+// so that its destructor runs when the locks are free. The connection outlives it.
 class Connection::Collecting {
  public:
   explicit Collecting(const Connection& connection) noexcept

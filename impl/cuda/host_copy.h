@@ -18,8 +18,12 @@ namespace tenon::cuda {
 
 // A HostCopy belongs to one device and is used by one thread at a time. The copies run in a stream
 // of their own, beside the other work of the device. wait_for() says which work comes before them.
-// The host waits for the copies themselves, so no later work has to wait for them. In a child of
-// fork the destructor frees nothing. Otherwise it waits for the copies.
+// The host waits for the copies themselves, so no later work has to wait for them. Copies in both
+// directions may follow each other in any order. No function changes the thread's CUDA context. In
+// a child of fork the destructor frees nothing. Otherwise it waits for the copies.
+//
+// The errors are those of the driver (cuda/call.h), UNSUPPORTED in a child of fork, and those of
+// the functions that the caller passes.
 class HostCopy {
  public:
   // The size of a piece of the buffer, a multiple of every element's size. There are two pieces, so
@@ -40,6 +44,7 @@ class HostCopy {
   HostCopy& operator=(const HostCopy&) = delete;
   ~HostCopy();
 
+  // False for an object that create() did not make. Only finish() may be called on it then.
   explicit operator bool() const noexcept { return stream_ != nullptr; }
   // Makes the copies that follow wait for the work that was given to the stream until now.
   Status wait_for(Stream stream);
@@ -49,17 +54,19 @@ class HostCopy {
   // ends the copy. After an error no copy is under way.
   using Take = std::function<Status(std::span<const std::byte> piece)>;
   Status to_host(DevicePointer from, uint64_t nbytes, const Take& take);
-  // Copies many ranges that together have at most kPieceNbytes. They lie side by side in one piece,
-  // and there is one wait for all.
+  // Copies many ranges that together have at most kPieceNbytes, which the caller checks. They lie
+  // in one piece without gaps, so a range can have any alignment there. There is one wait for all.
+  // `take` is called for each range in order, with its index. Errors are as for to_host().
   struct Range {
     DevicePointer from;
     uint64_t nbytes;
   };
   using TakeRange = std::function<Status(size_t which, std::span<const std::byte> bytes)>;
   Status gather(std::span<const Range> ranges, const TakeRange& take);
-  // Copies to the device. `give` fills one piece after the other. All bytes are on the device after
-  // finish(). An error of `give` ends the copy. After an error copies may still be under way: call
-  // finish() before the device memory goes.
+  // Copies to the device. `give` fills one piece after the other, each to its end. A piece has
+  // kPieceNbytes, and the last one has the rest. All bytes are on the device after finish(), and
+  // one finish() serves any number of calls. An error of `give` ends the copy. After an error
+  // copies may still be under way: call finish() before the device memory goes.
   using Give = std::function<Status(std::span<std::byte> piece)>;
   Status to_device(DevicePointer to, uint64_t nbytes, const Give& give);
   Status finish();
@@ -73,6 +80,7 @@ class HostCopy {
 
   void swap(HostCopy* other) noexcept;
   Status make();
+  // Begins a copy and does not wait.
   Status begin(uint64_t to, uint64_t from, uint64_t nbytes);
   // Begins the copy, and marks it in the piece's event.
   Status copy(uint64_t to, uint64_t from, uint64_t nbytes, Piece* piece);

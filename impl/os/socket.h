@@ -1,5 +1,6 @@
-// Thin wrappers of socket calls: bytes and fds out, bytes and fds in, with one system call each.
-// The folder channel/ gives them a meaning.
+// Thin wrappers of socket calls: bytes and fds out, bytes and fds in, each with one system call
+// that is repeated only after EINTR. The folder channel/ gives them a meaning. The functions keep
+// no state, so any thread may call them.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ struct SocketFacts {
 
 // INVALID_ARGUMENT if `fd` is closed or is no socket.
 Result<SocketFacts> socket_facts(int fd);
-// SO_SNDBUF as the kernel counts it. No value if it cannot be read.
+// SO_SNDBUF as the kernel counts it: twice what was asked for, its own overhead included. No value
+// if it cannot be read.
 std::optional<uint64_t> send_buffer_size(int fd) noexcept;
 // Whether the peer has closed its end or shut it for writing. Also true if `fd` is not open, and
 // for a socket that was never connected.
@@ -48,7 +50,8 @@ class ReceivedFds {
   void add(int fd) noexcept;                  // closes the fd if the array is full
   void mark_cut() noexcept { cut_ = true; }
   void clear() noexcept;
-  // Appends all fds to `out` and is empty afterwards. If there is no memory, no fd has moved.
+  // Appends all fds to `out` and is empty afterwards. Throws std::bad_alloc if there is no memory,
+  // and then no fd has moved.
   void move_to(std::vector<Fd>& out);
 
  private:
@@ -64,12 +67,15 @@ struct Transfer {
 };
 
 // Sends `head` and `body` in one call, with `fds` (at most kMaxFdsPerMessage). Never blocks, never
-// raises SIGPIPE, never returns EINTR. After a partial send the fds have gone with the first bytes,
-// so the rest is sent without them.
+// raises SIGPIPE, never returns EINTR. `nbytes` of the result counts both parts together, and is 0
+// after an error. A stream socket may take only a part. The fds have then gone with its first byte,
+// so the caller sends the rest in another call and passes no fds to it. On a stream socket, fds
+// without a byte do not arrive.
 Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body,
                       std::span<const int> fds) noexcept;
-// Receives one message. `fds` must be empty, and the fds that it gets are close-on-exec. With
-// `may_block` the call sleeps if the socket itself is in blocking mode. Never returns EINTR.
+// Receives one packet, or what a stream socket has. `fds` must be empty, and the fds that it gets
+// are close-on-exec. With `may_block` the call sleeps if the socket itself is in blocking mode.
+// Never returns EINTR.
 Transfer receive_message(int socket, std::span<std::byte> room, bool may_block,
                          ReceivedFds* fds) noexcept;
 

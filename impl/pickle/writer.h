@@ -1,7 +1,7 @@
 // Writes the opcodes of a pickle, and keeps the memo as PyTorch's C++ pickler does: entries are
-// numbered from 0 in the order of use, and equal texts or equal globals share an entry.
-// modules/archive/pickle_from_values.cc and the writers of packages decide which opcodes a value
-// needs.
+// numbered from 0 in the order in which they are put, and equal texts or equal globals share an
+// entry. modules/archive/pickle_from_values.cc and the writers of packages decide which opcodes a
+// value needs.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,8 @@
 
 namespace tenon::pickle {
 
+// Only text() and global() put values into the memo by themselves. For all others the caller calls
+// put(). Nothing fails but memory (std::bad_alloc). One thread uses a writer.
 class PickleWriter {
  public:
   // Writes PROTO 2.
@@ -26,23 +28,26 @@ class PickleWriter {
   // Uses the shortest of BININT1, BININT2 and BININT, and LONG1 with 8 bytes for any other number.
   void integer(int64_t value);
   void real(double value);
-  // Returns the number of the text in the memo.
+  // Writes a text of any length in UTF-8 and puts it into the memo, or refers to the entry if the
+  // same text was written before. Returns the number of the entry. The text is not checked.
   uint32_t text(std::string_view text);
+  // Writes a global and puts it into the memo, or refers to its entry if it was written before.
   // `module` and `name` contain no newline.
   void global(std::string_view module, std::string_view name);
   // Writes MARK, the integers and TUPLE. PyTorch writes sizes and strides like this, however many
   // there are.
   void integers(std::span<const int64_t> values);
-  // Ends a tuple of at most kShortTuple values, which has no MARK. A longer tuple is MARK, the
-  // values, TUPLE.
+  // Ends a tuple of the last `count` values, from 0 to kShortTuple, before which no MARK was
+  // written. A longer tuple is MARK, the values, TUPLE.
   static constexpr size_t kShortTuple = 3;
   void short_tuple(size_t count);
-  // Writes a call of OrderedDict without arguments: the backward hooks of a tensor.
+  // Writes a call of collections.OrderedDict without arguments. PyTorch pickles every tensor with
+  // such a dict, for its backward hooks. The dict is not put into the memo.
   void empty_ordered_dict();
 
   // Puts the value that was written last into the memo, under the next number, which it returns.
   uint32_t put();
-  // Refers to an entry of the memo.
+  // Refers to an entry of the memo, which must exist.
   void get(uint32_t number);
 
   // Writes STOP and gives the bytes. Nothing may be written afterwards.

@@ -4,7 +4,7 @@
 // The memory has a header, an entry for each member, and a lane for each member. A lane is a ring
 // of slots that only its member fills, so no member can leave a hole in another's lane. All steps
 // are functions of a base pointer. They check no index: the caller has checked that members and
-// slots lie inside.
+// slots lie inside. queue.cc, queue_send.cc and queue_recv.cc are the callers.
 #pragma once
 
 #include <array>
@@ -34,6 +34,7 @@ static_assert(Half::is_always_lock_free && sizeof(Half) == 4);
 // A set of members: bit m % 64 of word m / 64.
 using MemberSet = std::array<Word, kMostMembers / 64>;
 
+// The parts that different members write lie in cache lines of their own.
 struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): each line has its writers
   std::array<uint8_t, 8> magic;
   uint32_t version;
@@ -48,17 +49,22 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): each line 
   alignas(64) MemberSet senders_asleep;
   // The members that have ever sent. Nobody looks into other lanes.
   alignas(64) MemberSet lanes;
-  // How often a member has joined or left, and how many were found dead. A member that sees another
-  // count of `joined` than last time looks at the members.
+  // `joined` counts the members that have joined and those that have left in order. A member that
+  // sees another count than last time looks at the members. `died` counts the members that were
+  // found dead. No decision depends on it, because each member hears of a death by a pidfd
+  // (process_watch.h).
   alignas(64) Word joined;
   Word died;
 };
 inline constexpr size_t kHeaderNbytes = 4096;
 static_assert(sizeof(Header) == 320 && offsetof(Header, receivers_asleep) == 64);
 
-// One thread sleeps by these words. It stores an odd number into `asleep`, looks once more, and
-// sleeps on `wake`. A thread that has something for it and sees the odd number adds 1 to `wake` and
-// wakes it, once for each odd number.
+// One thread of the member sleeps by these words. It stores the next odd number into `asleep`,
+// looks once more, and sleeps on `wake`. Once awake it stores the next even number. A sender that
+// has a message for it, or a receiver that has made room, and that sees an odd number adds 1 to
+// `wake` and wakes it. Each waker keeps its own record of the odd number for which it did so, and
+// does not wake twice for the same one. Two wakers may both wake the thread, which only costs it a
+// look.
 struct alignas(64) SleepWords {
   Half asleep;   // odd: the member may sleep. The member alone writes it
   Half wake;     // the futex
@@ -109,7 +115,8 @@ inline constexpr size_t kAddressNbytes = 280;
 inline constexpr size_t kLaneHeaderNbytes = 384;
 static_assert(sizeof(LaneHeader) == kLaneHeaderNbytes);
 
-// A slot begins with its word, which says whether the slot holds a message.
+// A slot begins with its word, which says whether the slot holds a message. The lane's member may
+// fill a slot that is kEmpty, or kTaken with a position one round (`capacity`) lower.
 enum class SlotState : uint8_t {
   kEmpty = 0,
   kFull = 1,
@@ -129,8 +136,10 @@ constexpr SlotWord slot_of(uint64_t word) noexcept {
           static_cast<SlotState>(word & 0xf)};
 }
 
-// A member as a taker: its entry in 8 bits, and the low 4 bits of its generation, so that a message
-// of a dead member is not taken for one of the member that has the entry now.
+// Names the member that took a message: its entry in 8 bits, and the low 4 bits of its generation.
+// When a member has died, a sender withdraws the messages that this member took and did not fetch.
+// By the generation the sender does not confuse them with messages that the entry's next member
+// took.
 constexpr uint32_t taker_of(uint32_t index, uint32_t generation) noexcept {
   return (generation & 0xfU) << 8 | index;
 }
@@ -141,9 +150,9 @@ enum class Kind : uint32_t {
   kIndirect = 2,  // the ticket of a message whose one tensor holds a longer ticket
   kShort = 3,     // a message of one tensor (short_form.h)
 };
-// The element type of that tensor.
+// The element type of the tensor of kIndirect, which holds the longer ticket: uint8.
 inline constexpr tensor::DType kBytes{1, 8, 1};
-// The word, then the number of bytes (u32) and their kind (u32).
+// The slot's word, then the number of bytes (u32) and their Kind (u32). The bytes follow.
 inline constexpr size_t kSlotHeadNbytes = 16;
 
 struct Geometry {
@@ -158,7 +167,7 @@ struct Geometry {
     return kHeaderNbytes + size_t{members} * sizeof(Member);
   }
   constexpr size_t nbytes() const noexcept { return lanes_offset() + members * lane_nbytes(); }
-  // How many bytes a slot holds behind its word and head.
+  // How many bytes a slot holds behind its head.
   constexpr uint32_t room() const noexcept {
     return slot_nbytes - static_cast<uint32_t>(kSlotHeadNbytes);
   }
@@ -190,6 +199,7 @@ inline Word* slot(std::byte* lane, const Geometry& geometry, uint64_t position) 
   return reinterpret_cast<Word*>(lane + kLaneHeaderNbytes + index * geometry.slot_nbytes);
 }
 
+// add() and remove() set and clear a member's bit. Only the member itself calls them.
 inline void add(MemberSet* set, uint32_t member) noexcept {
   (*set)[member / 64].fetch_or(uint64_t{1} << (member % 64), std::memory_order_seq_cst);
 }

@@ -1,5 +1,11 @@
-// The bytes of a descriptor as structs, in versions 1.0 and 1.1. docs/format/descriptor.md
-// specifies them. The numbers here may never change.
+// The bytes of a descriptor as structs, in versions 1.0 and 1.1. A descriptor lists segments of
+// memory, the storages in them, and the tensors in the storages. docs/format/descriptor.md
+// specifies every field. descriptor.cc reads and checks these structs, and descriptor_encode.cc
+// writes them. The numbers here may never change.
+//
+// A field that is not used is 0, `reserved` included (proc_fd: -1). Otherwise the reader refuses
+// the descriptor. Offsets and lengths are in bytes, except in Tensor and Composite, where `offset`
+// and strides are in elements. A field that is named after a table is an index in that table.
 #pragma once
 
 #include <array>
@@ -15,15 +21,18 @@ static_assert(std::endian::native == std::endian::little,
 inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'D', 'S', 'C'};
 inline constexpr uint16_t kMajor = 1;
 inline constexpr uint16_t kMinor = 1;
-inline constexpr uint64_t kIncompatComposites = 1;
+// Feature bits. A reader refuses a descriptor with an unknown bit in Header::incompat
+// (INCOMPATIBLE), and ignores unknown bits in Header::compat.
+inline constexpr uint64_t kIncompatComposites = 1;  // there are composites
 inline constexpr uint64_t kKnownIncompat = kIncompatComposites;
-inline constexpr uint64_t kCompatLeased = 1;
-inline constexpr uint64_t kCompatEmptyModes = 2;
+inline constexpr uint64_t kCompatLeased = 1;      // lease tokens follow the fds of the segments
+inline constexpr uint64_t kCompatEmptyModes = 2;  // Storage::mode and access are set
+// Every section begins at a multiple of this, counted from the start of the descriptor.
 inline constexpr size_t kAlignment = 8;
 inline constexpr uint64_t kMaxUserNbytes = 65536;
 
-// Numbers of the format. descriptor.cc asserts that the code has the same numbers. For the C header
-// the tests show it.
+// Numbers of the format. descriptor.cc asserts that memory::Mode and memory::Access have the same
+// numbers, and tests check those of the C header.
 inline constexpr uint16_t kModeShared = 0;
 inline constexpr uint16_t kModeLenderWrites = 1;
 inline constexpr uint16_t kModeFrozen = 2;
@@ -31,6 +40,9 @@ inline constexpr uint32_t kAccessReadOnly = 1;
 inline constexpr uint32_t kAccessWritable = 2;
 inline constexpr uint32_t kTensorFlags = 0xf;  // requires grad, is a parameter, conjugated, negated
 
+// The tables, in the order in which they lie behind the header. kDims has the sizes and then the
+// strides of each tensor, kNames the bytes of all names without separators, kForgotten the ids of
+// segments that the sender will not use again, and kUser the caller's own bytes.
 enum SectionIndex : size_t {
   kSegments,
   kStorages,
@@ -59,7 +71,7 @@ struct Header {
   uint64_t total_nbytes;
   uint64_t incompat;
   uint64_t compat;
-  uint32_t crc32;  // of all bytes, with these four bytes as zero
+  uint32_t crc32;  // checksum()
   int32_t sender_pid;
   std::array<uint8_t, 16> boot_id;
   uint64_t pid_namespace;
@@ -69,6 +81,10 @@ inline constexpr size_t kSections10 = kComposites;
 inline constexpr size_t kHeaderNbytes10 =
     sizeof(Header) - (kSectionCount - kSections10) * sizeof(Section);
 
+// A segment, and how the reader reaches it: `reach` is a tensor::Reach (descriptor.h), and says
+// which of `fd_index`, `pid` and `proc_fd` are used. `id` is the sender's number for the segment on
+// a connection. `device`, `inode` and `nonce` identify its file. `mode` and `access` are the
+// sender's claims, and the reader believes the fd.
 struct Segment {
   uint64_t id;
   uint64_t nbytes;
@@ -84,16 +100,21 @@ struct Segment {
   uint32_t reserved;
 };
 
+// A storage takes mode and access from its segment. An empty storage of the host has no segment
+// (0xffffffff), so its record has them itself, from version 1.1 on and with kCompatEmptyModes. They
+// are 0 for every other storage.
 struct Storage {
   uint64_t offset;
   uint64_t nbytes;
   uint32_t segment;
   uint32_t reserved;
-  uint32_t mode;    // from version 1.1 on, for an empty storage
-  uint32_t access;  // from version 1.1 on, for an empty storage
+  uint32_t mode;
+  uint32_t access;
 };
 inline constexpr size_t kStorageNbytes10 = 24;
 
+// `dims` is the index of the tensor's first size, and `name` that of the first byte of its name.
+// Each tensor's dims and name begin where those of the tensor before end.
 struct Tensor {
   uint64_t offset;
   uint32_t storage;
@@ -108,6 +129,9 @@ struct Tensor {
   uint32_t has_name;
 };
 
+// A sparse, nested or quantised tensor, which consists of `parts` tensors from `first_part` on, or
+// a tensor on meta, which has none. `dims` is an index in kCompositeDims. docs/format/descriptor.md
+// says which fields a layout uses.
 struct Composite {
   uint32_t layout;
   uint32_t flags;
@@ -156,7 +180,8 @@ inline constexpr std::array<const char*, kSectionCount> kSectionName = {
     "segments",  "storages", "tensors",    "dims",          "names",
     "forgotten", "user",     "composites", "composite dims"};
 
-// The checksum of a whole descriptor of at least kHeaderNbytes10 bytes.
+// The CRC-32 (as in zip) of a whole descriptor of at least kHeaderNbytes10 bytes. The four bytes of
+// Header::crc32 count as 0, whatever they are.
 uint32_t checksum(const std::byte* bytes, size_t nbytes) noexcept;
 
 }  // namespace tenon::tensor::wire

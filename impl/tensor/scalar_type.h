@@ -1,6 +1,7 @@
-// PyTorch's element types: their numbers in archives, their names, and their DLPack types. There
-// are more of them than of tensor::DType. Quantised types, bits, BComplex32 and PyTorch's integers
-// of less than 8 bits have no DLPack type, but Tenon still keeps them and writes them again.
+// PyTorch's element types: their numbers in archives, their names, and their DLPack types
+// (tensor::DType). Quantised types, bits, BComplex32 and PyTorch's integers of less than 8 bits
+// have no DLPack type, but Tenon still keeps them and writes them again. The readers and writers of
+// archives use this. All functions may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -76,16 +77,18 @@ struct ScalarTypeInfo {
   // several elements share.
   uint8_t nbytes;
   // The number of a tensor's elements that share one element of its storage: 2 for QUInt4x2, 4 for
-  // QUInt2x4, else 1.
+  // QUInt2x4, else 1. It is 1 for Float4E2m1fnX2 too: for PyTorch the pair of numbers in a byte is
+  // one element, and its DLPack type has 2 lanes.
   uint8_t packed;
   tensor::DType dtype;  // the DLPack type; lanes are 0 if there is none
-  // The oldest PyTorch that is known to read a storage of this type. "1.4" stands for all types
-  // that are as old as the archives that Tenon reads.
+  // The oldest PyTorch that is known to read a storage of this type. "1.4" stands for all
+  // versions up to 1.4.
   const char* since;
 
   bool has_dtype() const noexcept { return dtype.lanes != 0; }
 };
 
+// `type` is one of the enum. The result lives as long as the process.
 const ScalarTypeInfo& scalar_type_info(ScalarType type) noexcept;
 
 // The reverse functions. They return nothing for an unknown number or name.
@@ -96,9 +99,11 @@ std::optional<ScalarType> scalar_type_from_name(std::string_view name) noexcept;
 std::optional<ScalarType> scalar_type_from_storage_name(std::string_view storage_name) noexcept;
 // The name as in "float32".
 std::optional<ScalarType> scalar_type_from_dtype_name(std::string_view dtype_name) noexcept;
+// The type with exactly this DLPack type, lanes included.
 std::optional<ScalarType> scalar_type_from_dtype(tensor::DType dtype) noexcept;
 
-// Floating-point and complex types can carry a gradient.
+// Floating-point and complex types can carry a gradient. Half, BFloat16 and the types of 8 and 4
+// bits (Float8, Float4) are floating-point types. ComplexHalf and BComplex32 are complex.
 bool is_floating_point(ScalarType type) noexcept;
 bool is_complex(ScalarType type) noexcept;
 // True for QInt8, QUInt8, QInt32, QUInt4x2 and QUInt2x4. A tensor of these has a quantizer.

@@ -1,5 +1,6 @@
-// Builds the Contents (weights.h) of a file of weights. read_contents() calls the reader of the
-// file's form, and the reader adds the records and the weights.
+// Builds the Contents (weights.h) of a file of weights: its parts, slots and weights, which
+// weights.h defines. read_contents() calls the reader of the file's form, and the reader adds them.
+// One thread builds a Contents.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +24,25 @@ namespace tenon::weights {
 // The records of one part, and the storages over these records.
 class PartStorages {
  public:
-  // `contents` and `options` are borrowed. The part is the last one in contents->parts. The errors
-  // of the functions are those of ArchiveStorages (import_storages.h).
+  // `contents` and `options` are borrowed, and outlive this object. The part is the last one in
+  // contents->parts, which the caller has just added. `foreign_endian`: the elements have the other
+  // byte order, and storages get copies in the order of this machine. The errors of the functions
+  // are those of ArchiveStorages (import_storages.h).
   PartStorages(Contents* contents, const module::ImportOptions& options, bool foreign_endian);
 
   const archive::ZipRecord& record(size_t index) const noexcept {
     return reader().records()[index];
   }
   const archive::ZipReader& reader() const noexcept { return *contents_->parts[part_].reader; }
-  // The storage over a whole record. Null if the record has no bytes.
+  // The storage over a whole record. Null if the record has no bytes. `device` is where the
+  // elements were saved ("cpu", "cuda:0").
   Result<Ref<storage::Storage>> bytes_of(size_t record, tensor::ScalarType type,
                                          std::string_view device);
-  // The slot of a record.
+  // The index in contents->slots of the slot for a record. The first call for a record adds the
+  // slot.
   size_t slot_of(size_t record);
-  // The slot of a storage that bytes_of() gave. Weight::kNoSlot for any other storage.
+  // The same for the record over which bytes_of() gave this storage. Weight::kNoSlot for any other
+  // storage.
   size_t slot_of(const storage::Storage* bytes) const noexcept;
   // Call once all storages were asked for. Until then, do not read storages on a device.
   Status finish() { return storages_.finish(); }
@@ -50,24 +56,31 @@ class PartStorages {
   std::map<const storage::Storage*, size_t> slot_by_bytes_;
 };
 
-// The index of a record among the records of a reader.
+// The index of a record among the records of the reader that gave it.
 size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& record) noexcept;
 
 // The error CORRUPT of a weight's elements or layout, with the name of the weight.
 Status corrupt_weight(const std::string& name, const Status& why);
-// Adds a weight with what its reader found. A tensor that is UNSUPPORTED is the weight's refusal. A
-// layout that is INVALID_ARGUMENT makes the file CORRUPT. Other errors are returned as they are.
+// Adds a weight whose tensor its reader has made or failed to make. If `tensor` is the error
+// UNSUPPORTED, the weight is added with this error as its refusal. INVALID_ARGUMENT, which speaks
+// of the layout, becomes CORRUPT for the whole file. Other errors are returned as they are.
 Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents* contents);
 
-// Each of these reads one form into `contents`, which already has the file. `options` is borrowed.
-// A weight of a kind that is not supported is no error (Weight::refusal). After an error `contents`
-// is of no use.
+// Each of these reads one form of file. `contents` already has `source`, and `archive` if the form
+// is a zip archive. `options` is borrowed. The errors are those of Weights::open(). A weight of a
+// kind that is not supported is no error (Weight::refusal). After an error `contents` is of no use.
+//
+// A .pt2 archive of a PyTorch after 2.6, in which each weight has a record of its own (a payload).
 Status read_payloads(const module::ImportOptions& options, Contents* contents);
+// A .ptd file of ExecuTorch.
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents);
+// A safetensors file.
 Status read_safetensors(const module::ImportOptions& options, Contents* contents);
-// Reads a file that is an archive of torch.save with tensors, which contents->archive has.
+// A file that is itself an archive of torch.save, with a state dict. contents->archive is that
+// archive.
 Status read_state_dict(const module::ImportOptions& options, Contents* contents);
-// Reads a record that is such an archive. `prefix` is put before the names of its weights.
+// A record of contents->archive that is such an archive, as in exported programs of PyTorch 2.6.
+// `prefix` is put before the names of its weights.
 Status read_saved_tensors(const archive::ZipRecord& record, const std::string& prefix,
                           const module::ImportOptions& options, Contents* contents);
 

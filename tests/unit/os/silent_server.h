@@ -1,5 +1,6 @@
 // A file system in user space (FUSE) with one file. Its server stops answering when a test asks for
-// that. The tests use it as a file server that hangs.
+// that. The tests use it as a file server that hangs: they show that Tenon is not blocked by a file
+// of a peer.
 #pragma once
 
 #include <fcntl.h>
@@ -21,6 +22,11 @@
 
 namespace tenon::os {
 
+// The constructor mounts the file system in a new folder under /tmp, and starts the thread that
+// serves it. That needs /dev/fuse and the right to mount. A test skips itself if is_mounted() is
+// false. The file can be looked up and opened. It says that it has 4096 bytes, but a read gets
+// none. A thread that the test starts to use the silent file stays blocked in the kernel until the
+// server answers again or ends.
 class SilentServer {
  public:
   SilentServer() {
@@ -37,7 +43,7 @@ class SilentServer {
   }
   SilentServer(const SilentServer&) = delete;
   SilentServer& operator=(const SilentServer&) = delete;
-  // A process that still waits for an answer gets an error.
+  // A process that still waits for an answer gets an error. The folder is unmounted and removed.
   ~SilentServer() {
     if (thread_.joinable()) {
       is_over_.store(true);
@@ -48,7 +54,11 @@ class SilentServer {
     if (!folder_.empty()) ::rmdir(folder_.c_str());
   }
   bool is_mounted() const noexcept { return is_mounted_; }
+  // The path of the file.
   std::string path() const { return folder_ + "/file"; }
+  // Any thread may call this. From then on the server answers nothing more, except for one request
+  // that comes within the next 10 ms. With false it answers again, also the requests that have
+  // waited.
   void fall_silent(bool is_silent = true) noexcept { is_silent_.store(is_silent); }
 
  private:
