@@ -363,7 +363,8 @@ TEST(QueueHostile, ATicketOfAnotherProcess) {
     for (int i = 0; i < 2; ++i) {
       const Received each = try_receive(lies.queue(), kHostileNs);
       received += each.outcome.ok() ? 1 : 0;
-      failed += each.outcome.status == TENON_NOT_FOUND ? 1 : 0;
+      // The liar's lane lacks the address that the short form names, so its copy is no message.
+      failed += each.outcome.status == TENON_CORRUPT ? 1 : 0;
       if (each.outcome.ok()) CHECK_EQ(each.number, 7);
     }
     CHECK_EQ(received, 1);

@@ -60,17 +60,30 @@ class Collector {
   void stop() {
     if (thread_.joinable()) thread_.join();
   }
+  // `is_there` may call the functions below.
   bool await(const std::function<bool()>& is_there) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock<std::recursive_mutex> lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(1) * (fault::kSanitized ? 10 : 1),
                              is_there);
   }
-  bool has(uint64_t number) const { return numbers_.contains(number); }
-  bool has_death(pid_t pid) const { return deaths_.contains(pid); }
-  size_t n_deaths() const { return deaths_.size(); }
-  bool has_lost() const { return has_lost_; }
+  bool has(uint64_t number) const {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    return numbers_.contains(number);
+  }
+  bool has_death(pid_t pid) const {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    return deaths_.contains(pid);
+  }
+  size_t n_deaths() const {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    return deaths_.size();
+  }
+  bool has_lost() const {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    return has_lost_;
+  }
   void note(const Received& received) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (received.outcome.ok()) {
       CHECK_SAYING(numbers_.insert(received.number).second, "a message came twice");
     } else if (received.is_death()) {
@@ -87,8 +100,8 @@ class Collector {
   tenon_queue* queue_;
   uint64_t last_ = 0;
   std::thread thread_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::recursive_mutex mutex_;
+  std::condition_variable_any changed_;
   std::set<uint64_t> numbers_;
   std::set<pid_t> deaths_;
   bool has_lost_ = false;

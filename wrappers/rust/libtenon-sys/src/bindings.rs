@@ -6909,8 +6909,8 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Leaves the queue. Threads of this process that wait in it return TENON_INVALID_ARGUMENT, and so
- do later calls. Messages that were sent stay in the queue as long as this process lives. A second
- call does nothing. A process that ends by exit() leaves its queues by itself.
+ do later sends and receives. Messages that were sent stay in the queue as long as this process
+ lives. A second call does nothing. A process that ends by exit() leaves its queues by itself.
  @param[in] queue  borrowed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_queue_leave(queue: *mut tenon_queue);
