@@ -284,7 +284,7 @@ static size_t asleep_in(const tenon_queue *queue) {
 /* A receiver that was not woken would find its message only when its wait ends. */
 static void *receive_one(void *queue) {
   const int64_t begin = check_now_ns();
-  receive_filled(queue, 0, 0);
+  tenon_message_release(receive_anything(queue));
   CHECK(check_now_ns() - begin < 10000000000);
   return NULL;
 }
