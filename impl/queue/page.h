@@ -200,6 +200,23 @@ inline Word* slot(std::byte* lane, const Geometry& geometry, uint64_t position) 
 }
 
 // add() and remove() set and clear a member's bit. Only the member itself calls them.
+// Calls the function with each member of the set, from `first` on and then from the start, until it
+// returns true. False: it never did. Bits beyond `members` are not believed.
+template <typename Call>
+bool any_from(const MemberSet& set, uint32_t members, uint32_t first, Call call) {
+  for (const bool is_behind : {true, false}) {
+    if (!is_behind && first == 0) break;
+    for (size_t at = 0; at < set.size(); ++at) {
+      uint64_t bits = set[at].load(std::memory_order_seq_cst);
+      for (; bits != 0; bits &= bits - 1) {
+        const auto index =
+            static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
+        if (index < members && (index >= first) == is_behind && call(index)) return true;
+      }
+    }
+  }
+  return false;
+}
 inline void add(MemberSet* set, uint32_t member) noexcept {
   (*set)[member / 64].fetch_or(uint64_t{1} << (member % 64), std::memory_order_seq_cst);
 }

@@ -141,21 +141,14 @@ Status Queue::name_scrambled() {
 
 // Whether a lane may have a message for this member. A hint that costs a load for each lane.
 bool Queue::sees_message() const noexcept {
-  for (size_t at = 0; at < header().lanes.size(); ++at) {
-    uint64_t bits = header().lanes[at].load(std::memory_order_seq_cst);
-    for (; bits != 0; bits &= bits - 1) {
-      const auto index =
-          static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
-      if (index >= geometry_.members) break;
-      const Lane& from = lanes_[index];
-      if (from.is_bad || !from.stalled.empty()) continue;
-      if (!from.has_start) return true;
-      const page::SlotWord word = page::slot_of(
-          page::slot(lane(index), geometry_, from.cursor)->load(std::memory_order_seq_cst));
-      if (word.state != SlotState::kEmpty && word.position >= from.cursor) return true;
-    }
-  }
-  return false;
+  return page::any_from(header().lanes, geometry_.members, 0, [&](uint32_t index) {
+    const Lane& from = lanes_[index];
+    if (from.is_bad || !from.stalled.empty()) return false;
+    if (!from.has_start) return true;
+    const page::SlotWord word = page::slot_of(
+        page::slot(lane(index), geometry_, from.cursor)->load(std::memory_order_seq_cst));
+    return word.state != SlotState::kEmpty && word.position >= from.cursor;
+  });
 }
 
 // Whether a message lies in a lane, also if this member does not take it because an earlier one of
@@ -178,36 +171,20 @@ bool Queue::has_message(uint32_t index) noexcept {
 // Wakes another receiver if a message lies in a lane. A thread that slept calls it before it does
 // something else: two senders may have woken it for a message each, and it takes one.
 void Queue::pass_wake_on() noexcept {
-  for (size_t at = 0; at < header().lanes.size(); ++at) {
-    uint64_t bits = header().lanes[at].load(std::memory_order_seq_cst);
-    for (; bits != 0; bits &= bits - 1) {
-      const auto index =
-          static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
-      if (index >= geometry_.members || !has_message(index)) continue;
-      (void)ring_one_receiver();
-      return;
-    }
-  }
+  if (page::any_from(header().lanes, geometry_.members, 0,
+                     [&](uint32_t index) { return has_message(index); }))
+    (void)ring_one_receiver();
 }
 
 // Takes the next message of any lane. The lanes have turns.
 bool Queue::take_next(uint32_t* from) {
-  for (size_t turn = 0; turn < 2; ++turn) {
-    for (size_t at = 0; at < header().lanes.size(); ++at) {
-      uint64_t bits = header().lanes[at].load(std::memory_order_seq_cst);
-      for (; bits != 0; bits &= bits - 1) {
-        const auto index =
-            static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
-        if (index >= geometry_.members || (turn == 0) != (index >= next_lane_)) continue;
-        if (!take_from(index)) continue;
-        next_lane_ = index + 1;
-        from_last_ = index;
-        *from = index;
-        return true;
-      }
-    }
-  }
-  return false;
+  return page::any_from(header().lanes, geometry_.members, next_lane_, [&](uint32_t index) {
+    if (!take_from(index)) return false;
+    next_lane_ = index + 1;
+    from_last_ = index;
+    *from = index;
+    return true;
+  });
 }
 
 // Wakes the member whose lane has room now, if it waits for that.

@@ -218,27 +218,18 @@ void Queue::forget_taken_by(uint32_t taker) noexcept {
 // woke one.
 bool Queue::ring_one_receiver() noexcept {
   const uint32_t first = last_rung_.load(std::memory_order_relaxed) + 1;
-  for (size_t turn = 0; turn < 2; ++turn) {
-    for (size_t at = 0; at < header().receivers_asleep.size(); ++at) {
-      uint64_t bits = header().receivers_asleep[at].load(std::memory_order_seq_cst);
-      for (; bits != 0; bits &= bits - 1) {
-        const auto index =
-            static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
-        if (index >= geometry_.members || (turn == 0) != (index >= first)) continue;
-        if (page::member_of(member(index).word.load(std::memory_order_acquire)).state !=
-            page::MemberState::kHere)
-          continue;
-        page::SleepWords& words = member(index).receive;
-        const uint32_t asleep = words.asleep.load(std::memory_order_seq_cst);
-        if ((asleep & 1) == 0 || rung_[index].load(std::memory_order_relaxed) == asleep) continue;
-        rung_[index].store(asleep, std::memory_order_relaxed);
-        last_rung_.store(index, std::memory_order_relaxed);
-        wake(&words);
-        return true;
-      }
-    }
-  }
-  return false;
+  return page::any_from(header().receivers_asleep, geometry_.members, first, [&](uint32_t index) {
+    if (page::member_of(member(index).word.load(std::memory_order_acquire)).state !=
+        page::MemberState::kHere)
+      return false;
+    page::SleepWords& words = member(index).receive;
+    const uint32_t asleep = words.asleep.load(std::memory_order_seq_cst);
+    if ((asleep & 1) == 0 || rung_[index].load(std::memory_order_relaxed) == asleep) return false;
+    rung_[index].store(asleep, std::memory_order_relaxed);
+    last_rung_.store(index, std::memory_order_relaxed);
+    wake(&words);
+    return true;
+  });
 }
 
 }  // namespace tenon::queue
