@@ -62,9 +62,16 @@ Status open_depot(DepositState* all, Ref<Depot> depot) {
   return Status::ok();
 }
 
-// Takes the lock of the state, makes the depot if there is none, and notes in the ticket where it
-// is. `looks`: how many numbered things are checked for being gone.
-Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* ticket, size_t looks) {
+// Writes into the ticket where the depot is. The caller holds the lock of the state.
+void note_address(const DepositState& all, Ticket* ticket) {
+  ticket->pid = os::process_id();
+  ticket->depot = all.id;
+  ticket->rendezvous = all.name.path();
+}
+
+// Takes the lock of the state, and makes the depot if there is none. `looks`: how many numbered
+// things are checked for being gone.
+Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, size_t looks) {
   std::unique_lock<std::mutex> lock(all->mutex);
   if (!all->depot) {
     // Both calls may take locks of a lower rank: with_spare() gives back kept memory.
@@ -74,9 +81,6 @@ Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* tick
     lock.lock();
     TENON_TRY(open_depot(all, std::move(depot)));
   }
-  ticket->pid = os::process_id();
-  ticket->depot = all->id;
-  ticket->rendezvous = all->name.path();
   sweep_things(all, looks);
   return lock;
 }
@@ -165,7 +169,8 @@ Result<Deposited> deposit_message(const tensor::Message& message) {
   Depot::MessageSlot place;
   {
     TENON_ASSIGN(const std::unique_lock<std::mutex> lock,
-                 enter_depot(&all, &ticket, 2 + 2 * packed.segments.size()));
+                 enter_depot(&all, 2 + 2 * packed.segments.size()));
+    note_address(all, &ticket);
     depot = all.depot;
     TENON_TRY(number_all(&all, packed, &ticket.things));
     TENON_ASSIGN(place, depot->deposit(objects, slots.data()));
@@ -215,14 +220,7 @@ Result<std::optional<DepositedStorage>> deposit_storage(const Ref<storage::Stora
   StorageTicket& ticket = deposited.storage;
   DepositState& all = deposit_state();
   {
-    std::unique_lock<std::mutex> lock(all.mutex);
-    if (all.depot) {
-      sweep_things(&all, 1);
-    } else {
-      lock.unlock();
-      Ticket unused;
-      TENON_ASSIGN(lock, enter_depot(&all, &unused, 1));
-    }
+    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, 1));
     deposited.depot = all.depot;
     NumberedThing thing;
     thing.segment = Weak<Segment>(segment.get());
@@ -247,9 +245,7 @@ Result<Ticket> depot_address(const Depot& depot) {
   if (all.depot.get() != &depot)
     return Status(Code::kInvalidArgument, "the depot was handed over to a keeper");
   Ticket address;
-  address.depot = all.id;
-  address.rendezvous = all.name.path();
-  address.pid = os::process_id();
+  note_address(all, &address);
   return address;
 }
 
@@ -265,7 +261,8 @@ Result<std::unique_ptr<Deposit>> Deposit::create() {
   Ticket ticket;
   DepositState& all = deposit_state();
   {
-    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, &ticket, 2));
+    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, 2));
+    note_address(all, &ticket);
     deposit->depot_ = all.depot;
   }
   TENON_ASSIGN(deposit->place_, deposit->depot_->deposit({&envelope, 1}, &ticket.envelope));
