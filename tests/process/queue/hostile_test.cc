@@ -122,71 +122,58 @@ void write_random(const Memory& memory, uint64_t from, uint64_t to, std::mt19937
   for (uint64_t at = from; at + 8 <= to; at += 8) memory.word(at) = (*random)();
 }
 
-TEST(QueueHostile, RandomBytesEverywhere) {
+void beside_for_three_seeds(
+    const std::function<void(tenon_queue*, const Memory&, std::mt19937_64*)>& harm) {
   for (int i = 0; i < 3; ++i) {
     const uint64_t seed = test_seed() + static_cast<uint64_t>(i);
     SCOPED_TRACE(seed);
-    IN_CHILD([&] {
-      beside([](tenon_queue*, const Memory& memory,
-                std::mt19937_64* random) { write_random(memory, 0, memory.nbytes(), random); },
-             400'000'000, seed);
-    });
+    IN_CHILD([&] { beside(harm, 400'000'000, seed); });
   }
+}
+
+TEST(QueueHostile, RandomBytesEverywhere) {
+  beside_for_three_seeds([](tenon_queue*, const Memory& memory, std::mt19937_64* random) {
+    write_random(memory, 0, memory.nbytes(), random);
+  });
 }
 
 // The header stays, so that joiners find a queue.
 TEST(QueueHostile, RandomWords) {
-  for (int i = 0; i < 3; ++i) {
-    const uint64_t seed = test_seed() + static_cast<uint64_t>(i);
-    SCOPED_TRACE(seed);
-    IN_CHILD([&] {
-      beside(
-          [](tenon_queue*, const Memory& memory, std::mt19937_64* random) {
-            const uint64_t at = 64 + (*random)() % (memory.nbytes() - 64);
-            const uint64_t value = (*random)() >> ((*random)() % 64);
-            memory.word(at / 8 * 8) = value;
-          },
-          400'000'000, seed);
-    });
-  }
+  beside_for_three_seeds([](tenon_queue*, const Memory& memory, std::mt19937_64* random) {
+    const uint64_t at = 64 + (*random)() % (memory.nbytes() - 64);
+    const uint64_t value = (*random)() >> ((*random)() % 64);
+    memory.word(at / 8 * 8) = value;
+  });
 }
 
 // Words that are nearly right: positions, takers, states, kinds and lengths.
 TEST(QueueHostile, LikelyWords) {
-  for (int i = 0; i < 3; ++i) {
-    const uint64_t seed = test_seed() + static_cast<uint64_t>(i);
-    SCOPED_TRACE(seed);
-    IN_CHILD([&] {
-      beside(
-          [](tenon_queue*, const Memory& memory, std::mt19937_64* random) {
-            const auto below = [random](uint64_t end) { return (*random)() % end; };
-            const uint64_t lane = below(kMembers);
-            const uint64_t position = below(64);
-            switch (below(8)) {
-              case 0:
-                memory.slot(lane, position) =
-                    Memory::slot_word(position + below(3) * kCapacity - below(2),
-                                      static_cast<SlotState>(below(4)), below(4096));
-                break;
-              case 1: memory.slot_head(lane, position) = below(5) << 32 | below(600); break;
-              case 2:
-                memory.member(lane) = Memory::member_word(
-                    below(2) == 0 ? static_cast<uint64_t>(getppid()) : below(40'000),
-                    static_cast<MemberState>(below(8)), below(16));
-                memory.joined() = memory.joined() + 1;
-                break;
-              case 3: memory.receiver_asleep(lane) = static_cast<uint32_t>(below(64)); break;
-              case 4: memory.receiver_wake(lane) = static_cast<uint32_t>(below(64)); break;
-              case 5: memory.receivers_asleep() = (*random)(); break;
-              case 6: memory.senders_asleep() = (*random)(); break;
-              default:
-                // Members beyond the number, in every word of the set.
-                for (uint64_t word = 0; word < 4; ++word) memory.word(192 + word * 8) = (*random)();
-            }
-          },
-          400'000'000, seed);
-    });
-  }
+  beside_for_three_seeds([](tenon_queue*, const Memory& memory, std::mt19937_64* random) {
+    const auto below = [random](uint64_t end) { return (*random)() % end; };
+    const uint64_t lane = below(kMembers);
+    const uint64_t position = below(64);
+    switch (below(8)) {
+      case 0:
+        memory.slot(lane, position) =
+            Memory::slot_word(position + below(3) * kCapacity - below(2),
+                              static_cast<SlotState>(below(4)), below(4096));
+        break;
+      case 1: memory.slot_head(lane, position) = below(5) << 32 | below(600); break;
+      case 2:
+        memory.member(lane) =
+            Memory::member_word(below(2) == 0 ? static_cast<uint64_t>(getppid()) : below(40'000),
+                                static_cast<MemberState>(below(8)), below(16));
+        memory.joined() = memory.joined() + 1;
+        break;
+      case 3: memory.receiver_asleep(lane) = static_cast<uint32_t>(below(64)); break;
+      case 4: memory.receiver_wake(lane) = static_cast<uint32_t>(below(64)); break;
+      case 5: memory.receivers_asleep() = (*random)(); break;
+      case 6: memory.senders_asleep() = (*random)(); break;
+      default:
+        // Members beyond the number, in every word of the set.
+        for (uint64_t word = 0; word < 4; ++word) memory.word(192 + word * 8) = (*random)();
+    }
+  });
 }
 
 // ---- single lies, whose answer is known
