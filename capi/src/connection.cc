@@ -25,7 +25,8 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     TENON_TRY(check_flags(given.flags,
                           TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER |
                               TENON_CONNECTION_GROUP | TENON_CONNECTION_CUDA_LET_WRITE |
-                              TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES,
+                              TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES |
+                              TENON_CONNECTION_RING,
                           "tenon_connection_options"));
     const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
     // Without this check, a caller that forgot the flag would accept every peer.
@@ -38,6 +39,7 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     how.cuda_let_write = (given.flags & TENON_CONNECTION_CUDA_LET_WRITE) != 0;
     how.cuda_keep_open = (given.flags & TENON_CONNECTION_CUDA_KEEP_OPEN) != 0;
     how.named_files = (given.flags & TENON_CONNECTION_NAMED_FILES) != 0;
+    how.ring = (given.flags & TENON_CONNECTION_RING) != 0;
     TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
     if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;

@@ -50,6 +50,9 @@ struct ConnectionOptions {
   // Accept named files that Tenon made, if the peer is of this user or of root.
   bool named_files = false;
   bool drop_when_gone = false;  // drop received memory when the lender is gone
+  // Send through a ring in shared memory what can go there (frame_ring.h).
+  bool ring = false;
+  ring_page::Geometry ring_geometry{64, 1024};
 };
 
 // Any thread may call the functions. Sends wait for each other, and so do receives. A send and a
@@ -105,6 +108,9 @@ class Connection {
   Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer);
   Status check_process() const;
   bool send_renewal() noexcept;
+  Status offer_ring();
+  Status take_ring();
+  void answer_bell() noexcept;
   struct Carried;
   struct Outgoing;
   Status pack(const tensor::Message& message, Outgoing* out);
@@ -137,6 +143,9 @@ class Connection {
   os::Peer peer_;
   uint64_t generation_;
   FrameSocket frames_;
+  bool has_offered_ring_ = false;  // guarded by send_mutex_, as the next one
+  // Tells that the peer is gone, which a ring does not. Null: there is no ring, or no watch.
+  std::shared_ptr<LenderWatch> ring_watch_;
   DeviceStreams streams_;
   std::atomic<bool> on_devices_{false};  // whether device memory was ever sent or received
   std::mutex watch_mutex_;

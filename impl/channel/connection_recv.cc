@@ -134,6 +134,7 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
         return std::move(frame).status();
       }
       pending_.emplace(Pending{std::move(frame).value(), {}, {}});
+      if (frames_.must_ring()) answer_bell();
     }
     work += kFrameWork + pending_->frame.payload.size() + kFdWork * pending_->frame.fds_announced;
     // An exception here is std::bad_alloc, and the frame stays for the next call. Any other outcome
@@ -221,12 +222,34 @@ Status Connection::decode_message(Incoming* in) {
   return Status::ok();
 }
 
+// Reads the peer's ring from now on. If this process cannot map the ring, the peer goes on sending
+// over the socket.
+Status Connection::take_ring() {
+  InFrame* const frame = &pending_->frame;
+  if (frame->fds_announced != 2 || !frame->payload.empty())
+    return corrupt_frame("a ring of another number of files than it has");
+  if (frame->fds.size() != 2) return Status::ok();
+  Result<std::unique_ptr<RingReceiver>> ring =
+      memory::with_spare([&] { return RingReceiver::open(std::span<os::Fd, 2>(frame->fds)); });
+  if (ring.is_ok()) return frames_.read_ring(std::move(ring).value());
+  const Code code = ring.status().code();
+  return code == Code::kCorrupt || code == Code::kIncompatible ? std::move(ring).status()
+                                                               : Status::ok();
+}
+
+// The peer waits until this side has taken a frame out of its ring.
+void Connection::answer_bell() noexcept {
+  const std::lock_guard<std::mutex> lock(send_mutex_);
+  frames_.ring_bell();
+}
+
 // Decodes all parts of the frame, and takes its leases.
 Status Connection::read_frame(Incoming* in) {
   const InFrame& frame = pending_->frame;
   const std::optional<FrameParts> parts = frame_parts(frame.kind);
   if (!parts) return corrupt_frame("a frame of no known kind");
   in->parts = *parts;
+  if (parts->ring) return take_ring();
   if (Status found = find_bytes(in); !found.is_ok()) {
     const bool refused = found.code() != Code::kCorrupt;
     if (!refused || !parts->in_memfd || !parts->leases) return found;
@@ -277,7 +300,8 @@ void Connection::lose_frame(const Status& status) {
 
 // Null: the frame brought no message.
 Result<std::unique_ptr<Message>> Connection::open_pending() {
-  if (!pending_->frame.fds_status.is_ok()) received_.lose(pending_->frame.fds_status);
+  const bool is_ring = pending_->frame.kind == frame_kind({.ring = true});
+  if (!is_ring && !pending_->frame.fds_status.is_ok()) received_.lose(pending_->frame.fds_status);
   Incoming in;
   if (Status read = read_frame(&in); !read.is_ok()) {
     lose_frame(read);

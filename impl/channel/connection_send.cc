@@ -201,6 +201,22 @@ bool Connection::send_renewal() noexcept {
   }
 }
 
+// Makes the ring, and queues the frame that brings it to the peer.
+Status Connection::offer_ring() {
+  has_offered_ring_ = true;
+  TENON_ASSIGN(std::unique_ptr<RingSender> ring,
+               memory::with_spare([&] { return RingSender::create(options_.ring_geometry); }));
+  OutFrame frame;
+  frame.kind = frame_kind({.ring = true});
+  auto fds = ring->take_fds();
+  for (const os::Fd& fd : *fds) frame.fds.push_back(fd.get());
+  frame.keep_alive = std::move(fds);
+  if (gone_fd().is_ok()) ring_watch_ = watch_;
+  frames_.enqueue(std::move(frame));
+  frames_.use_ring(std::move(ring));
+  return Status::ok();
+}
+
 // Queues the message, unless an earlier call did, and returns the number of its frame. This happens
 // before anything can end the call early: a caller that gets TIMEOUT knows that the connection has
 // the message.
@@ -237,6 +253,9 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
   const Collecting collecting(*this);
   std::unique_lock<std::mutex> turn(send_turn_, std::try_to_lock);
   std::unique_lock<std::mutex> lock(send_mutex_);
+  // Without a ring, everything crosses on the socket.
+  if (options_.ring && !has_offered_ring_) (void)offer_ring();
+  if (ring_watch_ && ring_watch_->is_gone()) frames_.peer_is_gone();
   uint64_t frame = frames_.enqueued();
   if (message != nullptr) {
     TENON_ASSIGN(frame, keep(*message));

@@ -17,11 +17,12 @@ struct FrameParts {
   bool devices = false;     // a device block (device_block.h)
   bool descriptor = false;  // the descriptor of the message (tensor/descriptor.h)
   bool in_memfd = false;
+  bool ring = false;  // the two files of a ring (frame_ring.h)
   bool operator==(const FrameParts&) const = default;
 };
 
 // The entry of a kind is at the index kind - 1. The order is that of the bytes and never changes.
-inline constexpr std::array<FrameParts, 7> kFrameKinds = {{
+inline constexpr std::array<FrameParts, 8> kFrameKinds = {{
     {.descriptor = true},
     {.descriptor = true, .in_memfd = true},
     {.leases = true, .descriptor = true},
@@ -29,7 +30,11 @@ inline constexpr std::array<FrameParts, 7> kFrameKinds = {{
     {.leases = true},
     {.leases = true, .devices = true, .descriptor = true},
     {.leases = true, .devices = true, .descriptor = true, .in_memfd = true},
+    {.ring = true},
 }};
+// The kind of a packet that is no frame: it wakes a receiver whose ring has frames. A FrameSocket
+// sends and takes it by itself.
+inline constexpr uint16_t kBell = 9;
 
 // Returns nothing for a kind that is not known.
 constexpr std::optional<FrameParts> frame_parts(uint16_t kind) noexcept {

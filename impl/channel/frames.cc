@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/make_room.h"
+#include "channel/frame_kind.h"
 #include "os/limits.h"
 #include "os/sender.h"
 
@@ -43,6 +44,26 @@ T get(const std::byte* at) noexcept {
   uint64_t value = 0;
   for (size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<uint64_t>(at[i]) << (8 * i);
   return static_cast<T>(value);
+}
+
+struct PacketHead {
+  uint16_t kind = 0;
+  uint32_t flags = 0;
+  size_t payload = 0;
+  size_t packet_fds = 0;
+  size_t frame_fds = 0;
+  uint64_t sequence = 0;
+};
+
+void put_header(std::byte* packet, const PacketHead& head) noexcept {
+  put_at<uint32_t>(packet, kMagic);
+  put_at<uint16_t>(packet + 4, kFrameVersion);
+  put_at<uint16_t>(packet + 6, head.kind);
+  put_at<uint32_t>(packet + 8, head.flags);
+  put_at<uint32_t>(packet + 12, static_cast<uint32_t>(head.payload));
+  put_at<uint32_t>(packet + 16, static_cast<uint32_t>(head.packet_fds));
+  put_at<uint32_t>(packet + 20, static_cast<uint32_t>(head.frame_fds));
+  put_at<uint64_t>(packet + 24, head.sequence);
 }
 
 constexpr const char* kConnectAgain = "make a new connection to go on";
@@ -105,7 +126,7 @@ void FrameSocket::enqueue(OutFrame frame) {
 }
 
 Status FrameSocket::flush(os::Waiter& waiter, uint64_t count, std::unique_lock<std::mutex>* lock) {
-  if (next_sequence_ >= count) return {};
+  if (sent_ >= count) return {};
   if (!unsendable_) TENON_TRY(waiter.check_cancel());
   for (;;) {
     bool full = false;
@@ -121,8 +142,13 @@ Status FrameSocket::flush(os::Waiter& waiter, uint64_t count, std::unique_lock<s
 
 Status FrameSocket::hand_over(uint64_t count, bool* full) {
   *full = false;
-  if (unsendable_ && next_sequence_ < count) return send_error(EPIPE);
-  while (next_sequence_ < count) {
+  if (unsendable_ && sent_ < count) return send_error(EPIPE);
+  bool has_put = false;
+  while (sent_ < count) {
+    if (put_into_ring()) {
+      has_put = true;
+      continue;
+    }
     OutFrame& frame = queue_[next_];
     if (frame.payload.size() > kMaxFramePayload)
       return Status(Code::kInternal, format("a frame of %zu bytes", frame.payload.size()));
@@ -133,14 +159,10 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
     const std::span<const std::byte> payload(frame.payload.data(), more ? 0 : frame.payload.size());
 
     std::array<std::byte, kHeaderSize + kSmallPayload> packet;  // not initialised
-    put_at<uint32_t>(&packet[0], kMagic);
-    put_at<uint16_t>(&packet[4], kFrameVersion);
-    put_at<uint16_t>(&packet[6], frame.kind);
-    put_at<uint32_t>(&packet[8], more ? kFlagMore : 0);
-    put_at<uint32_t>(&packet[12], static_cast<uint32_t>(payload.size()));
-    put_at<uint32_t>(&packet[16], static_cast<uint32_t>(fds.size()));
-    put_at<uint32_t>(&packet[20], static_cast<uint32_t>(frame.fds.size()));
-    put_at<uint64_t>(&packet[24], next_sequence_);
+    put_header(packet.data(), {frame.kind, more ? kFlagMore : 0, payload.size(), fds.size(),
+                               frame.fds.size(), next_sequence_});
+    if (ring_out_ && !is_counted_) ring_out_->count_by_socket();
+    is_counted_ = true;
 
     // The packet is sent in up to two pieces. The first also holds a small payload. The fds go with
     // the first byte and only with it.
@@ -166,16 +188,50 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
     bytes_gone_ = 0;
     fds_gone_ += fds.size();
     if (more) continue;
-    queued_nbytes_ -= frame.payload.size() + frame.held_nbytes;
-    frame = OutFrame();
     fds_gone_ = 0;
+    is_counted_ = false;
     ++next_sequence_;
-    if (++next_ == queue_.size()) {
-      queue_.clear();
-      next_ = 0;
-    }
+    finish_frame();
   }
+  if (has_put && ring_out_->must_ring()) ring_bell();
   return {};
+}
+
+// The frame has gone, on the socket or into the ring.
+void FrameSocket::finish_frame() {
+  OutFrame& frame = queue_[next_];
+  queued_nbytes_ -= frame.payload.size() + frame.held_nbytes;
+  frame = OutFrame();
+  ++sent_;
+  if (++next_ == queue_.size()) {
+    queue_.clear();
+    next_ = 0;
+  }
+}
+
+// Puts the next frame into the ring, unless it must cross on the socket or has begun to.
+bool FrameSocket::put_into_ring() noexcept {
+  if (!ring_out_ || is_counted_) return false;
+  const OutFrame& frame = queue_[next_];
+  if (!frame.fds.empty() || !ring_out_->put(frame.kind, frame.payload)) return false;
+  finish_frame();
+  return true;
+}
+
+void FrameSocket::use_ring(std::unique_ptr<RingSender> ring) noexcept {
+  ring_out_ = std::move(ring);
+  ring_out_->begin_at(next_sequence_ + (is_counted_ ? 1 : 0));
+}
+
+void FrameSocket::ring_bell() noexcept {
+  // A frame that has begun to cross wakes the peer by its next byte.
+  if (unsendable_ || bytes_gone_ > 0 || fds_gone_ > 0) return;
+  std::array<std::byte, kHeaderSize> packet;
+  put_header(packet.data(), {.kind = kBell, .sequence = next_sequence_});
+  const os::Transfer sent = os::send_message(fd_, packet, {}, {});
+  if (sent.error == EAGAIN) return;
+  // The kernel never cuts a packet as short as this one. If it did, no later byte could be read.
+  if (sent.error != 0 || sent.nbytes != packet.size()) unsendable_ = true;
 }
 
 Status FrameSocket::send_error(int error) {
@@ -220,15 +276,40 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
   if (!stopped_.is_ok()) return stopped_;
   TENON_TRY(waiter.check_cancel());
   for (size_t reads = 1;; ++reads) {
+    TENON_ASSIGN(const bool is_taken, take_from_ring());
+    if (is_taken) return std::exchange(frame_, InFrame());
     bool whole = false;
+    const uint64_t taken = taken_;
     TENON_TRY(take_packets(&whole));
     if (whole) return std::exchange(frame_, InFrame());
+    if (taken_ != taken) continue;  // a bell, and there may be packets behind it
     // Packets that never make a frame and never cease must not hold a call beyond its time. The
     // socket stays ready, so no wait would end it.
     if (reads % kReadsAtOnce == 0)
       TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
     TENON_TRY(fill(waiter));
   }
+}
+
+// Takes the next frame out of the ring, if the ring has it.
+Result<bool> FrameSocket::take_from_ring() {
+  if (!ring_in_ || header_known_ || fds_told_ > 0) return false;
+  Result<std::optional<RingReceiver::Taken>> taken =
+      ring_in_->take(expected_sequence_, &frame_.payload);
+  if (!taken.is_ok()) return stop(std::move(taken).status());
+  if (!taken.value()) return false;
+  frame_.kind = taken.value()->kind;
+  frame_.fds_announced = 0;
+  ring_in_->wake_up();
+  return true;
+}
+
+Status FrameSocket::read_ring(std::unique_ptr<RingReceiver> ring) {
+  if (ring_in_) return Status(Code::kCorrupt, "a second ring").with("field", std::string("ring"));
+  ring_in_ = std::move(ring);
+  seen_ring_.store(ring_in_.get(), std::memory_order_release);
+  ring_in_->ready();
+  return Status::ok();
 }
 
 // Takes whole packets off the buffer. Nothing is taken before all memory for it is there, so a
@@ -243,7 +324,8 @@ Status FrameSocket::take_packets(bool* whole) {
     }
     if (buffered() < packet) return {};
     const bool last = (header_.flags & kFlagMore) == 0;
-    if (last) {
+    const bool is_bell = header_.kind == kBell;
+    if (last && !is_bell) {
       const std::byte* payload = buffer_.get() + begin_ + kHeaderSize;
       frame_.payload.assign(payload, payload + header_.payload);
       if (fds_lost_) frame_.fds_status = loss();
@@ -252,6 +334,7 @@ Status FrameSocket::take_packets(bool* whole) {
     taken_ += packet;
     header_known_ = false;
     if (begin_ == end_) begin_ = end_ = 0;
+    if (is_bell) return {};
     if (!last) continue;
     fds_told_ = 0;
     fds_lost_ = false;
@@ -303,12 +386,15 @@ Status FrameSocket::parse_header() {
         no_frame(format("a packet with %u fds, flags %u and %u bytes where %zu fds are left",
                         header.packet_fds, header.flags, header.payload, fds_left)));
   }
+  if (header.kind == kBell && (!first || header.frame_fds > 0 || header.payload > 0))
+    return stop(no_frame("a bell that brings something"));
   header_ = header;
   TENON_TRY(claim_fds());
+  header_known_ = true;
+  if (header.kind == kBell) return {};
   frame_.kind = header.kind;
   frame_.fds_announced = header.frame_fds;
   fds_told_ += header.packet_fds;
-  header_known_ = true;
   return {};
 }
 
@@ -352,7 +438,23 @@ Status FrameSocket::drop_stray_fds() {
   return count == 0 ? Status() : stop(no_frame(format("%zu fds that no packet announced", count)));
 }
 
+// Waits until there is a frame in the ring or something was read from the socket.
 Status FrameSocket::fill(os::Waiter& waiter) {
+  // The rest of a frame, or a frame that comes before those in the ring, is on the socket.
+  if (!ring_in_ || buffered() > 0 || fds_told_ > 0 || ring_in_->expects_socket(expected_sequence_))
+    return read_socket(waiter);
+  if (waiter.may_wait() && ring_in_->spin(expected_sequence_)) return {};
+  ring_in_->fall_asleep();
+  if (!ring_in_->sees_anything(expected_sequence_)) {
+    // A call whose wait ended leaves this side asleep, so that the socket becomes readable when
+    // there is a frame, for a caller that polls it.
+    TENON_TRY(read_socket(waiter));
+  }
+  ring_in_->wake_up();
+  return {};
+}
+
+Status FrameSocket::read_socket(os::Waiter& waiter) {
   if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferSize);
   const size_t needed = header_known_ ? kHeaderSize + header_.payload : kHeaderSize;
   if (begin_ > 0 && kBufferSize - begin_ < needed) {
@@ -419,13 +521,19 @@ Status FrameSocket::end_of_stream(bool with_fds) {
 }
 
 bool FrameSocket::has_nothing() const noexcept {
-  return !stopped_.is_ok() || (buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0);
+  if (!stopped_.is_ok()) return true;
+  if (ring_in_ && ring_in_->has_frame()) return false;
+  return buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0;
 }
 
 // A frame that arrives after recv() found nothing stays on the socket until recv() clears waits_.
 // So waits_ is read before and after the look at the socket.
 bool FrameSocket::waits_with_nothing() const noexcept {
-  return waits_.load(std::memory_order_seq_cst) && os::unread_nbytes(fd_) == 0 &&
+  const auto has_none = [&] {
+    const RingReceiver* const ring = seen_ring_.load(std::memory_order_acquire);
+    return (ring == nullptr || !ring->has_frame()) && os::unread_nbytes(fd_) == 0;
+  };
+  return waits_.load(std::memory_order_seq_cst) && has_none() &&
          waits_.load(std::memory_order_seq_cst);
 }
 

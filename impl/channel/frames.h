@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "channel/frame_ring.h"
 #include "os/fd.h"
 #include "os/socket.h"
 #include "os/wait.h"
@@ -66,9 +67,10 @@ class FrameSocket {
   void enqueue(OutFrame frame);
   void make_room();
   bool idle() const noexcept { return next_ == queue_.size(); }  // no frame waits
-  // The number of frames that were ever queued, and how many of these the kernel has whole.
-  uint64_t enqueued() const noexcept { return next_sequence_ + (queue_.size() - next_); }
-  uint64_t sent() const noexcept { return next_sequence_; }
+  // The number of frames that were ever queued, and how many of these the kernel or the ring has
+  // whole.
+  uint64_t enqueued() const noexcept { return sent_ + (queue_.size() - next_); }
+  uint64_t sent() const noexcept { return sent_; }
   // RESOURCE_EXHAUSTED (limit send_queue) if 4096 frames or 256 MiB wait, so that the peer seems to
   // read nothing. Each frame in the queue holds memory and fds.
   Status check_room() const;
@@ -82,6 +84,15 @@ class FrameSocket {
   // Does the same without a wait. If the socket is full, it sets `*full` and returns OK. Otherwise
   // `*full` is false.
   Status hand_over(uint64_t count, bool* full);
+  // From now on frames without fds cross in this ring where they can. The caller has queued the
+  // frame that brings the ring to the peer. Null: no ring.
+  void use_ring(std::unique_ptr<RingSender> ring) noexcept;
+  RingSender* ring() noexcept { return ring_out_.get(); }
+  // Rings on the socket, so that the peer's call looks at its ring. If the socket is full, the peer
+  // has something to read anyway, and nothing is sent.
+  void ring_bell() noexcept;
+  // The peer has hung up, so nothing can be sent any more. A ring does not tell.
+  void peer_is_gone() noexcept { unsendable_ = true; }
 
   // Receives the next whole frame. PEER_GONE at the end of the stream, with a text that says
   // whether it came in the middle of a frame. CORRUPT or INCOMPATIBLE if the bytes are no frame
@@ -91,6 +102,11 @@ class FrameSocket {
   // True if every byte that has arrived belongs to a frame that recv() has returned, or if nothing
   // can be received any more. Not to be called during recv().
   bool has_nothing() const noexcept;
+  // Reads this ring from now on. CORRUPT: there is one already.
+  Status read_ring(std::unique_ptr<RingReceiver> ring);
+  // Whether the peer waits for room in its ring, and wants this side to ring_bell(). Ask after
+  // recv().
+  bool must_ring() noexcept { return ring_in_ && ring_in_->must_ring(); }
   // Whether recv() waits in another thread and nothing has arrived. False: recv() does not wait, or
   // something may have arrived. This works after tell_waits(), which must not be called during
   // recv().
@@ -132,11 +148,15 @@ class FrameSocket {
   };
 
   Status send_error(int error);
+  bool put_into_ring() noexcept;
+  void finish_frame();
+  Result<bool> take_from_ring();
   Status take_packets(bool* whole);
   Status parse_header();
   Status claim_fds();
   Status drop_stray_fds();
   Status fill(os::Waiter& waiter);
+  Status read_socket(os::Waiter& waiter);
   Status end_of_stream(bool with_fds);
   Status stop(Status why);
   void put_away(os::ReceivedFds& fds, size_t nbytes);
@@ -156,8 +176,11 @@ class FrameSocket {
   size_t fds_gone_ = 0;    // fds of that frame in packets that the kernel has whole
   size_t bytes_gone_ = 0;  // bytes of the present packet that the kernel has
   uint64_t queued_nbytes_ = 0;
-  uint64_t next_sequence_ = 0;
-  bool unsendable_ = false;  // the peer is gone
+  uint64_t sent_ = 0;           // frames on the socket and in the ring
+  uint64_t next_sequence_ = 0;  // of the frames on the socket
+  bool is_counted_ = false;     // the ring knows of the frame that is being sent on the socket
+  bool unsendable_ = false;     // the peer is gone
+  std::unique_ptr<RingSender> ring_out_;
 
   // Receiver.
   std::unique_ptr<std::byte[]> buffer_;
@@ -171,6 +194,8 @@ class FrameSocket {
   uint32_t fds_told_ = 0;  // how many of its fds the packets so far have announced
   bool fds_lost_ = false;
   uint64_t expected_sequence_ = 0;
+  std::unique_ptr<RingReceiver> ring_in_;
+  std::atomic<const RingReceiver*> seen_ring_{nullptr};  // ring_in_, for other threads
   // Whether recv() notes in waits_ that it waits. Each wait then costs a poll, because a recvmsg
   // that blocks cannot tell when it stops waiting.
   bool tells_waits_ = false;

@@ -56,6 +56,8 @@ class Waiter {
   // loop that the other side can keep going without any wait. `fd` and `awaited` are as for
   // until_ready().
   Status check_over(int fd, const char* awaited) const;
+  // False: the timeout is 0.
+  bool may_wait() const noexcept { return wait_.timeout_ns != 0; }
   // Whether nothing but the event itself ends this wait, so that a plain blocking system call can
   // replace poll.
   bool unbounded() const noexcept {

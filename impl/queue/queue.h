@@ -28,11 +28,11 @@
 #include "base/status.h"
 #include "channel/deposit.h"
 #include "channel/fetch.h"
+#include "os/spin.h"
 #include "os/wait.h"
 #include "queue/lock.h"
 #include "queue/page.h"
 #include "queue/process_watch.h"
-#include "queue/spin.h"
 #include "storage/storage.h"
 #include "tensor/message.h"
 
@@ -240,7 +240,7 @@ class Queue final : public ProcessWatcher {
   uint64_t next_ = 0;         // the position of the next message of this lane
   bool has_lane_ = false;     // this member is in Header::lanes
   Ref<memory::Depot> depot_;  // the depot whose address the lane has
-  Spin send_spin_;
+  os::Spin send_spin_;
   std::mutex sent_mutex_;        // guards the next two; held for a short time
   std::vector<Sent> sent_;       // by slot
   std::vector<Sent> unfetched_;  // taken, and their slot is filled again
@@ -259,7 +259,7 @@ class Queue final : public ProcessWatcher {
   uint32_t from_last_ = 0;                                  // the lane of the last message
   std::array<uint32_t, page::kMostMembers> sender_rung_{};  // as rung_, for senders
   std::vector<std::byte> room_;                             // for the copy of a slot
-  Spin recv_spin_;
+  os::Spin recv_spin_;
   std::atomic<uint64_t> n_received_{0};
 
   std::mutex members_mutex_;  // guards the next two; held for a short time

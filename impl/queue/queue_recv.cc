@@ -339,7 +339,7 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
     const auto look = [&] { return sees_message() || has_deaths() || has_left_.load(); };
     const bool same_cpu = page::lane_header(lane(from_last_)).cpu.load(std::memory_order_relaxed) ==
                           static_cast<uint32_t>(::sched_getcpu());
-    if (!has_stalled && spin_for(&recv_spin_, same_cpu, look)) continue;
+    if (!has_stalled && os::spin_for(&recv_spin_, same_cpu, look)) continue;
     // A sender may have woken this thread for a message of the lane that waits.
     if (has_stalled && *has_slept) pass_wake_on();
     *has_slept = true;

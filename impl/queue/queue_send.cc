@@ -82,7 +82,7 @@ Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
       Result<bool> now = has_room(next_);
       return !now.is_ok() || now.value() || has_deaths() || has_left_.load();
     };
-    if (spin_for(&send_spin_, false, look)) continue;
+    if (os::spin_for(&send_spin_, false, look)) continue;
     TENON_TRY(sleep_once(&member(self_).send, &header().senders_asleep, self_, &send_spin_, limits,
                          -1, look));
   }

@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "os/clock.h"
 #include "os/futex.h"
+#include "os/spin.h"
 #include "os/wait.h"
 #include "queue/page.h"
-#include "queue/spin.h"
 
 namespace tenon::queue {
 
@@ -38,42 +38,11 @@ class WaitLimits {
   int64_t deadline_ns_;
 };
 
-inline void pause_cpu() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Looks until look() is true or the window of `spin` is over.
-template <typename Look>
-bool spin_for(Spin* spin, bool same_cpu, Look look) {
-  constexpr int kLooks = 16;
-  const int64_t window = spin->window_ns(same_cpu);
-  if (window == 0) return false;
-  const int64_t start = os::monotonic_ns();
-  for (int64_t last = start;;) {
-    for (int i = 0; i < kLooks; ++i) {
-      if (look()) {
-        spin->spun(true);
-        return true;
-      }
-      pause_cpu();
-    }
-    const int64_t now = os::monotonic_ns();
-    if (now - last > Spin::kInterruptedNs || now - start >= window) break;
-    last = now;
-  }
-  spin->spun(false);
-  return false;
-}
-
 // Sleeps until somebody wakes this thread, unless look() is true once the thread has said that it
 // sleeps. INTERRUPTED if a signal ended an interruptible wait. Any other end is success: the caller
 // looks again.
 template <typename Look>
-Status sleep_once(page::SleepWords* words, page::MemberSet* sleepers, uint32_t self, Spin* spin,
+Status sleep_once(page::SleepWords* words, page::MemberSet* sleepers, uint32_t self, os::Spin* spin,
                   const WaitLimits& limits, int64_t most_ns, Look look) {
   // An odd number is left of a member that died asleep.
   const uint32_t awake = (words->asleep.load(std::memory_order_relaxed) + 1) & ~1U;

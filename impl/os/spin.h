@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace tenon::queue {
+#include "os/clock.h"
+
+namespace tenon::os {
 
 // One thread at a time uses it. It learns from the waits of that thread.
 class Spin {
@@ -52,4 +54,35 @@ class Spin {
   int probe_ = kFirstProbe;
 };
 
-}  // namespace tenon::queue
+inline void pause_cpu() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Looks until look() is true or the window of `spin` is over.
+template <typename Look>
+bool spin_for(Spin* spin, bool same_cpu, Look look) {
+  constexpr int kLooks = 16;
+  const int64_t window = spin->window_ns(same_cpu);
+  if (window == 0) return false;
+  const int64_t start = monotonic_ns();
+  for (int64_t last = start;;) {
+    for (int i = 0; i < kLooks; ++i) {
+      if (look()) {
+        spin->spun(true);
+        return true;
+      }
+      pause_cpu();
+    }
+    const int64_t now = monotonic_ns();
+    if (now - last > Spin::kInterruptedNs || now - start >= window) break;
+    last = now;
+  }
+  spin->spun(false);
+  return false;
+}
+
+}  // namespace tenon::os

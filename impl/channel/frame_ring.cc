@@ -1,0 +1,278 @@
+#include "channel/frame_ring.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "os/clock.h"
+#include "os/limits.h"
+#include "os/memfd.h"
+
+namespace tenon::channel {
+namespace {
+
+using os::Mapping;
+using ring_page::Geometry;
+
+bool is_possible(const Geometry& geometry) noexcept {
+  return std::has_single_bit(geometry.capacity) && geometry.capacity <= ring_page::kMostCapacity &&
+         geometry.slot_nbytes % 64 == 0 && geometry.slot_nbytes >= ring_page::kLeastSlotNbytes &&
+         geometry.slot_nbytes <= ring_page::kMostSlotNbytes;
+}
+
+Status refuse_ring(Code code, std::string why) {
+  return Status(code, std::move(why)).with("field", std::string("ring"));
+}
+
+// A file of shared memory that nobody can cut short.
+Result<os::Fd> make_file(uint64_t nbytes) {
+  TENON_TRY(os::check_file_size(nbytes));
+  TENON_TRY(os::ask_headroom(nbytes));
+  TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
+  TENON_ASSIGN(os::Fd fd, os::create_memfd(nonce, nbytes));
+  TENON_TRY(os::reserve_pages(fd.get(), 0, nbytes));
+  return fd;
+}
+
+// A file that the sender made, before it is mapped: nobody can cut it short under this process.
+Status check_file(int fd, uint64_t nbytes) {
+  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
+  constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
+  if (!file.in_memory || (file.seals & kNeeded) != kNeeded || os::is_of_huge_pages(fd))
+    return refuse_ring(Code::kCorrupt, "a ring whose file is not sealed");
+  if (file.nbytes < nbytes) return refuse_ring(Code::kCorrupt, "a ring whose file is too short");
+  return Status::ok();
+}
+
+Result<Geometry> read_header(int fd) {
+  std::array<std::byte, sizeof(ring_page::Header)> bytes;
+  TENON_TRY(check_file(fd, bytes.size()));
+  TENON_TRY(os::read_file(fd, 0, bytes.data(), bytes.size()));
+  const auto read = [&](size_t offset) {
+    uint32_t value = 0;
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+  };
+  uint64_t incompat = 0;
+  std::memcpy(&incompat, bytes.data() + offsetof(ring_page::Header, incompat), sizeof incompat);
+  if (std::memcmp(bytes.data(), ring_page::kMagic.data(), ring_page::kMagic.size()) != 0)
+    return refuse_ring(Code::kCorrupt, "a ring without its magic");
+  const uint32_t version = read(offsetof(ring_page::Header, version));
+  if (version != ring_page::kVersion || incompat != 0)
+    return refuse_ring(Code::kIncompatible, format("a ring of version %u", version));
+  const Geometry geometry{read(offsetof(ring_page::Header, capacity)),
+                          read(offsetof(ring_page::Header, slot_nbytes))};
+  if (!is_possible(geometry)) return refuse_ring(Code::kCorrupt, "a ring of a size that cannot be");
+  return geometry;
+}
+
+}  // namespace
+
+// ---- the sender
+
+Result<std::unique_ptr<RingSender>> RingSender::create(const Geometry& geometry) {
+  if (!is_possible(geometry))
+    return invalid(
+        format("a ring has a power of two of slots, at most %u, of a multiple of 64 bytes from %u "
+               "to %u: not %u slots of %u bytes",
+               ring_page::kMostCapacity, ring_page::kLeastSlotNbytes, ring_page::kMostSlotNbytes,
+               geometry.capacity, geometry.slot_nbytes));
+  TENON_ASSIGN(os::Fd file, make_file(geometry.nbytes()));
+  TENON_ASSIGN(os::Fd page, make_file(ring_page::kReceiverNbytes));
+  TENON_ASSIGN(Mapping file_map,
+               Mapping::create(Mapping::Kind::kSharedWritable, file.get(), 0, geometry.nbytes()));
+  TENON_ASSIGN(Mapping page_map, Mapping::create(Mapping::Kind::kSharedReadOnly, page.get(), 0,
+                                                 ring_page::kReceiverNbytes));
+  constexpr unsigned kSeals = os::kSealShrink | os::kSealGrow | os::kSealSeal;
+  // A kernel before 5.1 has no seal against later writers. There the receiver could write into this
+  // ring, as it can into its own page.
+  if (Status sealed = os::add_seals(file.get(), kSeals | os::kSealFutureWrite); !sealed.is_ok()) {
+    if (sealed.code() != Code::kUnsupported) return sealed;
+    TENON_TRY(os::add_seals(file.get(), kSeals));
+  }
+  TENON_TRY(os::add_seals(page.get(), kSeals));
+  ring_page::Header& header = ring_page::header(file_map.base());
+  header.version = ring_page::kVersion;
+  header.capacity = geometry.capacity;
+  header.slot_nbytes = geometry.slot_nbytes;
+  header.magic = ring_page::kMagic;
+  std::unique_ptr<RingSender> ring(
+      new RingSender(geometry, std::move(file_map), std::move(page_map)));
+  ring->fds_ = std::make_shared<std::array<os::Fd, 2>>();
+  (*ring->fds_)[0] = std::move(file);
+  (*ring->fds_)[1] = std::move(page);
+  return ring;
+}
+
+bool RingSender::is_read() noexcept {
+  if (!is_read_) is_read_ = receiver().ready.load(std::memory_order_acquire) != 0;
+  return is_read_;
+}
+
+uint64_t RingSender::waiting() noexcept {
+  // The receiver may say anything. What cannot be is not believed.
+  const uint64_t passed = receiver().passed.load(std::memory_order_seq_cst);
+  if (passed > oldest_ && passed <= next_) oldest_ = passed;
+  return next_ - oldest_;
+}
+
+bool RingSender::put(uint16_t kind, std::span<const std::byte> payload) noexcept {
+  if (!is_read() || payload.size() > geometry_.room()) return false;
+  if (next_ - oldest_ >= geometry_.capacity && waiting() >= geometry_.capacity) return false;
+  header().cpu.store(static_cast<uint32_t>(::sched_getcpu()), std::memory_order_relaxed);
+  ring_page::fill(ring_page::slot(file_.base(), geometry_, next_), next_,
+                  {by_socket_, static_cast<uint32_t>(payload.size()), kind}, payload);
+  ++next_;
+  return true;
+}
+
+void RingSender::begin_at(uint64_t by_socket) noexcept {
+  by_socket_ = by_socket;
+  header().by_socket.store(by_socket, std::memory_order_release);
+}
+
+void RingSender::count_by_socket() noexcept { begin_at(by_socket_ + 1); }
+
+bool RingSender::must_ring() noexcept {
+  const uint32_t asleep = receiver().asleep.load(std::memory_order_seq_cst);
+  if (asleep % 2 == 0 || asleep == rung_) return false;
+  rung_ = asleep;
+  header().rung_ns.store(static_cast<uint64_t>(os::monotonic_ns()), std::memory_order_relaxed);
+  return true;
+}
+
+void RingSender::wait_for_room() noexcept {
+  ring_page::Half& waits = header().waits;
+  waits.store((waits.load(std::memory_order_relaxed) + 1) | 1U, std::memory_order_seq_cst);
+}
+
+void RingSender::stop_waiting() noexcept {
+  ring_page::Half& waits = header().waits;
+  waits.store((waits.load(std::memory_order_relaxed) + 1) & ~1U, std::memory_order_relaxed);
+}
+
+RingSender::Withdrawn RingSender::withdraw_oldest(uint64_t* position) noexcept {
+  if (waiting() == 0) return Withdrawn::kNone;
+  *position = oldest_;
+  header().withdrawn.store(oldest_ + 1, std::memory_order_seq_cst);
+  const uint64_t reading = receiver().reading.load(std::memory_order_seq_cst);
+  const uint64_t passed = receiver().passed.load(std::memory_order_seq_cst);
+  const bool is_begun = reading == oldest_ + 1 || (passed > oldest_ && passed <= next_);
+  ++oldest_;
+  return is_begun ? Withdrawn::kBegun : Withdrawn::kWithdrawn;
+}
+
+RingSender::Fate RingSender::fate_of(uint64_t position) const noexcept {
+  if (receiver().reading.load(std::memory_order_acquire) == position + 1) return Fate::kUnknown;
+  return receiver().refused.load(std::memory_order_acquire) == position + 1 ? Fate::kRefused
+                                                                            : Fate::kTaken;
+}
+
+// ---- the receiver
+
+Result<std::unique_ptr<RingReceiver>> RingReceiver::open(std::span<os::Fd, 2> fds) {
+  TENON_ASSIGN(const Geometry geometry, read_header(fds[0].get()));
+  TENON_TRY(check_file(fds[0].get(), geometry.nbytes()));
+  TENON_TRY(check_file(fds[1].get(), ring_page::kReceiverNbytes));
+  TENON_ASSIGN(Mapping file,
+               Mapping::create(Mapping::Kind::kSharedReadOnly, fds[0].get(), 0, geometry.nbytes()));
+  TENON_ASSIGN(Mapping page, Mapping::create(Mapping::Kind::kSharedWritable, fds[1].get(), 0,
+                                             ring_page::kReceiverNbytes));
+  return std::unique_ptr<RingReceiver>(
+      new RingReceiver(geometry, std::move(file), std::move(page)));
+}
+
+void RingReceiver::ready() noexcept { receiver().ready.store(1, std::memory_order_release); }
+
+const ring_page::Word* RingReceiver::slot() const noexcept {
+  return ring_page::slot(static_cast<const std::byte*>(file_.base()), geometry_,
+                         next_.load(std::memory_order_relaxed));
+}
+
+// The receiver began with a message that was withdrawn.
+void RingReceiver::refuse(uint64_t position) noexcept {
+  receiver().refused.store(position + 1, std::memory_order_relaxed);
+  receiver().reading.store(0, std::memory_order_release);
+}
+
+Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket,
+                                                              std::vector<std::byte>* payload) {
+  for (int round = 0;; ++round) {
+    uint64_t next = next_.load(std::memory_order_relaxed);
+    const uint64_t withdrawn = header().withdrawn.load(std::memory_order_acquire);
+    if (withdrawn > next) {
+      next = withdrawn;
+      next_.store(next, std::memory_order_relaxed);
+      receiver().refused.store(withdrawn, std::memory_order_relaxed);
+      receiver().passed.store(next, std::memory_order_seq_cst);
+    }
+    const ring_page::Word* const from = slot();
+    const uint64_t word = from->load(std::memory_order_seq_cst);
+    if (word != next + 1) {
+      // Either it was filled one round earlier, or it was withdrawn meanwhile.
+      const bool is_old = word == 0 || word == next + 1 - geometry_.capacity;
+      if (is_old) return std::optional<Taken>();
+      if (header().withdrawn.load(std::memory_order_acquire) > next && round < 2) continue;
+      return refuse_ring(Code::kCorrupt, "a ring whose slot has a position that is not its own");
+    }
+    const ring_page::SlotHead head = ring_page::read_head(from);
+    if (head.nbytes > geometry_.room() || head.kind > UINT16_MAX) {
+      if (header().withdrawn.load(std::memory_order_acquire) > next && round < 2) continue;
+      return refuse_ring(Code::kCorrupt, "a ring whose slot says more than it can hold");
+    }
+    if (head.after > by_socket) {
+      if (header().by_socket.load(std::memory_order_acquire) >= head.after)
+        return std::optional<Taken>();
+      return refuse_ring(Code::kCorrupt, "a ring whose slot waits for a frame that was not sent");
+    }
+    payload->resize(head.nbytes);
+    receiver().reading.store(next + 1, std::memory_order_seq_cst);
+    // The head that was read is this message's if the message is not withdrawn by now.
+    if (header().withdrawn.load(std::memory_order_seq_cst) > next) {
+      refuse(next);
+      continue;
+    }
+    ring_page::copy(from, *payload);
+    // The sender fills the slot again if the message was withdrawn.
+    if (from->load(std::memory_order_acquire) != word) {
+      refuse(next);
+      if (round < 2) continue;
+      return std::optional<Taken>();
+    }
+    next_.store(next + 1, std::memory_order_relaxed);
+    receiver().passed.store(next + 1, std::memory_order_seq_cst);
+    receiver().reading.store(0, std::memory_order_release);
+    return std::optional<Taken>(Taken{static_cast<uint16_t>(head.kind)});
+  }
+}
+
+bool RingReceiver::must_ring() noexcept {
+  const uint32_t waits = header().waits.load(std::memory_order_seq_cst);
+  if (waits % 2 == 0 || waits == rung_) return false;
+  rung_ = waits;
+  return true;
+}
+
+bool RingReceiver::spin(uint64_t by_socket) noexcept {
+  const bool same_cpu =
+      header().cpu.load(std::memory_order_relaxed) == static_cast<uint32_t>(::sched_getcpu());
+  return os::spin_for(&spin_, same_cpu, [&] { return sees_anything(by_socket); });
+}
+
+void RingReceiver::fall_asleep() noexcept {
+  asleep_ = (asleep_ + 1) | 1U;
+  receiver().asleep.store(asleep_, std::memory_order_seq_cst);
+}
+
+void RingReceiver::wake_up() noexcept {
+  if (asleep_ % 2 == 0) return;
+  const auto rung = static_cast<int64_t>(header().rung_ns.load(std::memory_order_relaxed));
+  spin_.woke(os::monotonic_ns() - rung);
+  receiver().asleep.store(++asleep_, std::memory_order_relaxed);
+}
+
+}  // namespace tenon::channel

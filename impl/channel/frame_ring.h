@@ -1,0 +1,144 @@
+// A ring beside a socket: frames without fds cross in shared memory, with no system call while both
+// ends are awake. All other frames still cross on the socket, and both keep one order. FrameSocket
+// (frames.h) has a ring for each direction that its sender wants one for. docs/format/ring.md
+// specifies the protocol, and ring_page.h the memory.
+//
+// The sender makes both files, and sends their fds in a frame of kind kRing. It puts frames into
+// the ring once the receiver says that it reads the ring.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "channel/ring_page.h"
+#include "os/fd.h"
+#include "os/mapping.h"
+#include "os/spin.h"
+
+namespace tenon::channel {
+
+// The sender's end. The connection's send mutex guards it.
+class RingSender {
+ public:
+  // Makes the two files. INVALID_ARGUMENT: no ring has such sizes. Otherwise the errors of
+  // os::create_memfd() and of mapping.
+  static Result<std::unique_ptr<RingSender>> create(const ring_page::Geometry& geometry);
+  // The fds that the receiver gets: the sender's file and the receiver's page. They are closed with
+  // the result, which lives until the kernel has them.
+  std::shared_ptr<std::array<os::Fd, 2>> take_fds() noexcept { return std::move(fds_); }
+
+  // So many frames began to cross on the socket before there was a ring.
+  void begin_at(uint64_t by_socket) noexcept;
+  // Puts a frame into the ring. False: it must cross on the socket, because it is too long, the
+  // ring is full, or the receiver does not read the ring (yet).
+  bool put(uint16_t kind, std::span<const std::byte> payload) noexcept;
+  // A frame begins to cross on the socket. Call it before its first byte leaves.
+  void count_by_socket() noexcept;
+  // Whether the receiver may sleep, and has not been rung for that yet. Ask after put(), and then
+  // ring on the socket.
+  bool must_ring() noexcept;
+
+  bool is_read() noexcept;
+  uint64_t position() const noexcept { return next_; }  // how many frames were ever put
+  // How many messages wait in the ring. It is no more than the capacity, whatever the receiver
+  // says.
+  uint64_t waiting() noexcept;
+  const ring_page::Geometry& geometry() const noexcept { return geometry_; }
+  // The sender waits for room from now on. The receiver rings on the socket when it has taken a
+  // frame. Look at waiting() after this call.
+  void wait_for_room() noexcept;
+  void stop_waiting() noexcept;
+
+  // Withdraws the oldest frame that waits. kWithdrawn: the receiver will never see it. kBegun: the
+  // receiver has begun to take it, and fate_of() will tell. kNone: no frame waits. Call it only
+  // when fate_of() the last one that was kBegun is known.
+  enum class Withdrawn { kNone, kWithdrawn, kBegun };
+  Withdrawn withdraw_oldest(uint64_t* position) noexcept;
+  // What became of a frame that the receiver had begun with when it was withdrawn.
+  enum class Fate { kUnknown, kTaken, kRefused };
+  Fate fate_of(uint64_t position) const noexcept;
+
+ private:
+  RingSender(const ring_page::Geometry& geometry, os::Mapping file, os::Mapping page) noexcept
+      : geometry_(geometry), file_(std::move(file)), page_(std::move(page)) {}
+  ring_page::Header& header() const noexcept { return ring_page::header(file_.base()); }
+  ring_page::Receiver& receiver() const noexcept { return ring_page::receiver(page_.base()); }
+
+  ring_page::Geometry geometry_;
+  os::Mapping file_;
+  os::Mapping page_;
+  std::shared_ptr<std::array<os::Fd, 2>> fds_;
+  bool is_read_ = false;
+  uint64_t next_ = 0;    // the position of the next frame
+  uint64_t oldest_ = 0;  // every frame before it was taken, passed or withdrawn
+  uint64_t by_socket_ = 0;
+  uint32_t rung_ = 0;  // the value of Receiver::asleep for which the receiver was rung
+};
+
+// The receiver's end. The connection's receive mutex guards it, except where a function says
+// otherwise.
+class RingReceiver {
+ public:
+  // Takes the fds that came. CORRUPT or INCOMPATIBLE: they are no ring. Otherwise the errors of
+  // mapping. The sender may use the ring once ready() was called.
+  static Result<std::unique_ptr<RingReceiver>> open(std::span<os::Fd, 2> fds);
+  void ready() noexcept;
+
+  struct Taken {
+    uint16_t kind = 0;
+  };
+  // Takes the next frame, if the ring has it and all frames on the socket that come before it have
+  // been taken, which are `by_socket` by now. No value: it must come from the socket, or later.
+  // CORRUPT: the sender wrote what cannot be.
+  Result<std::optional<Taken>> take(uint64_t by_socket, std::vector<std::byte>* payload);
+  // Whether the sender waits for room, and has not been rung for that yet. Ask after take().
+  bool must_ring() noexcept;
+
+  // Whether the sender has begun to send a frame over the socket that this side has not taken.
+  bool expects_socket(uint64_t by_socket) const noexcept {
+    return header().by_socket.load(std::memory_order_acquire) != by_socket;
+  }
+  // Whether the ring has a frame. Any thread may ask.
+  bool has_frame() const noexcept {
+    return slot()->load(std::memory_order_seq_cst) == next_.load(std::memory_order_relaxed) + 1;
+  }
+  // Whether there is a frame in the ring or on the socket, or one was withdrawn.
+  bool sees_anything(uint64_t by_socket) const noexcept {
+    return has_frame() || expects_socket(by_socket) ||
+           header().withdrawn.load(std::memory_order_relaxed) >
+               next_.load(std::memory_order_relaxed);
+  }
+  // Looks for a while whether there is anything. False: it is time to sleep.
+  bool spin(uint64_t by_socket) noexcept;
+  // The receiver may sleep from now on. Look once more after this call, and then wait for the
+  // socket.
+  void fall_asleep() noexcept;
+  void wake_up() noexcept;
+
+ private:
+  RingReceiver(const ring_page::Geometry& geometry, os::Mapping file, os::Mapping page) noexcept
+      : geometry_(geometry), file_(std::move(file)), page_(std::move(page)) {}
+  const ring_page::Header& header() const noexcept {
+    return ring_page::header(static_cast<const std::byte*>(file_.base()));
+  }
+  ring_page::Receiver& receiver() const noexcept { return ring_page::receiver(page_.base()); }
+  const ring_page::Word* slot() const noexcept;
+  void refuse(uint64_t position) noexcept;
+
+  ring_page::Geometry geometry_;
+  os::Mapping file_;
+  os::Mapping page_;
+  std::atomic<uint64_t> next_{0};  // the position of the next frame. This thread alone writes it
+  uint32_t asleep_ = 0;            // as in the receiver's page
+  uint32_t rung_ = 0;              // the value of Header::waits for which the sender was rung
+  os::Spin spin_;
+};
+
+}  // namespace tenon::channel
