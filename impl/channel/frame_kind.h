@@ -34,7 +34,7 @@ inline constexpr std::array<FrameParts, 8> kFrameKinds = {{
 }};
 // The kind of a packet that is no frame: it wakes a receiver whose ring has frames. A FrameSocket
 // sends and takes it by itself.
-inline constexpr uint16_t kBell = 9;
+inline constexpr uint16_t kBell = 0xffff;
 
 // Returns nothing for a kind that is not known.
 constexpr std::optional<FrameParts> frame_parts(uint16_t kind) noexcept {
