@@ -186,7 +186,11 @@ Result<std::unique_ptr<RingReceiver>> RingReceiver::open(std::span<os::Fd, 2> fd
       new RingReceiver(geometry, std::move(file), std::move(page)));
 }
 
-void RingReceiver::ready() noexcept { receiver().ready.store(1, std::memory_order_release); }
+void RingReceiver::ready() noexcept {
+  // A caller may poll the socket before its next receive.
+  fall_asleep();
+  receiver().ready.store(1, std::memory_order_release);
+}
 
 const ring_page::Word* RingReceiver::slot() const noexcept {
   return ring_page::slot(static_cast<const std::byte*>(file_.base()), geometry_,

@@ -38,6 +38,9 @@ type ConnectionOptions struct {
 	// Accept named files that Tenon made, although they have no seals, if the peer's user is this
 	// process's user or root.
 	NamedFiles bool
+	// Send through a ring in shared memory, so that a message takes no system call while the
+	// receiver is awake. The receiver needs no option.
+	Ring bool
 	// Also send read-only storages on a CUDA device, although their receiver can write to them.
 	// Without this option that is ErrPermission.
 	CUDALetWrite bool
@@ -160,6 +163,9 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 		}
 		if options.NamedFiles {
 			given.flags |= C.TENON_CONNECTION_NAMED_FILES
+		}
+		if options.Ring {
+			given.flags |= C.TENON_CONNECTION_RING
 		}
 		if options.CUDALetWrite {
 			given.flags |= C.TENON_CONNECTION_CUDA_LET_WRITE

@@ -10,6 +10,9 @@
 static const int kTypes[] = {SOCK_STREAM, SOCK_SEQPACKET};
 static tenon_message *const kNothing = PATTERN;
 
+/* The cases run without a ring and with one in each direction. */
+static tenon_connection_options g_options;
+
 struct pair {
   int sockets[2];
   tenon_connection *a, *b;
@@ -18,8 +21,8 @@ struct pair {
 static struct pair open_pair(int type) {
   struct pair pair;
   CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair.sockets) == 0);
-  OK(tenon_connection_new(pair.sockets[0], NULL, &pair.a, ERR));
-  OK(tenon_connection_new(pair.sockets[1], NULL, &pair.b, ERR));
+  OK(tenon_connection_new(pair.sockets[0], &g_options, &pair.a, ERR));
+  OK(tenon_connection_new(pair.sockets[1], &g_options, &pair.b, ERR));
   return pair;
 }
 
@@ -65,14 +68,14 @@ static void bad_sockets(void) {
   fds[n++] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   for (i = 0; i < n; i++) {
     if (fds[i] < 0) continue; /* a machine without IPv4 */
-    INVALID_KEEPING(out, tenon_connection_new(fds[i], NULL, &out, ERR));
+    INVALID_KEEPING(out, tenon_connection_new(fds[i], &g_options, &out, ERR));
     CHECK(fcntl(fds[i], F_GETFD) >= 0);
   }
   closed = fds[0];
   for (i = 0; i < n; i++) close(fds[i]);
-  INVALID_KEEPING(out, tenon_connection_new(closed, NULL, &out, ERR));
-  INVALID_KEEPING(out, tenon_connection_new(-1, NULL, &out, ERR));
-  INVALID_KEEPING(out, tenon_connection_new(900000, NULL, &out, ERR));
+  INVALID_KEEPING(out, tenon_connection_new(closed, &g_options, &out, ERR));
+  INVALID_KEEPING(out, tenon_connection_new(-1, &g_options, &out, ERR));
+  INVALID_KEEPING(out, tenon_connection_new(900000, &g_options, &out, ERR));
 }
 
 static void bad_input(void) {
@@ -141,8 +144,8 @@ static void sockets_stay_as_they_were(void) {
       CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC | (variant ? SOCK_NONBLOCK : 0), 0,
                        pair.sockets) == 0);
       flags = fcntl(pair.sockets[0], F_GETFL);
-      OK(tenon_connection_new(pair.sockets[0], NULL, &pair.a, ERR));
-      OK(tenon_connection_new(pair.sockets[1], NULL, &pair.b, ERR));
+      OK(tenon_connection_new(pair.sockets[0], &g_options, &pair.a, ERR));
+      OK(tenon_connection_new(pair.sockets[1], &g_options, &pair.b, ERR));
       got = kNothing;
       FAILS_KEEPING(TENON_TIMEOUT, got, tenon_recv(pair.b, &wait, &got, ERR));
       OK(tenon_send(pair.a, message, NULL, ERR));
@@ -400,7 +403,7 @@ static void peer_is_killed(void) {
     tenon_connection *connection = NULL;
     tenon_message *out = kNothing;
     check_await(sock);
-    OK(tenon_connection_new(sock, NULL, &connection, ERR));
+    OK(tenon_connection_new(sock, &g_options, &connection, ERR));
     CHECK(kill(child, SIGKILL) == 0);
     FAILS_KEEPING(TENON_PEER_GONE, out, tenon_recv(connection, NULL, &out, ERR));
     CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
@@ -438,7 +441,7 @@ static void garbage(void) {
         tenon_connection *connection = NULL;
         tenon_message *out = kNothing;
         CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC, 0, sockets) == 0);
-        OK(tenon_connection_new(sockets[0], NULL, &connection, ERR));
+        OK(tenon_connection_new(sockets[0], &g_options, &connection, ERR));
         memset(bytes, 0, sizeof(bytes));
         if (pattern == 1) memset(bytes, 0xff, sizeof(bytes));
         if (pattern == 2) check_fill(bytes, sizeof(bytes), 77);
@@ -465,7 +468,7 @@ static void receive_many(int sock) {
   tenon_wait now = check_wait_ns(0);
   long fds = 0;
   int i;
-  OK(tenon_connection_new(sock, NULL, &connection, ERR));
+  OK(tenon_connection_new(sock, &g_options, &connection, ERR));
   for (i = 0; i < 200; i++) {
     tenon_message *got = NULL;
     size_t k;
@@ -498,7 +501,7 @@ static void one_fd_for_many(void) {
     int sock, i;
     pid_t child = check_spawn(kTypes[t], receive_many, &sock);
     tenon_connection *connection = NULL;
-    OK(tenon_connection_new(sock, NULL, &connection, ERR));
+    OK(tenon_connection_new(sock, &g_options, &connection, ERR));
     for (i = 0; i < 200; i++) {
       tenon_message *message = NULL;
       uint64_t k;
@@ -538,7 +541,7 @@ static void limits(void) {
       options.max_tensors = small[i].max_tensors;
       options.max_segments = small[i].max_segments;
       CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC, 0, sockets) == 0);
-      OK(tenon_connection_new(sockets[0], NULL, &sender, ERR));
+      OK(tenon_connection_new(sockets[0], &g_options, &sender, ERR));
       OK(tenon_connection_new(sockets[1], &options, &receiver, ERR));
       OK(tenon_message_new(&message, ERR));
       for (k = 0; k < 3; k++) {
@@ -582,7 +585,7 @@ static void opened_as_the_options_say(void) {
     options.open_access = ways[i].access;
     options.open_flags = ways[i].flags;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
-    OK(tenon_connection_new(sockets[0], NULL, &sender, ERR));
+    OK(tenon_connection_new(sockets[0], &g_options, &sender, ERR));
     OK(tenon_connection_new(sockets[1], &options, &receiver, ERR));
     OK(tenon_message_new(&message, ERR));
     OK(tenon_message_add(message, &tensor, NULL, 1, NULL, ERR));
@@ -671,8 +674,7 @@ static void sent_and_released(void) {
   tenon_message_release(got);
 }
 
-int main(void) {
-  check_begin(120);
+static void run_all(void) {
   RUN(bad_sockets);
   RUN(bad_input);
   RUN(sockets_stay_as_they_were);
@@ -689,5 +691,14 @@ int main(void) {
   RUN(opened_as_the_options_say);
   RUN_ONCE(both_ways_at_once);
   RUN(sent_and_released);
+}
+
+int main(void) {
+  check_begin(120);
+  SIZED(g_options);
+  run_all();
+  puts("with rings");
+  g_options.flags = TENON_CONNECTION_RING;
+  run_all();
   return 0;
 }

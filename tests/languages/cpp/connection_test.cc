@@ -21,7 +21,7 @@ using Waits = kit::Leaves;
 TEST_F(Connections, LendAndModify) {
   kit::Sockets sockets;
   kit::Child borrower([&] {
-    tenon::Connection connection = tenon::Connection::make(sockets.keep_there());
+    tenon::Connection connection = tenon::Connection::make(sockets.keep_there(), {.ring = true});
     const tenon::Message message = connection.recv({.timeout = kPatience});
     tenon::Tensor weight = message["weight"];
     weight.view_mut<float>()[7] = 42;
@@ -30,7 +30,7 @@ TEST_F(Connections, LendAndModify) {
     connection.send(answer, {.timeout = kPatience});
     return true;
   });
-  tenon::Connection connection = tenon::Connection::make(sockets.keep_here());
+  tenon::Connection connection = tenon::Connection::make(sockets.keep_here(), {.ring = true});
   const tenon::Tensor weight = tenon::zeros<float>({8});
   connection.send(tenon::Message::of({{"weight", weight}}), {.timeout = kPatience});
   const tenon::Message answer = connection.recv({.timeout = kPatience});

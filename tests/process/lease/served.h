@@ -91,6 +91,7 @@ class Served {
       case Op::kConnect: {
         auto options = tenon::test::sized<tenon_connection_options>();
         options.flags = TENON_CONNECTION_ADOPT_SOCKET;
+        if (n_connections_++ % 2 == 0) options.flags |= TENON_CONNECTION_RING;
         options.open_flags = request.flags;
         options.max_tensors = request.count;
         options.max_message_nbytes = request.limit;
@@ -248,6 +249,8 @@ class Served {
   }
 
   int socket_;
+  // Every other connection sends through a ring. Both ways keep the rules of leases.
+  int n_connections_ = 0;
   std::vector<Object> objects_;
 };
 

@@ -18,7 +18,7 @@ KINDS = [socket.SOCK_STREAM, socket.SOCK_SEQPACKET]
 
 BORROWER = """
 import sys, tenon
-with tenon.Connection(int(sys.argv[1]), adopt=True) as connection:
+with tenon.Connection(int(sys.argv[1]), adopt=True, ring="ring" in sys.argv) as connection:
     while True:
         try:
             message = connection.recv()
@@ -45,16 +45,17 @@ def connected(kind: int) -> tuple[tenon.Connection, tenon.Connection]:
     return tenon.Connection(left, adopt=True), tenon.Connection(right, adopt=True)
 
 
+@pytest.mark.parametrize("ring", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_another_process_writes_in_place(child: Any, kind: int) -> None:
+def test_another_process_writes_in_place(child: Any, kind: int, ring: bool) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
-    process = child(BORROWER, theirs.fileno(), fds=(theirs.fileno(),))
+    process = child(BORROWER, theirs.fileno(), *["ring"] * ring, fds=(theirs.fileno(),))
     theirs.close()
     tensor = tenon.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
     frozen = tenon.from_numpy(np.array([True, False]), mode="frozen")
     lender_writes = tenon.from_numpy(np.array([1, 2]), mode="lender_writes")
     before = tenon.stats().bytes_copied
-    with tenon.Connection(ours, adopt=True) as connection:
+    with tenon.Connection(ours, adopt=True, ring=ring) as connection:
         connection.send([tensor[:, ::2], frozen, lender_writes], timeout=60)
         reply = connection.recv(timeout=60).user_bytes.decode()
         lender_writes.numpy()[0] = 5

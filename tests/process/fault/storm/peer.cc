@@ -53,6 +53,7 @@ void LeasePeer::begin(uint32_t role, const std::vector<LinkEnd>& links) {
     tenon_connection_options options{};
     options.struct_size = sizeof options;
     options.flags = TENON_CONNECTION_ADOPT_SOCKET;
+    if (i % 2 == 0) options.flags |= TENON_CONNECTION_RING;
     expect(call(kConnect,
                 [&](tenon_error** err) {
                   return tenon_connection_new(links[i].socket, &options, &links_[i].connection,

@@ -63,6 +63,7 @@ class Connection(Managed):
         max_mapped_nbytes: int = 0,
         same_user: bool = False,
         group: int | None = None,
+        ring: bool = False,
         cuda_let_write: bool = False,
         cuda_keep_open: bool = False,
         on_lender_gone: LenderGone = "keep",
@@ -84,6 +85,8 @@ class Connection(Managed):
         - same_user: Raise PermissionDenied if the peer runs neither as this process's user nor as
           root. By default every peer is accepted, because the maker of the socket has decided.
         - group: As same_user, but also accept members of this gid.
+        - ring: Send through a ring in shared memory, so that a message takes no system call while
+          the receiver is awake. The receiver needs no option.
         - cuda_let_write: Also send read-only storages on a CUDA device, although their receiver can
           write them. Without it such a send raises PermissionDenied.
         - cuda_keep_open: As open_cuda's keep_open, for received device memory.
@@ -113,6 +116,7 @@ class Connection(Managed):
             named_files=allow_unsealed is None,
             same_user=same_user,
             group=group is not None,
+            ring=ring,
             cuda_let_write=cuda_let_write,
             cuda_keep_open=cuda_keep_open,
         )

@@ -1365,6 +1365,12 @@ pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_23 = 16;
  tenon_connection_peer reports this process's (effective) user or root. A process of that user
  could end this process anyway.*/
 pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_23 = 32;
+/**Send through a ring in shared memory. While the receiver is awake, a message whose segments it
+ knows then takes no system call. Messages that bring fds, messages of more than about 1,000
+ bytes of descriptor, and all messages while 64 wait still cross on the socket, and the order
+ stays. The receiver needs no flag. If no memory can be had for the ring, all messages cross on
+ the socket. A ring takes 68 KiB.*/
+pub const TENON_CONNECTION_RING: _bindgen_ty_23 = 64;
 pub type _bindgen_ty_23 = ::core::ffi::c_uint;
 /**What happens to received memory when its lender is gone. The lender is gone when no process holds
  the other end of the socket any more: the lender's process ended, or all holders closed that end.*/

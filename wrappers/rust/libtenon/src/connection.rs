@@ -111,6 +111,12 @@ impl ConnectionOptions {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_NAMED_FILES, ..self }
     }
 
+    /// Sends through a ring in shared memory, so that a message takes no system call while the
+    /// receiver is awake. The receiver needs no option.
+    pub fn ring(self) -> Self {
+        ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_RING, ..self }
+    }
+
     /// Also sends read-only storages on a CUDA device, although their receiver can write to them.
     /// Without this option that is [`ErrorKind::Permission`](crate::ErrorKind::Permission).
     pub fn cuda_let_write(self) -> Self {

@@ -36,7 +36,7 @@ fn lent_to_another_process_and_written_there() {
 #[ignore = "the other process of a test"]
 fn borrower() {
     common::watchdog();
-    let connection = common::inherited();
+    let connection = ConnectionOptions::new().ring().connect(common::inherited_socket()).unwrap();
     let message = connection.recv(PATIENCE).unwrap();
     assert_eq!(message.user_bytes(), b"hello");
     let frozen = message.find("frozen").unwrap();

@@ -46,6 +46,9 @@ struct ConnectionOptions {
   /// Also accept named files that Tenon made, although they have no seals, if the peer is of this
   /// process's user or root.
   bool named_files = false;
+  /// Send through a ring in shared memory, so that a message takes no system call while the
+  /// receiver is awake.
+  bool ring = false;
   /// Also send read-only storages on a CUDA device, although the receiver can write to them.
   bool cuda_let_write = false;
   /// As OpenCudaOptions::keep_open, for device memory that is received.
@@ -73,6 +76,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
               (options.same_user ? std::uint32_t{TENON_CONNECTION_SAME_USER} : 0U) |
               (options.group ? std::uint32_t{TENON_CONNECTION_GROUP} : 0U) |
               (options.named_files ? std::uint32_t{TENON_CONNECTION_NAMED_FILES} : 0U) |
+              (options.ring ? std::uint32_t{TENON_CONNECTION_RING} : 0U) |
               (options.cuda_let_write ? std::uint32_t{TENON_CONNECTION_CUDA_LET_WRITE} : 0U) |
               (options.cuda_keep_open ? std::uint32_t{TENON_CONNECTION_CUDA_KEEP_OPEN} : 0U);
     c.group = options.group.value_or(0);
