@@ -26,7 +26,7 @@ set(TENON_QUICK_tensor
 set(TENON_QUICK_channel
   borrowing connection_recv connection_send deposit fetch frames lease_block lending
   segment_numbers)
-set(TENON_QUICK_queue page queue_recv queue_send short_form sleep)
+set(TENON_QUICK_queue page queue_recv queue_send ready_fd short_form sleep)
 set(TENON_QUICK_value check storage_value tensor_value value walk)
 set(TENON_QUICK_pickle machine machine_scalars nodes opcodes)
 set(TENON_QUICK_archive pickle_storages pickle_tensors pickle_to_values

@@ -121,6 +121,28 @@ tenon_status tenon_queue_recv(tenon_queue* queue, const tenon_wait* wait, tenon_
   });
 }
 
+tenon_status tenon_queue_recv_fd(tenon_queue* queue, int* out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(*out, object(queue)->recv_fd());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_send_fd(tenon_queue* queue, int* out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(*out, object(queue)->send_fd());
+    return Status::ok();
+  });
+}
+
+void tenon_queue_pause_fds(tenon_queue* queue) noexcept {
+  if (queue != nullptr) object(queue)->pause_fds();
+}
+
 tenon_status tenon_queue_options_get(const tenon_queue* queue, tenon_queue_options* out,
                                      tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

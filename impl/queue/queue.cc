@@ -84,6 +84,8 @@ void Queue::dispose() noexcept {
   if (generation_ == fork_generation()) {
     leave();
     remove_watcher(this);
+    recv_ready_.end();
+    send_ready_.end();
   }
   storage_ = nullptr;
 }
@@ -213,6 +215,35 @@ void Queue::leave() noexcept {
   // Threads of this process that wait in the queue find out that it was left.
   wake(&entry.receive);
   wake(&entry.send);
+  recv_ready_.leave();
+  send_ready_.leave();
+}
+
+Result<int> Queue::recv_fd() {
+  TENON_TRY(check_member());
+  return recv_ready_.open(&member(self_).receive, &header().receivers_asleep, self_);
+}
+
+Result<int> Queue::send_fd() {
+  TENON_TRY(check_member());
+  return send_ready_.open(&member(self_).send, &header().senders_asleep, self_);
+}
+
+void Queue::pause_fds() noexcept {
+  try {
+    if (!check_member().is_ok()) return;
+    const WaitLimits at_once(os::Wait{.timeout_ns = 0});
+    if (const auto lock = recv_lock_.lock_within(at_once); lock.is_ok()) {
+      if (recv_ready_.disarm()) pass_wake_on();
+      recv_ready_.settle();
+    }
+    if (const auto lock = send_lock_.lock_within(at_once); lock.is_ok()) {
+      (void)send_ready_.disarm();
+      send_ready_.settle();
+    }
+  } catch (...) {
+    // No memory to say that another thread has the lock.
+  }
 }
 
 // ---- the other members
@@ -390,6 +421,7 @@ void Queue::look_again() noexcept {
     wake(&member(self_).receive);
     wake(&member(self_).send);
   }
+  if (has_retry_.exchange(false, std::memory_order_relaxed)) recv_ready_.signal();
   if (is_drained(self_)) return;
   while (ring_one_receiver()) {
   }

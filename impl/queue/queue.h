@@ -33,6 +33,7 @@
 #include "queue/lock.h"
 #include "queue/page.h"
 #include "queue/process_watch.h"
+#include "queue/ready_fd.h"
 #include "storage/storage.h"
 #include "tensor/message.h"
 
@@ -109,6 +110,20 @@ class Queue final : public ProcessWatcher {
   // of QueueOptions, INCOMPATIBLE or CORRUPT if this Tenon cannot read it (its lane is given up
   // too). After each of these errors the next call goes on.
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
+
+  // Gives the fd that is readable when recv() may not have to wait: there may be a message, a death
+  // or a message that was lost may be reported, or leave() was called. It is borrowed. A program
+  // that finds it readable calls recv() with timeout 0 until that returns WOULD_BLOCK. The fd stays
+  // readable until then. The first call starts a thread. Errors: ReadyFd::open(), and UNSUPPORTED
+  // in a forked child.
+  Result<int> recv_fd();
+  // The same for send() and room.
+  Result<int> send_fd();
+  // The program does not look at the fds for now. Otherwise a sender could wake this member for a
+  // message that another member would receive at once. Both fds become readable. The next recv() or
+  // send() with timeout 0 that returns WOULD_BLOCK ends the pause. Does nothing for a side on which
+  // another thread is in recv() or send(), or in a forked child.
+  void pause_fds() noexcept;
 
   // Leaves the queue in order. Messages that were sent and not received stay in the queue as long
   // as this process lives. Threads that wait in send() or recv() are woken. They and later calls of
@@ -244,6 +259,7 @@ class Queue final : public ProcessWatcher {
   std::mutex sent_mutex_;        // guards the next two; held for a short time
   std::vector<Sent> sent_;       // by slot
   std::vector<Sent> unfetched_;  // taken, and their slot is filled again
+  ReadyFd send_ready_;
   std::atomic<uint64_t> n_sent_{0};
   std::atomic<uint64_t> n_lost_{0};
   // The odd number with which each member was woken last, so that nobody is woken twice for it.
@@ -260,6 +276,9 @@ class Queue final : public ProcessWatcher {
   std::array<uint32_t, page::kMostMembers> sender_rung_{};  // as rung_, for senders
   std::vector<std::byte> room_;                             // for the copy of a slot
   os::Spin recv_spin_;
+  ReadyFd recv_ready_;
+  // look_again() makes the fd readable, so that the program tries a stalled lane again.
+  std::atomic<bool> has_retry_{false};
   std::atomic<uint64_t> n_received_{0};
 
   std::mutex members_mutex_;  // guards the next two; held for a short time

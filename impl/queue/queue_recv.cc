@@ -309,8 +309,14 @@ Status Queue::name_stalled(const Status& over, uint32_t index) const {
 Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
   TENON_TRY(check_member());
   const WaitLimits limits(wait);
-  TENON_ASSIGN(const WaitLock::Held lock, recv_lock_.lock_within(limits));
-  bool has_slept = false;
+  const Result<WaitLock::Held> lock = recv_lock_.lock_within(limits);
+  if (!lock.is_ok()) {
+    recv_ready_.clear_for_sleeper();
+    return lock.status();
+  }
+  const Settled settled(&recv_ready_);
+  // A member that waited by its fd may have been woken, as one that slept.
+  bool has_slept = recv_ready_.disarm();
   Result<std::unique_ptr<Message>> message = recv_within(limits, &has_slept);
   if (has_slept) pass_wake_on();
   return message;
@@ -334,15 +340,26 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
     if (retry_stalled(limits, &retried, &stalled)) return retried;
     const bool has_stalled = stalled != UINT32_MAX;
     if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());
-    if (Status over = limits.check("a message in the queue"); !over.is_ok())
-      return has_stalled ? name_stalled(over, stalled) : over;
     const auto look = [&] { return sees_message() || has_deaths() || has_left_.load(); };
+    if (Status over = limits.check("a message in the queue"); !over.is_ok()) {
+      if (over.code() == Code::kWouldBlock && recv_ready_.is_open()) {
+        // A wake that is passed on must not come back to this member, so it is not armed yet.
+        if (*has_slept) pass_wake_on();
+        *has_slept = !recv_ready_.arm(look);
+        if (has_stalled) {
+          has_retry_.store(true, std::memory_order_relaxed);
+          look_later(kStalledNs);
+        }
+      }
+      return has_stalled ? name_stalled(over, stalled) : over;
+    }
     const bool same_cpu = page::lane_header(lane(from_last_)).cpu.load(std::memory_order_relaxed) ==
                           static_cast<uint32_t>(::sched_getcpu());
     if (!has_stalled && os::spin_for(&recv_spin_, same_cpu, look)) continue;
     // A sender may have woken this thread for a message of the lane that waits.
     if (has_stalled && *has_slept) pass_wake_on();
     *has_slept = true;
+    recv_ready_.clear_for_sleep();
     TENON_TRY(sleep_once(&member(self_).receive, &header().receivers_asleep, self_, &recv_spin_,
                          limits, has_stalled ? kStalledNs : -1, look));
   }

@@ -70,19 +70,29 @@ Result<bool> Queue::has_room(uint64_t position) const {
 Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
   TENON_TRY(check_member());
   const WaitLimits limits(wait);
-  TENON_ASSIGN(const WaitLock::Held lock, send_lock_.lock_within(limits));
+  const Result<WaitLock::Held> lock = send_lock_.lock_within(limits);
+  if (!lock.is_ok()) {
+    send_ready_.clear_for_sleeper();
+    return lock.status();
+  }
+  const Settled settled(&send_ready_);
+  (void)send_ready_.disarm();
   for (;;) {
     look_at_members();
     if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());
     TENON_TRY(check_member());
     TENON_ASSIGN(const bool room, has_room(next_));
     if (room) return publish(message);
-    TENON_TRY(limits.check("room in the queue"));
     const auto look = [&] {
       Result<bool> now = has_room(next_);
       return !now.is_ok() || now.value() || has_deaths() || has_left_.load();
     };
+    if (Status over = limits.check("room in the queue"); !over.is_ok()) {
+      if (over.code() == Code::kWouldBlock) (void)send_ready_.arm(look);
+      return over;
+    }
     if (os::spin_for(&send_spin_, false, look)) continue;
+    send_ready_.clear_for_sleep();
     TENON_TRY(sleep_once(&member(self_).send, &header().senders_asleep, self_, &send_spin_, limits,
                          -1, look));
   }

@@ -118,7 +118,7 @@ typedef struct tenon_queue_member {
   uint32_t uid;
   /** How many messages it has sent that no process has received yet. */
   uint64_t waiting;
-  /** 1: it sleeps until there is a message or room for one. */
+  /** 1: it sleeps, or waits by an fd, until there is a message or room for one. */
   uint32_t asleep;
   /** 1: it is this member. */
   uint32_t self;
@@ -217,6 +217,55 @@ TENON_API tenon_status tenon_queue_send(tenon_queue *queue, const tenon_message 
  */
 TENON_API tenon_status tenon_queue_recv(tenon_queue *queue, const tenon_wait *wait,
                                         tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives the fd by which an event loop waits for messages (poll, epoll, asyncio, tokio). It is
+ * readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or that
+ * the queue was left. When it is readable, call tenon_queue_recv with timeout 0. The fd stays
+ * readable until such a call has returned TENON_WOULD_BLOCK, and it may be readable in vain.
+ *
+ * From that TENON_WOULD_BLOCK until the next receive this process counts as asleep in
+ * tenon_queue_recv (tenon_queue_member.asleep): a sender may wake it instead of another receiver.
+ * So receive soon when the fd is readable, and call tenon_queue_pause_fds when the program does not
+ * look at the fd any more. Other threads may call tenon_queue_recv with any timeout meanwhile.
+ *
+ * The first call starts a thread, which sleeps until another process wakes this one, and which ends
+ * when the queue is left. A program that only calls tenon_queue_recv has no such thread.
+ * @param[in]  queue  borrowed.
+ * @param[out] out    the fd, borrowed from the queue and valid until its release. Do not read from
+ *                    it. It is untouched on failure.
+ * @param[out] err    optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (this process has left the queue),
+ *         TENON_RESOURCE_EXHAUSTED (fds or threads), TENON_UNSUPPORTED (in a child of fork).
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_recv_fd(tenon_queue *queue, int *out,
+                                           tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives the fd by which an event loop waits for room. It is readable (POLLIN, although the program
+ * wants to send) when tenon_queue_send may not have to wait: there may be room, or there is a death
+ * to report, or the queue was left. The fd stays readable until tenon_queue_send with timeout 0 has
+ * returned TENON_WOULD_BLOCK. For all else it is as the fd of tenon_queue_recv_fd.
+ * @param[in]  queue  borrowed.
+ * @param[out] out    the fd, borrowed from the queue and valid until its release. Do not read from
+ *                    it. It is untouched on failure.
+ * @param[out] err    optional, see rule 2 in tenon.h.
+ * @return as tenon_queue_recv_fd.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_send_fd(tenon_queue *queue, int *out,
+                                           tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Says that the program does not look at the fds of the queue for now, so that senders wake other
+ * receivers. If a sender has woken this process for a message, the call wakes another receiver.
+ * Both fds become readable. The next call with timeout 0 that returns TENON_WOULD_BLOCK ends the
+ * pause. The call never waits, and does nothing where another thread is receiving or sending.
+ * @param[in] queue  borrowed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API void tenon_queue_pause_fds(tenon_queue *queue) TENON_NOEXCEPT;
 
 /**
  * Gives the numbers with which a queue was made: members, capacity and slot_nbytes. The other

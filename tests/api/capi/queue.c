@@ -1,98 +1,10 @@
 /* Tests tenon/queue.h: messages of many processes to many processes. Each receiver is a child
  * process that joins the queue in its inherited storage, unless the case says otherwise. */
-#include "check.h"
+#include "queue_kit.h"
 
 #include <pthread.h>
 
 enum { kSoonNs = 100000000, kLongNs = 20000000 };
-
-static tenon_message *const kNothing = PATTERN;
-
-static tenon_queue *queue_of(uint32_t members, uint32_t capacity, uint32_t slot_nbytes) {
-  tenon_queue_options options;
-  tenon_queue *queue = NULL;
-  SIZED(options);
-  options.members = members;
-  options.capacity = capacity;
-  options.slot_nbytes = slot_nbytes;
-  OK(tenon_queue_new(&options, &queue, ERR));
-  return queue;
-}
-
-/* A child of fork joins the queue of its parent, and drops its copy of the parent's membership. */
-static tenon_queue *join_inherited(tenon_queue *inherited) {
-  tenon_queue *queue = NULL;
-  OK(tenon_queue_join(tenon_queue_storage(inherited), NULL, &queue, ERR));
-  tenon_queue_release(inherited);
-  return queue;
-}
-
-/* A message of `count` tensors of nbytes bytes each, whose seeds are seed, seed + 1 and so on. The
- * user's bytes are the seed. */
-static tenon_message *message_of(size_t count, uint64_t nbytes, uint64_t seed) {
-  tenon_message *message = NULL;
-  size_t i;
-  OK(tenon_message_new(&message, ERR));
-  for (i = 0; i < count; i++) {
-    tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, nbytes, seed + i);
-    tenon_tensor *tensor = check_bytes_tensor(storage);
-    OK(tenon_message_add(message, &tensor, NULL, 1, NULL, ERR));
-    tenon_tensor_release(tensor);
-    tenon_storage_release(storage);
-  }
-  OK(tenon_message_set_user_bytes(message, &seed, sizeof(seed), ERR));
-  return message;
-}
-
-static void send_filled(tenon_queue *queue, size_t count, uint64_t nbytes, uint64_t seed) {
-  const tenon_wait wait = check_wait_ns(20000000000);
-  tenon_message *message = message_of(count, nbytes, seed);
-  OK(tenon_queue_send(queue, message, &wait, ERR));
-  tenon_message_release(message);
-}
-
-static uint64_t seed_of(const tenon_message *message) {
-  size_t n = 0;
-  uint64_t seed = 0;
-  const void *bytes = tenon_message_user_bytes(message, &n);
-  CHECK(n == sizeof(seed));
-  memcpy(&seed, bytes, sizeof(seed));
-  return seed;
-}
-
-/* Checks the bytes of a message of message_of(), and releases it. Returns its seed. */
-static uint64_t check_message(tenon_message *message, size_t count, uint64_t nbytes) {
-  const uint64_t seed = seed_of(message);
-  size_t i;
-  CHECK_EQ(tenon_message_count(message), count);
-  for (i = 0; i < count; i++) {
-    const tenon_tensor *tensor = tenon_message_tensor(message, i);
-    CHECK(check_filled(tenon_tensor_data(tensor), nbytes, seed + i));
-  }
-  tenon_message_release(message);
-  return seed;
-}
-
-static uint64_t receive_filled(tenon_queue *queue, size_t count, uint64_t nbytes) {
-  const tenon_wait wait = check_wait_ns(20000000000);
-  tenon_message *message = NULL;
-  OK(tenon_queue_recv(queue, &wait, &message, ERR));
-  return check_message(message, count, nbytes);
-}
-
-#define RECV_FAILS(code, queue, timeout_ns)                                                  \
-  do {                                                                                       \
-    const tenon_wait check_wait = check_wait_ns(timeout_ns);                                 \
-    tenon_message *check_out = kNothing;                                                     \
-    FAILS_KEEPING(code, check_out, tenon_queue_recv((queue), &check_wait, &check_out, ERR)); \
-  } while (0)
-
-static tenon_queue_stats stats_of(const tenon_queue *queue) {
-  tenon_queue_stats stats;
-  SIZED(stats);
-  OK(tenon_queue_stats_get(queue, &stats, ERR));
-  return stats;
-}
 
 /* ---- one process ----------------------------------------------------------------------------- */
 
@@ -397,8 +309,6 @@ static void as_many_members_as_it_was_made_for(void) {
 
 /* ---- several processes ----------------------------------------------------------------------- */
 
-static tenon_queue *there;
-
 static void echo(int socket) {
   tenon_queue *queue = join_inherited(there);
   uint64_t seed;
@@ -524,26 +434,6 @@ static void each_message_has_one_receiver(void) {
   tenon_queue_release(there);
 }
 
-/* A process remembers what it knows about a lender that is gone, until it meets another one. So
- * these cases run in a process of their own. */
-static void (*apart)(void);
-
-static void run_apart(int socket) {
-  apart();
-  close(socket);
-}
-
-#define RUN_APART(test_case)                                          \
-  do {                                                                \
-    int check_socket;                                                 \
-    pid_t check_child;                                                \
-    printf("- %s\n", #test_case);                                     \
-    apart = (test_case);                                              \
-    check_child = check_spawn(SOCK_STREAM, run_apart, &check_socket); \
-    check_join(check_child);                                          \
-    close(check_socket);                                              \
-  } while (0)
-
 /* ---- deaths ---------------------------------------------------------------------------------- */
 
 static void join_and_wait(int socket) {
@@ -555,13 +445,6 @@ static void join_and_wait(int socket) {
   OK(tenon_queue_recv(queue, NULL, &message, ERR));
   check_signal(socket);
   pause();
-}
-
-static void kill_and_wait(pid_t child, int socket) {
-  int status = 0;
-  CHECK(kill(child, SIGKILL) == 0);
-  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-  close(socket);
 }
 
 /* The receiver is asleep when the other member is killed, and is told by its name. */
@@ -691,15 +574,6 @@ static void a_queue_travels_as_its_storage(void) {
   check_signal(socket);
   check_join(child);
   close(socket);
-  tenon_queue_release(queue);
-}
-
-/* The depot of this process, which lives as long as the process. */
-static void begin_depot(void) {
-  tenon_queue *queue = queue_of(0, 0, 0);
-  check_warm_up();
-  send_filled(queue, 1, 1, 1);
-  CHECK_EQ(receive_filled(queue, 1, 1), 1);
   tenon_queue_release(queue);
 }
 
