@@ -46,8 +46,8 @@
  * 10. Signals. Only tenon_cancel_trigger, tenon_status_name and the functions of tenon/version.h
  *     may be called from a signal handler. The library installs no signal handler and never raises
  *     SIGPIPE. Its one lasting thread in a process is the service thread, in which all signals
- *     are masked, as in all its threads. The first of these starts the service thread: a lend under a lease
- *     (tenon_send, or a tenon_descriptor with fds), a deposit (tenon/deposit.h), a name
+ *     are masked, as in all its threads. The first of these starts the service thread: a lend under
+ * a lease (tenon_send, or a tenon_descriptor with fds), a deposit (tenon/deposit.h), a name
  *     (tenon/by_filename.h), a queue (tenon/queue.h), an arena with prefault_nbytes,
  *     TENON_LENDER_GONE_DROP, tenon_connection_gone_fd. A process that does none of these has no
  *     service thread, and neither has a process that called tenon_lease_use_no_thread before. Each

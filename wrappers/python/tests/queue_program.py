@@ -4,6 +4,7 @@ METHOD.
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import multiprocessing as mp
 import os
@@ -115,6 +116,44 @@ def exactly_once(context):
             assert mine == sorted(mine)
     everything = [item for got in lists for item in got]
     assert len(everything) == 3 * N_MESSAGES == len(set(everything))
+    for process in consumers:
+        ended(process)
+
+
+async def produce_async(q, number):
+    for i in range(N_MESSAGES):
+        await q.put_async((number, i, tenon.from_numpy(np.full(3, i, "int32"))))
+
+
+async def consume_async(q, results):
+    got = []
+
+    async def receive():
+        while (value := await q.get_async()) is not None:
+            number, i, tensor = value
+            assert tensor.tolist() == [i] * 3
+            got.append((number, i))
+
+    await asyncio.wait_for(asyncio.gather(receive(), receive()), 90)
+    await results.put_async(got)
+
+
+def run_async(function, *args):
+    asyncio.run(function(*args))
+
+
+def tasks_in_processes(context):
+    """Each value goes to one of two tasks of three processes, in the order of its sender."""
+    q, results = tenon.Queue(capacity=4), tenon.Queue()
+    producers = [start(context, run_async, produce_async, q, number) for number in range(2)]
+    consumers = [start(context, run_async, consume_async, q, results) for _ in range(3)]
+    for process in producers:
+        ended(process)
+    for _ in range(2 * len(consumers)):
+        q.put(None)
+    lists = [results.get(timeout=60) for _ in consumers]
+    everything = [item for got in lists for item in got]
+    assert len(everything) == 2 * N_MESSAGES == len(set(everything))
     for process in consumers:
         ended(process)
 

@@ -31,6 +31,7 @@ EVERY_METHOD = (
     "values",
     "tensors_are_lent",
     "exactly_once",
+    "tasks_in_processes",
     "exit_after_put",
     "grandchild",
     "queue_in_a_queue",

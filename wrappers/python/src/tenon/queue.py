@@ -318,6 +318,54 @@ class Queue(Managed):
         """As get(block=False)."""
         return self.get(False)
 
+    async def get_async(self) -> Any:
+        """As get, for a task of asyncio. If a value is there, the task does not suspend.
+
+        Any number of tasks may wait, in several event loops too. If the task is cancelled, no value
+        is lost, so asyncio.timeout and asyncio.wait_for may end the wait. The loop must have
+        add_reader, which Windows' proactor loop and trio lack.
+        """
+        while True:
+            try:
+                return self.get(False)
+            except Empty:
+                pass
+            await self._until_ready(lib.tenon_queue_recv_fd)
+
+    async def put_async(self, value: Any) -> None:
+        """As put, for a task of asyncio. If there is room, the task does not suspend. If the task
+        is cancelled, nothing was put.
+        """
+        while True:
+            try:
+                return self.put(value, False)
+            except Full:
+                pass
+            await self._until_ready(lib.tenon_queue_send_fd)
+
+    async def _until_ready(self, fd_of: Any) -> None:
+        from tenon._queue_async import until_ready
+
+        joined = self._membership()
+        await until_ready(joined[0], fd_of)
+
+    def fileno(self) -> int:
+        """The fd for select or an event loop that is not asyncio's. When it is readable, call
+        get(False). The fd stays readable until that has raised Empty, and it may be readable in
+        vain.
+
+        From that Empty until the next get this process counts as a sleeping receiver, for which a
+        sender may leave a value. So get soon when the fd is readable. The queue owns the fd. Do not
+        read from it.
+        """
+        return int(given("int", lib.tenon_queue_recv_fd, self._own()))
+
+    def room_fileno(self) -> int:
+        """The same for put: the fd is readable when there may be room, until put(value, False) has
+        raised Full.
+        """
+        return int(given("int", lib.tenon_queue_send_fd, self._own()))
+
     def send(
         self,
         tensors: Message | Tensors = (),
