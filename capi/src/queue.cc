@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "boundary.h"
 #include "handles.h"
@@ -117,6 +118,41 @@ tenon_status tenon_queue_recv(tenon_queue* queue, const tenon_wait* wait, tenon_
     TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
     TENON_ASSIGN(auto message, object(queue)->recv(how));
     *out = handle<tenon_message>(message.release());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_send_many(tenon_queue* queue, const tenon_message* const* messages,
+                                   size_t n, const tenon_wait* wait, size_t* sent,
+                                   tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(messages != nullptr || n == 0, "messages is NULL"));
+    TENON_TRY(check_argument(sent != nullptr, "sent is NULL"));
+    std::vector<const tenon::tensor::Message*> all(n);
+    for (size_t i = 0; i < n; ++i) {
+      TENON_TRY(check_argument(messages[i] != nullptr, "a message is NULL"));
+      all[i] = object(messages[i]);
+    }
+    TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
+    TENON_ASSIGN(*sent, object(queue)->send_many(all, how));
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_queue_recv_many(tenon_queue* queue, const tenon_wait* wait, tenon_message** out,
+                                   size_t n, size_t* received, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(out != nullptr || n == 0, "out is NULL"));
+    TENON_TRY(check_argument(received != nullptr, "received is NULL"));
+    TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
+    // Room for a large n would be made in vain, if few messages are there.
+    constexpr size_t kAtOnce = 1024;
+    std::vector<std::unique_ptr<tenon::tensor::Message>> all(std::min(n, kAtOnce));
+    TENON_ASSIGN(const size_t got, object(queue)->recv_many(all, how));
+    for (size_t i = 0; i < got; ++i) out[i] = handle<tenon_message>(all[i].release());
+    *received = got;
     return Status::ok();
   });
 }

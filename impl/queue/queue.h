@@ -111,6 +111,15 @@ class Queue final : public ProcessWatcher {
   // too). After each of these errors the next call goes on.
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
+  // Sends messages in their order, and returns how many it sent, at least one. It waits until all
+  // are sent. If the wait ends or another error comes before that, the result is the number, and
+  // the next call has the error again. If none was sent the result is the error, as from send().
+  Result<size_t> send_many(std::span<const tensor::Message* const> messages, const os::Wait& wait);
+  // Waits for the first message as recv() does, then takes those that are there, as many as fit
+  // into `out`. Returns how many it received. An error that comes after the first message is the
+  // result of the next recv() or recv_many().
+  Result<size_t> recv_many(std::span<std::unique_ptr<tensor::Message>> out, const os::Wait& wait);
+
   // Gives the fd that is readable when recv() may not have to wait: there may be a message, a death
   // or a message that was lost may be reported, or leave() was called. It is borrowed. A program
   // that finds it readable calls recv() with timeout 0 until that returns WOULD_BLOCK. The fd stays
@@ -211,6 +220,7 @@ class Queue final : public ProcessWatcher {
   }
   void forget_taken_by(uint32_t taker) noexcept;
 
+  Status send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first);
   Result<bool> has_room(uint64_t position) const;
   Status publish(const tensor::Message& message);
   Result<bool> publish_short(const tensor::Message& message);
@@ -230,6 +240,7 @@ class Queue final : public ProcessWatcher {
   bool has_message(uint32_t index) noexcept;
   void pass_wake_on() noexcept;
   Result<std::unique_ptr<tensor::Message>> recv_within(const WaitLimits& limits, bool* has_slept);
+  size_t recv_more(std::span<std::unique_ptr<tensor::Message>> out) noexcept;
   Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
   Result<std::unique_ptr<tensor::Message>> open_short(uint32_t index);
   Status give_up(uint32_t index, const Status& why);
@@ -277,6 +288,7 @@ class Queue final : public ProcessWatcher {
   std::vector<std::byte> room_;                             // for the copy of a slot
   os::Spin recv_spin_;
   ReadyFd recv_ready_;
+  Status recv_later_;  // the result of the next recv(), if it is an error
   // look_again() makes the fd readable, so that the program tries a stalled lane again.
   std::atomic<bool> has_retry_{false};
   std::atomic<uint64_t> n_received_{0};

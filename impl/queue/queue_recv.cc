@@ -307,7 +307,14 @@ Status Queue::name_stalled(const Status& over, uint32_t index) const {
 }
 
 Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
+  std::unique_ptr<Message> message;
+  TENON_TRY(recv_many(std::span(&message, 1), wait).status());
+  return message;
+}
+
+Result<size_t> Queue::recv_many(std::span<std::unique_ptr<Message>> out, const os::Wait& wait) {
   TENON_TRY(check_member());
+  if (out.empty()) return size_t{0};
   const WaitLimits limits(wait);
   const Result<WaitLock::Held> lock = recv_lock_.lock_within(limits);
   if (!lock.is_ok()) {
@@ -315,11 +322,37 @@ Result<std::unique_ptr<Message>> Queue::recv(const os::Wait& wait) {
     return lock.status();
   }
   const Settled settled(&recv_ready_);
+  if (!recv_later_.is_ok()) return std::exchange(recv_later_, Status::ok());
   // A member that waited by its fd may have been woken, as one that slept.
   bool has_slept = recv_ready_.disarm();
-  Result<std::unique_ptr<Message>> message = recv_within(limits, &has_slept);
+  Result<std::unique_ptr<Message>> first = recv_within(limits, &has_slept);
+  size_t received = 0;
+  if (first.is_ok()) {
+    out[received++] = std::move(first).value();
+    received += recv_more(out.subspan(received));
+  }
   if (has_slept) pass_wake_on();
-  return message;
+  if (!first.is_ok()) return std::move(first).status();
+  return received;
+}
+
+// Takes messages that are there. A message that cannot be opened now ends the call and stays.
+size_t Queue::recv_more(std::span<std::unique_ptr<Message>> out) noexcept {
+  size_t received = 0;
+  try {
+    for (uint32_t from = 0; received < out.size() && take_next(&from);) {
+      ring_sender(from);
+      Result<std::unique_ptr<Message>> message = open(from);
+      if (!message.is_ok()) {
+        if (!is_of_wait(message.status().code())) recv_later_ = std::move(message).status();
+        break;
+      }
+      out[received++] = std::move(message).value();
+    }
+  } catch (...) {
+    // No memory: the next call tries again.
+  }
+  return received;
 }
 
 // recv() with the lock held. `has_slept`: a sender may have woken this thread.

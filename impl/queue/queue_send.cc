@@ -68,6 +68,12 @@ Result<bool> Queue::has_room(uint64_t position) const {
 }
 
 Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
+  const tensor::Message* const one = &message;
+  return send_many(std::span(&one, 1), wait).status();
+}
+
+Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages,
+                                const os::Wait& wait) {
   TENON_TRY(check_member());
   const WaitLimits limits(wait);
   const Result<WaitLock::Held> lock = send_lock_.lock_within(limits);
@@ -77,9 +83,26 @@ Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
   }
   const Settled settled(&send_ready_);
   (void)send_ready_.disarm();
+  size_t sent = 0;
+  for (const tensor::Message* message : messages) {
+    Status status = send_within(*message, limits, sent == 0);
+    if (!status.is_ok() && sent == 0) return status;
+    if (!status.is_ok()) break;
+    ++sent;
+  }
+  return sent;
+}
+
+// send() with the lock held. A death is reported once, so it ends a call that has sent a message,
+// and the next call reports it.
+Status Queue::send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first) {
   for (;;) {
     look_at_members();
-    if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());
+    if (n_deaths_.load(std::memory_order_acquire) > 0) {
+      if (!is_first && options_.report_deaths)
+        return Status(Code::kPeerGone, "a member of the queue has died");
+      TENON_TRY(take_death());
+    }
     TENON_TRY(check_member());
     TENON_ASSIGN(const bool room, has_room(next_));
     if (room) return publish(message);

@@ -219,6 +219,44 @@ TENON_API tenon_status tenon_queue_recv(tenon_queue *queue, const tenon_wait *wa
                                         tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
+ * Sends messages in their order, as tenon_queue_send sends each, and waits until all are sent. If
+ * the wait ends or another failure comes before that, the call returns TENON_OK and the number of
+ * messages that it sent. Call again with the others: that call gives the failure. If no message was
+ * sent, this call gives it.
+ * @param[in]  queue     borrowed.
+ * @param[in]  messages  an array of n borrowed messages. NULL is allowed if n is 0.
+ * @param[in]  n         how many messages there are.
+ * @param[in]  wait      borrowed. NULL means to wait for ever.
+ * @param[out] sent      how many messages were sent. It is untouched on failure.
+ * @param[out] err       optional, see rule 2 in tenon.h.
+ * @return as tenon_queue_send.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_send_many(tenon_queue *queue,
+                                             const tenon_message *const *messages, size_t n,
+                                             const tenon_wait *wait, size_t *sent,
+                                             tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Receives up to n messages. The call waits for the first one as tenon_queue_recv does, and then
+ * takes those that are there. A failure that comes after the first message is the result of the
+ * next receive.
+ * @param[in]  queue     borrowed.
+ * @param[in]  wait      borrowed. NULL means to wait for ever.
+ * @param[out] out       an array of n pointers. The call writes the first *received of them: new
+ *                       references; release each with tenon_message_release. NULL is allowed if n
+ *                       is 0. It is untouched on failure.
+ * @param[in]  n         how many messages fit into `out`.
+ * @param[out] received  how many messages there are. It is untouched on failure.
+ * @param[out] err       optional, see rule 2 in tenon.h.
+ * @return as tenon_queue_recv.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_recv_many(tenon_queue *queue, const tenon_wait *wait,
+                                             tenon_message **out, size_t n, size_t *received,
+                                             tenon_error **err) TENON_NOEXCEPT;
+
+/**
  * Gives the fd by which an event loop waits for messages (poll, epoll, asyncio, tokio). It is
  * readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or that
  * the queue was left. When it is readable, call tenon_queue_recv with timeout 0. The fd stays

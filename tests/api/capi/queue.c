@@ -139,6 +139,76 @@ static void threads_of_one_process_wait_for_each_other(void) {
   tenon_queue_release(queue);
 }
 
+/* Several messages in one call: all that fit, and those that are there. */
+static void many_messages_in_one_call(void) {
+  enum { kAll = 7, kRoom = 4 };
+  tenon_queue *queue = queue_of(2, kRoom, 1024);
+  const tenon_wait at_once = check_wait_ns(0), soon = check_wait_ns(kLongNs);
+  tenon_message *messages[kAll], *got[kAll] = {NULL}, *out[2] = {kNothing, kNothing};
+  size_t n = 99, i;
+  for (i = 0; i < kAll; i++) messages[i] = message_of(1, 64, i);
+  OK(tenon_queue_send_many(queue, NULL, 0, NULL, &n, ERR));
+  CHECK_EQ(n, 0);
+  OK(tenon_queue_recv_many(queue, NULL, NULL, 0, &n, ERR));
+  CHECK_EQ(n, 0);
+  n = 99;
+  FAILS(TENON_WOULD_BLOCK, tenon_queue_recv_many(queue, &at_once, out, 2, &n, ERR));
+  FAILS(TENON_TIMEOUT, tenon_queue_recv_many(queue, &soon, out, 2, &n, ERR));
+  CHECK(n == 99 && out[0] == kNothing);
+  OK(tenon_queue_send_many(queue, (const tenon_message *const *)messages, kAll, &at_once, &n, ERR));
+  CHECK_EQ(n, kRoom);
+  n = 99;
+  FAILS(TENON_WOULD_BLOCK,
+        tenon_queue_send_many(queue, (const tenon_message *const *)messages + kRoom, kAll - kRoom,
+                              &at_once, &n, ERR));
+  CHECK_EQ(n, 99);
+  OK(tenon_queue_recv_many(queue, NULL, got, 3, &n, ERR));
+  CHECK_EQ(n, 3);
+  OK(tenon_queue_send_many(queue, (const tenon_message *const *)messages + kRoom, kAll - kRoom,
+                           NULL, &n, ERR));
+  CHECK_EQ(n, kAll - kRoom);
+  OK(tenon_queue_recv_many(queue, NULL, got + 3, kAll, &n, ERR));
+  CHECK_EQ(n, kAll - 3);
+  for (i = 0; i < kAll; i++) {
+    CHECK_EQ(check_message(got[i], 1, 64), i);
+    tenon_message_release(messages[i]);
+  }
+  CHECK_EQ(stats_of(queue).received, kAll);
+  INVALID(tenon_queue_send_many(NULL, NULL, 0, NULL, &n, ERR));
+  INVALID(tenon_queue_send_many(queue, NULL, 1, NULL, &n, ERR));
+  INVALID(tenon_queue_send_many(queue, NULL, 0, NULL, NULL, ERR));
+  INVALID(tenon_queue_recv_many(NULL, NULL, out, 1, &n, ERR));
+  INVALID(tenon_queue_recv_many(queue, NULL, NULL, 1, &n, ERR));
+  INVALID(tenon_queue_recv_many(queue, NULL, out, 1, NULL, ERR));
+  messages[0] = NULL;
+  INVALID(tenon_queue_send_many(queue, (const tenon_message *const *)messages, 1, NULL, &n, ERR));
+  tenon_queue_release(queue);
+}
+
+/* A message that is lost after the first one is the result of the next call. */
+static void a_failure_behind_a_message_comes_next(void) {
+  tenon_queue_options options;
+  tenon_queue *sender = queue_of(2, 4, 1024), *receiver = NULL;
+  const tenon_wait wait = check_wait_ns(kLongNs);
+  tenon_message *out[4] = {NULL};
+  size_t n = 0;
+  SIZED(options);
+  options.max_tensors = 2;
+  OK(tenon_queue_join(tenon_queue_storage(sender), &options, &receiver, ERR));
+  send_filled(sender, 1, 64, 1);
+  send_filled(sender, 3, 64, 2);
+  send_filled(sender, 2, 64, 3);
+  OK(tenon_queue_recv_many(receiver, &wait, out, 4, &n, ERR));
+  CHECK_EQ(n, 1);
+  CHECK_EQ(check_message(out[0], 1, 64), 1);
+  CHECK_EQ(tenon_queue_recv_many(receiver, &wait, out, 4, &n, NULL), TENON_RESOURCE_EXHAUSTED);
+  OK(tenon_queue_recv_many(receiver, &wait, out, 4, &n, ERR));
+  CHECK_EQ(n, 1);
+  CHECK_EQ(check_message(out[0], 2, 64), 3);
+  tenon_queue_release(receiver);
+  tenon_queue_release(sender);
+}
+
 static void leaving_ends_the_waits_of_this_process(void) {
   tenon_queue *queue = queue_of(0, 0, 0);
   tenon_message *out = kNothing, *message = message_of(0, 0, 1);
@@ -583,7 +653,9 @@ int main(void) {
   RUN(one_process_sends_to_itself);
   RUN(a_full_lane_waits_for_room);
   RUN(messages_larger_than_a_slot_travel_too);
+  RUN(many_messages_in_one_call);
   RUN_APART(a_message_beyond_a_limit_is_lost_alone);
+  RUN_APART(a_failure_behind_a_message_comes_next);
   RUN(a_cancel_ends_a_wait);
   RUN_ONCE(threads_of_one_process_wait_for_each_other);
   RUN(leaving_ends_the_waits_of_this_process);

@@ -2986,7 +2986,7 @@ pub struct tenon_queue_member {
     pub uid: u32,
     ///How many messages it has sent that no process has received yet.
     pub waiting: u64,
-    ///1: it sleeps until there is a message or room for one.
+    ///1: it sleeps, or waits by an fd, until there is a message or room for one.
     pub asleep: u32,
     ///1: it is this member.
     pub self_: u32,
@@ -6859,6 +6859,93 @@ extern "C" {
         out: *mut *mut tenon_message,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Sends messages in their order, as tenon_queue_send sends each, and waits until all are sent. If
+ the wait ends or another failure comes before that, the call returns TENON_OK and the number of
+ messages that it sent. Call again with the others: that call gives the failure. If no message was
+ sent, this call gives it.
+ @param[in]  queue     borrowed.
+ @param[in]  messages  an array of n borrowed messages. NULL is allowed if n is 0.
+ @param[in]  n         how many messages there are.
+ @param[in]  wait      borrowed. NULL means to wait for ever.
+ @param[out] sent      how many messages were sent. It is untouched on failure.
+ @param[out] err       optional, see rule 2 in tenon.h.
+ @return as tenon_queue_send.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_send_many(
+        queue: *mut tenon_queue,
+        messages: *const *const tenon_message,
+        n: usize,
+        wait: *const tenon_wait,
+        sent: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Receives up to n messages. The call waits for the first one as tenon_queue_recv does, and then
+ takes those that are there. A failure that comes after the first message is the result of the
+ next receive.
+ @param[in]  queue     borrowed.
+ @param[in]  wait      borrowed. NULL means to wait for ever.
+ @param[out] out       an array of n pointers. The call writes the first *received of them: new
+                       references; release each with tenon_message_release. NULL is allowed if n
+                       is 0. It is untouched on failure.
+ @param[in]  n         how many messages fit into `out`.
+ @param[out] received  how many messages there are. It is untouched on failure.
+ @param[out] err       optional, see rule 2 in tenon.h.
+ @return as tenon_queue_recv.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_recv_many(
+        queue: *mut tenon_queue,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_message,
+        n: usize,
+        received: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the fd by which an event loop waits for messages (poll, epoll, asyncio, tokio). It is
+ readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or that
+ the queue was left. When it is readable, call tenon_queue_recv with timeout 0. The fd stays
+ readable until such a call has returned TENON_WOULD_BLOCK, and it may be readable in vain.
+
+ From that TENON_WOULD_BLOCK until the next receive this process counts as asleep in
+ tenon_queue_recv (tenon_queue_member.asleep): a sender may wake it instead of another receiver.
+ So receive soon when the fd is readable, and call tenon_queue_pause_fds when the program does not
+ look at the fd any more. Other threads may call tenon_queue_recv with any timeout meanwhile.
+
+ The first call starts a thread, which sleeps until another process wakes this one, and which ends
+ when the queue is left. A program that only calls tenon_queue_recv has no such thread.
+ @param[in]  queue  borrowed.
+ @param[out] out    the fd, borrowed from the queue and valid until its release. Do not read from
+                    it. It is untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (this process has left the queue),
+         TENON_RESOURCE_EXHAUSTED (fds or threads), TENON_UNSUPPORTED (in a child of fork).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_recv_fd(
+        queue: *mut tenon_queue,
+        out: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the fd by which an event loop waits for room. It is readable (POLLIN, although the program
+ wants to send) when tenon_queue_send may not have to wait: there may be room, or there is a death
+ to report, or the queue was left. The fd stays readable until tenon_queue_send with timeout 0 has
+ returned TENON_WOULD_BLOCK. For all else it is as the fd of tenon_queue_recv_fd.
+ @param[in]  queue  borrowed.
+ @param[out] out    the fd, borrowed from the queue and valid until its release. Do not read from
+                    it. It is untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return as tenon_queue_recv_fd.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_send_fd(
+        queue: *mut tenon_queue,
+        out: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Says that the program does not look at the fds of the queue for now, so that senders wake other
+ receivers. If a sender has woken this process for a message, the call wakes another receiver.
+ Both fds become readable. The next call with timeout 0 that returns TENON_WOULD_BLOCK ends the
+ pause. The call never waits, and does nothing where another thread is receiving or sending.
+ @param[in] queue  borrowed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_pause_fds(queue: *mut tenon_queue);
     /**Gives the numbers with which a queue was made: members, capacity and slot_nbytes. The other
  fields are those that this member gave.
  @param[in]     queue  borrowed.
