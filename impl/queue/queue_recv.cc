@@ -318,7 +318,7 @@ Result<size_t> Queue::recv_many(std::span<std::unique_ptr<Message>> out, const o
   const WaitLimits limits(wait);
   const Result<WaitLock::Held> lock = recv_lock_.lock_within(limits);
   if (!lock.is_ok()) {
-    recv_ready_.clear_for_sleeper();
+    recv_ready_.note_busy();
     return lock.status();
   }
   const Settled settled(&recv_ready_);

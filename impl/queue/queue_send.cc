@@ -78,7 +78,7 @@ Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages
   const WaitLimits limits(wait);
   const Result<WaitLock::Held> lock = send_lock_.lock_within(limits);
   if (!lock.is_ok()) {
-    send_ready_.clear_for_sleeper();
+    send_ready_.note_busy();
     return lock.status();
   }
   const Settled settled(&send_ready_);

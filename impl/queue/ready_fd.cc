@@ -43,7 +43,11 @@ Result<int> ReadyFd::open(page::SleepWords* words, page::MemberSet* sleepers, ui
 void ReadyFd::signal() noexcept {
   if (!is_open()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_readable_.load(std::memory_order_relaxed)) return;
+  if (!is_readable_.load(std::memory_order_relaxed)) write_locked();
+}
+
+// The caller holds mutex_.
+void ReadyFd::write_locked() noexcept {
   const int before = errno;
   const uint64_t one = 1;
   (void)!::write(event_.get(), &one, sizeof one);
@@ -76,10 +80,10 @@ void ReadyFd::clear_for_sleep() noexcept {
   clear_locked();
 }
 
-void ReadyFd::clear_for_sleeper() noexcept {
+void ReadyFd::note_busy() noexcept {
   if (!is_open()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (has_sleeper_) clear_locked();
+  has_sleeper_ ? clear_locked() : write_locked();
 }
 
 void ReadyFd::end_sleep() noexcept {

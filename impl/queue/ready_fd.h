@@ -41,10 +41,12 @@ class ReadyFd {
   // This thread is about to sleep in the queue. The fd becomes unreadable, because another thread
   // that waits by the fd would find it readable, and the lock of the queue taken, again and again.
   void clear_for_sleep() noexcept;
-  // Another thread has the lock. If that thread sleeps or has slept, it settles the fd later, so
-  // the fd may become unreadable now. The relay may have made it readable after clear_for_sleep().
-  // Any thread may call this.
-  void clear_for_sleeper() noexcept;
+  // This thread did not get the lock, and the program may wait by the fd next. If the thread that
+  // has the lock sleeps or has slept, the fd becomes unreadable: the relay may have made it
+  // readable after clear_for_sleep(), and that thread settles the fd later. Otherwise the fd is
+  // signalled once more, for an event loop that hears only of changes (EPOLLET): the other thread
+  // may have settled a fd that was readable already. Any thread may call this.
+  void note_busy() noexcept;
   // Clears the fd and arms the member, unless look() is true afterwards. Returns whether the member
   // is armed.
   template <typename Look>
@@ -74,6 +76,7 @@ class ReadyFd {
  private:
   void clear() noexcept;
   void clear_locked() noexcept;
+  void write_locked() noexcept;
   void say_asleep() noexcept;
   void end_sleep() noexcept;
   void relay() noexcept;

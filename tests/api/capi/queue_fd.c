@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include "tenon/lease.h"
@@ -265,23 +266,50 @@ static void *receive_by_fd(void *argument) {
   }
 }
 
-/* One thread waits in tenon_queue_recv, another one by the fd. Each message goes to one of them,
- * and neither takes processor time while there is none. */
-static void threads_wait_in_both_ways(void) {
+/* As event loops do that hear only of changes: this thread waits only after it has found nothing.
+ */
+static void *receive_by_edges(void *argument) {
+  struct shared_queue *const it = argument;
+  struct epoll_event event;
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  memset(&event, 0, sizeof(event));
+  event.events = EPOLLIN | EPOLLET;
+  CHECK(epoll >= 0);
+  CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, recv_fd_of(it->queue), &event) == 0);
+  for (;;) {
+    tenon_message *message;
+    uint64_t seed;
+    while ((message = try_receive(it->queue)) == NULL)
+      CHECK(epoll_wait(epoll, &event, 1, 20000) == 1);
+    seed = seed_of(message);
+    tenon_message_release(message);
+    if (seed == UINT64_MAX) break;
+    __atomic_fetch_add(&it->received, 1, __ATOMIC_SEQ_CST);
+  }
+  CHECK(close(epoll) == 0);
+  return NULL;
+}
+
+/* Threads wait in tenon_queue_recv and by the fd. Each message goes to one of them, and none of
+ * them takes processor time while there is none. */
+static void receive_by(void *(*const *bodies)(void *), size_t n) {
   struct shared_queue it;
   tenon_message *last = message_of(0, 0, UINT64_MAX);
-  pthread_t waiting, polling;
+  pthread_t threads[4];
   clock_t begin;
   uint64_t i;
   it.queue = queue_of(0, 0, 0);
   it.received = 0;
-  CHECK(pthread_create(&waiting, NULL, receive_by_waiting, &it) == 0);
-  usleep(20000);
-  CHECK(pthread_create(&polling, NULL, receive_by_fd, &it) == 0);
+  for (i = 0; i < n; i++) {
+    CHECK(pthread_create(&threads[i], NULL, bodies[i], &it) == 0);
+    usleep(20000);
+  }
   for (i = 0; i < kForThreads; i++) {
     send_filled(it.queue, 0, 0, i);
     if (i % 500 == 0) {
-      usleep(20000);
+      int tries;
+      for (tries = 0; tries < 1000 && __atomic_load_n(&it.received, __ATOMIC_SEQ_CST) <= i; tries++)
+        usleep(1000);
       CHECK_EQ(__atomic_load_n(&it.received, __ATOMIC_SEQ_CST), i + 1);
     }
   }
@@ -290,13 +318,27 @@ static void threads_wait_in_both_ways(void) {
   begin = clock();
   usleep(300000);
   CHECK(clock() - begin < CLOCKS_PER_SEC / 100);
-  OK(tenon_queue_send(it.queue, last, NULL, ERR));
-  OK(tenon_queue_send(it.queue, last, NULL, ERR));
-  CHECK(pthread_join(waiting, NULL) == 0);
-  CHECK(pthread_join(polling, NULL) == 0);
+  for (i = 0; i < n; i++) OK(tenon_queue_send(it.queue, last, NULL, ERR));
+  for (i = 0; i < n; i++) CHECK(pthread_join(threads[i], NULL) == 0);
   CHECK_EQ(it.received, kForThreads);
   tenon_message_release(last);
   tenon_queue_release(it.queue);
+}
+
+static void threads_wait_in_both_ways(void) {
+  void *(*const bodies[])(void *) = {receive_by_waiting, receive_by_fd};
+  receive_by(bodies, COUNT_OF(bodies));
+}
+
+static void threads_hear_of_changes(void) {
+  void *(*const bodies[])(void *) = {receive_by_edges, receive_by_edges, receive_by_edges};
+  receive_by(bodies, COUNT_OF(bodies));
+}
+
+static void threads_wait_in_all_ways(void) {
+  void *(*const bodies[])(void *) = {receive_by_edges, receive_by_waiting, receive_by_fd,
+                                     receive_by_edges};
+  receive_by(bodies, COUNT_OF(bodies));
 }
 
 /* ---- several processes ----------------------------------------------------------------------- */
@@ -540,6 +582,8 @@ int main(void) {
   RUN(no_fd_is_left);
   RUN(a_pause_passes_the_wake_on);
   RUN_ONCE(threads_wait_in_both_ways);
+  RUN_ONCE(threads_hear_of_changes);
+  RUN_ONCE(threads_wait_in_all_ways);
   RUN_ONCE(a_child_of_fork_leaves_the_fds_alone);
   RUN_APART(no_wake_is_lost_between_two_processes);
   RUN_ONCE(each_message_wakes_a_receiver);

@@ -1,11 +1,14 @@
 // Tests of queues: one process alone, other processes that join by the storage, waits that end, and
 // members that die.
+#include <poll.h>
 #include <sys/time.h>
 
 #include <csignal>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "kit.h"
 
@@ -88,6 +91,56 @@ TEST_F(Queues, OneProcessSendsToItself) {
   EXPECT_EQ(stats.sent, 2U);
   EXPECT_EQ(stats.received, 2U);
   EXPECT_EQ(stats.lost, 0U);
+}
+
+bool is_readable(int fd, int timeout_ms = 0) {
+  pollfd poll{fd, POLLIN, 0};
+  return ::poll(&poll, 1, timeout_ms) == 1;
+}
+
+TEST_F(Queues, AnFdIsReadableWhileThereMayBeAMessageOrRoom) {
+  tenon::Queue queue = tenon::Queue::make({.members = 2, .capacity = 2});
+  const int in = queue.recv_fd();
+  const int room = queue.send_fd();
+  const auto nothing = [&] {
+    const auto result = queue.try_recv({.timeout = 0s});
+    return !result && result.error().code() == tenon::Code::kWouldBlock;
+  };
+  EXPECT_TRUE(is_readable(in) && is_readable(room));
+  EXPECT_TRUE(nothing());
+  EXPECT_FALSE(is_readable(in));
+  send_number(queue, 1);
+  EXPECT_TRUE(is_readable(in, 10'000));
+  send_number(queue, 2);
+  EXPECT_FALSE(queue.try_send(numbered(3), {.timeout = 0s}));
+  EXPECT_FALSE(is_readable(room));
+  EXPECT_EQ(receive_number(queue), 1.0F);
+  EXPECT_TRUE(is_readable(room, 10'000));
+  EXPECT_EQ(receive_number(queue), 2.0F);
+  EXPECT_TRUE(nothing());
+  EXPECT_TRUE(queue.members()[0].asleep);
+  queue.pause_fds();
+  EXPECT_FALSE(queue.members()[0].asleep);
+  EXPECT_TRUE(is_readable(in));
+  queue.leave();
+  EXPECT_FALSE(queue.try_recv_fd());
+  EXPECT_FALSE(queue.try_send_fd());
+}
+
+TEST_F(Queues, SeveralMessagesInOneCall) {
+  tenon::Queue queue = tenon::Queue::make({.members = 2, .capacity = 4});
+  std::vector<tenon::Message> messages;
+  for (int i = 0; i < 6; ++i) messages.push_back(numbered(static_cast<float>(i)));
+  EXPECT_FALSE(queue.try_recv_many(3, {.timeout = 0s}));
+  EXPECT_EQ(queue.send_many(messages, {.timeout = 0s}), 4U);
+  EXPECT_FALSE(queue.try_send_many(messages, {.timeout = 0s}));
+  const std::vector<tenon::Message> first = queue.recv_many(3, {.timeout = kPatience});
+  EXPECT_EQ(queue.send_many(std::span(messages).subspan(4)), 2U);
+  const std::vector<tenon::Message> others = queue.recv_many(99);
+  ASSERT_EQ(first.size(), 3U);
+  ASSERT_EQ(others.size(), 3U);
+  EXPECT_EQ(number_in(first[2]), 2.0F);
+  EXPECT_EQ(number_in(others[2]), 5.0F);
 }
 
 // A receiver remembers a sender that has ended until it meets another one. So a case in which this

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 TENON_CPP_BEGIN
@@ -119,6 +120,51 @@ class Queue : public detail::Owned<Queue, tenon_queue, tenon_queue_release> {
     return Message::adopt(out);
   }
 
+  /// Sends messages in their order, and waits until all are sent. If the wait ends or another error
+  /// comes before that, the result is how many were sent, and a call with the others gives the
+  /// error. If none was sent, this call gives it.
+  Result<std::size_t> try_send_many(std::span<const Message> messages, const Wait& wait = {}) {
+    std::vector<const tenon_message*> all;
+    all.reserve(messages.size());
+    for (const Message& each : messages) all.push_back(each.get());
+    std::size_t sent = 0;
+    const Result<void> called =
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return tenon_queue_send_many(get(), all.data(), all.size(), waiting, &sent, err);
+        });
+    if (!called) return called.error();
+    return sent;
+  }
+
+  /// Receives up to `most` messages: waits for the first one, and then takes those that are there.
+  /// An error that comes after the first message is the result of the next receive.
+  Result<std::vector<Message>> try_recv_many(std::size_t most, const Wait& wait = {}) {
+    std::vector<tenon_message*> all(most);
+    std::size_t received = 0;
+    const Result<void> called =
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return tenon_queue_recv_many(get(), waiting, all.data(), most, &received, err);
+        });
+    if (!called) return called.error();
+    std::vector<Message> messages(received);
+    for (std::size_t i = 0; i < received; ++i) messages[i] = Message::adopt(all[i]);
+    return messages;
+  }
+
+  /// Gives the fd by which an event loop waits for messages, borrowed from the queue. When it is
+  /// readable (POLLIN), call try_recv with timeout 0. The fd stays readable until that has returned
+  /// kWouldBlock, and it may be readable in vain. Do not read from it. tenon_queue_recv_fd in
+  /// tenon/queue.h says what other members see meanwhile.
+  Result<int> try_recv_fd() { return fd_by(tenon_queue_recv_fd); }
+
+  /// Gives the fd by which an event loop waits for room. It is readable (POLLIN) when there may be
+  /// room, until try_send with timeout 0 has returned kWouldBlock.
+  Result<int> try_send_fd() { return fd_by(tenon_queue_send_fd); }
+
+  /// Says that the program does not look at the fds for now, so that senders wake other receivers.
+  /// The next call with timeout 0 that returns kWouldBlock ends the pause.
+  void pause_fds() noexcept { tenon_queue_pause_fds(get()); }
+
   /// Gives the figures of this moment.
   Result<QueueStats> try_stats() const {
     return detail::fill<QueueStats>([&](tenon_queue_stats* out, tenon_error** err) {
@@ -162,11 +208,27 @@ class Queue : public detail::Owned<Queue, tenon_queue, tenon_queue_release> {
   }
   void send(const Message& message, const Wait& wait = {}) { try_send(message, wait).value(); }
   Message recv(const Wait& wait = {}) { return try_recv(wait).value(); }
+  std::size_t send_many(std::span<const Message> messages, const Wait& wait = {}) {
+    return try_send_many(messages, wait).value();
+  }
+  std::vector<Message> recv_many(std::size_t most, const Wait& wait = {}) {
+    return try_recv_many(most, wait).value();
+  }
+  int recv_fd() { return try_recv_fd().value(); }
+  int send_fd() { return try_send_fd().value(); }
   QueueStats stats() const { return try_stats().value(); }
   std::vector<QueueMember> members() const { return try_members().value(); }
 #endif
 
  private:
+  Result<int> fd_by(tenon_status (*function)(tenon_queue*, int*, tenon_error**)) {
+    int out = -1;
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return function(get(), &out, err); });
+    if (!called) return called.error();
+    return out;
+  }
+
   static tenon_queue_options c_options(const QueueOptions& options) noexcept {
     tenon_queue_options c{};
     c.struct_size = sizeof c;
