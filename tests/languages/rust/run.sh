@@ -34,17 +34,17 @@ build_examples() {
 
 case "$1" in
   test)
-    with_cargo test -p libtenon-sys -p libtenon --features libtenon/half,libtenon/ndarray \
+    with_cargo test -p libtenon-sys -p libtenon --features libtenon/half,libtenon/ndarray,libtenon/tokio \
       --no-fail-fast
     ;;
   cuda)
     # The environment names the driver (tests/process/cuda).
-    with_cargo test -p libtenon --features libtenon/half,libtenon/ndarray \
+    with_cargo test -p libtenon --features libtenon/half,libtenon/ndarray,libtenon/tokio \
       --test by_cuda --test cuda_arena --test cuda_event --test cuda_pinned
     ;;
   clippy)
     cargo clippy --version >/dev/null 2>&1 || skip "there is no cargo-clippy"
-    with_cargo clippy --workspace --all-targets --features libtenon/half,libtenon/ndarray \
+    with_cargo clippy --workspace --all-targets --features libtenon/half,libtenon/ndarray,libtenon/tokio \
       -- -D warnings
     with_cargo clippy --workspace --all-targets -- -D warnings
     ;;
@@ -54,14 +54,14 @@ case "$1" in
     rustfmt --check --edition 2021 --config max_width=100 "$source_dir"/examples/start/rust/*.rs
     ;;
   docs)
-    RUSTDOCFLAGS="-D warnings" with_cargo doc -p libtenon --no-deps --features half,ndarray
+    RUSTDOCFLAGS="-D warnings" with_cargo doc -p libtenon --no-deps --features half,ndarray,tokio
     ;;
   msrv)
     cargo +1.78.0 --version >/dev/null 2>&1 ||
       skip "there is no Rust 1.78, the oldest that is promised (rustup toolchain install 1.78.0)"
     export CARGO_TARGET_DIR="$build_dir/cargo-1.78"
     cargo +1.78.0 check --quiet --locked --manifest-path "$manifest" --workspace --all-targets \
-      --features libtenon/half,libtenon/ndarray
+      --features libtenon/half,libtenon/ndarray,libtenon/tokio
     ;;
   bindings)
     # bindgen finds libclang by itself, if it is installed.

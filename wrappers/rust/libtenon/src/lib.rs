@@ -37,6 +37,8 @@ mod object;
 mod package;
 mod panic;
 mod queue;
+#[cfg(feature = "tokio")]
+mod queue_async;
 mod scalar_type;
 mod spec;
 mod stats;

@@ -2,6 +2,7 @@
 //! them.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 
 use crate::error::{check, make, Result};
@@ -164,6 +165,89 @@ impl Queue {
                 sys::tenon_queue_recv(self.as_raw(), &wait, out, err)
             })?))
         }
+    }
+
+    /// Sends messages in their order, and waits until all are sent. Returns how many were sent. If
+    /// the wait ends or another error comes before the last one, the result is smaller, and a call
+    /// with the others gives the error. If none was sent, this call gives it.
+    pub fn send_many<'w>(&self, messages: &[&Message], wait: impl Into<Wait<'w>>) -> Result<usize> {
+        let wait = wait.into().raw();
+        let raw: Vec<*const sys::tenon_message> =
+            messages.iter().map(|each| each.as_raw().cast_const()).collect();
+        let mut sent = 0;
+        // SAFETY: all arguments are borrowed for the call, and raw has as many entries as it says.
+        check(|err| unsafe {
+            sys::tenon_queue_send_many(
+                self.as_raw(),
+                raw.as_ptr(),
+                raw.len(),
+                &wait,
+                &mut sent,
+                err,
+            )
+        })?;
+        Ok(sent)
+    }
+
+    /// Receives up to `most` messages: waits for the first one, and then takes those that are
+    /// there. An error that comes after the first message is the result of the next receive.
+    pub fn recv_many<'w>(&self, most: usize, wait: impl Into<Wait<'w>>) -> Result<Vec<Message>> {
+        let wait = wait.into().raw();
+        let mut raw = vec![ptr::null_mut(); most];
+        let mut received = 0;
+        // SAFETY: all arguments are borrowed for the call, and raw has room for as many pointers as
+        // the call is told.
+        check(|err| unsafe {
+            sys::tenon_queue_recv_many(
+                self.as_raw(),
+                &wait,
+                raw.as_mut_ptr(),
+                most,
+                &mut received,
+                err,
+            )
+        })?;
+        // SAFETY: the call wrote `received` new references, none of which is NULL.
+        Ok(raw[..received]
+            .iter()
+            .map(|&each| unsafe { Message::adopt(NonNull::new_unchecked(each)) })
+            .collect())
+    }
+
+    /// Returns the fd by which an event loop waits for messages. When it is readable, call
+    /// [`recv`](Self::recv) with [`Wait::NOT`]. The fd stays readable until that has returned
+    /// [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock), and it may be readable in vain. Do
+    /// not read from it. From then until the next receive this process counts as asleep: a sender
+    /// may wake it instead of another receiver. With the feature `tokio`, `recv_async` does this.
+    pub fn recv_fd(&self) -> Result<BorrowedFd<'_>> {
+        // SAFETY: self keeps the queue.
+        self.fd(|out, err| unsafe { sys::tenon_queue_recv_fd(self.as_raw(), out, err) })
+    }
+
+    /// Returns the fd by which an event loop waits for room. It is readable when there may be room,
+    /// until [`send`](Self::send) with [`Wait::NOT`] has returned
+    /// [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock).
+    pub fn send_fd(&self) -> Result<BorrowedFd<'_>> {
+        // SAFETY: self keeps the queue.
+        self.fd(|out, err| unsafe { sys::tenon_queue_send_fd(self.as_raw(), out, err) })
+    }
+
+    fn fd(
+        &self,
+        call: impl FnOnce(*mut i32, *mut *mut sys::tenon_error) -> sys::tenon_status,
+    ) -> Result<BorrowedFd<'_>> {
+        let mut fd = -1;
+        check(|err| call(&mut fd, err))?;
+        // SAFETY: the fd belongs to the queue, and is open as long as the queue lives.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Says that the program does not look at the fds for now, so that senders wake other
+    /// receivers. Both fds become readable. The next call with [`Wait::NOT`] that returns
+    /// [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock) ends the pause.
+    pub fn pause_fds(&self) {
+        // SAFETY: self keeps the queue, and any thread may call this (queue.h).
+        unsafe { sys::tenon_queue_pause_fds(self.as_raw()) }
     }
 
     /// Returns the figures of this moment.

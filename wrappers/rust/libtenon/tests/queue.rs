@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::os::fd::AsFd;
+use std::ffi::{c_int, c_short, c_ulong};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use common::PATIENCE;
@@ -66,6 +67,65 @@ fn one_process_sends_to_itself() {
     let stats = queue.stats().unwrap();
     assert_eq!((stats.waiting, stats.sent, stats.received, stats.lost), (0, 2, 2, 0));
     assert!(format!("{queue:?}").contains("sent: 2"));
+}
+
+#[repr(C)]
+struct PollFd {
+    fd: RawFd,
+    events: c_short,
+    revents: c_short,
+}
+
+extern "C" {
+    fn poll(fds: *mut PollFd, n: c_ulong, timeout_ms: c_int) -> c_int;
+}
+
+fn is_readable(fd: BorrowedFd<'_>, timeout_ms: c_int) -> bool {
+    const POLLIN: c_short = 1;
+    let mut entry = PollFd { fd: fd.as_raw_fd(), events: POLLIN, revents: 0 };
+    // SAFETY: there is one entry, which belongs to this function.
+    unsafe { poll(&mut entry, 1, timeout_ms) == 1 }
+}
+
+#[test]
+fn fds_are_readable_while_there_may_be_a_message_or_room() {
+    let queue = Queue::new(QueueOptions::new().capacity(2)).unwrap();
+    let (messages, room) = (queue.recv_fd().unwrap(), queue.send_fd().unwrap());
+    let kind = |result: tenon::Result<Message>| result.unwrap_err().kind();
+    assert!(is_readable(messages, 0) && is_readable(room, 0));
+    assert_eq!(kind(queue.recv(Wait::NOT)), ErrorKind::WouldBlock);
+    assert!(!is_readable(messages, 0));
+    send_number(&queue, 1.0);
+    assert!(is_readable(messages, 10_000));
+    send_number(&queue, 2.0);
+    assert!(queue.send(&numbered(3.0), Wait::NOT).is_err());
+    assert!(!is_readable(room, 0));
+    assert_eq!(receive_number(&queue), 1.0);
+    assert!(is_readable(room, 10_000));
+    assert_eq!(receive_number(&queue), 2.0);
+    assert_eq!(kind(queue.recv(Wait::NOT)), ErrorKind::WouldBlock);
+    assert!(queue.members().unwrap()[0].is_asleep);
+    queue.pause_fds();
+    assert!(!queue.members().unwrap()[0].is_asleep && is_readable(messages, 0));
+    queue.leave();
+    assert!(queue.recv_fd().is_err() && queue.send_fd().is_err());
+}
+
+#[test]
+fn several_messages_in_one_call() {
+    let queue = Queue::new(QueueOptions::new().capacity(4)).unwrap();
+    let messages: Vec<_> = (0..6).map(|i| numbered(i as f32)).collect();
+    let all: Vec<_> = messages.iter().collect();
+    assert_eq!(queue.recv_many(3, Wait::NOT).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(queue.send_many(&all, Wait::NOT).unwrap(), 4);
+    assert_eq!(queue.send_many(&all, Wait::NOT).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let mut received = queue.recv_many(3, PATIENCE).unwrap();
+    assert_eq!(received.len(), 3);
+    assert_eq!(queue.send_many(&all[4..], PATIENCE).unwrap(), 2);
+    received.extend(queue.recv_many(99, PATIENCE).unwrap());
+    let numbers: Vec<_> = received.iter().map(number_in).collect();
+    assert_eq!(numbers, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert!(queue.recv_many(0, Wait::NOT).unwrap().is_empty());
 }
 
 #[test]
