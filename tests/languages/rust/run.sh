@@ -32,19 +32,20 @@ build_examples() {
   with_cargo build -p tenon-examples
 }
 
+features=libtenon/half,libtenon/ndarray,libtenon/tokio
 case "$1" in
   test)
-    with_cargo test -p libtenon-sys -p libtenon --features libtenon/half,libtenon/ndarray,libtenon/tokio \
+    with_cargo test -p libtenon-sys -p libtenon --features "$features" \
       --no-fail-fast
     ;;
   cuda)
     # The environment names the driver (tests/process/cuda).
-    with_cargo test -p libtenon --features libtenon/half,libtenon/ndarray,libtenon/tokio \
+    with_cargo test -p libtenon --features "$features" \
       --test by_cuda --test cuda_arena --test cuda_event --test cuda_pinned
     ;;
   clippy)
     cargo clippy --version >/dev/null 2>&1 || skip "there is no cargo-clippy"
-    with_cargo clippy --workspace --all-targets --features libtenon/half,libtenon/ndarray,libtenon/tokio \
+    with_cargo clippy --workspace --all-targets --features "$features" \
       -- -D warnings
     with_cargo clippy --workspace --all-targets -- -D warnings
     ;;
@@ -61,7 +62,7 @@ case "$1" in
       skip "there is no Rust 1.78, the oldest that is promised (rustup toolchain install 1.78.0)"
     export CARGO_TARGET_DIR="$build_dir/cargo-1.78"
     cargo +1.78.0 check --quiet --locked --manifest-path "$manifest" --workspace --all-targets \
-      --features libtenon/half,libtenon/ndarray,libtenon/tokio
+      --features "$features"
     ;;
   bindings)
     # bindgen finds libclang by itself, if it is installed.

@@ -68,6 +68,96 @@ proctype Sender(byte p) MAY_END(p) {
 #endif
 }
 
+#ifdef ARMED
+/*
+ * Process 2 waits by its fd, as impl/queue/ready_fd.h does. It calls recv() with timeout 0 when the
+ * fd is readable. wake[2] is "the futex has another value than the relay relayed".
+ */
+bool readable;  /* the eventfd */
+bool polls;     /* the program waits for the eventfd */
+
+proctype Relay(byte p) MAY_END(p) {
+end:
+  do
+  :: d_step { wake[p] -> wake[p] = false }; readable = true
+  od
+}
+
+inline look_for_message(is_there) {
+  do
+  :: slot[i] == FULL -> i = 0; is_there = true; break
+  :: d_step { slot[i] != FULL && i < SLOTS - 1 -> i++ }
+  :: d_step { slot[i] != FULL && i == SLOTS - 1 -> i = 0; is_there = false }; break
+  od
+}
+inline pass_wake_on() {
+#ifdef MUTANT_ARMED_KEEPS_WAKE
+  skip
+#else
+  if
+  :: slept ->
+     look_for_message(found);
+     if
+     :: found -> ring_one_receiver()
+     :: else -> skip
+     fi;
+     slept = false
+  :: else -> skip
+  fi
+#endif
+}
+
+proctype ArmedReceiver(byte p) MAY_END(p) {
+  byte i, bits, to_wake;
+  bool found, slept, armed;
+recv:
+  polls = false;
+  if
+  :: armed -> say_awake(); armed = false
+  :: else -> skip
+  fi;
+  /* Takes the next message, if there is one. */
+  do
+  :: d_step { slot[i] == FULL && is_drained(p) -> slot[i] = TAKEN; i = 0 }; goto over
+  :: d_step { slot[i] != FULL && i < SLOTS - 1 -> i++ }
+  :: d_step { slot[i] != FULL && i == SLOTS - 1 -> i = 0; told[p] = false }; break
+  od;
+  pass_wake_on();
+#ifndef MUTANT_CLEARS_LATE
+  readable = false;
+#endif
+  atomic { is_drained(p) -> asleep[p] = true; new_number() };
+  d_step { is_drained(p) -> flagged[p] = true; armed = true };
+#ifdef MUTANT_ARMS_WITHOUT_LOOK
+  found = false;
+#else
+  look_for_message(found);
+#endif
+#ifdef MUTANT_CLEARS_LATE
+  readable = false;
+#endif
+  if
+  :: found -> say_awake(); armed = false
+  :: else -> goto poll
+  fi;
+over:
+  pass_wake_on();
+#ifndef MUTANT_NOT_SETTLED
+  readable = true;
+#endif
+  atomic { slept = false; found = false; told[p] = false };
+  if
+  :: true
+  :: goto done  /* it works on what it received, for ever */
+  fi;
+poll:
+  polls = true;
+  readable -> goto recv;
+done:
+  skip
+}
+#endif
+
 proctype Receiver(byte p) MAY_END(p) {
   byte i, bits, to_wake;
   bool found, slept, interrupted, timed_out;
@@ -126,7 +216,11 @@ over:
  * No receiver that can run sleeps while a message lies in a lane. The exceptions: the sender of the
  * message is stopped, or a stopped receiver was woken.
  */
+#ifdef ARMED
+#define sleeps(r) ((r == 2 -> polls : sleeping[r]) && runs(r))
+#else
 #define sleeps(r) (sleeping[r] && runs(r))
+#endif
 #define lies(s) (slot[s] == FULL)
 #ifdef MUTANT_CLAIMS_STOPPED_SENDER
 #define is_excused(s) was_lost_on_stopped
@@ -166,7 +260,13 @@ inline begin() {
 #if SLOTS > 1
   run Sender(1);
 #endif
+#ifdef ARMED
+  readable = true;
+  run Relay(2);
+  run ArmedReceiver(2);
+#else
   run Receiver(2);
+#endif
   run Receiver(3)
 #if KILLED
   ;

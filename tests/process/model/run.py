@@ -105,6 +105,13 @@ VARIANTS = {
     ),
     # The same, and a signal or a timeout ends one wait.
     "queue_signal": ("QUEUE SIGNALS=1", ["RELAXED_REMOVE", "INTERRUPT_KEEPS_WAKE"]),
+    # Two senders, a receiver that waits by its fd, and one that sleeps. Then one sender, and it or
+    # the first receiver is killed.
+    "queue_armed": (
+        "QUEUE ARMED",
+        ["ARMS_WITHOUT_LOOK", "CLEARS_LATE", "NOT_SETTLED", "ARMED_KEEPS_WAKE", "RELEASE_STORE"],
+    ),
+    "queue_armed_kill": ("QUEUE ARMED SLOTS=1 KILLED=5", ["HEARS_NOTHING", "RINGS_GONE_MEMBERS"]),
     # A sender and two receivers: one of the three is killed, or ends by exit() while it waits.
     "queue_kill": ("QUEUE SLOTS=1 KILLED=5", ["HEARS_NOTHING", "RINGS_GONE_MEMBERS"]),
     # The same, and one of the three is stopped and does not go on.
