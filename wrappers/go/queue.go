@@ -10,11 +10,14 @@ package tenon
 // #cgo nocallback tenon_queue_stats_get
 // #cgo noescape tenon_go_queue_send_now
 // #cgo noescape tenon_go_queue_recv_now
+// #cgo noescape tenon_go_queue_send_many_now
+// #cgo noescape tenon_go_queue_recv_many_now
 import "C"
 
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"unsafe"
 )
@@ -94,7 +97,9 @@ type QueueMember struct {
 // means that a message went with its sender.
 type Queue struct {
 	handle
-	waits   waits
+	// Goroutines that wait for a message, and for room.
+	messages, room watchers
+
 	kept    keptMessages
 	closing chan struct{} // closed by Close
 }
@@ -132,7 +137,6 @@ func JoinQueue(storage *Storage, options *QueueOptions) (*Queue, error) {
 func newQueue(pointer *C.tenon_queue) *Queue {
 	q := new(Queue)
 	q.own(kindQueue, unsafe.Pointer(pointer))
-	q.waits.of = kindQueue
 	q.closing = make(chan struct{})
 	return q
 }
@@ -152,7 +156,8 @@ func (q *Queue) end() { q.release() }
 // never fails.
 func (q *Queue) Close() error {
 	if q != nil && q.close() {
-		q.waits.end()
+		q.messages.end()
+		q.room.end()
 		if q.closing != nil { // it is nil in a zero value
 			close(q.closing)
 		}
@@ -241,27 +246,71 @@ func (q *Queue) Send(ctx context.Context, message *Message) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	// Try without waiting first. That needs no cancel, and mostly succeeds.
+	// Try without waiting first. That mostly succeeds.
 	if err := q.TrySend(message); err != ErrWouldBlock {
 		return err
 	}
+	return q.awaitRoom(ctx, func() error { return q.TrySend(message) })
+}
+
+// awaitRoom calls try until it has found room, or ctx ends.
+func (q *Queue) awaitRoom(ctx context.Context, try func() error) error {
 	queue, err := q.begin()
 	if err != nil {
 		return err
 	}
 	defer q.end()
-	sent, err := message.begin()
-	if err != nil {
-		return err
+	return q.room.await(ctx, queue, func() (int, error) {
+		var fd C.int
+		var failure *C.tenon_error
+		status := C.tenon_go_queue_send_fd(queue, &fd, &failure)
+		return queueFD(fd, status, failure)
+	}, try)
+}
+
+// SendMany sends messages in their order, and waits until all are sent. If ctx ends or another
+// error comes before that, it returns how many it sent, and the error.
+func (q *Queue) SendMany(ctx context.Context, messages []*Message) (int, error) {
+	if err := ended(ctx); err != nil {
+		return 0, err
 	}
-	defer message.end()
-	return wait(
-		ctx,
-		&q.waits,
-		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_go_queue_send(queue, sent, timeout, cancel, failure)
-		},
-	)
+	queue, err := q.begin()
+	if err != nil {
+		return 0, err
+	}
+	defer q.end()
+	all := make([]*C.tenon_message, len(messages))
+	for i, message := range messages {
+		if message == nil {
+			return 0, invalid("a message is nil")
+		}
+		if all[i], err = message.begin(); err != nil {
+			return 0, err
+		}
+		defer message.end()
+	}
+	sent := 0
+	try := func() error {
+		for sent < len(all) {
+			var n C.size_t
+			var failure *C.tenon_error
+			status := C.tenon_go_queue_send_many_now(
+				queue, &all[sent], C.size_t(len(all)-sent), &n, &failure,
+			)
+			if status == C.TENON_WOULD_BLOCK {
+				return ErrWouldBlock
+			}
+			if status != C.TENON_OK {
+				return takeError(status, failure)
+			}
+			sent += int(n)
+		}
+		return nil
+	}
+	if err = try(); err == ErrWouldBlock {
+		err = q.awaitRoom(ctx, try)
+	}
+	return sent, err
 }
 
 // TrySend sends as Send does, but does not wait. ErrWouldBlock means that there is no room.
@@ -296,49 +345,125 @@ func (q *Queue) Recv(ctx context.Context) (*Message, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
-	if message, err := q.TryRecv(); err != ErrWouldBlock {
-		return message, err
+	message, _, err := q.tryRecv()
+	if err == ErrWouldBlock {
+		err = q.awaitMessage(ctx, func() (stalled C.int64_t, err error) {
+			message, stalled, err = q.tryRecv()
+			return stalled, err
+		})
 	}
+	return message, err
+}
+
+// awaitMessage calls try until it has received something, or ctx ends.
+func (q *Queue) awaitMessage(ctx context.Context, try func() (C.int64_t, error)) error {
 	queue, err := q.begin()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer q.end()
-	var out *C.tenon_message
-	err = wait(
-		ctx,
-		&q.waits,
-		func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
-			return C.tenon_go_queue_recv(queue, timeout, cancel, &out, failure)
-		},
-	)
-	if err != nil {
+	var stalled C.int64_t
+	err = q.messages.await(ctx, queue, func() (int, error) {
+		var fd C.int
+		var failure *C.tenon_error
+		status := C.tenon_go_queue_recv_fd(queue, &fd, &failure)
+		return queueFD(fd, status, failure)
+	}, func() (err error) {
+		stalled, err = try()
+		return err
+	})
+	if over := new(Error); stalled != 0 && errors.As(err, &over) {
+		// A message waits for its sender, which does not answer.
+		over.Details = map[string]string{"pid": strconv.FormatInt(int64(stalled), 10)}
+	}
+	return err
+}
+
+func queueFD(fd C.int, status C.tenon_status, failure *C.tenon_error) (int, error) {
+	if status != C.TENON_OK {
+		return -1, takeError(status, failure)
+	}
+	if fd < 0 {
+		return -1, &Error{Code: ErrResourceExhausted, Message: "no fd is left to wait for a queue"}
+	}
+	return int(fd), nil
+}
+
+// RecvMany receives up to most messages, which the caller closes: it waits for the first one, and
+// then takes those that are there. An error that comes after the first message is the result of the
+// next receive. If ctx ends first, nothing is lost.
+func (q *Queue) RecvMany(ctx context.Context, most int) ([]*Message, error) {
+	if most <= 0 {
+		return nil, invalid("the number of messages is not positive")
+	}
+	if err := ended(ctx); err != nil {
 		return nil, err
 	}
-	return newMessage(out), nil
+	messages, _, err := q.tryRecvMany(most)
+	if err == ErrWouldBlock {
+		err = q.awaitMessage(ctx, func() (stalled C.int64_t, err error) {
+			messages, stalled, err = q.tryRecvMany(most)
+			return stalled, err
+		})
+	}
+	return messages, err
+}
+
+func (q *Queue) tryRecvMany(most int) (messages []*Message, stalled C.int64_t, err error) {
+	queue, err := q.begin()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer q.end()
+	if message := q.kept.take(); message != nil {
+		return []*Message{message}, 0, nil
+	}
+	out := make([]*C.tenon_message, min(most, 256))
+	var n C.size_t
+	var failure *C.tenon_error
+	switch status := C.tenon_go_queue_recv_many_now(
+		queue, &out[0], C.size_t(len(out)), &n, &stalled, &failure,
+	); status {
+	case C.TENON_OK:
+	case C.TENON_WOULD_BLOCK:
+		return nil, stalled, ErrWouldBlock
+	default:
+		return nil, 0, takeError(status, failure)
+	}
+	messages = make([]*Message, n)
+	for i := range messages {
+		messages[i] = newMessage(out[i])
+	}
+	return messages, 0, nil
 }
 
 // TryRecv receives as Recv does, but does not wait for a message. ErrWouldBlock means that there is
 // no message. The first message of a sender takes an exchange with the sender, for which TryRecv
 // waits up to 20 ms.
 func (q *Queue) TryRecv() (*Message, error) {
+	message, _, err := q.tryRecv()
+	return message, err
+}
+
+// tryRecv is TryRecv. stalled is the process that does not answer for its message, or 0.
+func (q *Queue) tryRecv() (message *Message, stalled C.int64_t, err error) {
 	queue, err := q.begin()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer q.end()
 	if message := q.kept.take(); message != nil {
-		return message, nil
+		return message, 0, nil
 	}
 	var out *C.tenon_message
 	var failure *C.tenon_error
-	switch status := C.tenon_go_queue_recv_now(queue, &out, &failure); status {
+	switch status := C.tenon_go_queue_recv_now(queue, &out, &stalled, &failure); status {
 	case C.TENON_OK:
-		return newMessage(out), nil
+		return newMessage(out), 0, nil
 	case C.TENON_WOULD_BLOCK:
-		return nil, ErrWouldBlock
+		return nil, stalled, ErrWouldBlock
 	default:
-		return nil, takeError(status, failure)
+		return nil, 0, takeError(status, failure)
 	}
 }
 

@@ -376,6 +376,140 @@ func TestQueueContext(t *testing.T) {
 	}
 }
 
+// A sender does not wake a process whose last goroutine has stopped to wait, and no message is lost
+// when a context ends at that moment.
+func TestQueueCancelledReceiver(t *testing.T) {
+	q := newQueue(t, nil)
+	storage := must(q.Storage())
+	defer storage.Close()
+	other := must(tenon.JoinQueue(storage, nil))
+	defer other.Close()
+	ctx := background(t)
+	for i := range 50 {
+		soon, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := q.Recv(soon); !errors.Is(err, tenon.ErrCancelled) {
+			t.Fatal(err)
+		}
+		for _, member := range must(q.Members()) {
+			if member.Asleep {
+				t.Fatalf("%+v", member)
+			}
+		}
+		check(t, sendNumber(ctx, q, float32(i)))
+		if number := must(receiveNumber(ctx, other)); number != float32(i) {
+			t.Fatal(number)
+		}
+	}
+	for i := range 200 {
+		racing, cancel := context.WithCancel(ctx)
+		go cancel()
+		check(t, sendNumber(ctx, other, float32(i)))
+		m, err := q.Recv(racing)
+		if err != nil {
+			m = must(q.Recv(ctx))
+		}
+		if number := must(numberIn(m)); number != float32(i) {
+			t.Fatal(number)
+		}
+	}
+}
+
+func TestQueueManyMessages(t *testing.T) {
+	q := newQueue(t, &tenon.QueueOptions{Capacity: 4})
+	ctx := background(t)
+	var all []*tenon.Message
+	for i := range 6 {
+		m := must(numbered(float32(i)))
+		defer m.Close()
+		all = append(all, m)
+	}
+	soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if n, err := q.SendMany(soon, all); n != 4 || !errors.Is(err, tenon.ErrTimeout) {
+		t.Fatal(n, err)
+	}
+	received := must(q.RecvMany(ctx, 3))
+	if len(received) != 3 {
+		t.Fatal(len(received))
+	}
+	if n := must(q.SendMany(ctx, all[4:])); n != 2 {
+		t.Fatal(n)
+	}
+	received = append(received, must(q.RecvMany(ctx, 99))...)
+	for i, m := range received {
+		if number := must(numberIn(m)); number != float32(i) {
+			t.Error(i, number)
+		}
+	}
+	if len(received) != 6 {
+		t.Error(len(received))
+	}
+	if n := must(q.SendMany(ctx, nil)); n != 0 {
+		t.Error(n)
+	}
+	later, stop := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer stop()
+	if _, err := q.RecvMany(later, 3); !errors.Is(err, tenon.ErrTimeout) {
+		t.Error(err)
+	}
+	if _, err := q.RecvMany(ctx, 0); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if _, err := q.SendMany(ctx, []*tenon.Message{nil}); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	go func() {
+		time.Sleep(5 * time.Millisecond)
+		q.SendMany(ctx, all[:2])
+	}()
+	for wanted := range 2 {
+		if number := must(receiveNumber(ctx, q)); number != float32(wanted) {
+			t.Error(number)
+		}
+	}
+}
+
+// Many goroutines wait for one queue, and each message goes to one of them.
+func TestQueueManyGoroutines(t *testing.T) {
+	const receivers, each = 8, 200
+	q := newQueue(t, &tenon.QueueOptions{Capacity: 4})
+	ctx, stop := context.WithCancel(background(t))
+	numbers := make(chan float32)
+	var group sync.WaitGroup
+	for range receivers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for {
+				number, err := receiveNumber(ctx, q)
+				if err != nil {
+					return
+				}
+				numbers <- number
+			}
+		}()
+	}
+	for sender := range 2 {
+		go func() {
+			for i := range each {
+				if err := sendNumber(ctx, q, float32(sender*each+i)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	seen := make(map[float32]bool)
+	for range 2 * each {
+		seen[<-numbers] = true
+	}
+	stop()
+	group.Wait()
+	if len(seen) != 2*each {
+		t.Error(len(seen))
+	}
+}
+
 // Close ends a call that waits with a context that never ends, and so does Leave.
 func TestQueueCloseAndLeaveEndWaits(t *testing.T) {
 	first := newQueue(t, nil)

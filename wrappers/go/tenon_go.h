@@ -4,6 +4,7 @@
 #ifndef TENON_GO_H
 #define TENON_GO_H
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -115,24 +116,49 @@ static inline tenon_status tenon_go_queue_send_now(tenon_queue* queue, const ten
   return tenon_go_now(tenon_queue_send(queue, message, &wait, err), err);
 }
 
-static inline tenon_status tenon_go_queue_recv_now(tenon_queue* queue, tenon_message** out,
+/* `stalled` is the process that does not answer for its message, or 0. */
+static inline tenon_status tenon_go_queue_received(tenon_status status, int64_t* stalled,
                                                    tenon_error** err) {
+  const char* pid = status == TENON_WOULD_BLOCK ? tenon_error_detail(*err, "pid") : NULL;
+  *stalled = pid != NULL ? strtoll(pid, NULL, 10) : 0;
+  return tenon_go_now(status, err);
+}
+
+static inline tenon_status tenon_go_queue_recv_now(tenon_queue* queue, tenon_message** out,
+                                                   int64_t* stalled, tenon_error** err) {
   tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
-  return tenon_go_now(tenon_queue_recv(queue, &wait, out, err), err);
+  return tenon_go_queue_received(tenon_queue_recv(queue, &wait, out, err), stalled, err);
 }
 
-static inline tenon_status tenon_go_queue_send(tenon_queue* queue, const tenon_message* message,
-                                               int64_t timeout_ns, tenon_cancel* cancel,
-                                               tenon_error** err) {
-  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
-  return tenon_queue_send(queue, message, &wait, err);
+static inline tenon_status tenon_go_queue_send_many_now(tenon_queue* queue,
+                                                        tenon_message** messages, size_t n,
+                                                        size_t* sent, tenon_error** err) {
+  tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
+  const tenon_message* const* all = (const tenon_message* const*)messages;
+  return tenon_go_now(tenon_queue_send_many(queue, all, n, &wait, sent, err), err);
 }
 
-static inline tenon_status tenon_go_queue_recv(tenon_queue* queue, int64_t timeout_ns,
-                                               tenon_cancel* cancel, tenon_message** out,
-                                               tenon_error** err) {
-  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
-  return tenon_queue_recv(queue, &wait, out, err);
+static inline tenon_status tenon_go_queue_recv_many_now(tenon_queue* queue, tenon_message** out,
+                                                        size_t n, size_t* received,
+                                                        int64_t* stalled, tenon_error** err) {
+  tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
+  return tenon_go_queue_received(tenon_queue_recv_many(queue, &wait, out, n, received, err),
+                                 stalled, err);
+}
+
+/* Give a copy of an fd of the queue, which the caller closes. */
+static inline tenon_status tenon_go_queue_recv_fd(tenon_queue* queue, int* out, tenon_error** err) {
+  int fd = -1;
+  tenon_status status = tenon_queue_recv_fd(queue, &fd, err);
+  if (status == TENON_OK) *out = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  return status;
+}
+
+static inline tenon_status tenon_go_queue_send_fd(tenon_queue* queue, int* out, tenon_error** err) {
+  int fd = -1;
+  tenon_status status = tenon_queue_send_fd(queue, &fd, err);
+  if (status == TENON_OK) *out = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  return status;
 }
 
 static inline tenon_status tenon_go_message_fetch(const void* ticket, size_t nbytes,
