@@ -16,7 +16,7 @@ import (
 // A blocked call of C would keep a thread of the operating system for each goroutine that waits.
 // It would also look every 20 ms whether its context has ended. The poller needs neither.
 
-// watcher is an fd of its own to the queue's eventfd, because one fd serves one goroutine at a time.
+// watcher is an fd of its own to the queue's eventfd. An fd serves one goroutine at a time.
 type watcher struct {
 	file *os.File
 	conn syscall.RawConn

@@ -175,6 +175,8 @@ PyObject *value_of_message(const tenon_message *message, PyTypeObject *type, PyO
 /* queue.c */
 PyObject *queue_put(PyObject *module, PyObject *args);
 PyObject *queue_get(PyObject *module, PyObject *args);
+PyObject *queue_put_many(PyObject *module, PyObject *args);
+PyObject *queue_get_many(PyObject *module, PyObject *args);
 
 /* carrier.c */
 PyObject *send_with_marker(PyObject *module, PyObject *args);

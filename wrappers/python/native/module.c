@@ -106,6 +106,8 @@ static PyMethodDef module_methods[] = {
     {"fetch_tensors", fetch_tensors, METH_VARARGS, "Fetch some tensors in pieces."},
     {"queue_put", queue_put, METH_VARARGS, "Put a value into a queue."},
     {"queue_get", queue_get, METH_VARARGS, "Get a value out of a queue."},
+    {"queue_put_many", queue_put_many, METH_VARARGS, "Put several values into a queue."},
+    {"queue_get_many", queue_get_many, METH_VARARGS, "Get several values out of a queue."},
     {"torch_setup", torch_setup, METH_O,
      "Set the Python objects that the reducer of torch tensors needs."},
     {"torch_reducer", torch_reducer, METH_O,

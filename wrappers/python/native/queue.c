@@ -122,3 +122,120 @@ PyObject *queue_get(PyObject *module, PyObject *args) {
   give_back_message(message);
   return value;
 }
+
+/* Takes the exception that is set. */
+static PyObject *take_exception(void) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace != NULL) (void)PyException_SetTraceback(value, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  return value;
+}
+
+/* The messages of `values`. Returns how many there are; fewer than there are values after an
+   exception. */
+static Py_ssize_t messages_of_values(PyObject *values, PyObject *describe, tenon_message **out) {
+  Py_ssize_t n = PyTuple_Size(values), i;
+  for (i = 0; i < n; i++) {
+    PyObject *value = PyTuple_GetItem(values, i);
+    out[i] = value == NULL ? NULL : message_of_value(value, describe);
+    if (out[i] == NULL) break;
+  }
+  return i;
+}
+
+/* queue_put_many(queue, tuple of values, describe, nanoseconds, whether signals end the wait) ->
+   (how many were put, the exception that ended the call or None) */
+PyObject *queue_put_many(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *number, *values, *describe, *raised = NULL;
+  long long timeout_ns;
+  int interruptible;
+  if (!PyArg_ParseTuple(args, "OO!OLp:queue_put_many", &number, &PyTuple_Type, &values, &describe,
+                        &timeout_ns, &interruptible))
+    return NULL;
+  tenon_queue *queue = pointer_from(number);
+  if (queue == NULL && PyErr_Occurred()) return NULL;
+  const size_t n = (size_t)PyTuple_Size(values);
+  tenon_message **messages = PyMem_Calloc(n + 1, sizeof *messages);
+  if (messages == NULL) return PyErr_NoMemory();
+  const size_t made = (size_t)messages_of_values(values, describe, messages);
+  size_t sent = 0;
+  int next = made == n ? WAIT_AGAIN : WAIT_RAISED;
+  Waiting it;
+  start_waiting(&it, timeout_ns, interruptible);
+  while (sent < n && next == WAIT_AGAIN) {
+    next_slice(&it);
+    tenon_error *error = NULL;
+    tenon_status status;
+    size_t now = 0;
+    Py_BEGIN_ALLOW_THREADS
+      status = tenon_queue_send_many(queue, (const tenon_message *const *)messages + sent, n - sent,
+                                     &it.wait, &now, &error);
+    Py_END_ALLOW_THREADS
+    sent += now;
+    if (status != TENON_OK) next = judge(&it, status, error);
+  }
+  for (size_t i = 0; i < made; i++) give_back_message(messages[i]);
+  PyMem_Free(messages);
+  if (next == WAIT_RAISED) {
+    if (sent == 0) return NULL;
+    raised = take_exception();
+  }
+  PyObject *result = Py_BuildValue("(nO)", (Py_ssize_t)sent, raised == NULL ? Py_None : raised);
+  Py_XDECREF(raised);
+  return result;
+}
+
+/* queue_get_many(queue, class of tensors, restore, corrupt, nanoseconds, whether signals end the
+   wait, the most values) -> (list of values, list of the exceptions of messages without a readable
+   value, which are lost). Both are empty if no message came in time. */
+PyObject *queue_get_many(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *number, *type, *restore, *corrupt;
+  long long timeout_ns;
+  int interruptible;
+  Py_ssize_t most;
+  if (!PyArg_ParseTuple(args, "OOOOLpn:queue_get_many", &number, &type, &restore, &corrupt,
+                        &timeout_ns, &interruptible, &most) ||
+      !is_subclass(type, interpreter()->tensor_type))
+    return NULL;
+  tenon_queue *queue = pointer_from(number);
+  if (queue == NULL && PyErr_Occurred()) return NULL;
+  PyObject *values = PyList_New(0), *errors = PyList_New(0);
+  tenon_message **messages = PyMem_Calloc((size_t)most + 1, sizeof *messages);
+  PyObject *result = NULL;
+  size_t n = 0;
+  if (messages == NULL) (void)PyErr_NoMemory();
+  if (values == NULL || errors == NULL || messages == NULL) goto end;
+  Waiting it;
+  start_waiting(&it, timeout_ns, interruptible);
+  int next;
+  do {
+    next_slice(&it);
+    tenon_error *error = NULL;
+    tenon_status status;
+    Py_BEGIN_ALLOW_THREADS
+      status = tenon_queue_recv_many(queue, &it.wait, messages, (size_t)most, &n, &error);
+    Py_END_ALLOW_THREADS
+    next = status == TENON_OK ? WAIT_ENDED : judge(&it, status, error);
+  } while (next == WAIT_AGAIN);
+  if (next == WAIT_RAISED) goto end;
+  int is_whole = 1;
+  for (size_t i = 0; i < n; i++) {
+    PyObject *value = value_of_message(messages[i], (PyTypeObject *)type, restore, corrupt);
+    give_back_message(messages[i]);
+    PyObject *list = value != NULL ? values : errors;
+    if (value == NULL) value = take_exception();
+    if (value == NULL || PyList_Append(list, value) < 0) is_whole = 0;
+    Py_XDECREF(value);
+  }
+  if (is_whole) result = Py_BuildValue("(OO)", values, errors);
+end:
+  PyMem_Free(messages);
+  Py_XDECREF(values);
+  Py_XDECREF(errors);
+  return result;
+}

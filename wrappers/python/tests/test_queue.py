@@ -400,6 +400,55 @@ def test_full_and_empty() -> None:
         assert q.stats() == tenon.QueueStats(waiting=0, sent=3, received=3, lost=0)
 
 
+@pytest.mark.parametrize("pickled", [False, True])
+def test_many_values_in_one_call(pickled: bool) -> None:
+    with tenon.Queue(members=2, capacity=4, pickled=pickled) as q:
+        with pytest.raises(queue.Empty):
+            q.get_many(3, False)
+        with pytest.raises(queue.Empty):
+            q.get_many(3, timeout=0.12)
+        assert q.put_many([]) == 0
+        assert q.put_many(range(6), False) == 4
+        for how in ({"block": False}, {"timeout": 0.12}):
+            with pytest.raises(queue.Full):
+                q.put_many([7], **how)
+        assert q.get_many(3) == [0, 1, 2]
+        assert q.put_many(({"n": n} for n in range(9)), timeout=0.12) == 3
+        assert q.get_many(99) == [3, {"n": 0}, {"n": 1}, {"n": 2}]
+        got: list[Any] = []
+
+        def receive() -> None:
+            while len(got) < 500:
+                got.extend(q.get_many(7, timeout=60))
+
+        reader = threading.Thread(target=receive)
+        reader.start()
+        assert q.put_many([(n, tenon.zeros(2)) for n in range(500)]) == 500
+        reader.join(60)
+        assert [n for n, _ in got] == list(range(500))
+        with pytest.raises(ValueError):
+            q.get_many(0)
+
+
+def test_an_error_behind_a_value_comes_next(q: tenon.Queue) -> None:
+    with pytest.raises(TypeError):
+        q.put_many([1, object()])
+    assert q.empty()
+    q.put(1)
+    q.send(tenon.zeros(2), user_bytes=b"no value")
+    q.put(2)
+    assert q.get_many(9) == [1, 2]
+    with pytest.raises(tenon.Corrupt):
+        q.get()
+    q.send(tenon.zeros(2), user_bytes=b"no value")
+    q.send(tenon.zeros(2), user_bytes=b"no value")
+    for _ in range(2):
+        with pytest.raises(tenon.Corrupt):
+            q.get_many(9)
+    with pytest.raises(queue.Empty):
+        q.get(False)
+
+
 def test_waits_end_when_there_is_something() -> None:
     with tenon.Queue(members=2, capacity=2) as q, tenon.Queue.join(q.storage) as other:
         got: list[Any] = []

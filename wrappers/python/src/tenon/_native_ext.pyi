@@ -138,6 +138,24 @@ def queue_get(
     nothing: object,
     /,
 ) -> Any: ...
+def queue_put_many(
+    queue: int,
+    values: tuple[Any, ...],
+    describe: Callable[[Any], tuple[Any, Any, bool]],
+    nanoseconds: int,
+    interruptible: bool,
+    /,
+) -> tuple[int, BaseException | None]: ...
+def queue_get_many(
+    queue: int,
+    cls: type[_Tensor],
+    restore: Callable[[Any, Any], Any],
+    corrupt: Callable[[BaseException], BaseException],
+    nanoseconds: int,
+    interruptible: bool,
+    most: int,
+    /,
+) -> tuple[list[Any], list[BaseException]]: ...
 def torch_setup(objects: tuple[Any, ...], /) -> None: ...
 def torch_reducer(
     in_python: Callable[[Any], tuple[Any, ...]], /

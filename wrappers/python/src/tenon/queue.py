@@ -11,12 +11,13 @@ import sys
 import threading
 import weakref
 from queue import Empty, Full
+from time import monotonic
 from typing import NamedTuple
 
 from tenon import _mp_hook
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib, new_struct
-from tenon._native_ext import queue_get, queue_put
+from tenon._native_ext import queue_get, queue_get_many, queue_put, queue_put_many
 from tenon._options import flags, names_of, small, words
 from tenon._queue_values import corrupt, describe, restore
 from tenon.by_filename import Filename, FilenameHandle, open_filename
@@ -28,7 +29,7 @@ from tenon.wait import run, runs_handlers, waited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, Literal, Self
 
     from typing_extensions import Buffer
@@ -109,11 +110,14 @@ class Queue(Managed):
     PeerGone once for each of them, unless this process had received from that one before.
     """
 
-    __slots__ = ("_joined", "_pickled", "_report_deaths", "_storage")
+    __slots__ = ("_joined", "_later_get", "_later_put", "_pickled", "_report_deaths", "_storage")
     # A membership, its address, and the pid of its process. A forked child has its parent's until
     # it joins. It is one tuple, so that no thread sees an old part beside a new one.
     _joined: tuple[Any, int, int] | None
     _storage: Storage | None
+    # What the next get or put raises: put_many and get_many had already put or got a value.
+    _later_get: list[BaseException]
+    _later_put: list[BaseException]
 
     def __init__(
         self,
@@ -149,6 +153,7 @@ class Queue(Managed):
     def _set(self, storage: Storage | None, report_deaths: bool, pickled: bool) -> None:
         self._cdata = self._joined = None
         self._storage = storage
+        self._later_get, self._later_put = [], []
         self._report_deaths, self._pickled = bool(report_deaths), bool(pickled)
 
     @classmethod
@@ -257,6 +262,8 @@ class Queue(Managed):
         Raises queue.Full if there is no room in time, or at once without block. Raises TypeError
         for a value that the queue does not carry.
         """
+        if self._later_put:
+            raise self._later_put.pop(0)
         if self._pickled:
             self._put_pickled(value, block, timeout)
             return
@@ -271,6 +278,8 @@ class Queue(Managed):
         Raises queue.Empty if no value comes in time, or at once without block. Raises Corrupt if
         the next message carries no value (it was sent by send). That message is lost.
         """
+        if self._later_get:
+            raise self._later_get.pop(0)
         if self._pickled:
             return self._get_pickled(block, timeout)
         joined, limit = self._membership(), _nanoseconds(block, timeout)
@@ -309,6 +318,90 @@ class Queue(Managed):
                 option="pickled",
             )
         return value
+
+    def put_many(
+        self, values: Iterable[Any], block: bool = True, timeout: float | None = None
+    ) -> int:
+        """Put values in their order, in one call. Return how many were put. While there is no room
+        the call waits, at most for timeout seconds in all.
+
+        Raises queue.Full if there was no room for the first one. Raises TypeError, and has put
+        nothing, if the queue does not carry one of the values. If another exception comes after the
+        first value, the next put raises it.
+        """
+        values = tuple(values)
+        if self._later_put:
+            raise self._later_put.pop(0)
+        if self._pickled:
+            return self._put_many_pickled(values, block, timeout)
+        joined, limit = self._membership(), _nanoseconds(block, timeout)
+        put, error = queue_put_many(joined[1], values, describe, limit, runs_handlers())
+        if error is not None:
+            self._keep(self._later_put, error)
+        if values and not put:
+            raise Full
+        return put
+
+    def get_many(self, most: int, block: bool = True, timeout: float | None = None) -> list[Any]:
+        """Get up to `most` values in one call: wait for the first one as get does, and then take
+        those that are there.
+
+        Raises queue.Empty if no value comes in time. If another exception comes after the first
+        value, the next get raises it.
+        """
+        if most < 1:
+            raise ValueError("get_many gets at least one value")
+        if self._later_get:
+            raise self._later_get.pop(0)
+        if self._pickled:
+            return self._get_many_pickled(most, block, timeout)
+        joined, limit = self._membership(), _nanoseconds(block, timeout)
+        number = min(most, 1024)
+        try:
+            values, errors = queue_get_many(
+                joined[1], Tensor, restore, corrupt, limit, runs_handlers(), number
+            )
+        except (WouldBlock, Timeout) as error:
+            raise Empty from error
+        if errors and not values:
+            self._later_get.extend(errors[1:])
+            raise errors[0]
+        self._later_get.extend(errors)
+        if not values:
+            raise Empty
+        return values
+
+    def _put_many_pickled(self, values: tuple[Any, ...], block: bool, timeout: float | None) -> int:
+        deadline = _Deadline(block, timeout)
+        for put, value in enumerate(values):
+            try:
+                self._put_pickled(value, block, deadline.left())
+            except Exception as error:
+                if put == 0:
+                    raise
+                if not isinstance(error, Full):
+                    self._later_put.append(error)
+                return put
+        return len(values)
+
+    def _get_many_pickled(self, most: int, block: bool, timeout: float | None) -> list[Any]:
+        values = [self._get_pickled(block, timeout)]
+        while len(values) < most:
+            try:
+                values.append(self._get_pickled(False, None))
+            except Empty:
+                break
+            except Exception as error:
+                self._later_get.append(error)
+                break
+        return values
+
+    @staticmethod
+    def _keep(later: list[BaseException], error: BaseException) -> None:
+        """Keep an exception for the next call, but not one that ends the program."""
+        if not isinstance(error, Exception):
+            raise error
+        later.append(error)
 
     def put_nowait(self, value: Any) -> None:
         """As put(value, block=False)."""
@@ -460,6 +553,16 @@ class Queue(Managed):
 def _options(report_deaths: bool, **geometry: int) -> Any:
     ignored = flags("QUEUE", ignore_deaths=not report_deaths)
     return new_struct("tenon_queue_options", flags=ignored, **geometry)
+
+
+class _Deadline:
+    """The time that is left of a timeout for several calls."""
+
+    def __init__(self, block: bool, timeout: float | None) -> None:
+        self._end = None if not block or timeout is None else monotonic() + timeout
+
+    def left(self) -> float | None:
+        return None if self._end is None else self._end - monotonic()
 
 
 def _seconds(block: bool, timeout: float | None) -> float | None:
