@@ -86,7 +86,7 @@ struct ArenaState : ProcessState<LockRank::kArenas> {
   uint32_t skipped_looks = 0;
 
   Board public_board;
-  uint64_t board_users = 0;  // user's arenas and ledgers
+  uint64_t board_users = 0;  // user's arenas, ledgers, and memberships in queues
   uint64_t ledgers = 0;      // the ledgers among them
   // The figures of the default homes while there is no board.
   std::array<board::ArenaFigures, kModes> own_figures{};

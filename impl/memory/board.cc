@@ -192,6 +192,19 @@ LedgerFigures* OnBoard::join_ledger(board::Carrier carrier, uint32_t pid, uint32
   return &row->ledger;
 }
 
+board::QueueFigures* OnBoard::join_queue(const QueuePlace& place, uint64_t entry) noexcept {
+  ArenaState& all = arena_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  Row* const row = join(false);
+  if (row == nullptr) return nullptr;
+  put(row->queue.device, place.device);
+  put(row->queue.inode, place.inode);
+  put(row->queue.offset, place.offset);
+  put(row->queue.member, entry);
+  all.public_board.show(row, RowKind::kQueue, 0);
+  return &row->queue;
+}
+
 void OnBoard::hide() noexcept {
   if (!joined_ || generation_ != fork_generation()) return;
   ArenaState& all = arena_state();

@@ -36,7 +36,7 @@ inline constexpr uint32_t kRows = 2047;
 inline constexpr uint64_t kNbytes = uint64_t{kRows + 1} * kRowNbytes;
 
 // The lowest byte of a row's tag says what the row stands for.
-enum class RowKind : uint8_t { kFree = 0, kArena = 1, kHome = 2, kLedger = 3 };
+enum class RowKind : uint8_t { kFree = 0, kArena = 1, kHome = 2, kLedger = 3, kQueue = 4 };
 // The byte above it is the mode of an arena or, for a ledger, how its token travels.
 enum class Carrier : uint8_t { kConnection = 0, kDescriptor = 1 };
 
@@ -91,15 +91,36 @@ struct LedgerFigures {
   std::array<Word, 8> zero;
 };
 
+// The figures of one membership in a queue (queue/queue.h). Each word has one writer at a time: a
+// sender with the member's send lock, or a receiver with its receive lock. The two write different
+// cache lines, because a Row is 128 bytes at a multiple of 128. Several threads may add to `lost`.
+struct QueueFigures {
+  Word device;  // of the file in which the queue lies
+  Word inode;
+  Word offset;  // of the queue in the file
+  Word sent;    // messages
+  Word sent_nbytes;
+  Word full_since_ns;  // CLOCK_MONOTONIC: since when a send waits for room; 0: none does
+  Word received;
+  Word received_nbytes;
+  Word lost;  // messages whose receiver died before its fetch
+  // The member's entry in the queue. Bits 0 to 31: its index. Bits 32 to 63: its generation.
+  Word member;
+  std::array<Word, 4> zero;
+};
+
 struct Row {
   Word tag;  // RowKind, mode or carrier, and from bit 16 on a number that is never used again
   Word began_ns;
   union {
     ArenaFigures arena;
     LedgerFigures ledger;
+    QueueFigures queue;
   };
 };
-static_assert(sizeof(Row) == kRowNbytes && sizeof(ArenaFigures) == sizeof(LedgerFigures));
+static_assert(sizeof(Row) == kRowNbytes && sizeof(ArenaFigures) == sizeof(LedgerFigures) &&
+              sizeof(ArenaFigures) == sizeof(QueueFigures));
+static_assert(offsetof(Row, queue) + offsetof(QueueFigures, received) == 64);
 
 inline void add(Word& word, uint64_t more) noexcept {
   word.store(word.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
@@ -171,10 +192,11 @@ class Board {
   uint64_t next_number_ = 1;
 };
 
-// The presence of one arena or ledger on the board: its row, if it has one. The board exists as
-// long as any arena or ledger has joined. If it could not be made, the next join tries again,
-// unless a ledger has joined by then. All functions and the destructor take the arenas' lock. In a
-// forked child the row is the parent's, and hide(), leave() and the destructor do nothing.
+// The presence of one arena, ledger or membership in a queue on the board: its row, if it has one.
+// The board exists as long as any of them has joined. If it could not be made, the next join tries
+// again, unless a ledger has joined by then. All functions and the destructor take the arenas'
+// lock. In a forked child the row is the parent's, and hide(), leave() and the destructor do
+// nothing.
 class OnBoard {
  public:
   OnBoard() noexcept = default;
@@ -182,14 +204,21 @@ class OnBoard {
   OnBoard& operator=(const OnBoard&) = delete;
   ~OnBoard() { leave(); }
 
-  // One of the two is called, once. Null: there is no row.
+  // One of the three is called, once. Null: there is no row.
   board::ArenaFigures* join_arena(Mode mode, uint64_t device, uint64_t inode,
                                   uint64_t capacity_nbytes) noexcept;
   board::LedgerFigures* join_ledger(board::Carrier carrier, uint32_t pid, uint32_t uid) noexcept;
+  // `place` says where the queue lies, and `entry` is QueueFigures::member.
+  struct QueuePlace {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    uint64_t offset = 0;
+  };
+  board::QueueFigures* join_queue(const QueuePlace& place, uint64_t entry) noexcept;
   // Gives back the row, into which the caller stores no more. The board stays.
   void hide() noexcept;
   // Gives back the row likewise, and leaves the board. No thread is still ending leases of this
-  // arena or ledger.
+  // arena or ledger, or is in a call of this member of a queue.
   void leave() noexcept;
 
  private:

@@ -10,6 +10,7 @@ using board::ArenaFigures;
 using board::Header;
 using board::kRowNbytes;
 using board::LedgerFigures;
+using board::QueueFigures;
 using board::Row;
 using board::RowKind;
 
@@ -74,6 +75,28 @@ LedgerOnBoard read_ledger(std::span<const std::byte> row, uint64_t tag) {
   return ledger;
 }
 
+QueueOnBoard read_queue(std::span<const std::byte> row, uint64_t tag) {
+  const auto figure = [&](size_t offset) {
+    return number_at<uint64_t>(row, offsetof(Row, queue) + offset);
+  };
+  QueueOnBoard queue;
+  queue.number = tag >> 16;
+  queue.began_ns = number_at<int64_t>(row, offsetof(Row, began_ns));
+  queue.device = figure(offsetof(QueueFigures, device));
+  queue.inode = figure(offsetof(QueueFigures, inode));
+  queue.offset = figure(offsetof(QueueFigures, offset));
+  const uint64_t member = figure(offsetof(QueueFigures, member));
+  queue.index = static_cast<uint32_t>(member);
+  queue.generation = static_cast<uint32_t>(member >> 32);
+  queue.sent = figure(offsetof(QueueFigures, sent));
+  queue.sent_nbytes = figure(offsetof(QueueFigures, sent_nbytes));
+  queue.received = figure(offsetof(QueueFigures, received));
+  queue.received_nbytes = figure(offsetof(QueueFigures, received_nbytes));
+  queue.lost = figure(offsetof(QueueFigures, lost));
+  queue.full_since_ns = static_cast<int64_t>(figure(offsetof(QueueFigures, full_since_ns)));
+  return queue;
+}
+
 }  // namespace
 
 Result<uint64_t> board_image_nbytes(std::span<const std::byte> head, uint64_t file_nbytes) {
@@ -129,6 +152,8 @@ Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<cons
     } else if (kind == RowKind::kLedger &&
                detail <= static_cast<uint64_t>(board::Carrier::kDescriptor)) {
       image.ledgers.push_back(read_ledger(row, tag));
+    } else if (kind == RowKind::kQueue && detail == 0) {
+      image.queues.push_back(read_queue(row, tag));
     } else {
       ++image.unknown_rows;
     }

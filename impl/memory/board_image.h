@@ -49,12 +49,30 @@ struct LedgerOnBoard {
   uint64_t granted_nbytes = 0;
 };
 
+// One membership of the board's process in a queue.
+struct QueueOnBoard {
+  uint64_t number = 0;
+  int64_t began_ns = 0;
+  uint64_t device = 0;  // of the file in which the queue lies
+  uint64_t inode = 0;
+  uint64_t offset = 0;      // of the queue in the file
+  uint32_t index = 0;       // of the member's entry in the queue
+  uint32_t generation = 0;  // of the member in that entry
+  uint64_t sent = 0;        // messages
+  uint64_t sent_nbytes = 0;
+  uint64_t received = 0;
+  uint64_t received_nbytes = 0;
+  uint64_t lost = 0;
+  int64_t full_since_ns = 0;  // CLOCK_MONOTONIC; 0: no send waits for room
+};
+
 struct BoardImage {
   uint32_t pid = 0;
   uint64_t pid_namespace = 0;
   int64_t began_ns = 0;
   std::vector<ArenaOnBoard> arenas;
   std::vector<LedgerOnBoard> ledgers;
+  std::vector<QueueOnBoard> queues;
   uint64_t unknown_rows = 0;  // rows of kinds that this version does not know
 };
 

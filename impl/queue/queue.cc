@@ -66,6 +66,7 @@ Result<Ref<Queue>> Queue::join(Ref<storage::Storage> storage, const page::Geomet
   auto queue = Ref<Queue>::adopt(new Queue(std::move(storage), geometry, options));
   add_watcher(queue.get());
   TENON_TRY(queue->enter());
+  queue->show_on_board();
   return queue;
 }
 
@@ -86,8 +87,27 @@ void Queue::dispose() noexcept {
     remove_watcher(this);
     recv_ready_.end();
     send_ready_.end();
+    on_board_.leave();
   }
   storage_ = nullptr;
+}
+
+void Queue::show_on_board() noexcept {
+  const memory::SegmentKey file = storage_->segment()->key();
+  const uint64_t generation =
+      page::member_of(member(self_).word.load(std::memory_order_relaxed)).generation;
+  memory::board::QueueFigures* const row =
+      on_board_.join_queue({file.device, file.inode, storage_->offset()}, generation << 32 | self_);
+  if (row != nullptr) figures_ = row;
+}
+
+// Adds a message to two figures of the board. The caller is the only thread that writes them.
+void Queue::count(const tensor::Message& message, memory::board::Word* messages,
+                  memory::board::Word* nbytes) noexcept {
+  uint64_t sum = 0;
+  for (const tensor::Message::Item& item : message.items()) sum += item.tensor->nbytes();
+  memory::board::add(*messages, 1);
+  memory::board::add(*nbytes, sum);
 }
 
 // Whether nobody will receive anything from this lane any more.

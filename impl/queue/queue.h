@@ -28,6 +28,7 @@
 #include "base/status.h"
 #include "channel/deposit.h"
 #include "channel/fetch.h"
+#include "memory/board.h"
 #include "os/spin.h"
 #include "os/wait.h"
 #include "queue/lock.h"
@@ -199,6 +200,9 @@ class Queue final : public ProcessWatcher {
   void dispose() noexcept override;
   Status enter();
   Status check_member() const;
+  void show_on_board() noexcept;
+  static void count(const tensor::Message& message, memory::board::Word* messages,
+                    memory::board::Word* nbytes) noexcept;
   bool is_drained(uint32_t index) const noexcept;
   uint64_t next_position(uint32_t index) const noexcept;
   void look_at_members();
@@ -261,6 +265,11 @@ class Queue final : public ProcessWatcher {
   uint32_t taker_ = 0;          // this member as a taker
   std::atomic<bool> has_left_{false};
   std::atomic<bool> is_member_{false};  // look_again() may be called before that
+  // What other processes see of this member (docs/format/board.md). Without a row on the board the
+  // figures are counted in `unseen_figures_`.
+  memory::OnBoard on_board_;
+  memory::board::QueueFigures unseen_figures_{};
+  memory::board::QueueFigures* figures_ = &unseen_figures_;
 
   WaitLock send_lock_;
   uint64_t next_ = 0;         // the position of the next message of this lane

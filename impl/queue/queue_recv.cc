@@ -333,6 +333,8 @@ Result<size_t> Queue::recv_many(std::span<std::unique_ptr<Message>> out, const o
   }
   if (has_slept) pass_wake_on();
   if (!first.is_ok()) return std::move(first).status();
+  for (const std::unique_ptr<Message>& each : out.first(received))
+    count(*each, &figures_->received, &figures_->received_nbytes);
   return received;
 }
 

@@ -35,6 +35,25 @@ class DepositGuard {
   Depot::MessageSlot place_;
 };
 
+// Says on the board since when a send waits for room, and at its end that none waits.
+class FullMark {
+ public:
+  explicit FullMark(memory::board::Word* since_ns) noexcept : since_ns_(since_ns) {}
+  FullMark(const FullMark&) = delete;
+  FullMark& operator=(const FullMark&) = delete;
+  ~FullMark() {
+    if (is_set_) memory::board::put(*since_ns_, 0);
+  }
+  void set() noexcept {
+    if (std::exchange(is_set_, true)) return;
+    memory::board::put(*since_ns_, static_cast<uint64_t>(os::monotonic_ns()));
+  }
+
+ private:
+  memory::board::Word* since_ns_;
+  bool is_set_ = false;
+};
+
 // Puts a ticket that is longer than a slot into a message of its own, which has a short ticket.
 Result<Deposited> deposit_ticket(std::span<const std::byte> ticket) {
   storage::StorageOptions how;
@@ -96,6 +115,7 @@ Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages
 // send() with the lock held. A death is reported once, so it ends a call that has sent a message,
 // and the next call reports it.
 Status Queue::send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first) {
+  FullMark full(&figures_->full_since_ns);
   for (;;) {
     look_at_members();
     if (n_deaths_.load(std::memory_order_acquire) > 0) {
@@ -105,7 +125,11 @@ Status Queue::send_within(const tensor::Message& message, const WaitLimits& limi
     }
     TENON_TRY(check_member());
     TENON_ASSIGN(const bool room, has_room(next_));
-    if (room) return publish(message);
+    if (room) {
+      TENON_TRY(publish(message));
+      count(message, &figures_->sent, &figures_->sent_nbytes);
+      return Status::ok();
+    }
     const auto look = [&] {
       Result<bool> now = has_room(next_);
       return !now.is_ok() || now.value() || has_deaths() || has_left_.load();
@@ -114,6 +138,7 @@ Status Queue::send_within(const tensor::Message& message, const WaitLimits& limi
       if (over.code() == Code::kWouldBlock) (void)send_ready_.arm(look);
       return over;
     }
+    full.set();
     if (os::spin_for(&send_spin_, false, look)) continue;
     send_ready_.clear_for_sleep();
     TENON_TRY(sleep_once(&member(self_).send, &header().senders_asleep, self_, &send_spin_, limits,
@@ -215,6 +240,7 @@ void Queue::forget_taken_by(uint32_t taker) noexcept {
   const auto withdraw = [&](const Sent& sent) {
     if (!sent.depot->withdraw(sent.place)) return;
     n_lost_.fetch_add(1, std::memory_order_relaxed);
+    figures_->lost.fetch_add(1, std::memory_order_relaxed);
     if (sent.outer_depot) (void)sent.outer_depot->withdraw(sent.outer);
   };
   for (uint32_t i = 0; i < geometry_.capacity; ++i) {

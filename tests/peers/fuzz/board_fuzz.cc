@@ -34,9 +34,10 @@ void check(const std::vector<std::byte>& bytes, uint64_t file_nbytes) {
       Result<BoardImage> image = decode_board(first, *second, *last);
       require(image.is_ok(), "the lengths are right, and it is refused");
       const BoardImage& found = image.value();
-      require(found.arenas.size() + found.ledgers.size() + found.unknown_rows <
-                  wanted / board::kRowNbytes,
-              "more rows than there are");
+      require(
+          found.arenas.size() + found.ledgers.size() + found.queues.size() + found.unknown_rows <
+              wanted / board::kRowNbytes,
+          "more rows than there are");
       for (const ArenaOnBoard& each : found.arenas) {
         require(static_cast<uint32_t>(each.mode) < kModes, "a mode that is none");
         require(each.free_nbytes <= each.reserved_nbytes, "more is free than there is");
