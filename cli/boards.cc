@@ -56,38 +56,10 @@ uint64_t own_pid_of(pid_t pid) {
   return os::parse_number(last == std::string_view::npos ? line : line.substr(last + 1), 0);
 }
 
-// The device number of all memfds, read from a memfd. If none can be made it is 0, which is no file
-// system's number.
-dev_t memfd_device() {
-  static const dev_t device = []() -> dev_t {
-    Result<os::Fd> fd = os::create_memfd("tenon-reader", 0);
-    struct statx info{};
-    if (!fd.is_ok() || statx(fd.value().get(), "", AT_EMPTY_PATH, STATX_INO, &info) != 0) return 0;
-    return makedev(info.stx_dev_major, info.stx_dev_minor);
-  }();
-  return device;
-}
-
 // Gives nothing if the board is gone, or is a copy of the fd of another process's board.
 Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64_t own_pid) {
-  // The file is first opened with O_PATH, because the other process chose it. Opening a pipe or a
-  // device can have effects. Asking a file system for a file's size can block, if a process serves
-  // it and does not answer.
-  const os::Fd handle(openat(fds, number, O_PATH | O_CLOEXEC));
-  if (!handle.is_open()) {
-    if (is_gone(errno)) return std::optional<BoardImage>();
-    return errno_status(errno, "reaching it");
-  }
-  struct statx info{};
-  if (statx(handle.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0)
-    return errno_status(errno, "looking at it");
-  if (makedev(info.stx_dev_major, info.stx_dev_minor) != memfd_device())
-    return Status(Code::kCorrupt, "no board: not a memfd");
-  // The file's owner can hold a lease (fcntl) on it. O_NONBLOCK prevents the open from waiting for
-  // this.
-  const os::Fd fd(open(format("/proc/self/fd/%d", handle.get()).c_str(),
-                       O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-  if (!fd.is_open()) return errno_status(errno, "opening it");
+  TENON_ASSIGN(const os::Fd fd, open_memfd_of(fds, number, 0));
+  if (!fd.is_open()) return std::optional<BoardImage>();
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd.get()));
   constexpr unsigned kFixed = os::kSealShrink | os::kSealGrow;
   if ((file.seals & kFixed) != kFixed)
@@ -180,6 +152,40 @@ class Search {
 };
 
 }  // namespace
+
+// The number is read from a memfd. If none can be made it is 0, which is no file system's number.
+uint64_t memfd_device() {
+  static const uint64_t device = []() -> uint64_t {
+    Result<os::Fd> fd = os::create_memfd("tenon-reader", 0);
+    struct statx info{};
+    if (!fd.is_ok() || statx(fd.value().get(), "", AT_EMPTY_PATH, STATX_INO, &info) != 0) return 0;
+    return makedev(info.stx_dev_major, info.stx_dev_minor);
+  }();
+  return device;
+}
+
+Result<os::Fd> open_memfd_of(int fds, const char* number, uint64_t wanted_inode) {
+  // The file is first opened with O_PATH, because the other process chose it. Opening a pipe or a
+  // device can have effects. Asking a file system for a file's size can block, if a process serves
+  // it and does not answer.
+  const os::Fd handle(openat(fds, number, O_PATH | O_CLOEXEC));
+  if (!handle.is_open()) {
+    if (is_gone(errno)) return os::Fd();
+    return errno_status(errno, "reaching it");
+  }
+  struct statx info{};
+  if (statx(handle.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0)
+    return errno_status(errno, "looking at it");
+  if (wanted_inode != 0 && info.stx_ino != wanted_inode) return os::Fd();
+  if (makedev(info.stx_dev_major, info.stx_dev_minor) != memfd_device())
+    return Status(Code::kCorrupt, "no board: not a memfd");
+  // The file's owner can hold a lease (fcntl) on it. O_NONBLOCK prevents the open from waiting for
+  // this.
+  os::Fd fd(open(format("/proc/self/fd/%d", handle.get()).c_str(),
+                 O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  if (!fd.is_open()) return errno_status(errno, "opening it");
+  return fd;
+}
 
 Boards read_boards() {
   Search search;

@@ -28,9 +28,10 @@ struct LsOptions {
   bool json = false;
   bool prometheus = false;
   bool all = false;
-  bool names = false;  // the three say what to list; if none is set, everything
+  bool names = false;  // the four say what to list; if none is set, everything
   bool arenas = false;
   bool leases = false;
+  bool queues = false;
 };
 int run_ls(const LsOptions& options);
 

@@ -128,9 +128,9 @@ Table leases_table(const Boards& boards) {
 
 void print_unread(const Boards& boards) {
   if (boards.unreadable != 0) {
-    print_text("arenas and leases of " + plural_text(boards.unreadable, "process", "processes") +
-               " could not be asked for" + (geteuid() == 0 ? "" : " (root can ask other users')") +
-               "\n");
+    print_text("arenas, leases and queues of " +
+               plural_text(boards.unreadable, "process", "processes") + " could not be asked for" +
+               (geteuid() == 0 ? "" : " (root can ask other users')") + "\n");
   }
   for (const std::string& line : boards.refused) print_error(line);
 }

@@ -1,5 +1,5 @@
-// Shows arenas and leases for `ls` and `top`: rows from the boards, in text, JSON and Prometheus'
-// exposition format.
+// Shows arenas and leases for `ls` and `top`, as queues.h does queues: rows from the boards, in
+// text, JSON and Prometheus' exposition format.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "boards.h"
 #include "output.h"
+#include "queues.h"
 
 namespace tenon::cli {
 
@@ -40,6 +41,6 @@ Table leases_table(const Boards& boards);
 void print_unread(const Boards& boards);
 Json arenas_json(const Boards& boards);
 Json leases_json(const Boards& boards);
-void print_prometheus(const Boards& boards);
+void print_prometheus(const Boards& boards, const std::vector<SeenQueue>& queues);
 
 }  // namespace tenon::cli

@@ -1,4 +1,4 @@
-// `tenon ls`: lists names, arenas and leases, and the processes that hold them.
+// `tenon ls`: lists names, arenas, leases and queues, and the processes that hold them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "figures.h"
 #include "name_table.h"
 #include "output.h"
+#include "queues.h"
 
 namespace tenon::cli {
 namespace {
@@ -148,10 +149,22 @@ Status list_names(const LsOptions& options, Json* json) {
   return Status::ok();
 }
 
-void print_boards(const Boards& boards, bool after_names, bool arenas, bool leases) {
+// What of the boards is listed.
+struct Parts {
+  bool arenas = false;
+  bool leases = false;
+  bool queues = false;
+};
+
+void print_boards(const Boards& boards, const std::vector<SeenQueue>& queues, const Parts& parts,
+                  bool after_names) {
   std::vector<Table> tables;
-  if (arenas) tables.push_back(arenas_table(boards));
-  if (leases) tables.push_back(leases_table(boards));
+  if (parts.arenas) tables.push_back(arenas_table(boards));
+  if (parts.leases) tables.push_back(leases_table(boards));
+  if (parts.queues) {
+    tables.push_back(queues_table(queues));
+    tables.push_back(queue_members_table(boards, queues));
+  }
   bool is_first = !after_names;
   for (const Table& table : tables) {
     if (table.is_empty()) continue;
@@ -165,9 +178,11 @@ void print_boards(const Boards& boards, bool after_names, bool arenas, bool leas
 }  // namespace
 
 int run_ls(const LsOptions& options) {
-  const bool everything = !options.names && !options.arenas && !options.leases;
+  const bool everything = !options.names && !options.arenas && !options.leases && !options.queues;
   if (options.prometheus) {
-    print_prometheus(read_boards());
+    Boards boards = read_boards();
+    const std::vector<SeenQueue> queues = read_queues(&boards);
+    print_prometheus(boards, queues);
     return kExitOk;
   }
   Json json = Json::object();
@@ -177,16 +192,19 @@ int run_ls(const LsOptions& options) {
       return kExitProblem;
     }
   }
-  if (everything || options.arenas || options.leases) {
-    const Boards boards = read_boards();
-    const bool arenas = everything || options.arenas;
-    const bool leases = everything || options.leases;
+  const Parts parts{everything || options.arenas, everything || options.leases,
+                    everything || options.queues};
+  if (parts.arenas || parts.leases || parts.queues) {
+    Boards boards = read_boards();
+    const std::vector<SeenQueue> queues =
+        parts.queues ? read_queues(&boards) : std::vector<SeenQueue>();
     if (!options.json) {
-      print_boards(boards, everything || options.names, arenas, leases);
+      print_boards(boards, queues, parts, everything || options.names);
       return kExitOk;
     }
-    if (arenas) json["arenas"] = arenas_json(boards);
-    if (leases) json["leases"] = leases_json(boards);
+    if (parts.arenas) json["arenas"] = arenas_json(boards);
+    if (parts.leases) json["leases"] = leases_json(boards);
+    if (parts.queues) json["queues"] = queues_json(boards, queues);
     json["refused"] = boards.refused;
     json["unreadable_boards"] = boards.unreadable;
   }

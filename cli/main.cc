@@ -114,21 +114,23 @@ void add_commands(CLI::App* app, Options* options) {
 
   CLI::App* ls = add_command(
       app, options, "ls",
-      "List the named objects of Tenon and PyTorch, arenas and leases, and who holds them",
+      "List the named objects of Tenon and PyTorch, arenas, leases and queues, and who holds them",
       "tenon ls --leases", &options->ls.json);
   add_directory(ls, &options->ls.directory);
   ls->add_flag("--names", options->ls.names,
                "Only the names; so it is, too, if a directory is given");
   ls->add_flag("--arenas", options->ls.arenas, "Only the arenas");
   ls->add_flag("--leases", options->ls.leases, "Only the leases");
+  ls->add_flag("--queues", options->ls.queues, "Only the queues and their members");
   ls->add_flag("--all", options->ls.all, "Also other users' names, and names of other programs");
   ls->add_flag("--prometheus", options->ls.prometheus,
-               "Print arenas and leases in Prometheus' text format")
+               "Print arenas, leases and queues in Prometheus' text format")
       ->excludes("--json");
 
-  CLI::App* top =
-      add_command(app, options, "top", "Show who lends how much, again and again; q ends it",
-                  "tenon top --interval 5", &options->top.json);
+  CLI::App* top = add_command(
+      app, options, "top",
+      "Show who lends how much, and what moves through queues, again and again; q ends it",
+      "tenon top --interval 5", &options->top.json);
   top->add_option("--interval", options->top.interval, "Seconds between two looks, 1 unless told")
       ->check([](const std::string& text) { return check_seconds(text, 0.1); })
       ->option_text("SECONDS");
@@ -267,7 +269,7 @@ int run(const CLI::App& app, Options options) {
   if (app.got_subcommand("ls")) {
     LsOptions& ls = options.ls;
     const bool given = app.get_subcommand("ls")->get_option("DIRECTORY")->count() > 0;
-    if (given && !ls.arenas && !ls.leases) ls.names = true;
+    if (given && !ls.arenas && !ls.leases && !ls.queues) ls.names = true;
     code = run_ls(ls);
   }
   if (app.got_subcommand("top")) code = run_top(options.top);

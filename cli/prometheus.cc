@@ -1,4 +1,6 @@
-// Prints arenas and leases in Prometheus' text exposition format, version 0.0.4.
+// Prints arenas, leases and queues in Prometheus' text exposition format, version 0.0.4.
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,9 +89,119 @@ void print_lease_metric(const std::vector<LeaseRow>& rows, const char* name, con
   print_metric(name, type, help, samples);
 }
 
+std::string labels_of(const SeenQueue& queue) {
+  return format("queue=\"%s\"", queue_text(queue).c_str());
+}
+
+std::string labels_of(const SeenQueue& queue, const SeenMember& member) {
+  return labels_of(queue) +
+         format(",member=\"%u\",pid=\"%s\"", member.index,
+                member.pid == 0 && member.said_pid == 0 ? "unknown" : member_text(member).c_str());
+}
+
+// Prints a metric with a sample for each queue for which value() has one.
+template <typename Value>
+void print_queue_metric(const std::vector<SeenQueue>& queues, const char* name, const char* type,
+                        const char* help, const Value& value) {
+  Samples samples;
+  for (const SeenQueue& queue : queues) {
+    if (const std::optional<uint64_t> number = value(queue))
+      samples.emplace_back(labels_of(queue), std::to_string(*number));
+  }
+  print_metric(name, type, help, samples);
+}
+
+// Prints a metric with a sample for each member for which value() has one. A member that left or
+// died has only what waits in its lane.
+template <typename Value>
+void print_member_metric(const std::vector<SeenQueue>& queues, const char* name, const char* type,
+                         const char* help, const Value& value) {
+  Samples samples;
+  for (const SeenQueue& queue : queues) {
+    for (const SeenMember& member : queue.members) {
+      if (const std::optional<std::string> text = value(queue, member))
+        samples.emplace_back(labels_of(queue, member), *text);
+    }
+  }
+  print_metric(name, type, help, samples);
+}
+
+void print_member_counter(const std::vector<SeenQueue>& queues, const char* name, const char* help,
+                          uint64_t memory::QueueOnBoard::* figure) {
+  print_member_metric(
+      queues, name, "counter", help, [&](const SeenQueue&, const SeenMember& member) {
+        return member.row == nullptr ? std::nullopt
+                                     : std::optional(std::to_string(member.row->*figure));
+      });
+}
+
+void print_queues(const Boards& boards, const std::vector<SeenQueue>& queues) {
+  print_queue_metric(queues, "tenon_queue_waiting_messages", "gauge",
+                     "Messages in a queue that nobody has received.",
+                     [](const SeenQueue& queue) { return queue.waiting; });
+  print_queue_metric(queues, "tenon_queue_capacity_messages", "gauge",
+                     "The most messages of one member that can wait.", [](const SeenQueue& queue) {
+                       return queue.has_memory ? std::optional<uint64_t>(queue.capacity)
+                                               : std::nullopt;
+                     });
+  print_queue_metric(
+      queues, "tenon_queue_members", "gauge", "Members that have not left and not died.",
+      [](const SeenQueue& queue) { return std::optional<uint64_t>(count_members(queue)); });
+  print_queue_metric(queues, "tenon_queue_died_total", "counter",
+                     "Members whose process ended while they were members.",
+                     [](const SeenQueue& queue) {
+                       return queue.has_memory ? std::optional(queue.died) : std::nullopt;
+                     });
+  Samples members;
+  for (const SeenQueue& queue : queues) {
+    for (const SeenMember& member : queue.members)
+      members.emplace_back(labels_of(queue, member) + format(",uid=\"%u\",state=\"%s\"", member.uid,
+                                                             state_text(member.state)),
+                           "1");
+  }
+  print_metric("tenon_queue_member_info", "gauge", "Members of queues, and what became of them.",
+               members);
+  print_member_metric(queues, "tenon_queue_member_waiting_messages", "gauge",
+                      "Messages that a member sent and nobody has received.",
+                      [](const SeenQueue&, const SeenMember& member) {
+                        return member.waiting ? std::optional(std::to_string(*member.waiting))
+                                              : std::nullopt;
+                      });
+  print_member_metric(
+      queues, "tenon_queue_member_full_seconds", "gauge",
+      "For how long a send of a member has waited for room.",
+      [&](const SeenQueue& queue, const SeenMember& member) {
+        const std::optional<int64_t> full = full_ns(boards, queue, member);
+        return member.row == nullptr
+                   ? std::nullopt
+                   : std::optional(format("%.3f", static_cast<double>(full.value_or(0)) / 1e9));
+      });
+  print_member_metric(queues, "tenon_queue_member_asleep", "gauge",
+                      "1: a member sleeps until there is a message or room.",
+                      [](const SeenQueue&, const SeenMember& member) {
+                        const bool asleep = member.waits_for_message || member.waits_for_room;
+                        return member.state == SeenState::kHere
+                                   ? std::optional<std::string>(asleep ? "1" : "0")
+                                   : std::nullopt;
+                      });
+  print_member_counter(queues, "tenon_queue_sent_messages_total", "Messages that a member sent.",
+                       &memory::QueueOnBoard::sent);
+  print_member_counter(queues, "tenon_queue_sent_bytes_total",
+                       "Bytes of the tensors that a member sent.",
+                       &memory::QueueOnBoard::sent_nbytes);
+  print_member_counter(queues, "tenon_queue_received_messages_total",
+                       "Messages that a member received.", &memory::QueueOnBoard::received);
+  print_member_counter(queues, "tenon_queue_received_bytes_total",
+                       "Bytes of the tensors that a member received.",
+                       &memory::QueueOnBoard::received_nbytes);
+  print_member_counter(queues, "tenon_queue_lost_messages_total",
+                       "Messages of a member whose receiver died before it had them.",
+                       &memory::QueueOnBoard::lost);
+}
+
 }  // namespace
 
-void print_prometheus(const Boards& boards) {
+void print_prometheus(const Boards& boards, const std::vector<SeenQueue>& queues) {
   const auto age = [&](int64_t began_ns) {
     return format("%.3f", static_cast<double>(age_ns(boards, began_ns)) / 1e9);
   };
@@ -100,7 +212,8 @@ void print_prometheus(const Boards& boards) {
                escape(safe_text(board.process.command)).c_str()),
         "1");
   }
-  print_metric("tenon_process_info", "gauge", "Processes that have arenas or lend.", processes);
+  print_metric("tenon_process_info", "gauge",
+               "Processes that have arenas, lend, or are members of queues.", processes);
   print_kinds(boards, "tenon_arena_bytes", "Bytes of an arena.",
               {{"capacity", &ArenaOnBoard::capacity_nbytes},
                {"reserved", &ArenaOnBoard::reserved_nbytes},
@@ -134,7 +247,8 @@ void print_prometheus(const Boards& boards) {
   print_lease_metric(rows, "tenon_lease_age_seconds", "gauge",
                      "Since the first lease of the ledger.",
                      [&](const LedgerOnBoard& each) { return age(each.began_ns); });
-  print_metric("tenon_boards_refused", "gauge", "Boards that are none.",
+  print_queues(boards, queues);
+  print_metric("tenon_boards_refused", "gauge", "Boards and queues that are none.",
                {{"", std::to_string(boards.refused.size())}});
   print_metric("tenon_processes_unreadable", "gauge", "Processes that could not be looked into.",
                {{"", std::to_string(boards.unreadable)}});

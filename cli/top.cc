@@ -1,4 +1,4 @@
-// `tenon top`: shows which processes lend how much, and how fast.
+// `tenon top`: shows which processes lend how much, and how fast, and what moves through queues.
 #include <time.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <tuple>
@@ -15,6 +16,7 @@
 #include "commands.h"
 #include "figures.h"
 #include "output.h"
+#include "queues.h"
 #include "screen.h"
 
 namespace tenon::cli {
@@ -22,6 +24,7 @@ namespace {
 
 using memory::ArenaOnBoard;
 using memory::LedgerOnBoard;
+using memory::QueueOnBoard;
 
 // The key under which the counts of a row are kept for the next look: pid, the beginning of the
 // board, and the number of the row in the process. Such a number is never used again. The beginning
@@ -31,7 +34,10 @@ using Counts = std::pair<uint64_t, uint64_t>;
 
 struct Look {
   Boards boards;
-  std::map<Key, Counts> before;  // the total number of blocks or leases so far, and of their bytes
+  std::vector<SeenQueue> queues;
+  // The total number of blocks, leases or sent messages so far, and of their bytes.
+  std::map<Key, Counts> before;
+  std::map<Key, Counts> received_before;  // likewise of received messages
 };
 
 struct Rates {
@@ -57,10 +63,24 @@ struct ProcessLine {
   Rates granted;
 };
 
+struct MemberLine {
+  const SeenMember* member = nullptr;
+  Rates sent;
+  Rates received;
+};
+
+struct QueueLine {
+  const SeenQueue* queue = nullptr;
+  std::vector<MemberLine> members;
+  Rates sent;
+  Rates received;
+};
+
 struct Picture {
   double seconds = 0;
   std::vector<ProcessLine> processes;  // the largest lender first
   std::vector<LeaseLine> leases;       // the largest lease first
+  std::vector<QueueLine> queues;       // the fullest queue first
 };
 
 Key key_of(const Board& board, uint64_t number) {
@@ -70,25 +90,51 @@ Key key_of(const Board& board, uint64_t number) {
 Look look() {
   Look now;
   now.boards = read_boards();
+  now.queues = read_queues(&now.boards);
   for (const Board& board : now.boards.all) {
     for (const ArenaOnBoard& arena : board.image.arenas)
       now.before[key_of(board, arena.number)] = {arena.blocks_made, arena.made_nbytes};
     for (const LedgerOnBoard& ledger : board.image.ledgers)
       now.before[key_of(board, ledger.number)] = {ledger.granted, ledger.granted_nbytes};
+    for (const QueueOnBoard& queue : board.image.queues) {
+      const Key key = key_of(board, queue.number);
+      now.before[key] = {queue.sent, queue.sent_nbytes};
+      now.received_before[key] = {queue.received, queue.received_nbytes};
+    }
   }
   return now;
 }
 
 // A row that the look before did not have began since then, so its counts start from 0.
-Rates rates_of(const Look& before, const Key& key, Counts now, double seconds) {
-  const auto found = before.before.find(key);
-  const Counts then = found == before.before.end() ? Counts{} : found->second;
+Rates rates_of(const std::map<Key, Counts>& before, const Key& key, Counts now, double seconds) {
+  const auto found = before.find(key);
+  const Counts then = found == before.end() ? Counts{} : found->second;
   const auto rate = [&](uint64_t new_value, uint64_t old_value) {
     return new_value > old_value && seconds > 0
                ? static_cast<double>(new_value - old_value) / seconds
                : 0;
   };
   return {rate(now.first, then.first), rate(now.second, then.second)};
+}
+
+QueueLine compare_queue(const Look& before, const SeenQueue& queue, double seconds) {
+  QueueLine line;
+  line.queue = &queue;
+  for (const SeenMember& member : queue.members) {
+    MemberLine each{&member, {}, {}};
+    if (const QueueOnBoard* const row = member.row; row != nullptr) {
+      const Key key = key_of(*member.board, row->number);
+      each.sent = rates_of(before.before, key, {row->sent, row->sent_nbytes}, seconds);
+      each.received =
+          rates_of(before.received_before, key, {row->received, row->received_nbytes}, seconds);
+    }
+    line.sent.count += each.sent.count;
+    line.sent.nbytes += each.sent.nbytes;
+    line.received.count += each.received.count;
+    line.received.nbytes += each.received.nbytes;
+    line.members.push_back(each);
+  }
+  return line;
 }
 
 Picture compare(const Look& before, const Look& now) {
@@ -101,7 +147,7 @@ Picture compare(const Look& before, const Look& now) {
     line.began_ns = board.image.began_ns;
     for (const ArenaOnBoard& arena : board.image.arenas) {
       if (!is_worth_showing(arena)) continue;
-      const Rates made = rates_of(before, key_of(board, arena.number),
+      const Rates made = rates_of(before.before, key_of(board, arena.number),
                                   {arena.blocks_made, arena.made_nbytes}, picture.seconds);
       ++line.arenas;
       line.reserved_nbytes += arena.reserved_nbytes;
@@ -113,7 +159,7 @@ Picture compare(const Look& before, const Look& now) {
   }
   for (LeaseRow& row : lease_rows(now.boards)) {
     const LedgerOnBoard& ledger = *row.ledger;
-    const Rates granted = rates_of(before, key_of(*row.lender, ledger.number),
+    const Rates granted = rates_of(before.before, key_of(*row.lender, ledger.number),
                                    {ledger.granted, ledger.granted_nbytes}, picture.seconds);
     ProcessLine& line = lines[row.lender];
     ++line.ledgers;
@@ -128,6 +174,12 @@ Picture compare(const Look& before, const Look& now) {
               return std::tuple(b.lent_nbytes, b.live_nbytes, a.board->process.pid) <
                      std::tuple(a.lent_nbytes, a.live_nbytes, b.board->process.pid);
             });
+  for (const SeenQueue& queue : now.queues)
+    picture.queues.push_back(compare_queue(before, queue, picture.seconds));
+  std::stable_sort(picture.queues.begin(), picture.queues.end(),
+                   [](const QueueLine& a, const QueueLine& b) {
+                     return a.queue->waiting.value_or(0) > b.queue->waiting.value_or(0);
+                   });
   std::stable_sort(picture.leases.begin(), picture.leases.end(),
                    [](const LeaseLine& a, const LeaseLine& b) {
                      return a.row.ledger->nbytes > b.row.ledger->nbytes;
@@ -140,6 +192,56 @@ std::string per_second(double rate) {
 }
 std::string bytes_per_second(double rate) {
   return size_text(static_cast<uint64_t>(std::llround(std::min(rate, 1e18))));
+}
+
+Table table_of(const std::vector<QueueLine>& queues) {
+  Table table({{"QUEUE", true},
+               {"MEMBERS", true},
+               {"WAITING", true},
+               {"SENT/S", true},
+               {"RECEIVED/S", true},
+               {"BYTES/S", true},
+               {"DIED", true}});
+  for (const QueueLine& each : queues) {
+    const SeenQueue& queue = *each.queue;
+    table.add({{queue_text(queue)},
+               {count_text(count_members(queue))},
+               {queue.waiting ? count_text(*queue.waiting) : "?"},
+               {per_second(each.sent.count)},
+               {per_second(each.received.count)},
+               {bytes_per_second(each.sent.nbytes)},
+               {queue.has_memory ? count_text(queue.died) : "?",
+                queue.died != 0 ? Colour::kRed : Colour::kNone}});
+  }
+  return table;
+}
+
+Table members_table_of(const std::vector<QueueLine>& queues, const Boards& boards) {
+  Table table({{"QUEUE", true},
+               {"PID", true},
+               {"STATE"},
+               {"WAITING", true},
+               {"FULL FOR", true},
+               {"SENT/S", true},
+               {"RECEIVED/S", true},
+               {"COMMAND"}});
+  for (const QueueLine& line : queues) {
+    for (const MemberLine& each : line.members) {
+      const SeenMember& member = *each.member;
+      if (member.state == SeenState::kLeft) continue;
+      const Colour slow = is_full(*line.queue, member) ? Colour::kYellow : Colour::kNone;
+      const bool known = member.row != nullptr;
+      table.add({{queue_text(*line.queue)},
+                 {member_text(member)},
+                 {state_text(member.state), state_colour(member.state)},
+                 {waiting_text(*line.queue, member), slow},
+                 {full_text(boards, *line.queue, member), slow},
+                 {known ? per_second(each.sent.count) : "?"},
+                 {known ? per_second(each.received.count) : "?"},
+                 {member.command.empty() ? "-" : command_text(member.command)}});
+    }
+  }
+  return table;
 }
 
 std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) {
@@ -197,12 +299,34 @@ std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) 
   if (!boards.refused.empty())
     head += "; " + plural_text(boards.refused.size(), "board", "boards") + " refused";
   std::vector<std::string> lines = {head};
-  for (const Table* each : {&processes, &table}) {
+  const Table queues = table_of(picture.queues);
+  const Table members = members_table_of(picture.queues, boards);
+  for (const Table* const each :
+       std::initializer_list<const Table*>{&processes, &table, &queues, &members}) {
     if (each->is_empty()) continue;
     lines.emplace_back();
     for (std::string& line : each->lines()) lines.push_back(std::move(line));
   }
   return lines;
+}
+
+// Adds the rates to what `tenon ls` prints of the queues.
+Json queues_json_of(const Picture& picture, const Boards& boards) {
+  Json queues = Json::array();
+  for (const QueueLine& line : picture.queues) {
+    Json queue = queues_json(boards, {*line.queue})[0];
+    const auto add_rates = [](Json* to, const Rates& sent, const Rates& received) {
+      (*to)["sent_per_second"] = sent.count;
+      (*to)["sent_nbytes_per_second"] = sent.nbytes;
+      (*to)["received_per_second"] = received.count;
+      (*to)["received_nbytes_per_second"] = received.nbytes;
+    };
+    add_rates(&queue, line.sent, line.received);
+    for (size_t i = 0; i < line.members.size(); ++i)
+      add_rates(&queue["members"][i], line.members[i].sent, line.members[i].received);
+    queues.push_back(std::move(queue));
+  }
+  return queues;
 }
 
 Json json_of(const Picture& picture, const Boards& boards) {
@@ -237,11 +361,9 @@ Json json_of(const Picture& picture, const Boards& boards) {
   std::stable_sort(leases.begin(), leases.end(), [](const Json& a, const Json& b) {
     return a["nbytes"].get<uint64_t>() > b["nbytes"].get<uint64_t>();
   });
-  return {{"interval_seconds", picture.seconds},
-          {"processes", std::move(processes)},
-          {"leases", std::move(leases)},
-          {"refused", boards.refused},
-          {"unreadable_boards", boards.unreadable}};
+  return {{"interval_seconds", picture.seconds}, {"processes", std::move(processes)},
+          {"leases", std::move(leases)},         {"queues", queues_json_of(picture, boards)},
+          {"refused", boards.refused},           {"unreadable_boards", boards.unreadable}};
 }
 
 void sleep_until(int64_t moment_ns) {

@@ -38,7 +38,7 @@ _tenon() {
   case "$command" in
     "") options="--help --version --color" ;;
     doctor) ;;
-    ls) options+=" --names --arenas --leases --all --prometheus" ;;
+    ls) options+=" --names --arenas --leases --queues --all --prometheus" ;;
     top) options+=" --interval --once" ;;
     gc) options+=" --yes --torch --min-age" ;;
     inspect) options+=" --code --ops --methods --module" ;;

@@ -5,11 +5,14 @@ directories.
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -90,6 +93,78 @@ def read_line(process: subprocess.Popen[bytes]) -> str:
         assert byte, f"the process ended or said nothing: {line!r}"
         line += byte
     return os.fsdecode(line[:-1])
+
+
+def samples_of(text: str) -> dict[str, dict[str, float]]:
+    """The samples by metric and labels. Every line must have the form of the format."""
+    samples: dict[str, dict[str, float]] = {}
+    declared: dict[str, str] = {}
+    for line in text.splitlines():
+        if found := re.fullmatch(r"# (HELP|TYPE) ([a-z_]+) (.+)", line):
+            if found[1] == "TYPE":
+                assert found[2] not in declared and found[3] in {"gauge", "counter"}
+                declared[found[2]] = found[3]
+            continue
+        found = re.fullmatch(
+            r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? ([0-9.]+)', line
+        )
+        assert found, line
+        assert found[1] == list(declared)[-1], "samples of a metric stand together"
+        assert (declared[found[1]] == "counter") == found[1].endswith("_total")
+        labels = found[2] or ""
+        assert labels not in samples.setdefault(found[1], {}), line
+        samples[found[1]][labels] = float(found[3])
+    return samples
+
+
+BOARD_NBYTES = 2048 * 128
+
+
+def board_bytes(body: bytes, **fields: int) -> bytes:
+    head = {
+        "version": 1,
+        "row": 128,
+        "incompat": 0,
+        "pid": os.getpid(),
+        "rows": 2047,
+        "used": len(body) // 128,
+        **fields,
+    }
+    numbers = (
+        head["version"],
+        head["row"],
+        head["incompat"],
+        0,
+        head["pid"],
+        head["rows"],
+        0,
+        0,
+        head["used"],
+    )
+    return (b"TENONBRD" + struct.pack("<IIQQIIQqQ", *numbers)).ljust(128, b"\0") + body
+
+
+class FakeBoard:
+    """An fd of this process whose name and content imitate a board."""
+
+    def __init__(
+        self,
+        content: bytes,
+        nbytes: int = BOARD_NBYTES,
+        seal: bool = True,
+        name: str = "tenon-board-fake",
+    ) -> None:
+        self.fd = os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+        os.truncate(self.fd, nbytes)
+        os.pwrite(self.fd, content[:nbytes], 0)
+        if seal:
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+
+    def __enter__(self) -> int:
+        return self.fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
 
 
 class Holder:

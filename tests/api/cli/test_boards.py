@@ -23,7 +23,19 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from conftest import NOBODY, TENON, read_json, read_line, run, wait_until, wait_until_stopped
+from conftest import (
+    BOARD_NBYTES,
+    NOBODY,
+    TENON,
+    FakeBoard,
+    board_bytes,
+    read_json,
+    read_line,
+    run,
+    samples_of,
+    wait_until,
+    wait_until_stopped,
+)
 
 LENDER = os.environ["TENON_CLI_LENDER"]
 MIB = 1 << 20
@@ -250,34 +262,12 @@ def test_text(lend: Callable[..., Lender]) -> None:
 
 def test_what_is_listed(lend: Callable[..., Lender], directory: str) -> None:
     lend(MIB, 1)
-    assert {"names", "arenas", "leases"} <= set(read_json("ls"))
-    assert not {"names", "leases"} & set(read_json("ls", "--arenas"))
-    assert not {"names", "arenas"} & set(read_json("ls", "--leases"))
-    assert not {"arenas", "leases"} & set(read_json("ls", "--names"))
-    assert not {"arenas", "leases"} & set(read_json("ls", directory))
+    parts = {"names", "arenas", "leases", "queues"}
+    assert parts <= set(read_json("ls"))
+    for part in parts:
+        assert parts & set(read_json("ls", f"--{part}")) == {part}
+    assert parts & set(read_json("ls", directory)) == {"names"}
     assert "names" in read_json("ls", "--names", "--leases", directory)
-
-
-def samples_of(text: str) -> dict[str, dict[str, float]]:
-    """The samples by metric and labels. Every line must have the form of the format."""
-    samples: dict[str, dict[str, float]] = {}
-    declared: dict[str, str] = {}
-    for line in text.splitlines():
-        if found := re.fullmatch(r"# (HELP|TYPE) ([a-z_]+) (.+)", line):
-            if found[1] == "TYPE":
-                assert found[2] not in declared and found[3] in {"gauge", "counter"}
-                declared[found[2]] = found[3]
-            continue
-        found = re.fullmatch(
-            r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? ([0-9.]+)', line
-        )
-        assert found, line
-        assert found[1] == list(declared)[-1], "samples of a metric stand together"
-        assert (declared[found[1]] == "counter") == found[1].endswith("_total")
-        labels = found[2] or ""
-        assert labels not in samples.setdefault(found[1], {}), line
-        samples[found[1]][labels] = float(found[3])
-    return samples
 
 
 def test_prometheus(lend: Callable[..., Lender]) -> None:
@@ -304,56 +294,6 @@ def test_prometheus(lend: Callable[..., Lender]) -> None:
     assert ours("tenon_lease_bytes", f'borrower="{lender.borrowers[0]}"') == [3 * MIB]
     assert sum(ours("tenon_lease_granted_bytes_total")) == 8 * MIB
     assert len(ours("tenon_process_info")) == 1
-
-
-BOARD_NBYTES = 2048 * 128
-
-
-def board_bytes(body: bytes, **fields: int) -> bytes:
-    head = {
-        "version": 1,
-        "row": 128,
-        "incompat": 0,
-        "pid": os.getpid(),
-        "rows": 2047,
-        "used": len(body) // 128,
-        **fields,
-    }
-    numbers = (
-        head["version"],
-        head["row"],
-        head["incompat"],
-        0,
-        head["pid"],
-        head["rows"],
-        0,
-        0,
-        head["used"],
-    )
-    return (b"TENONBRD" + struct.pack("<IIQQIIQqQ", *numbers)).ljust(128, b"\0") + body
-
-
-class FakeBoard:
-    """An fd of this process whose name and content imitate a board."""
-
-    def __init__(
-        self,
-        content: bytes,
-        nbytes: int = BOARD_NBYTES,
-        seal: bool = True,
-        name: str = "tenon-board-fake",
-    ) -> None:
-        self.fd = os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
-        os.truncate(self.fd, nbytes)
-        os.pwrite(self.fd, content[:nbytes], 0)
-        if seal:
-            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-
-    def __enter__(self) -> int:
-        return self.fd
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.fd)
 
 
 HOSTILE: dict[str, dict[str, Any]] = {
