@@ -152,6 +152,27 @@ sys.exit(not (u.find_spec("tenon") and u.find_spec("silero_vad")))'
     "$work/share_weights"
 }
 
+# Workers in other languages are tried as far as this build has them.
+case_inference_workers() {
+  local python="${TENON_PYTHON:-python3}" name workers=("/proc/self/exe work")
+  "$python" -c 'import tenon, numpy' 2>/dev/null ||
+    skip "the Python packages tenon and numpy are not installed"
+  workers+=("$python -B $TENON_SOURCE_DIR/examples/python/inference_worker.py")
+  for name in c cpp; do
+    name="$TENON_BUILD_DIR/examples/$name/inference_worker"
+    if [[ -x "$name" ]]; then workers+=("$name"); fi
+  done
+  if bash "$TENON_SOURCE_DIR/tests/languages/rust/run.sh" build tenon-examples; then
+    workers+=("$TENON_BUILD_DIR/cargo/debug/inference_worker")
+  elif (($? != 77)); then
+    fail "the worker in Rust"
+  fi
+  cd "$examples"
+  go build -o "$work/inference_server" ./inference_server
+  "$python" -B "$TENON_SOURCE_DIR/tests/languages/examples/inference_server_test.py" \
+    "$work/inference_server" "${workers[@]}"
+}
+
 # case_example NAME TEXT...: an example must print the texts.
 case_example() {
   cd "$examples"
