@@ -14,7 +14,6 @@ import sys
 from typing import Any
 
 import numpy
-
 import tenon
 
 

@@ -3,7 +3,7 @@
 //	inference_server [-listen ADDRESS] [WORKER...]
 //
 // The body of a request is a matrix of 16 rows of 256 float32, and so is the body of the answer,
-// which is relu(input * weights). Each WORKER is a command, such as "python3
+// which is relu(input * weights). A GET tells which worker has which requests. Each WORKER is a command, such as "python3
 // ../python/inference_worker.py". It is started with one more argument: the fd of its socket to the
 // front end. Without WORKER there are two workers in Go, which are this program itself. Without
 // -listen the program sends itself some requests, kills a worker meanwhile, and ends.
@@ -207,9 +207,24 @@ func (s *server) sendAgain(ctx context.Context, id uint64, waiting *request) {
 	}
 }
 
+// printWork prints which worker has which requests.
+func (s *server) printWork(to io.Writer) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	has := map[int32][]uint64{}
+	for id, waiting := range s.pending {
+		has[waiting.holder] = append(has[waiting.holder], id)
+	}
+	for _, pid := range slices.Sorted(maps.Keys(s.alive)) {
+		slices.Sort(has[pid])
+		fmt.Fprintln(to, "worker", pid, "has", has[pid])
+	}
+	fmt.Fprintln(to, len(has[0]), "wait")
+}
+
 func (s *server) ServeHTTP(to http.ResponseWriter, from *http.Request) {
 	if from.Method != http.MethodPost {
-		http.Error(to, "POST a matrix of float32", http.StatusMethodNotAllowed)
+		s.printWork(to)
 		return
 	}
 	input, err := tenon.Empty(tenon.Float32, []int64{rows, width}, nil)
@@ -224,8 +239,8 @@ func (s *server) ServeHTTP(to http.ResponseWriter, from *http.Request) {
 		return err
 	})
 	if err != nil {
-		http.Error(to, fmt.Sprintf("the body is no matrix of %d * %d float32: %v", rows, width, err),
-			http.StatusBadRequest)
+		text := fmt.Sprintf("the body is no matrix of %d * %d float32: %v", rows, width, err)
+		http.Error(to, text, http.StatusBadRequest)
 		return
 	}
 	got, err := s.infer(from.Context(), input)
@@ -279,7 +294,8 @@ func run(ctx context.Context, listen string, commands []string) error {
 		return err
 	}
 	go func() {
-		if err := s.receive(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, tenon.ErrClosed) {
+		err := s.receive(ctx)
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, tenon.ErrClosed) {
 			log.Print(err)
 		}
 	}()

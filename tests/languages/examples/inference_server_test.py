@@ -9,6 +9,7 @@ Exit status 77: the Python package is not installed.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import importlib.util
 import os
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 ROWS, WIDTH = 16, 256
@@ -43,15 +45,33 @@ def take(kind: str, fd: int) -> None:
 
 
 class Server:
+    """A front end and its workers. After a failure all of them are killed."""
+
     def __init__(self, program: str, workers: list[str]) -> None:
+        self.pids: list[int] = []
         self.process = subprocess.Popen(
             [program, "-listen", "127.0.0.1:0", *workers], stdout=subprocess.PIPE, text=True
         )
         self.lines: list[str] = []
+        self.has_ended = False
         self.changed = threading.Condition()
         threading.Thread(target=self.read, daemon=True).start()
+
+    def __enter__(self) -> Server:
         found = self.wait_for(r"http://(\S+), workers \[([\d ]+)\]")
         self.address, self.pids = found[1], [int(pid) for pid in found[2].split()]
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            for pid in [self.process.pid, *self.pids]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return
+        self.process.terminate()
+        assert self.process.wait(SECONDS) == 0, "the server did not end in order"
+        for pid in self.pids:
+            assert not Path(f"/proc/{pid}").exists(), f"worker {pid} is left"
 
     def read(self) -> None:
         assert self.process.stdout is not None
@@ -60,6 +80,9 @@ class Server:
             with self.changed:
                 self.lines.append(line)
                 self.changed.notify_all()
+        with self.changed:
+            self.has_ended = True
+            self.changed.notify_all()
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         deadline = time.monotonic() + SECONDS
@@ -69,22 +92,20 @@ class Server:
                     if found := re.search(pattern, line):
                         return found
                 left = deadline - time.monotonic()
-                assert left > 0 and self.changed.wait(left), f"never printed: {pattern}"
+                assert left > 0 and not self.has_ended, f"never printed: {pattern}"
+                self.changed.wait(left)
 
     def post(self, body: bytes) -> tuple[int, bytes, str | None]:
+        return self.ask("POST", body)
+
+    def ask(self, method: str, body: bytes = b"") -> tuple[int, bytes, str | None]:
         connection = http.client.HTTPConnection(self.address, timeout=SECONDS)
         try:
-            connection.request("POST", "/", body)
+            connection.request(method, "/", body)
             response = connection.getresponse()
             return response.status, response.read(), response.getheader("X-Worker")
         finally:
             connection.close()
-
-    def end(self) -> None:
-        self.process.terminate()
-        assert self.process.wait(SECONDS) == 0, "the server did not end in order"
-        for pid in self.pids:
-            assert not os.path.exists(f"/proc/{pid}"), f"worker {pid} is left"
 
 
 def matrix(number: int) -> Any:
@@ -103,45 +124,53 @@ def expected(x: Any) -> bytes:
 
 
 def check_answers(program: str, worker: str) -> None:
-    """Each worker answers, also when another request was none."""
-    server = Server(program, [worker])
-    for number in range(5):
-        x = matrix(number)
-        status, body, pid = server.post(x.tobytes())
-        assert (status, body, pid) == (200, expected(x), str(server.pids[0])), (status, pid)
-    assert server.post(b"too short")[0] == 400
-    server.end()
+    """A worker answers, also after a request that was none."""
+    with Server(program, [worker]) as server:
+        for number in range(5):
+            x = matrix(number)
+            status, body, pid = server.post(x.tobytes())
+            assert (status, body, pid) == (200, expected(x), str(server.pids[0])), (status, pid)
+            assert server.post(b"too short")[0] == 400
 
 
 def check_death(program: str, kind: str, others: list[str]) -> None:
     """A worker that has a request is killed. Another one answers, and the worker is named."""
-    server = Server(program, [f"{sys.executable} -B {__file__} {kind}", *others])
-    x = matrix(1)
-    results: list[tuple[int, bytes, str | None]] = []
-    # While the others are stopped, only this worker can take the request.
-    commands = {pid: open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0") for pid in server.pids}
-    (victim,) = [pid for pid, words in commands.items() if kind.encode() in words]
-    others_pids = [pid for pid in server.pids if pid != victim]
-    for pid in others_pids:
-        os.kill(pid, signal.SIGSTOP)
-    client = threading.Thread(target=lambda: results.append(server.post(x.tobytes())))
-    client.start()
-    server.wait_for(f"^{victim} has taken a request")
-    os.kill(victim, signal.SIGKILL)
-    server.wait_for(f"worker {victim} has died, {len(others_pids)} are left")
-    if kind == "says" and others_pids:
-        server.wait_for(f"request 1 was with worker {victim}, and is sent again")
-    for pid in others_pids:
-        os.kill(pid, signal.SIGCONT)
-    client.join(SECONDS)
-    ((status, body, pid_text),) = results
-    if others_pids:
-        assert (status, body) == (200, expected(x)), status
-        assert pid_text is not None and int(pid_text) in others_pids
-    else:
-        assert status == 503 and b"no worker is left" in body
-        assert server.post(x.tobytes())[0] == 503
-    server.end()
+    with Server(program, [f"{sys.executable} -B {__file__} {kind}", *others]) as server:
+        x = matrix(1)
+        results: list[tuple[int, bytes, str | None]] = []
+        commands = {
+            pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in server.pids
+        }
+        (victim,) = [pid for pid, words in commands.items() if kind.encode() in words]
+        left = [pid for pid in server.pids if pid != victim]
+        # While the others are stopped, only this worker can take the request.
+        for pid in left:
+            os.kill(pid, signal.SIGSTOP)
+        client = threading.Thread(
+            target=lambda: results.append(server.post(x.tobytes())), daemon=True
+        )
+        client.start()
+        server.wait_for(f"^{victim} has taken a request")
+        if kind == "says":
+            wanted = f"worker {victim} has [1]\n".encode()
+            deadline = time.monotonic() + SECONDS
+            while wanted not in server.ask("GET")[1]:
+                assert time.monotonic() < deadline, "the front end does not know who has it"
+                time.sleep(0.01)
+        os.kill(victim, signal.SIGKILL)
+        server.wait_for(f"worker {victim} has died, {len(left)} are left")
+        if kind == "says" and left:
+            server.wait_for(f"request 1 was with worker {victim}, and is sent again")
+        for pid in left:
+            os.kill(pid, signal.SIGCONT)
+        client.join(SECONDS)
+        ((status, body, name),) = results
+        if left:
+            assert (status, body) == (200, expected(x)), status
+            assert name is not None and int(name) in left
+        else:
+            assert status == 503 and b"no worker is left" in body
+            assert server.post(x.tobytes())[0] == 503
 
 
 def main() -> int:
