@@ -5,6 +5,7 @@
 
 #include "boundary.h"
 #include "by_fd.h"
+#include "connection.h"
 #include "handles.h"
 #include "wait.h"
 
@@ -14,45 +15,56 @@ using tenon::channel::Connection;
 using tenon::channel::ConnectionOptions;
 using tenon::channel::Peers;
 
+namespace tenon::capi {
+
+Result<ConnectionOptions> read_connection_options(const tenon_connection_options* options,
+                                                  uint32_t more_flags, bool* adopts) {
+  tenon_connection_options given{};
+  TENON_TRY(read_struct(options, "tenon_connection_options", &given));
+  constexpr uint32_t kFlags = TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER |
+                              TENON_CONNECTION_GROUP | TENON_CONNECTION_CUDA_LET_WRITE |
+                              TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES;
+  TENON_TRY(check_flags(given.flags, kFlags | more_flags, "tenon_connection_options"));
+  const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
+  // Without this check, a caller that forgot the flag would accept every peer.
+  TENON_TRY(
+      check_argument(group_too || given.group == 0, "a group is given, but not the flag GROUP"));
+  ConnectionOptions how;
+  if ((given.flags & TENON_CONNECTION_SAME_USER) != 0) how.peers = Peers::kSameUser;
+  if (group_too) how.peers = Peers::kGroup;
+  how.group = given.group;
+  how.cuda_let_write = (given.flags & TENON_CONNECTION_CUDA_LET_WRITE) != 0;
+  how.cuda_keep_open = (given.flags & TENON_CONNECTION_CUDA_KEEP_OPEN) != 0;
+  how.named_files = (given.flags & TENON_CONNECTION_NAMED_FILES) != 0;
+  how.ring = (given.flags & TENON_CONNECTION_RING) != 0;
+  TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
+  if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
+  if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
+  how.limits.max_segments = given.max_segments != 0
+                                ? given.max_segments
+                                : tenon::channel::ReceivedNumbers::default_max_segments();
+  how.max_mapped_nbytes = given.max_mapped_nbytes;
+  TENON_TRY(check_argument(given.on_lender_gone <= TENON_LENDER_GONE_DROP,
+                           "on_lender_gone is neither KEEP nor DROP"));
+  TENON_TRY(check_flags(given.reserved, 0, "tenon_connection_options"));
+  how.drop_when_gone = given.on_lender_gone == TENON_LENDER_GONE_DROP;
+  *adopts = (given.flags & TENON_CONNECTION_ADOPT_SOCKET) != 0;
+  return how;
+}
+
+}  // namespace tenon::capi
+
 extern "C" {
 
 tenon_status tenon_connection_new(int socket, const tenon_connection_options* options,
                                   tenon_connection** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    tenon_connection_options given{};
-    TENON_TRY(read_struct(options, "tenon_connection_options", &given));
-    TENON_TRY(check_flags(given.flags,
-                          TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER |
-                              TENON_CONNECTION_GROUP | TENON_CONNECTION_CUDA_LET_WRITE |
-                              TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES |
-                              TENON_CONNECTION_RING,
-                          "tenon_connection_options"));
-    const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
-    // Without this check, a caller that forgot the flag would accept every peer.
-    TENON_TRY(
-        check_argument(group_too || given.group == 0, "a group is given, but not the flag GROUP"));
-    ConnectionOptions how;
-    if ((given.flags & TENON_CONNECTION_SAME_USER) != 0) how.peers = Peers::kSameUser;
-    if (group_too) how.peers = Peers::kGroup;
-    how.group = given.group;
-    how.cuda_let_write = (given.flags & TENON_CONNECTION_CUDA_LET_WRITE) != 0;
-    how.cuda_keep_open = (given.flags & TENON_CONNECTION_CUDA_KEEP_OPEN) != 0;
-    how.named_files = (given.flags & TENON_CONNECTION_NAMED_FILES) != 0;
-    how.ring = (given.flags & TENON_CONNECTION_RING) != 0;
-    TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
-    if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
-    if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
-    how.limits.max_segments = given.max_segments != 0
-                                  ? given.max_segments
-                                  : tenon::channel::ReceivedNumbers::default_max_segments();
-    how.max_mapped_nbytes = given.max_mapped_nbytes;
-    TENON_TRY(check_argument(given.on_lender_gone <= TENON_LENDER_GONE_DROP,
-                             "on_lender_gone is neither KEEP nor DROP"));
-    TENON_TRY(check_flags(given.reserved, 0, "tenon_connection_options"));
-    how.drop_when_gone = given.on_lender_gone == TENON_LENDER_GONE_DROP;
+    bool adopts = false;
+    TENON_ASSIGN(const ConnectionOptions how,
+                 read_connection_options(options, TENON_CONNECTION_RING, &adopts));
     TENON_ASSIGN(Connection::Owned connection, Connection::create(socket, how));
-    if ((given.flags & TENON_CONNECTION_ADOPT_SOCKET) != 0) connection->adopt_socket();
+    if (adopts) connection->adopt_socket();
     *out = handle<tenon_connection>(connection.release());
     return Status::ok();
   });

@@ -3,8 +3,8 @@
 //
 // Neither function counts a reference. A handle whose type has a retain function is one reference
 // of a Counted object (Ref::detach()). Messages, descriptors, connections, deposits, tickets,
-// fetched messages, cancels and the three lists have no count: their handle owns the object, and
-// release destroys it.
+// fetched messages, publishers, subscribers, cancels and the three lists have no count: their
+// handle owns the object, and release destroys it.
 #pragma once
 
 #include <tenon/tenon.h>
@@ -25,6 +25,8 @@
 #include "modules/weights/weights.h"
 #include "object/object.h"
 #include "os/wait.h"
+#include "publish/publisher.h"
+#include "publish/subscriber.h"
 #include "queue/queue.h"
 #include "storage/storage.h"
 #include "tensor/composite.h"
@@ -121,6 +123,14 @@ struct ObjectOf<tenon_connection> {
 template <>
 struct ObjectOf<tenon_queue> {
   using Type = queue::Queue;
+};
+template <>
+struct ObjectOf<tenon_publisher> {
+  using Type = publish::Publisher;
+};
+template <>
+struct ObjectOf<tenon_subscriber> {
+  using Type = publish::Subscriber;
 };
 template <>
 struct ObjectOf<tenon_cuda_event> {

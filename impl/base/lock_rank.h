@@ -20,6 +20,7 @@ enum class LockRank : int {
   kNames,             // names/held_files.cc: the named files that this process holds
   kNamesThread,       // names/names_thread.cc: the files that the library's thread checks again
   kQueues,            // queue/process_watch.cc: the members of queues that are watched
+  kPublishers,        // publish/door.cc: the publishers of this process and their sockets
   kDeposits,          // channel/deposit_server.h: the depot and the processes that fetch from it
   kFetch,             // channel/fetch.cc: the links to the depots of other processes
   kNameCheck,         // names/liveness.cc: one check of a named file at a time

@@ -5,6 +5,7 @@
 #include "base/fork.h"
 #include "channel/connection_calls.h"
 #include "channel/frame_kind.h"
+#include "channel/outgoing.h"
 #include "device/route.h"
 #include "os/host.h"
 
@@ -118,6 +119,7 @@ void Connection::End::operator()(Connection* connection) const noexcept {
     // just replaced.
     const std::lock_guard<std::mutex> sending(connection->send_mutex_);
     connection->lending_.stop_renewals();
+    connection->frames_.leave_ring();
   }
   delete connection;
 }

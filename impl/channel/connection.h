@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "channel/borrowing.h"
 #include "channel/devices.h"
+#include "channel/frame_kind.h"
 #include "channel/frames.h"
 #include "channel/lender_watch.h"
 #include "channel/lending.h"
@@ -52,6 +53,8 @@ struct ConnectionOptions {
   bool drop_when_gone = false;  // drop received memory when the lender is gone
   // Send through a ring in shared memory what can go there (frame_ring.h).
   bool ring = false;
+  // The peer is a publisher (publish/publisher.h): receive through its ring, or not at all.
+  bool subscribes = false;
   ring_page::Geometry ring_geometry{64, 1024};
 };
 
@@ -100,9 +103,79 @@ class Connection {
   // Receives the next message. If the wait ends first, the next call continues. After CORRUPT every
   // later call returns CORRUPT. After any other error about one message, such as
   // RESOURCE_EXHAUSTED, that message is lost and the next call receives the message behind it.
-  Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
+  Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait) {
+    return receive(wait, false);
+  }
+  // Waits until this side reads the ring that the peer offers. The errors are those of recv().
+  Status await_ring(const os::Wait& wait) { return receive(wait, true).status(); }
+  // How many messages the peer withdrew before this side received them.
+  uint64_t missed() const noexcept {
+    const RingReceiver* const ring = frames_.ring_in();
+    return ring != nullptr ? ring->missed() : 0;
+  }
+
+  // The rest is for a publisher (publish/publisher.h), which sends every message through the ring,
+  // and calls neither send() nor functions of the same kind at the same time. What a message needs
+  // the peer to know first, such as fds, crosses on the socket in a frame of its own, so that the
+  // message can still be withdrawn. connection_publish.cc has these functions.
+
+  // Makes the ring and offers it to the peer. Call it once, before the other functions. Frames that
+  // the socket does not take now go with flush_some().
+  Status begin_publishing();
+  struct Standing {
+    uint64_t waiting = 0;     // messages in the ring that the peer has not taken
+    bool has_room = false;    // the ring has room, and no frame waits for the socket
+    bool is_stuck = false;    // frames wait for the socket
+    bool is_gone = false;     // the kernel says that nobody holds the peer's end any more
+    bool has_joined = false;  // the peer has said that it reads the ring
+    bool has_left = false;    // the peer has said that it will not receive any more
+    bool is_asleep = false;
+  };
+  Standing standing() noexcept;
+  // Hands frames that wait for the socket to the kernel, as far as it takes them.
+  void flush_some() noexcept;
+  // Whether frames wait for the socket.
+  bool is_stuck() noexcept {
+    const std::lock_guard<std::mutex> lock(send_mutex_);
+    return !frames_.idle();
+  }
+  // Leases and a message of this side that a withdrawn frame had. Their end may run owners'
+  // release functions, so the caller holds no lock when it destroys the object.
+  class TakenBack {
+   public:
+    TakenBack() noexcept = default;
+    TakenBack(TakenBack&&) noexcept = default;
+    TakenBack& operator=(TakenBack&&) noexcept = default;
+    TakenBack(const TakenBack&) = delete;
+    TakenBack& operator=(const TakenBack&) = delete;
+    ~TakenBack() {
+      if (ledger) ledger->take_back(slots);
+    }
+    Ref<memory::Ledger> ledger;
+    std::vector<uint32_t> slots;
+  };
+  // Prepares a message, and holds the connection's send lock until publish_prepared() or
+  // drop_prepared(), so that other connections can prepare it meanwhile. The connection has room
+  // (Standing). After an error nothing is prepared. `is_blocked`: a part of the message must cross
+  // on the socket, which takes nothing now.
+  Status prepare_publish(const tensor::Message& message, bool* is_blocked);
+  void publish_prepared() noexcept;
+  void drop_prepared() noexcept;
+  // Withdraws the oldest message that waits in the ring. False: none waits. `back` gets the leases
+  // that are known to have come back, which can also be those of an earlier message. `withdrawn` is
+  // raised by the number of messages that the peer will never see.
+  bool withdraw_oldest(std::vector<TakenBack>* back, uint64_t* withdrawn);
+  // Takes back the leases of all messages in the ring. The peer has left.
+  void take_all_back(std::vector<TakenBack>* back);
+  // From now on the peer rings on the socket when it takes a message. Look at standing() after this
+  // call.
+  void wait_for_room() noexcept;
+  void stop_waiting_for_room() noexcept;
+  // The peer as the kernel told it last.
+  memory::Borrower borrower() noexcept;
 
  private:
+  Result<std::unique_ptr<tensor::Message>> receive(const os::Wait& wait, bool until_ring);
   class Collecting;
   class Forgetting;
   Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer);
@@ -117,6 +190,11 @@ class Connection {
   Status add_device_handles(Outgoing* out);
   void number_segments(Outgoing* out);
   Status encode(Outgoing* out);
+  static Status shape(FrameParts* parts, OutFrame* frame, std::shared_ptr<Carried>* carried);
+  struct Announcement;
+  struct Publishing;
+  Status announce(Outgoing* out, Announcement* announcement);
+  void resolve_begun(std::vector<TakenBack>* back, uint64_t* withdrawn, bool must_know);
   void commit(Outgoing* out);
   Status enqueue(const tensor::Message& message);
   Result<uint64_t> keep(const tensor::Message& message);
@@ -127,6 +205,9 @@ class Connection {
   Status take_unread_leases();
   Status decode_devices(Incoming* in);
   Status decode_message(Incoming* in);
+  Status learn(Incoming* in);
+  Status hold(InFrame frame);
+  Result<InFrame> release_held();
   Status read_frame(Incoming* in);
   Result<std::unique_ptr<tensor::Message>> open_message(Incoming* in);
   void lose_frame(const Status& status);
@@ -167,6 +248,7 @@ class Connection {
   tensor::Packed scratch_;
   Lending lending_;
   SentNumbers sent_;
+  std::unique_ptr<Publishing> publishing_;  // null: begin_publishing() was not called
 
   std::mutex recv_turn_;
   std::mutex recv_mutex_;
@@ -182,6 +264,8 @@ class Connection {
     bool leases_taken = false;
   };
   std::optional<Pending> pending_;
+  // Frames that wait for their markers in the ring, with the markers' positions.
+  std::vector<std::pair<uint64_t, InFrame>> held_;
   Status broken_;  // an error after bytes that were no message: every later receive fails
   // The last member, so that it is destroyed first: is_drained() uses the others until then.
   memory::UnreadGuard guard_{

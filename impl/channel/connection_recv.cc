@@ -26,6 +26,9 @@ using tensor::Reach;
 constexpr size_t kFrameWork = 256;
 constexpr size_t kFdWork = 1024;
 constexpr size_t kMostWork = size_t{256} << 10;
+// A receiver takes what the ring has before it reads the socket, so it seldom holds more than one
+// frame that waits for its marker.
+constexpr size_t kMostHeld = 16;
 
 Status corrupt_frame(const char* what) {
   return Status(Code::kCorrupt, what).with("field", std::string("frame"));
@@ -104,7 +107,7 @@ Status Connection::find_bytes(Incoming* in) {
 // The errors are those of tenon_recv (tenon/connection.h). A child of fork gets UNSUPPORTED. After
 // CORRUPT every later call returns CORRUPT. With `drop_when_gone`, PEER_GONE comes even if messages
 // are unread.
-Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
+Result<std::unique_ptr<Message>> Connection::receive(const os::Wait& wait, bool until_ring) {
   TENON_TRY(check_process());
   const Collecting collecting(*this);
   // These storages are released after recv_turn_, because the end of a device storage runs owners'
@@ -126,6 +129,7 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   os::Waiter waiter(wait);
   size_t work = 0;
   for (;;) {
+    if (until_ring && frames_.ring_in() != nullptr) return std::unique_ptr<Message>();
     if (!pending_) {
       Result<InFrame> frame = frames_.recv(waiter);
       if (!frame.is_ok()) {
@@ -133,8 +137,17 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
         if (guard_.is_wanted() && has_nothing_to_read()) guard_.drained();
         return std::move(frame).status();
       }
-      pending_.emplace(Pending{std::move(frame).value(), {}, {}});
       if (frames_.must_ring()) answer_bell();
+      const std::optional<FrameParts> parts = frame_parts(frame.value().kind);
+      if (parts && parts->held) {
+        if (broken_ = hold(std::move(frame).value()); !broken_.is_ok()) return broken_;
+        continue;
+      }
+      if (frame.value().kind == kMarker) {
+        frame = release_held();
+        if (!frame.is_ok()) return broken_ = std::move(frame).status();
+      }
+      pending_.emplace(Pending{std::move(frame).value(), {}, {}});
     }
     work += kFrameWork + pending_->frame.payload.size() + kFdWork * pending_->frame.fds_announced;
     // An exception here is std::bad_alloc, and the frame stays for the next call. Any other outcome
@@ -228,13 +241,52 @@ Status Connection::take_ring() {
   InFrame* const frame = &pending_->frame;
   if (frame->fds_announced != 2 || !frame->payload.empty())
     return corrupt_frame("a ring of another number of files than it has");
-  if (frame->fds.size() != 2) return Status::ok();
+  const bool is_needed = options_.subscribes;
+  if (is_needed) held_.reserve(kMostHeld);
+  if (frame->fds.size() != 2) return is_needed ? frame->fds_status : Status::ok();
   Result<std::unique_ptr<RingReceiver>> ring =
       memory::with_spare([&] { return RingReceiver::open(std::span<os::Fd, 2>(frame->fds)); });
   if (ring.is_ok()) return frames_.read_ring(std::move(ring).value());
   const Code code = ring.status().code();
-  return code == Code::kCorrupt || code == Code::kIncompatible ? std::move(ring).status()
-                                                               : Status::ok();
+  return is_needed || code == Code::kCorrupt || code == Code::kIncompatible
+             ? std::move(ring).status()
+             : Status::ok();
+}
+
+// Keeps a frame until its marker comes. Frames of markers that were withdrawn are dropped.
+Status Connection::hold(InFrame frame) {
+  const RingReceiver* const ring = frames_.ring_in();
+  if (ring == nullptr || !options_.subscribes)
+    return corrupt_frame("a message that waits for a ring, without a publisher's ring");
+  uint64_t position = 0;
+  if (frame.payload.size() < sizeof position)
+    return corrupt_frame("a message that waits for a ring, without its position");
+  std::memcpy(&position, frame.payload.data(), sizeof position);
+  const uint64_t next = ring->position();
+  std::erase_if(held_, [&](const auto& each) { return each.first < next; });
+  if (position < next) return Status::ok();
+  if (position - next >= ring->geometry().capacity || held_.size() >= kMostHeld ||
+      (!held_.empty() && position <= held_.back().first))
+    return corrupt_frame("a message that waits for a position which the ring cannot have");
+  frame.payload.erase(frame.payload.begin(), frame.payload.begin() + sizeof position);
+  FrameParts parts = *frame_parts(frame.kind);
+  parts.held = false;
+  frame.kind = frame_kind(parts);
+  held_.emplace_back(position, std::move(frame));
+  return Status::ok();
+}
+
+// The frame of the marker that was just taken out of the ring.
+Result<InFrame> Connection::release_held() {
+  const RingReceiver* const ring = frames_.ring_in();
+  const uint64_t taken = ring != nullptr ? ring->position() - 1 : 0;
+  const auto found = std::find_if(held_.begin(), held_.end(),
+                                  [&](const auto& each) { return each.first == taken; });
+  if (ring == nullptr || found == held_.end())
+    return corrupt_frame("a marker in a ring without the message that it stands for");
+  InFrame frame = std::move(found->second);
+  held_.erase(held_.begin(), found + 1);
+  return frame;
 }
 
 // The peer waits until this side has taken a frame out of its ring.
@@ -291,6 +343,15 @@ Result<std::unique_ptr<Message>> Connection::open_message(Incoming* in) {
                         &pending_->storages);
 }
 
+// Takes what a publisher announces for later messages.
+Status Connection::learn(Incoming* in) {
+  InFrame* const frame = &pending_->frame;
+  if (!in->content.storages.empty() || !in->content.tensors.empty())
+    return corrupt_frame("an announcement with a message in it");
+  TENON_TRY(received_.add(in->content, frame, in->first_fd));
+  return frame->fds_status;
+}
+
 // Bytes that are no message end the connection, because nothing that the peer says later can be
 // relied on. The segments that the frame would have made known stay unknown.
 void Connection::lose_frame(const Status& status) {
@@ -305,9 +366,16 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   Incoming in;
   if (Status read = read_frame(&in); !read.is_ok()) {
     lose_frame(read);
+    if (is_ring && options_.subscribes) broken_ = read;
     return read;
   }
   if (!in.parts.descriptor) return std::unique_ptr<Message>();
+  if (in.parts.announces) {
+    Status told = learn(&in);
+    if (told.code() == Code::kCorrupt) lose_frame(told);
+    if (!told.is_ok()) return told;
+    return std::unique_ptr<Message>();
+  }
   Result<std::unique_ptr<Message>> message = open_message(&in);
   // Any other error leaves the connection usable. But later messages fail too if they use segments
   // whose fds this frame lost.

@@ -9,6 +9,7 @@
 #include "channel/connection_calls.h"
 #include "channel/frame_kind.h"
 #include "channel/lease_block.h"
+#include "channel/outgoing.h"
 #include "memory/spare.h"
 #include "os/limits.h"
 #include "os/memfd.h"
@@ -26,7 +27,9 @@ using tensor::SegmentRecord;
 // come back.
 constexpr size_t kMostKept = 1024;
 
-Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
+}  // namespace
+
+Result<os::Fd> put_into_memfd(std::span<const std::byte> bytes) {
   TENON_TRY(os::check_file_size(bytes.size()));
   TENON_TRY(os::ask_headroom(bytes.size()));
   TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
@@ -36,35 +39,6 @@ Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
       os::add_seals(fd.get(), os::kSealWrite | os::kSealShrink | os::kSealGrow | os::kSealSeal));
   return fd;
 }
-
-}  // namespace
-
-// What a frame keeps until it is sent: the segments whose fds it carries, the device segments, the
-// tokens, and the memfd of a large descriptor.
-struct Connection::Carried {
-  std::vector<Ref<Segment>> segments;
-  std::vector<tensor::DeviceSegment> device_segments;
-  CarriedTokens tokens;
-  os::Fd large;
-};
-
-// A message on its way into the queue. Each phase of enqueue() fills in a part.
-struct Connection::Outgoing {
-  explicit Outgoing(tensor::Packed* scratch) noexcept : packed(*scratch) {}
-  Outgoing(const Outgoing&) = delete;
-  Outgoing& operator=(const Outgoing&) = delete;
-  // The vectors of the scratch keep their capacity from message to message. Their pointers do not
-  // outlive the call.
-  ~Outgoing() { packed.clear(); }
-
-  tensor::Packed& packed;
-  Lending::Grant grant;
-  FrameParts parts{.descriptor = true};
-  std::vector<std::byte> block;  // the bytes before the descriptor
-  SentNumbers::Added added;      // the segments whose fds travel
-  OutFrame frame;
-  std::shared_ptr<Carried> carried;  // null: the frame needs nothing kept
-};
 
 // Packs the message and takes its leases. A lease page must be sealed, so where memfd_create is
 // denied there are no leases. Then this process's own blocks are lent as by a bare fd, and are
@@ -122,23 +96,30 @@ void Connection::number_segments(Outgoing* out) {
   packed.content.forgotten = sent_.collect_forgotten(out->added, packed.content.segments);
 }
 
-// Encodes the descriptor behind the block. If both are too long for a frame, they go into a memfd.
+// Encodes the descriptor behind the block.
 Status Connection::encode(Outgoing* out) {
   OutFrame& frame = out->frame;
   frame.payload = tensor::encode_descriptor(out->packed.content, out->block.size());
   std::copy(out->block.begin(), out->block.end(), frame.payload.begin());
-  out->parts.in_memfd = frame.payload.size() > kMaxFramePayload;
-  if (out->parts.in_memfd || !frame.fds.empty()) out->carried = std::make_shared<Carried>();
-  if (out->parts.in_memfd) {
-    TENON_ASSIGN(out->carried->large,
-                 memory::with_spare([&] { return put_into_memfd(frame.payload); }));
-    const uint64_t nbytes = frame.payload.size();
-    frame.held_nbytes = nbytes;
-    frame.payload.resize(sizeof nbytes);
-    std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
-    frame.fds.insert(frame.fds.begin(), out->carried->large.get());
+  return shape(&out->parts, &frame, &out->carried);
+}
+
+// Gives a frame its kind, and makes `carried` if the frame needs anything kept. A payload that is
+// too long for a frame goes into a memfd.
+Status Connection::shape(FrameParts* parts, OutFrame* frame, std::shared_ptr<Carried>* carried) {
+  const size_t ahead = parts->held ? kPositionNbytes : 0;
+  parts->in_memfd = frame->payload.size() > kMaxFramePayload;
+  if (parts->in_memfd || !frame->fds.empty()) *carried = std::make_shared<Carried>();
+  if (parts->in_memfd) {
+    const std::span<const std::byte> content = std::span(frame->payload).subspan(ahead);
+    TENON_ASSIGN((*carried)->large, memory::with_spare([&] { return put_into_memfd(content); }));
+    const uint64_t nbytes = content.size();
+    frame->held_nbytes = nbytes;
+    frame->payload.resize(ahead + sizeof nbytes);
+    std::memcpy(frame->payload.data() + ahead, &nbytes, sizeof nbytes);
+    frame->fds.insert(frame->fds.begin(), (*carried)->large.get());
   }
-  frame.kind = frame_kind(out->parts);
+  frame->kind = frame_kind(*parts);
   return Status::ok();
 }
 
@@ -188,6 +169,8 @@ bool Connection::send_renewal() noexcept {
     frame.kind = frame_kind({.leases = true});
     frame.fds = grant.fds();
     frame.payload = encode_lease_block(grant.block());
+    // In a ring of a publisher each position is a message.
+    frame.by_socket = publishing_ != nullptr;
     auto carried = std::make_shared<Carried>();
     frames_.make_room();
     carried->tokens = lending_.commit(&grant);

@@ -72,15 +72,19 @@ Result<Geometry> read_header(int fd) {
 
 }  // namespace
 
+Status check_geometry(const Geometry& geometry) {
+  if (is_possible(geometry)) return Status::ok();
+  return invalid(
+      format("a ring has a power of two of slots, at most %u, of a multiple of 64 bytes from %u to "
+             "%u: not %u slots of %u bytes",
+             ring_page::kMostCapacity, ring_page::kLeastSlotNbytes, ring_page::kMostSlotNbytes,
+             geometry.capacity, geometry.slot_nbytes));
+}
+
 // ---- the sender
 
 Result<std::unique_ptr<RingSender>> RingSender::create(const Geometry& geometry) {
-  if (!is_possible(geometry))
-    return invalid(
-        format("a ring has a power of two of slots, at most %u, of a multiple of 64 bytes from %u "
-               "to %u: not %u slots of %u bytes",
-               ring_page::kMostCapacity, ring_page::kLeastSlotNbytes, ring_page::kMostSlotNbytes,
-               geometry.capacity, geometry.slot_nbytes));
+  TENON_TRY(check_geometry(geometry));
   TENON_ASSIGN(os::Fd file, make_file(geometry.nbytes()));
   TENON_ASSIGN(os::Fd page, make_file(ring_page::kReceiverNbytes));
   TENON_ASSIGN(Mapping file_map,
@@ -155,6 +159,11 @@ void RingSender::stop_waiting() noexcept {
   waits.store((waits.load(std::memory_order_relaxed) + 1) & ~1U, std::memory_order_relaxed);
 }
 
+// The store to `withdrawn` and the load of `reading` here, and the store to `reading` and the load
+// of `withdrawn` in take(), are all sequentially consistent. So either this side sees that the
+// receiver has begun, or the receiver sees that the frame is withdrawn. A receiver that is already
+// done has set `reading` to another value, with a release after its store to `passed`. So this side
+// then sees it in `passed`.
 RingSender::Withdrawn RingSender::withdraw_oldest(uint64_t* position) noexcept {
   if (waiting() == 0) return Withdrawn::kNone;
   *position = oldest_;
@@ -166,10 +175,16 @@ RingSender::Withdrawn RingSender::withdraw_oldest(uint64_t* position) noexcept {
   return is_begun ? Withdrawn::kBegun : Withdrawn::kWithdrawn;
 }
 
+// From the last look at which `reading` named this frame until the look after the next
+// withdraw_oldest(), the receiver writes at most four entries of `refused`: for this frame, for
+// those before the next one, for the next one, and for that one again when it passes it. So the
+// entry of this frame is still there.
 RingSender::Fate RingSender::fate_of(uint64_t position) const noexcept {
   if (receiver().reading.load(std::memory_order_acquire) == position + 1) return Fate::kUnknown;
-  return receiver().refused.load(std::memory_order_acquire) == position + 1 ? Fate::kRefused
-                                                                            : Fate::kTaken;
+  for (const ring_page::Word& each : receiver().refused) {
+    if (each.load(std::memory_order_relaxed) == position + 1) return Fate::kRefused;
+  }
+  return Fate::kTaken;
 }
 
 // ---- the receiver
@@ -189,7 +204,11 @@ Result<std::unique_ptr<RingReceiver>> RingReceiver::open(std::span<os::Fd, 2> fd
 void RingReceiver::ready() noexcept {
   // A caller may poll the socket before its next receive.
   fall_asleep();
-  receiver().ready.store(1, std::memory_order_release);
+  receiver().ready.store(ring_page::kReads, std::memory_order_release);
+}
+
+void RingReceiver::leave() noexcept {
+  receiver().ready.store(ring_page::kLeft, std::memory_order_release);
 }
 
 const ring_page::Word* RingReceiver::slot() const noexcept {
@@ -197,38 +216,50 @@ const ring_page::Word* RingReceiver::slot() const noexcept {
                          next_.load(std::memory_order_relaxed));
 }
 
+void RingReceiver::note_refused(uint64_t position) noexcept {
+  std::array<ring_page::Word, 8>& refused = receiver().refused;
+  refused[refusals_++ % refused.size()].store(position + 1, std::memory_order_relaxed);
+}
+
 // The receiver began with a message that was withdrawn.
 void RingReceiver::refuse(uint64_t position) noexcept {
-  receiver().refused.store(position + 1, std::memory_order_relaxed);
+  note_refused(position);
   receiver().reading.store(0, std::memory_order_release);
 }
 
 Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket,
                                                               std::vector<std::byte>* payload) {
-  for (int round = 0;; ++round) {
+  // A sender that withdraws frames all the time must not keep this loop going.
+  constexpr int kMostRounds = 4;
+  for (int round = 0; round < kMostRounds; ++round) {
     uint64_t next = next_.load(std::memory_order_relaxed);
     const uint64_t withdrawn = header().withdrawn.load(std::memory_order_acquire);
     if (withdrawn > next) {
+      missed_.fetch_add(withdrawn - next, std::memory_order_relaxed);
       next = withdrawn;
       next_.store(next, std::memory_order_relaxed);
-      receiver().refused.store(withdrawn, std::memory_order_relaxed);
+      note_refused(withdrawn - 1);
       receiver().passed.store(next, std::memory_order_seq_cst);
     }
+    const auto is_withdrawn = [&] {
+      return header().withdrawn.load(std::memory_order_acquire) > next;
+    };
     const ring_page::Word* const from = slot();
     const uint64_t word = from->load(std::memory_order_seq_cst);
     if (word != next + 1) {
       // Either it was filled one round earlier, or it was withdrawn meanwhile.
+      if (is_withdrawn()) continue;
       const bool is_old = word == 0 || word == next + 1 - geometry_.capacity;
       if (is_old) return std::optional<Taken>();
-      if (header().withdrawn.load(std::memory_order_acquire) > next && round < 2) continue;
       return refuse_ring(Code::kCorrupt, "a ring whose slot has a position that is not its own");
     }
     const ring_page::SlotHead head = ring_page::read_head(from);
     if (head.nbytes > geometry_.room() || head.kind > UINT16_MAX) {
-      if (header().withdrawn.load(std::memory_order_acquire) > next && round < 2) continue;
+      if (is_withdrawn()) continue;
       return refuse_ring(Code::kCorrupt, "a ring whose slot says more than it can hold");
     }
     if (head.after > by_socket) {
+      if (is_withdrawn()) continue;
       if (header().by_socket.load(std::memory_order_acquire) >= head.after)
         return std::optional<Taken>();
       return refuse_ring(Code::kCorrupt, "a ring whose slot waits for a frame that was not sent");
@@ -244,14 +275,14 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
     // The sender fills the slot again if the message was withdrawn.
     if (from->load(std::memory_order_acquire) != word) {
       refuse(next);
-      if (round < 2) continue;
-      return std::optional<Taken>();
+      continue;
     }
     next_.store(next + 1, std::memory_order_relaxed);
     receiver().passed.store(next + 1, std::memory_order_seq_cst);
     receiver().reading.store(0, std::memory_order_release);
     return std::optional<Taken>(Taken{static_cast<uint16_t>(head.kind)});
   }
+  return std::optional<Taken>(Taken{.is_overtaken = true});
 }
 
 bool RingReceiver::must_ring() noexcept {

@@ -24,6 +24,9 @@
 
 namespace tenon::channel {
 
+// INVALID_ARGUMENT: no ring has such sizes.
+Status check_geometry(const ring_page::Geometry& geometry);
+
 // The sender's end. The connection's send mutex guards it.
 class RingSender {
  public:
@@ -46,6 +49,16 @@ class RingSender {
   bool must_ring() noexcept;
 
   bool is_read() noexcept;
+  // From now on is_read() is true. The receiver takes what lies in the ring by then when it comes.
+  void expect_reader() noexcept { is_read_ = true; }
+  // Whether the receiver said that it reads the ring, and whether it said that it has left.
+  bool has_joined() const noexcept { return receiver().ready.load(std::memory_order_acquire) != 0; }
+  bool has_left() const noexcept {
+    return receiver().ready.load(std::memory_order_acquire) == ring_page::kLeft;
+  }
+  bool is_asleep() const noexcept {
+    return receiver().asleep.load(std::memory_order_relaxed) % 2 != 0;
+  }
   uint64_t position() const noexcept { return next_; }  // how many frames were ever put
   // How many messages wait in the ring. It is no more than the capacity, whatever the receiver
   // says.
@@ -57,11 +70,15 @@ class RingSender {
   void stop_waiting() noexcept;
 
   // Withdraws the oldest frame that waits. kWithdrawn: the receiver will never see it. kBegun: the
-  // receiver has begun to take it, and fate_of() will tell. kNone: no frame waits. Call it only
-  // when fate_of() the last one that was kBegun is known.
+  // receiver has begun to take it, and fate_of() will tell. kNone: no frame waits.
+  //
+  // If a frame was kBegun, ask for its fate before and after the next withdraw_oldest(), whether or
+  // not it is known. A receiver takes one frame at a time. So if the next one is kBegun too, the
+  // fate of the first is known then, and Receiver::refused still has it.
   enum class Withdrawn { kNone, kWithdrawn, kBegun };
   Withdrawn withdraw_oldest(uint64_t* position) noexcept;
-  // What became of a frame that the receiver had begun with when it was withdrawn.
+  // What became of a frame that the receiver had begun with when it was withdrawn. kUnknown: the
+  // receiver still has to decide.
   enum class Fate { kUnknown, kTaken, kRefused };
   Fate fate_of(uint64_t position) const noexcept;
 
@@ -90,9 +107,19 @@ class RingReceiver {
   // mapping. The sender may use the ring once ready() was called.
   static Result<std::unique_ptr<RingReceiver>> open(std::span<os::Fd, 2> fds);
   void ready() noexcept;
+  // This side reads the ring no more.
+  void leave() noexcept;
+  // The position of the next frame, and how many frames were withdrawn before this side took them.
+  // Any thread may ask.
+  uint64_t position() const noexcept { return next_.load(std::memory_order_relaxed); }
+  uint64_t missed() const noexcept { return missed_.load(std::memory_order_relaxed); }
+  const ring_page::Geometry& geometry() const noexcept { return geometry_; }
 
   struct Taken {
     uint16_t kind = 0;
+    // There was a frame, but the sender withdrew it meanwhile. Call take() again, and take no frame
+    // off the socket before.
+    bool is_overtaken = false;
   };
   // Takes the next frame, if the ring has it and all frames on the socket that come before it have
   // been taken, which are `by_socket` by now. No value: it must come from the socket, or later.
@@ -109,11 +136,13 @@ class RingReceiver {
   bool has_frame() const noexcept {
     return slot()->load(std::memory_order_seq_cst) == next_.load(std::memory_order_relaxed) + 1;
   }
+  // Whether the ring has a frame, or one was withdrawn.
+  bool has_news() const noexcept {
+    return has_frame() || header().withdrawn.load(std::memory_order_relaxed) > position();
+  }
   // Whether there is a frame in the ring or on the socket, or one was withdrawn.
   bool sees_anything(uint64_t by_socket) const noexcept {
-    return has_frame() || expects_socket(by_socket) ||
-           header().withdrawn.load(std::memory_order_relaxed) >
-               next_.load(std::memory_order_relaxed);
+    return has_news() || expects_socket(by_socket);
   }
   // Looks for a while whether there is anything. False: it is time to sleep.
   bool spin(uint64_t by_socket) noexcept;
@@ -130,14 +159,17 @@ class RingReceiver {
   }
   ring_page::Receiver& receiver() const noexcept { return ring_page::receiver(page_.base()); }
   const ring_page::Word* slot() const noexcept;
+  void note_refused(uint64_t position) noexcept;
   void refuse(uint64_t position) noexcept;
 
   ring_page::Geometry geometry_;
   os::Mapping file_;
   os::Mapping page_;
   std::atomic<uint64_t> next_{0};  // the position of the next frame. This thread alone writes it
-  uint32_t asleep_ = 0;            // as in the receiver's page
-  uint32_t rung_ = 0;              // the value of Header::waits for which the sender was rung
+  std::atomic<uint64_t> missed_{0};
+  uint32_t refusals_ = 0;  // how often an entry of Receiver::refused was written
+  uint32_t asleep_ = 0;    // as in the receiver's page
+  uint32_t rung_ = 0;      // the value of Header::waits for which the sender was rung
   os::Spin spin_;
 };
 

@@ -97,12 +97,12 @@ Result<SocketType> check_socket(int fd) {
 
 // ---- sending
 
-void FrameSocket::make_room() {
-  if (next_ > 0 && queue_.size() == queue_.capacity()) {
+void FrameSocket::make_room(size_t frames) {
+  if (next_ > 0 && queue_.capacity() - queue_.size() < frames) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
   }
-  tenon::make_room(&queue_, 1);
+  tenon::make_room(&queue_, frames);
 }
 
 Status FrameSocket::check_room() const {
@@ -213,7 +213,8 @@ void FrameSocket::finish_frame() {
 bool FrameSocket::put_into_ring() noexcept {
   if (!ring_out_ || is_counted_) return false;
   const OutFrame& frame = queue_[next_];
-  if (!frame.fds.empty() || !ring_out_->put(frame.kind, frame.payload)) return false;
+  if (frame.by_socket || !frame.fds.empty() || !ring_out_->put(frame.kind, frame.payload))
+    return false;
   finish_frame();
   return true;
 }
@@ -276,8 +277,13 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
   if (!stopped_.is_ok()) return stopped_;
   TENON_TRY(waiter.check_cancel());
   for (size_t reads = 1;; ++reads) {
-    TENON_ASSIGN(const bool is_taken, take_from_ring());
-    if (is_taken) return std::exchange(frame_, InFrame());
+    TENON_ASSIGN(const RingHas found, take_from_ring());
+    if (found == RingHas::kFrame) return std::exchange(frame_, InFrame());
+    if (found == RingHas::kNews) {
+      if (reads % kReadsAtOnce == 0)
+        TENON_TRY(waiter.check_over(fd_, "a message that the peer does not withdraw"));
+      continue;
+    }
     bool whole = false;
     const uint64_t taken = taken_;
     TENON_TRY(take_packets(&whole));
@@ -291,17 +297,18 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
   }
 }
 
-// Takes the next frame out of the ring, if the ring has it.
-Result<bool> FrameSocket::take_from_ring() {
-  if (!ring_in_ || header_known_ || fds_told_ > 0) return false;
+// Takes the next frame out of the ring, if the ring has it. kNews: look again before the socket.
+Result<FrameSocket::RingHas> FrameSocket::take_from_ring() {
+  if (!ring_in_ || header_known_ || fds_told_ > 0) return RingHas::kNothing;
   Result<std::optional<RingReceiver::Taken>> taken =
       ring_in_->take(expected_sequence_, &frame_.payload);
   if (!taken.is_ok()) return stop(std::move(taken).status());
-  if (!taken.value()) return false;
+  if (!taken.value()) return RingHas::kNothing;
+  if (taken.value()->is_overtaken) return RingHas::kNews;
   frame_.kind = taken.value()->kind;
   frame_.fds_announced = 0;
   ring_in_->wake_up();
-  return true;
+  return RingHas::kFrame;
 }
 
 Status FrameSocket::read_ring(std::unique_ptr<RingReceiver> ring) {
@@ -514,6 +521,12 @@ Status FrameSocket::end_of_stream(bool with_fds) {
   if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_)))
     return stop(no_frame("an empty packet"));
   const bool between = buffered() == 0 && fds_told_ == 0;
+  // The peer may have put a frame into its ring after the last look at the ring. A frame that waits
+  // for one on the socket never comes out, so each position is looked at once more only.
+  if (between && ring_in_ && ring_in_->has_news() && ring_in_->position() + 1 != end_seen_at_) {
+    end_seen_at_ = ring_in_->position() + 1;
+    return {};
+  }
   return stop(Status(Code::kPeerGone,
                      format("the peer of socket %d has closed its end or has ended%s: %s", fd_,
                             between ? "" : ", in the middle of a frame", kConnectAgain))

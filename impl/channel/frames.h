@@ -33,6 +33,7 @@ struct OutFrame {
   std::shared_ptr<void> keep_alive;
   // Bytes of memory that keep_alive holds for this frame alone. check_room() counts them.
   uint64_t held_nbytes = 0;
+  bool by_socket = false;  // the frame crosses on the socket, even if the ring could take it
 };
 
 struct InFrame {
@@ -63,9 +64,10 @@ class FrameSocket {
   FrameSocket& operator=(const FrameSocket&) = delete;
 
   // Appends one frame to the queue. Does not touch the socket. Throws std::bad_alloc, unless
-  // make_room(), which throws it too, was called since the last enqueue().
+  // make_room(), which throws it too, was called for this frame since the last enqueue() but for
+  // other frames of the same call.
   void enqueue(OutFrame frame);
-  void make_room();
+  void make_room(size_t frames = 1);
   bool idle() const noexcept { return next_ == queue_.size(); }  // no frame waits
   // The number of frames that were ever queued, and how many of these the kernel or the ring has
   // whole.
@@ -104,6 +106,14 @@ class FrameSocket {
   bool has_nothing() const noexcept;
   // Reads this ring from now on. CORRUPT: there is one already.
   Status read_ring(std::unique_ptr<RingReceiver> ring);
+  // The ring that is read. Null: there is none yet. Any thread may ask.
+  const RingReceiver* ring_in() const noexcept {
+    return seen_ring_.load(std::memory_order_acquire);
+  }
+  // Tells the peer that its ring is read no more.
+  void leave_ring() noexcept {
+    if (ring_in_) ring_in_->leave();
+  }
   // Whether the peer waits for room in its ring, and wants this side to ring_bell(). Ask after
   // recv().
   bool must_ring() noexcept { return ring_in_ && ring_in_->must_ring(); }
@@ -150,7 +160,8 @@ class FrameSocket {
   Status send_error(int error);
   bool put_into_ring() noexcept;
   void finish_frame();
-  Result<bool> take_from_ring();
+  enum class RingHas { kNothing, kFrame, kNews };
+  Result<RingHas> take_from_ring();
   Status take_packets(bool* whole);
   Status parse_header();
   Status claim_fds();
@@ -194,6 +205,7 @@ class FrameSocket {
   uint32_t fds_told_ = 0;  // how many of its fds the packets so far have announced
   bool fds_lost_ = false;
   uint64_t expected_sequence_ = 0;
+  uint64_t end_seen_at_ = 0;  // the position in the ring plus 1 at which the socket had ended
   std::unique_ptr<RingReceiver> ring_in_;
   std::atomic<const RingReceiver*> seen_ring_{nullptr};  // ring_in_, for other threads
   // Whether recv() notes in waits_ that it waits. Each wait then costs a poll, because a recvmsg

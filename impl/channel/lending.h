@@ -53,6 +53,8 @@ class Lending {
     // The fds of the block's tokens, in order. They are borrowed: the result of commit() keeps them
     // open.
     const std::vector<int>& fds() const noexcept { return fds_; }
+    // The ledger of block().slots. Null: the message needs no lease.
+    const Ref<memory::Ledger>& ledger() const noexcept { return ledger_; }
 
    private:
     friend class Lending;
@@ -75,6 +77,10 @@ class Lending {
   // Makes the grant final. From here to the frame's place in the queue nothing may fail. The caller
   // keeps the result as long as the frame.
   CarriedTokens commit(Grant* grant) noexcept;
+  // The borrower, as the kernel told it last (memory::Borrower).
+  memory::Borrower borrower() const noexcept {
+    return ledger_ ? ledger_->totals().borrower : borrower_;
+  }
   // Call before destruction, holding the lock that the renewer needs, because a renewal may be
   // replacing the ledger. No renewal starts afterwards.
   void stop_renewals() noexcept;

@@ -9,8 +9,9 @@ void fill(Word* slot, uint64_t position, const SlotHead& head,
           std::span<const std::byte> bytes) noexcept {
   // A receiver that is still reading the message that lay here must not find the old word after it
   // has loaded a byte of this message. So the word is taken away first, and each later store is a
-  // release.
-  slot[0].store(0, std::memory_order_relaxed);
+  // release. A receiver that finds no word must also see that the old message is withdrawn, so this
+  // store is a release too.
+  slot[0].store(0, std::memory_order_release);
   slot[1].store(head.after, std::memory_order_release);
   slot[2].store(uint64_t{head.kind} << 32 | head.nbytes, std::memory_order_release);
   Word* to = slot + kSlotHeadNbytes / sizeof(Word);

@@ -53,15 +53,17 @@ static_assert(sizeof(Header) == 192 && offsetof(Header, by_socket) == 64 &&
 struct Receiver {  // NOLINT(clang-analyzer-optin.performance.Padding): each line has its purpose
   Word passed;     // the position up to which the receiver has taken or passed all messages
   Word reading;    // the position plus 1 of the message that it takes at this moment. 0: none
-  // Every message before this position, from the one that was next before, was withdrawn, and the
-  // receiver did not take it.
-  Word refused;
-  Half ready;               // 1: the receiver reads the ring
+  Half ready;      // as the constants below
   alignas(64) Half asleep;  // odd: the receiver may sleep until the socket is readable
+  // The positions plus 1 of the last messages that were withdrawn and that the receiver then
+  // refused. The receiver writes the entries in turn, each before it changes `reading` or `passed`.
+  alignas(64) std::array<Word, 8> refused;
 };
+inline constexpr uint32_t kReads = 1;  // Receiver::ready: the receiver reads the ring
+inline constexpr uint32_t kLeft = 2;   // Receiver::ready: it has left, and reads the ring no more
 inline constexpr size_t kReceiverNbytes = 4096;
-static_assert(sizeof(Receiver) == 128 && offsetof(Receiver, ready) == 24 &&
-              offsetof(Receiver, asleep) == 64);
+static_assert(sizeof(Receiver) == 192 && offsetof(Receiver, ready) == 16 &&
+              offsetof(Receiver, asleep) == 64 && offsetof(Receiver, refused) == 128);
 
 // A slot is a number of words of 8 bytes: its word, which is the position plus 1 of the message in
 // it (0: none yet), then `after`, then bytes (u32) and kind (u32), then the bytes. `after` is the

@@ -60,10 +60,10 @@ void SentNumbers::prepare(Added* added) {
     added->indices_.emplace(added->entries_[i].first, list_.size() + i);
 }
 
-void SentNumbers::commit(Added* added) noexcept {
+void SentNumbers::commit(Added* added, bool has_told) noexcept {
   indices_.merge(added->indices_);
   for (auto& entry : added->entries_) list_.push_back(std::move(entry));
-  forgotten_.clear();
+  if (has_told) forgotten_.clear();
 }
 
 uint64_t ReceivedNumbers::default_max_segments() noexcept {

@@ -56,8 +56,9 @@ class SentNumbers {
   // collect_forgotten(), and call nothing that changes the list between prepare() and commit().
   // Without commit() `added` may be dropped.
   void prepare(Added* added);
-  // The message is in the queue. From now on its numbers count as known to the peer.
-  void commit(Added* added) noexcept;
+  // The message is in the queue. From now on its numbers count as known to the peer. `has_told`:
+  // the message names the numbers of collect_forgotten().
+  void commit(Added* added, bool has_told = true) noexcept;
 
  private:
   std::unordered_map<uint64_t, size_t> indices_;  // number -> index into list_

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -134,6 +135,32 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
     return failed(error, "naming socket", path);
   }
   return socket;
+}
+
+Result<Fd> listen_local_again(SocketKind kind, const std::string& path, mode_t mode, gid_t group) {
+  Result<Fd> listener = listen_local(kind, path, mode, group);
+  const auto is_taken = [](const Status& status) {
+    return status.code() == Code::kPermission && status.detail("errno") == std::to_string(EEXIST);
+  };
+  if (!is_taken(listener.status())) return listener;
+  // Between the look at the old socket and its removal another process could replace it. So the
+  // directory is locked meanwhile. Only this function takes that lock.
+  TENON_ASSIGN(const SocketPlace place, split_socket_path(path));
+  const Fd folder(::open(place.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open()) return failed(errno, "the directory of socket", path);
+  constexpr int64_t kLockNs = 1'000'000'000;
+  Waiter lock_wait(Wait{.timeout_ns = kLockNs});
+  while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return failed(errno, "locking the directory of socket", path);
+    TENON_TRY(lock_wait.pause(kShortestPauseNs, "the lock of a socket's directory"));
+  }
+  Waiter at_once(Wait{.timeout_ns = 0});
+  const Status used = connect_local(kind, path, &at_once).status();
+  if (used.code() != Code::kPeerGone && used.code() != Code::kNotFound) return listener;
+  if (::unlinkat(folder.get(), place.leaf.c_str(), 0) != 0 && errno != ENOENT)
+    return failed(errno, "removing the old socket", path);
+  return listen_local(kind, path, mode, group);
 }
 
 Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waiter) {

@@ -28,6 +28,12 @@ enum class SocketKind { kStream, kPackets };  // SOCK_STREAM, SOCK_SEQPACKET
 // gives its gid, unless it is -1. The file stays when the socket is closed: its owner removes it.
 Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, gid_t group);
 
+// Does the same, and replaces the file of a socket on which nobody listens any more. PERMISSION:
+// somebody listens there, or the file is no socket of this kind, or this user may not remove it.
+// Processes that call this function for paths in one directory do so one after another. TIMEOUT: a
+// process has locked the directory for a second.
+Result<Fd> listen_local_again(SocketKind kind, const std::string& path, mode_t mode, gid_t group);
+
 // Connects to the socket. Never blocks beyond the waiter. NOT_FOUND: there is no such path.
 // PEER_GONE: nobody listens there any more (ECONNREFUSED). CORRUPT: the path leads to no socket, or
 // to one of another kind. A symbolic link counts as no socket. The listener's queue, of 4096

@@ -84,6 +84,13 @@ bool peer_hung_up(int fd) noexcept {
   return ready > 0;
 }
 
+bool is_writable(int fd) noexcept {
+  pollfd polled{fd, POLLOUT, 0};
+  while (::poll(&polled, 1, 0) < 0 && errno == EINTR) {
+  }
+  return polled.revents != 0;
+}
+
 bool can_hang_up(int fd) noexcept {
   struct stat info{};
   return ::fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));

@@ -32,6 +32,9 @@ std::optional<uint64_t> send_buffer_size(int fd) noexcept;
 // Whether the peer has closed its end or shut it for writing. Also true if `fd` is not open, and
 // for a socket that was never connected.
 bool peer_hung_up(int fd) noexcept;
+// Whether the socket takes a packet now. The kernel says so while three quarters of the send buffer
+// are free. Also true if sending would fail.
+bool is_writable(int fd) noexcept;
 // Whether the fd is a pipe or a socket, which can hang up.
 bool can_hang_up(int fd) noexcept;
 

@@ -91,6 +91,7 @@
 #include <tenon/message.h>
 #include <tenon/modules.h>
 #include <tenon/object.h>
+#include <tenon/publish.h>
 #include <tenon/queue.h>
 #include <tenon/scalar_type.h>
 #include <tenon/stats.h>
