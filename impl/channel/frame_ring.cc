@@ -127,7 +127,11 @@ uint64_t RingSender::waiting() noexcept {
 bool RingSender::put(uint16_t kind, std::span<const std::byte> payload) noexcept {
   if (!is_read() || payload.size() > geometry_.room()) return false;
   if (next_ - oldest_ >= geometry_.capacity && waiting() >= geometry_.capacity) return false;
-  header().cpu.store(static_cast<uint32_t>(::sched_getcpu()), std::memory_order_relaxed);
+  // The receiver reads this line for each frame. A store for each frame would take it away.
+  if (const auto cpu = static_cast<uint32_t>(::sched_getcpu()); cpu != cpu_) {
+    cpu_ = cpu;
+    header().cpu.store(cpu, std::memory_order_relaxed);
+  }
   ring_page::fill(ring_page::slot(file_.base(), geometry_, next_), next_,
                   {by_socket_, static_cast<uint32_t>(payload.size()), kind}, payload);
   ++next_;
@@ -211,9 +215,8 @@ void RingReceiver::leave() noexcept {
   receiver().ready.store(ring_page::kLeft, std::memory_order_release);
 }
 
-const ring_page::Word* RingReceiver::slot() const noexcept {
-  return ring_page::slot(static_cast<const std::byte*>(file_.base()), geometry_,
-                         next_.load(std::memory_order_relaxed));
+const ring_page::Word* RingReceiver::slot(uint64_t position) const noexcept {
+  return ring_page::slot(static_cast<const std::byte*>(file_.base()), geometry_, position);
 }
 
 void RingReceiver::note_refused(uint64_t position) noexcept {
@@ -244,7 +247,7 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
     const auto is_withdrawn = [&] {
       return header().withdrawn.load(std::memory_order_acquire) > next;
     };
-    const ring_page::Word* const from = slot();
+    const ring_page::Word* const from = slot(next);
     const uint64_t word = from->load(std::memory_order_seq_cst);
     if (word != next + 1) {
       // Either it was filled one round earlier, or it was withdrawn meanwhile.
@@ -305,8 +308,9 @@ void RingReceiver::fall_asleep() noexcept {
 
 void RingReceiver::wake_up() noexcept {
   if (asleep_ % 2 == 0) return;
-  const auto rung = static_cast<int64_t>(header().rung_ns.load(std::memory_order_relaxed));
-  spin_.woke(os::monotonic_ns() - rung);
+  // The sender may have written any number, so the difference must be able to overflow.
+  const uint64_t rung = header().rung_ns.load(std::memory_order_relaxed);
+  spin_.woke(static_cast<int64_t>(static_cast<uint64_t>(os::monotonic_ns()) - rung));
   receiver().asleep.store(++asleep_, std::memory_order_relaxed);
 }
 

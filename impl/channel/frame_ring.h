@@ -97,6 +97,7 @@ class RingSender {
   uint64_t oldest_ = 0;  // every frame before it was taken, passed or withdrawn
   uint64_t by_socket_ = 0;
   uint32_t rung_ = 0;  // the value of Receiver::asleep for which the receiver was rung
+  uint32_t cpu_ = 0;   // as in the header
 };
 
 // The receiver's end. The connection's receive mutex guards it, except where a function says
@@ -132,13 +133,12 @@ class RingReceiver {
   bool expects_socket(uint64_t by_socket) const noexcept {
     return header().by_socket.load(std::memory_order_acquire) != by_socket;
   }
-  // Whether the ring has a frame. Any thread may ask.
-  bool has_frame() const noexcept {
-    return slot()->load(std::memory_order_seq_cst) == next_.load(std::memory_order_relaxed) + 1;
-  }
-  // Whether the ring has a frame, or one was withdrawn.
+  // Whether the ring has a frame, or one was withdrawn and there may be others behind it. The slot
+  // of a frame that was withdrawn can have a later one by now. Any thread may ask.
   bool has_news() const noexcept {
-    return has_frame() || header().withdrawn.load(std::memory_order_relaxed) > position();
+    const uint64_t next = position();
+    return slot(next)->load(std::memory_order_seq_cst) == next + 1 ||
+           header().withdrawn.load(std::memory_order_relaxed) > next;
   }
   // Whether there is a frame in the ring or on the socket, or one was withdrawn.
   bool sees_anything(uint64_t by_socket) const noexcept {
@@ -158,7 +158,7 @@ class RingReceiver {
     return ring_page::header(static_cast<const std::byte*>(file_.base()));
   }
   ring_page::Receiver& receiver() const noexcept { return ring_page::receiver(page_.base()); }
-  const ring_page::Word* slot() const noexcept;
+  const ring_page::Word* slot(uint64_t position) const noexcept;
   void note_refused(uint64_t position) noexcept;
   void refuse(uint64_t position) noexcept;
 

@@ -141,14 +141,18 @@ Status FrameSocket::flush(os::Waiter& waiter, uint64_t count, std::unique_lock<s
 }
 
 Status FrameSocket::hand_over(uint64_t count, bool* full) {
+  const uint64_t position = ring_out_ ? ring_out_->position() : 0;
+  Status given = give_frames(count, full);
+  // A frame that went into the ring must be rung for, even if a later frame failed.
+  if (ring_out_ && ring_out_->position() != position && ring_out_->must_ring()) ring_bell();
+  return given;
+}
+
+Status FrameSocket::give_frames(uint64_t count, bool* full) {
   *full = false;
   if (unsendable_ && sent_ < count) return send_error(EPIPE);
-  bool has_put = false;
   while (sent_ < count) {
-    if (put_into_ring()) {
-      has_put = true;
-      continue;
-    }
+    if (put_into_ring()) continue;
     OutFrame& frame = queue_[next_];
     if (frame.payload.size() > kMaxFramePayload)
       return Status(Code::kInternal, format("a frame of %zu bytes", frame.payload.size()));
@@ -193,7 +197,6 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
     ++next_sequence_;
     finish_frame();
   }
-  if (has_put && ring_out_->must_ring()) ring_bell();
   return {};
 }
 
@@ -277,23 +280,22 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
   if (!stopped_.is_ok()) return stopped_;
   TENON_TRY(waiter.check_cancel());
   for (size_t reads = 1;; ++reads) {
+    // Packets that never make a frame, bells, and messages that are withdrawn must not hold a call
+    // beyond its time if they never cease. The socket stays ready, so no wait would end it.
+    if (reads % kReadsAtOnce == 0)
+      TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
+    // This load comes before the look into the ring. So if the sender has begun with a frame on the
+    // socket, the look sees all frames that it had put into the ring before.
+    const bool expects_socket = ring_in_ && ring_in_->expects_socket(expected_sequence_);
     TENON_ASSIGN(const RingHas found, take_from_ring());
     if (found == RingHas::kFrame) return std::exchange(frame_, InFrame());
-    if (found == RingHas::kNews) {
-      if (reads % kReadsAtOnce == 0)
-        TENON_TRY(waiter.check_over(fd_, "a message that the peer does not withdraw"));
-      continue;
-    }
+    if (found == RingHas::kNews) continue;
     bool whole = false;
     const uint64_t taken = taken_;
     TENON_TRY(take_packets(&whole));
     if (whole) return std::exchange(frame_, InFrame());
     if (taken_ != taken) continue;  // a bell, and there may be packets behind it
-    // Packets that never make a frame and never cease must not hold a call beyond its time. The
-    // socket stays ready, so no wait would end it.
-    if (reads % kReadsAtOnce == 0)
-      TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
-    TENON_TRY(fill(waiter));
+    TENON_TRY(fill(waiter, expects_socket));
   }
 }
 
@@ -445,11 +447,10 @@ Status FrameSocket::drop_stray_fds() {
   return count == 0 ? Status() : stop(no_frame(format("%zu fds that no packet announced", count)));
 }
 
-// Waits until there is a frame in the ring or something was read from the socket.
-Status FrameSocket::fill(os::Waiter& waiter) {
-  // The rest of a frame, or a frame that comes before those in the ring, is on the socket.
-  if (!ring_in_ || buffered() > 0 || fds_told_ > 0 || ring_in_->expects_socket(expected_sequence_))
-    return read_socket(waiter);
+// Waits until there is a frame in the ring or something was read from the socket. `expects_socket`:
+// the next frame comes from the socket, and the ring has none that comes before it.
+Status FrameSocket::fill(os::Waiter& waiter, bool expects_socket) {
+  if (!ring_in_ || buffered() > 0 || fds_told_ > 0 || expects_socket) return read_socket(waiter);
   if (waiter.may_wait() && ring_in_->spin(expected_sequence_)) return {};
   ring_in_->fall_asleep();
   if (!ring_in_->sees_anything(expected_sequence_)) {
@@ -535,7 +536,7 @@ Status FrameSocket::end_of_stream(bool with_fds) {
 
 bool FrameSocket::has_nothing() const noexcept {
   if (!stopped_.is_ok()) return true;
-  if (ring_in_ && ring_in_->has_frame()) return false;
+  if (ring_in_ && ring_in_->has_news()) return false;
   return buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0;
 }
 
@@ -544,7 +545,7 @@ bool FrameSocket::has_nothing() const noexcept {
 bool FrameSocket::waits_with_nothing() const noexcept {
   const auto has_none = [&] {
     const RingReceiver* const ring = seen_ring_.load(std::memory_order_acquire);
-    return (ring == nullptr || !ring->has_frame()) && os::unread_nbytes(fd_) == 0;
+    return (ring == nullptr || !ring->has_news()) && os::unread_nbytes(fd_) == 0;
   };
   return waits_.load(std::memory_order_seq_cst) && has_none() &&
          waits_.load(std::memory_order_seq_cst);

@@ -157,6 +157,7 @@ class FrameSocket {
     bool held = false;  // no packet has claimed the fds yet
   };
 
+  Status give_frames(uint64_t count, bool* full);
   Status send_error(int error);
   bool put_into_ring() noexcept;
   void finish_frame();
@@ -166,7 +167,7 @@ class FrameSocket {
   Status parse_header();
   Status claim_fds();
   Status drop_stray_fds();
-  Status fill(os::Waiter& waiter);
+  Status fill(os::Waiter& waiter, bool expects_socket);
   Status read_socket(os::Waiter& waiter);
   Status end_of_stream(bool with_fds);
   Status stop(Status why);
