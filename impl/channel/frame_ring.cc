@@ -173,16 +173,16 @@ RingSender::Withdrawn RingSender::withdraw_oldest(uint64_t* position) noexcept {
   *position = oldest_;
   header().withdrawn.store(oldest_ + 1, std::memory_order_seq_cst);
   const uint64_t reading = receiver().reading.load(std::memory_order_seq_cst);
-  const uint64_t passed = receiver().passed.load(std::memory_order_seq_cst);
+  const uint64_t passed = receiver().passed.load(std::memory_order_acquire);
   const bool is_begun = reading == oldest_ + 1 || (passed > oldest_ && passed <= next_);
   ++oldest_;
   return is_begun ? Withdrawn::kBegun : Withdrawn::kWithdrawn;
 }
 
 // From the last look at which `reading` named this frame until the look after the next
-// withdraw_oldest(), the receiver writes at most four entries of `refused`: for this frame, for
-// those before the next one, for the next one, and for that one again when it passes it. So the
-// entry of this frame is still there.
+// withdraw_oldest(), the receiver writes at most five entries of `refused` from this frame's on, as
+// the model shows (tests/process/model/ring_withdraw.pml). So the entry of this frame is still
+// there.
 RingSender::Fate RingSender::fate_of(uint64_t position) const noexcept {
   if (receiver().reading.load(std::memory_order_acquire) == position + 1) return Fate::kUnknown;
   for (const ring_page::Word& each : receiver().refused) {
@@ -242,13 +242,15 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
       next = withdrawn;
       next_.store(next, std::memory_order_relaxed);
       note_refused(withdrawn - 1);
+      // The order lets the sender see all earlier stores before this side notes another refusal.
+      // Without it, any number of refusals could come between two looks of fate_of().
       receiver().passed.store(next, std::memory_order_seq_cst);
     }
     const auto is_withdrawn = [&] {
       return header().withdrawn.load(std::memory_order_acquire) > next;
     };
     const ring_page::Word* const from = slot(next);
-    const uint64_t word = from->load(std::memory_order_seq_cst);
+    const uint64_t word = from->load(std::memory_order_acquire);
     if (word != next + 1) {
       // Either it was filled one round earlier, or it was withdrawn meanwhile.
       if (is_withdrawn()) continue;
@@ -275,8 +277,9 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
       continue;
     }
     ring_page::copy(from, *payload);
-    // The sender fills the slot again if the message was withdrawn.
-    if (from->load(std::memory_order_acquire) != word) {
+    // The sender fills the slot again if the message was withdrawn. The loads of the bytes are
+    // before this one.
+    if (from->load(std::memory_order_relaxed) != word) {
       refuse(next);
       continue;
     }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""usage: run.py VARIANT|queue_orders|names
+"""usage: run.py VARIANT|queue_orders|ring_orders|names
 
 Has SPIN check every run of a model in one variant, which says what processes take part: the model
 of the lease protocol (lease.pml) or of a queue (queue.pml). Then SPIN must find the bugs of the
 variant's mutants, which are the model with one planted bug each. `names` compares the states that
-the models name with the code's enums. `queue_orders` has Relacy check the memory orders of a queue
-under the memory model of C++, and refuse each weaker order. Exit status 77: this machine has no
-SPIN, no Relacy or no compiler.
+the models name with the code's enums. `queue_orders` and `ring_orders` have Relacy check the memory
+orders of a queue or a ring under the memory model of C++, and refuse each weaker order. Exit status
+77: this machine has no SPIN, no Relacy or no compiler.
 """
 
 import os
@@ -153,8 +153,17 @@ NAMES = {
 }
 
 
-# The memory orders of a queue that queue_orders.cc can weaken.
-ORDERS = ["fill", "take", "sleepers", "add", "remove", "look"]
+# The programs for Relacy, and the memory orders that each of them can weaken.
+ORDERS = {
+    "queue_orders": ["fill", "take", "sleepers", "add", "remove", "look"],
+    "ring_orders": [
+        *("fill", "asleep", "sleep", "look"),
+        *("passed", "waits", "wait", "room"),
+        *("withdraw", "reading", "begin", "withdrawn", "end", "fate"),
+        *("clear", "store", "load", "first"),
+        *("count", "expects"),
+    ],
+}
 
 # The error that SPIN found (None: none in all states), and the number of states.
 Found = tuple[str | None, int]
@@ -230,13 +239,13 @@ def check_variant(variant: str) -> None:
         print(f"{variant} with {mutant}: {found}, in {states} states", flush=True)
 
 
-def check_orders() -> None:
+def check_orders(variant: str) -> None:
     with tempfile.TemporaryDirectory(prefix="tenon-model-") as name:
         program = Path(name) / "orders"
         compiler = [os.environ.get("CXX", "g++"), "-std=c++17", "-w", "-fpermissive"]
-        source = str(HERE / "queue_orders.cc")
+        source = str(HERE / f"{variant}.cc")
         subprocess.run([*compiler, "-o", str(program), source], check=True)
-        for weaker in [None, *ORDERS]:
+        for weaker in [None, *ORDERS[variant]]:
             command = [str(program), *([weaker] if weaker else [])]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
             if done.returncode not in (0, 1):
@@ -283,20 +292,24 @@ def has(tool: str) -> bool:
 
 
 def main() -> int:
-    special = {"names": check_names, "queue_orders": check_orders}
-    if len(sys.argv) != 2 or sys.argv[1] not in {*VARIANTS, *special}:
+    if len(sys.argv) != 2 or sys.argv[1] not in {*VARIANTS, *ORDERS, "names"}:
         print(__doc__ + "\nVariants: " + " ".join(VARIANTS), file=sys.stderr)
         return 2
     variant = sys.argv[1]
     tools = ["spin", os.environ.get("CC", "gcc").split()[0]]
-    if variant == "queue_orders":
+    if variant in ORDERS:
         tools = ["relacy", os.environ.get("CXX", "g++").split()[0]]
     for tool in tools if variant != "names" else []:
         if not has(tool):
             print(f"skipped: there is no {tool} here")
             return 77
     try:
-        special[variant]() if variant in special else check_variant(variant)
+        if variant == "names":
+            check_names()
+        elif variant in ORDERS:
+            check_orders(variant)
+        else:
+            check_variant(variant)
     except (Failed, subprocess.SubprocessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
