@@ -2,11 +2,11 @@
 """usage: run.py VARIANT|queue_orders|ring_orders|names
 
 Has SPIN check every run of a model in one variant, which says what processes take part: the model
-of the lease protocol (lease.pml) or of a queue (queue.pml). Then SPIN must find the bugs of the
-variant's mutants, which are the model with one planted bug each. `names` compares the states that
-the models name with the code's enums. `queue_orders` and `ring_orders` have Relacy check the memory
-orders of a queue or a ring under the memory model of C++, and refuse each weaker order. Exit status
-77: this machine has no SPIN, no Relacy or no compiler.
+of the lease protocol (lease.pml), of a queue (queue.pml) or of a ring (ring.pml). Then SPIN must
+find the bugs of the variant's mutants, which are the model with one planted bug each. `names`
+compares the states that the models name with the code's enums. `queue_orders` and `ring_orders`
+have Relacy check the memory orders of a queue or a ring under the memory model of C++, and refuse
+each weaker order. Exit status 77: this machine has no SPIN, no Relacy or no compiler.
 """
 
 import os
@@ -139,6 +139,52 @@ VARIANTS = {
     # The same with fewer messages, and the sender or a receiver is killed, or stopped.
     "queue_lane_kill": ("QUEUE LANE MESSAGES=3 KILLED=5", ["TAKES_BY_STORE"]),
     "queue_lane_stop": ("QUEUE LANE STOPPED=4", ["RECORDS_GLOBALLY"]),
+    # A ring beside a socket: frames cross on both, and the receiver sleeps.
+    "ring": (
+        "RING",
+        [
+            "NO_LOOK",
+            "BELL_FIRST",
+            "RELEASE_STORE",
+            "RELAXED_SLEEP",
+            "RINGS_ONCE",
+            "RINGS_AGAIN",
+            "IGNORES_AFTER",
+            "SOCKET_FIRST",
+            "COUNTS_LATE",
+            "FAILS_SILENTLY",
+        ],
+    ),
+    # The same, and either is killed, or stopped.
+    "ring_kill": ("RING KILLED=3", ["IGNORES_RING_AT_END"]),
+    "ring_stop": ("RING STOPPED=3", ["EXPECTS_LATE", "CLAIMS_STOPPED_SENDER"]),
+    # The sender of a full ring waits for room.
+    "ring_room": (
+        "RING ROOM MESSAGES=4",
+        ["RELAXED_WAIT", "RELEASE_PASSED", "NO_LOOK_FOR_ROOM", "NO_LOOK"],
+    ),
+    # The sender of a full ring withdraws the oldest frame.
+    "ring_withdraw": (
+        "RING WITHDRAW CAPACITY=1 MESSAGES=6",
+        [
+            "WORD_FIRST",
+            "KEEPS_WORD",
+            "CHECKS_ONCE",
+            "READS_SILENTLY",
+            "READS_ONCE",
+            "RELAXED_BEGIN",
+            "RELAXED_WITHDRAW",
+            "LOOKS_FIRST",
+            "IGNORES_PASSED",
+            "KEEPS_REFUSAL",
+            "SKIPS_SILENTLY",
+            "RELEASES_PASSED",
+            "SHORT_HISTORY",
+            "ASKS_ONCE",
+        ],
+    ),
+    # The same with a larger ring, and the receiver is stopped.
+    "ring_withdraw_stop": ("RING WITHDRAW STOPPED=2", ["READS_ONCE"]),
 }
 
 # Variants that together have all steps of the lender, the borrower and the forwarder.
@@ -173,15 +219,19 @@ class Failed(Exception):
     pass
 
 
+def in_channel(defines: list[str]) -> bool:
+    return defines[0] in ("QUEUE", "RING")
+
+
 def build(folder: Path, defines: list[str], cycles: bool, options: list[str]) -> Path:
-    model = HERE / ("queue.pml" if "QUEUE" in defines else "lease.pml")
+    model = HERE / (f"{defines[0].lower()}.pml" if in_channel(defines) else "lease.pml")
     generate = ["spin", *(f"-D{each}" for each in defines), "-a", str(model)]
     done = subprocess.run(generate, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0 or "error" in done.stdout.lower():
         raise Failed(f"spin: {done.stdout}{done.stderr}")
     kind = ["-DNP", "-DNOFAIR"] if cycles else ["-DSAFETY"]
-    # `provided`, by which a process of a queue is killed or stopped, makes no two orders equal.
-    if "QUEUE" in defines and any(each.startswith(("KILLED", "STOPPED")) for each in defines):
+    # `provided`, by which these models kill or stop a process, makes no two orders equal.
+    if in_channel(defines) and any(each.startswith(("KILLED", "STOPPED")) for each in defines):
         kind.append("-DNOREDUCE")
     compiler = [os.environ.get("CC", "gcc"), *options, "-w", *kind]
     limits = ["-DCOLLAPSE", f"-DMEMLIM={LIMIT_MIB}"]
@@ -194,7 +244,7 @@ def verify(defines: list[str], cycles: bool = False, options: list[str] = WHOLE_
         folder = Path(name)
         pan = build(folder, defines, cycles, options)
         arguments = [str(pan), "-m400000", *(["-l"] if cycles else [])]
-        if "QUEUE" in defines:
+        if in_channel(defines):
             arguments.append("-E")  # its processes may wait at the end, and Judge says which
         done = subprocess.run(
             arguments,
