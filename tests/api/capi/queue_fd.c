@@ -15,6 +15,13 @@ static int recv_fd_of(tenon_queue *queue) {
   return fd;
 }
 
+/* The same for a thread beside others, which must not share an error. */
+static int recv_fd_in_thread(tenon_queue *queue) {
+  int fd = -1;
+  CHECK(tenon_queue_recv_fd(queue, &fd, NULL) == TENON_OK);
+  return fd;
+}
+
 static int send_fd_of(tenon_queue *queue) {
   int fd = -1;
   OK(tenon_queue_send_fd(queue, &fd, ERR));
@@ -252,7 +259,7 @@ static void *receive_by_waiting(void *argument) {
 
 static void *receive_by_fd(void *argument) {
   struct shared_queue *const it = argument;
-  const int fd = recv_fd_of(it->queue);
+  const int fd = recv_fd_in_thread(it->queue);
   for (;;) {
     tenon_message *message;
     uint64_t seed;
@@ -275,7 +282,7 @@ static void *receive_by_edges(void *argument) {
   memset(&event, 0, sizeof(event));
   event.events = EPOLLIN | EPOLLET;
   CHECK(epoll >= 0);
-  CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, recv_fd_of(it->queue), &event) == 0);
+  CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, recv_fd_in_thread(it->queue), &event) == 0);
   for (;;) {
     tenon_message *message;
     uint64_t seed;
