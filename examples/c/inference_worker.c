@@ -13,23 +13,23 @@
 
 #define NUMBER_NBYTES 8
 
-static void need(tenon_status status, const char* what, const tenon_error* error) {
+static void need(tenon_status status, const char *what, const tenon_error *error) {
   if (status == TENON_OK) return;
   fprintf(stderr, "inference_worker: %s: %s\n", what, tenon_error_message(error));
   exit(1);
 }
 
-static void need_that(int condition, const char* what) {
+static void need_that(int condition, const char *what) {
   if (condition) return;
   fprintf(stderr, "inference_worker: %s\n", what);
   exit(1);
 }
 
-static tenon_queue* join(const tenon_message* start, const char* name, uint32_t flags) {
+static tenon_queue *join(const tenon_message *start, const char *name, uint32_t flags) {
   tenon_queue_options options = {0};
-  tenon_tensor* bytes = tenon_message_find(start, name);
-  tenon_queue* queue = NULL;
-  tenon_error* error = NULL;
+  tenon_tensor *bytes = tenon_message_find(start, name);
+  tenon_queue *queue = NULL;
+  tenon_error *error = NULL;
   need_that(bytes != NULL, "the first message lacks a queue");
   options.struct_size = sizeof options;
   options.flags = flags;
@@ -37,19 +37,20 @@ static tenon_queue* join(const tenon_message* start, const char* name, uint32_t 
   return queue;
 }
 
-static void send(tenon_queue* answers, const unsigned char* mark, tenon_tensor* tensor) {
-  tenon_message* message = NULL;
-  tenon_error* error = NULL;
+static void send(tenon_queue *answers, const unsigned char *mark, tenon_tensor *tensor) {
+  tenon_message *message = NULL;
+  tenon_error *error = NULL;
   need(tenon_message_new(&message, &error), "message", error);
   need(tenon_message_set_user_bytes(message, mark, NUMBER_NBYTES + 4, &error), "message", error);
-  if (tensor != NULL) need(tenon_message_add(message, &tensor, NULL, 1, NULL, &error), "add", error);
+  if (tensor != NULL)
+    need(tenon_message_add(message, &tensor, NULL, 1, NULL, &error), "tensor", error);
   need(tenon_queue_send(answers, message, NULL, &error), "send", error);
   tenon_message_release(message);
 }
 
-static tenon_tensor_view view_of(tenon_tensor* tensor) {
+static tenon_tensor_view view_of(tenon_tensor *tensor) {
   tenon_tensor_view view = {0};
-  tenon_error* error = NULL;
+  tenon_error *error = NULL;
   view.struct_size = sizeof view;
   need(tenon_tensor_get_view(tensor, &view, &error), "view", error);
   need_that(view.dtype.code == TENON_DTYPE_FLOAT && view.dtype.bits == 32 && view.ndim == 2 &&
@@ -59,15 +60,15 @@ static tenon_tensor_view view_of(tenon_tensor* tensor) {
 }
 
 /* Gives relu(x * weights) in a new tensor. */
-static tenon_tensor* multiply(tenon_tensor* input, tenon_tensor* weights) {
+static tenon_tensor *multiply(tenon_tensor *input, tenon_tensor *weights) {
   const tenon_tensor_view x = view_of(input), w = view_of(weights);
   const float *from = x.data, *by = w.data;
   const int64_t width = x.sizes[1];
   tenon_tensor_spec spec = {0};
-  tenon_storage* storage = NULL;
-  tenon_tensor* answer = NULL;
-  tenon_error* error = NULL;
-  float* to;
+  tenon_storage *storage = NULL;
+  tenon_tensor *answer = NULL;
+  tenon_error *error = NULL;
+  float *to;
   int64_t row, column, i;
   need_that(w.sizes[0] == width && w.sizes[1] == width, "a request of another width");
   need(tenon_storage_new(NULL, x.nbytes, &storage, &error), "storage", error);
@@ -76,7 +77,7 @@ static tenon_tensor* multiply(tenon_tensor* input, tenon_tensor* weights) {
   spec.ndim = 2;
   spec.sizes = x.sizes;
   need(tenon_tensor_new(storage, &spec, &answer, &error), "tensor", error);
-  need(tenon_storage_data_mut(storage, (void**)&to, &error), "data", error);
+  need(tenon_storage_data_mut(storage, (void **)&to, &error), "data", error);
   for (row = 0; row < x.sizes[0]; row++) {
     for (column = 0; column < width; column++) {
       float sum = 0;
@@ -88,12 +89,12 @@ static tenon_tensor* multiply(tenon_tensor* input, tenon_tensor* weights) {
   return answer;
 }
 
-int main(int argc, char** argv) {
-  tenon_connection* connection = NULL;
+int main(int argc, char **argv) {
+  tenon_connection *connection = NULL;
   tenon_message *start = NULL, *ready = NULL;
   tenon_queue *requests, *answers;
-  tenon_tensor* weights;
-  tenon_error* error = NULL;
+  tenon_tensor *weights;
+  tenon_error *error = NULL;
   const uint32_t pid = (uint32_t)getpid();
   const int front_end = getppid();
   if (argc != 2) {
@@ -111,13 +112,13 @@ int main(int argc, char** argv) {
   tenon_message_release(ready);
   for (;;) {
     unsigned char mark[NUMBER_NBYTES + 4];
-    const void* number;
+    const void *number;
     size_t nbytes;
-    tenon_message* request = NULL;
+    tenon_message *request = NULL;
     tenon_tensor *input = NULL, *answer;
     tenon_status status = tenon_queue_recv(requests, NULL, &request, &error);
     if (status == TENON_PEER_GONE) {
-      const char* who = tenon_error_detail(error, "pid");
+      const char *who = tenon_error_detail(error, "pid");
       const int is_over = who != NULL && atoi(who) == front_end;
       tenon_error_release(error);
       error = NULL;

@@ -3,10 +3,11 @@
 //	inference_server [-listen ADDRESS] [WORKER...]
 //
 // The body of a request is a matrix of 16 rows of 256 float32, and so is the body of the answer,
-// which is relu(input * weights). A GET tells which worker has which requests. Each WORKER is a command, such as "python3
-// ../python/inference_worker.py". It is started with one more argument: the fd of its socket to the
-// front end. Without WORKER there are two workers in Go, which are this program itself. Without
-// -listen the program sends itself some requests, kills a worker meanwhile, and ends.
+// which is relu(input * weights). A GET tells which worker has which requests. Each WORKER is a
+// command, such as "python3 ../python/inference_worker.py". It is started with one more argument:
+// the fd of its socket to the front end. Without WORKER there are two workers in Go, which are this
+// program itself. Without -listen the program sends itself some requests, kills a worker meanwhile,
+// and ends.
 //
 // Two queues join the processes. The front end reads a body into a tensor and puts the tensor into
 // the first queue, and the number of the request goes along as user bytes. A worker takes it, says
@@ -169,7 +170,8 @@ func (s *server) handle(ctx context.Context, message *tenon.Message) {
 }
 
 // workerDied sends again what the worker had, and what it may have had: what no worker has claimed.
-// If such a request still lay in the queue, two workers answer it, and the second answer is dropped.
+// If such a request still lay in the queue, two workers answer it, and the front end drops the
+// second answer.
 func (s *server) workerDied(ctx context.Context, pid int32) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
