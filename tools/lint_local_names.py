@@ -33,6 +33,7 @@ TEST_FOLDERS = (
     "tests/process/manager",
     "tests/process/namespaces",
     "tests/process/queue",
+    "tests/process/publish",
     "tests/process/storm",
     "tests/support/storm",
     "tests/unit/*",

@@ -42,19 +42,21 @@
  * 9.  Fork. A process may call fork at any moment, whatever other threads are doing in the library.
  *     The child may use and release the objects that it inherited, and this never affects the
  *     parent's objects. The child cannot allocate from the parent's arena and cannot send or
- *     receive on the parent's connections and queues: those calls give TENON_UNSUPPORTED.
+ *     receive on the parent's connections, queues, publishers and subscribers: those calls give
+ *     TENON_UNSUPPORTED.
  * 10. Signals. Only tenon_cancel_trigger, tenon_status_name and the functions of tenon/version.h
  *     may be called from a signal handler. The library installs no signal handler and never raises
  *     SIGPIPE. All signals are masked in its threads. The service thread lasts as long as the
  *     process. The first of these starts it: a lend under a lease (tenon_send, or a
  *     tenon_descriptor with fds), a deposit (tenon/deposit.h), a name (tenon/by_filename.h), a
- * queue (tenon/queue.h), an arena with prefault_nbytes, TENON_LENDER_GONE_DROP,
- *     tenon_connection_gone_fd. A process that does none of these has no service thread, and
- *     neither has a process that called tenon_lease_use_no_thread before. Each fd of a queue
- *     (tenon_queue_recv_fd, tenon_queue_send_fd) has a thread until the queue is left. Two kinds of
- *     work can block, so each gets a thread of its own, which ends with the work. One kind is
- * giving up pinned memory, when the service thread would have to do it. The other is opening or
- * closing a file that another process chose, unless the file is memory, a pipe or a local socket.
+ *     queue (tenon/queue.h), a publisher (tenon/publish.h), an arena with prefault_nbytes,
+ *     TENON_LENDER_GONE_DROP, tenon_connection_gone_fd. A process that does none of these has no
+ *     service thread, and neither has a process that called tenon_lease_use_no_thread before. Each
+ *     fd of a queue (tenon_queue_recv_fd, tenon_queue_send_fd) has a thread until the queue is
+ *     left. Two kinds of work can block, so each gets a thread of its own, which ends with the
+ *     work. One kind is giving up pinned memory, when the service thread would have to do it. The
+ *     other is opening or closing a file that another process chose, unless the file is memory, a
+ *     pipe or a local socket.
  * 11. File descriptors (fds) that the library makes are close-on-exec. The fd in a handle belongs
  *     to the caller, who must close it. An fd that a getter returns is borrowed.
  * 12. Callbacks run on the thread that made the last release. They must not throw or longjmp. They
