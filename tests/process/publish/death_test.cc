@@ -161,9 +161,9 @@ class Voice {
 };
 
 void run_storm(tenon_publish_policy policy) {
-  const tenon::test::TemporaryDirectory directory;
+  const tenon::test::TemporaryDirectory directory(tenon::test::temporary_place() + "/tenon-publish-");
   const std::string path = directory.path() + "/storm";
-  std::mt19937_64 random(tenon::test::test_seed());
+  std::mt19937_64 random(test_seed());
   const fault::Held before = fault::hold();
   {
     auto options = tenon::test::sized<tenon_publisher_options>();
@@ -237,9 +237,9 @@ TEST(PublisherStorm, Fails) {
 // it is gone. The next publisher takes the path.
 TEST(PublisherStorm, KillsPublishers) {
   IN_CHILD([] {
-    const tenon::test::TemporaryDirectory directory;
+    const tenon::test::TemporaryDirectory directory(tenon::test::temporary_place() + "/tenon-publish-");
     const std::string path = directory.path() + "/storm";
-    std::mt19937_64 random(tenon::test::test_seed());
+    std::mt19937_64 random(test_seed());
     for (int i = 0; i < kVictims; ++i) {
       const std::array<int, 2> ends = fault::socket_ends();
       const pid_t victim = fault::spawn([&] {
