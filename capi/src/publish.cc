@@ -112,6 +112,14 @@ tenon_status tenon_publish(tenon_publisher* publisher, const tenon_message* mess
   });
 }
 
+tenon_status tenon_publisher_remove(tenon_publisher* publisher, int32_t pid,
+                                    tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(publisher != nullptr, "publisher is NULL"));
+    return object(publisher)->remove(pid);
+  });
+}
+
 tenon_status tenon_publisher_subscribers(tenon_publisher* publisher,
                                          tenon_publisher_subscriber* out, size_t n, size_t* total,
                                          tenon_error** err) noexcept {

@@ -1,6 +1,7 @@
 #include "publish/publisher.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <utility>
@@ -289,12 +290,31 @@ Status Publisher::publish(const Message& message, const os::Wait& wait) {
               .with("limit_value", uint64_t{options_.ring.capacity}),
           slow->connection.get());
     }
-    TENON_TRY(wait_for(slow.get(), &waiter, &lock));
+    Status waited = wait_for(slow.get(), &waiter, &lock);
+    if (slow.use_count() == 1) discarded.readers.push_back(std::move(slow));  // remove() was called
+    if (!waited.is_ok()) return waited;
   }
   ++totals_.published;
   discarded.latest = std::exchange(latest_, std::move(latest));
   if (has_stuck()) flush_later();
   return Status::ok();
+}
+
+Status Publisher::remove(int32_t pid) {
+  TENON_TRY(check_process());
+  Discarded discarded;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  discarded.readers.reserve(readers_.size());
+  std::erase_if(readers_, [&](std::shared_ptr<Reader>& each) {
+    if (each->connection->borrower().pid != pid) return false;
+    // Wakes a publish() that waits for this subscriber.
+    (void)::shutdown(each->connection->socket(), SHUT_RDWR);
+    discarded.readers.push_back(std::move(each));
+    return true;
+  });
+  if (!discarded.readers.empty()) return Status::ok();
+  return Status(Code::kNotFound, format("the publisher has no subscriber of process %d", pid))
+      .with("pid", pid);
 }
 
 bool Publisher::has_stuck() const noexcept {

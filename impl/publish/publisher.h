@@ -95,6 +95,11 @@ class Publisher {
   // kError. PEER_GONE with "pid": a subscriber is gone, which is told once. Errors of lending.
   Status publish(const tensor::Message& message, const os::Wait& wait);
 
+  // Removes the subscribers of this process. They take what waits for them, and are then told that
+  // the publisher is gone. A publish() that waits for one of them goes on. NOT_FOUND: there is
+  // none.
+  Status remove(int32_t pid);
+
   std::vector<SubscriberInfo> subscribers();
   PublisherStats stats();
   const PublisherOptions& options() const noexcept { return options_; }

@@ -231,6 +231,20 @@ TENON_API tenon_status tenon_publish(tenon_publisher *publisher, const tenon_mes
                                      const tenon_wait *wait, tenon_error **err) TENON_NOEXCEPT;
 
 /**
+ * Removes the subscribers of a process, for example one that tenon_publish has named as slow. They
+ * receive what waits for them, and then TENON_PEER_GONE. A tenon_publish that waits for one of them
+ * goes on. The removal is not reported.
+ * @param[in]  publisher  borrowed.
+ * @param[in]  pid        the process id, as in tenon_publisher_subscriber.
+ * @param[out] err        optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no subscriber is of this process),
+ *         TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (this process is a child of fork).
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_publisher_remove(tenon_publisher *publisher, int32_t pid,
+                                              tenon_error **err) TENON_NOEXCEPT;
+
+/**
  * Lists the subscribers of a publisher.
  * @param[in]     publisher  borrowed.
  * @param[in,out] out        the caller's array of n entries. The caller sets out[0].struct_size,

@@ -671,6 +671,40 @@ static void a_death_ends_the_wait_for_room(void) {
   tenon_publisher_release(publisher);
 }
 
+static void *remove_soon(void *publisher) {
+  usleep(50000);
+  OK(tenon_publisher_remove(publisher, only_one_of(publisher).pid, ERR));
+  return NULL;
+}
+
+/* A program that knows who is slow goes on without it. */
+static void a_slow_subscriber_can_be_removed(void) {
+  int socket;
+  const pid_t child = check_spawn(SOCK_STREAM, hold_two, &socket);
+  tenon_publisher *publisher = publisher_of(1, TENON_PUBLISH_BLOCK, TENON_PUBLISHER_FORGET_LATEST);
+  tenon_message *message = message_of(0, 1, 100, 7);
+  const int64_t begin = check_now_ns();
+  pthread_t thread;
+  int i;
+  OK(tenon_publisher_add(publisher, socket, ERR));
+  for (i = 0; i < 3; i++) publish_filled(publisher, 1, 100, 1);
+  while (only_one_of(publisher).pid != child) usleep(100);
+  FAILS_SAYING(TENON_NOT_FOUND, "pid", text_of((int)getpid()),
+               tenon_publisher_remove(publisher, getpid(), ERR));
+  INVALID(tenon_publisher_remove(NULL, child, ERR));
+  CHECK(pthread_create(&thread, NULL, remove_soon, publisher) == 0);
+  CHECK_EQ(tenon_publish(publisher, message, NULL, NULL), TENON_OK);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(check_now_ns() - begin < 10000000000);
+  CHECK_EQ(stats_of(publisher).subscribers, 0);
+  CHECK_EQ(stats_of(publisher).gone, 0);
+  CHECK(kill(child, SIGKILL) == 0);
+  CHECK(waitpid(child, NULL, 0) == child);
+  tenon_message_release(message);
+  tenon_publisher_release(publisher);
+  await_leases(0);
+}
+
 static void receive_until_gone(int socket) {
   tenon_subscriber *subscriber = subscriber_on(socket);
   const tenon_wait wait = check_wait_ns(20000000000);
@@ -817,6 +851,7 @@ int main(void) {
   RUN_ONCE(a_subscriber_that_leaves_gives_back_what_it_did_not_take);
   RUN_ONCE(a_killed_subscriber_is_reported_once);
   RUN_ONCE(a_death_ends_the_wait_for_room);
+  RUN_ONCE(a_slow_subscriber_can_be_removed);
   RUN_ONCE(a_stopped_subscriber_costs_only_itself);
   RUN_ONCE(a_stopped_subscriber_is_named);
   RUN_ONCE(what_a_killed_publisher_published_is_received);

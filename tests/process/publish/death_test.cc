@@ -132,9 +132,8 @@ class Voice {
         CHECK_SAYING(told.insert(pid).second, "a death was reported twice");
         continue;
       }
-      CHECK_SAYING(outcome.status == TENON_TIMEOUT ||
-                       (outcome.status == TENON_RESOURCE_EXHAUSTED &&
-                        outcome.detail("limit") == "capacity"),
+      CHECK_SAYING(outcome.status == TENON_TIMEOUT || (outcome.status == TENON_RESOURCE_EXHAUSTED &&
+                                                       outcome.detail("limit") == "capacity"),
                    outcome.text());
       REQUIRE(now_ns() - begin < kLong);
       // The slow one may only be slow. If it is stopped, the publisher has named it.
@@ -161,7 +160,8 @@ class Voice {
 };
 
 void run_storm(tenon_publish_policy policy) {
-  const tenon::test::TemporaryDirectory directory(tenon::test::temporary_place() + "/tenon-publish-");
+  const tenon::test::TemporaryDirectory directory(tenon::test::temporary_place() +
+                                                  "/tenon-publish-");
   const std::string path = directory.path() + "/storm";
   std::mt19937_64 random(test_seed());
   const fault::Held before = fault::hold();
@@ -237,7 +237,8 @@ TEST(PublisherStorm, Fails) {
 // it is gone. The next publisher takes the path.
 TEST(PublisherStorm, KillsPublishers) {
   IN_CHILD([] {
-    const tenon::test::TemporaryDirectory directory(tenon::test::temporary_place() + "/tenon-publish-");
+    const tenon::test::TemporaryDirectory directory(tenon::test::temporary_place() +
+                                                    "/tenon-publish-");
     const std::string path = directory.path() + "/storm";
     std::mt19937_64 random(test_seed());
     for (int i = 0; i < kVictims; ++i) {

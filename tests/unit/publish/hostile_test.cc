@@ -148,17 +148,16 @@ void run_beside_a_hostile_one(Policy policy, bool talks) {
     const int64_t begin = os::monotonic_ns();
     while (published < kMessages && os::monotonic_ns() - begin < kStormNs) {
       tensor::Message message;
-      const Status status = publisher->publish(*fill(&message, published),
-                                               os::Wait{.timeout_ns = 1'000'000});
+      const Status status =
+          publisher->publish(*fill(&message, published), os::Wait{.timeout_ns = 1'000'000});
       if (status.is_ok()) {
         ++published;
         continue;
       }
       // A hostile subscriber can hold up a publisher that waits for it, as a stopped one can.
-      const bool is_slow =
-          policy == Policy::kBlock
-              ? status.code() == Code::kTimeout
-              : policy == Policy::kError && status.detail("limit") == "capacity";
+      const bool is_slow = policy == Policy::kBlock
+                               ? status.code() == Code::kTimeout
+                               : policy == Policy::kError && status.detail("limit") == "capacity";
       ASSERT_TRUE(is_slow) << status.message();
       ASSERT_FALSE(status.detail("pid").empty());
     }
