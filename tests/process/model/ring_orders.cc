@@ -12,7 +12,7 @@ struct Orders {
   rl::memory_order fill = rl::mo_seq_cst;    // ring_page::fill(): the store of the slot's word
   rl::memory_order asleep = rl::mo_seq_cst;  // RingSender::must_ring(): the load of `asleep`
   rl::memory_order sleep = rl::mo_seq_cst;   // fall_asleep(): the store of the odd number
-  rl::memory_order look = rl::mo_seq_cst;    // may_have_frame(): the load of the slot's word
+  rl::memory_order look = rl::mo_seq_cst;    // has_news(): the load of the slot's word
   // Room beside a wait.
   rl::memory_order passed = rl::mo_seq_cst;  // take(): the store of `passed`
   rl::memory_order waits = rl::mo_seq_cst;   // RingReceiver::must_ring(): the load of `waits`

@@ -162,11 +162,11 @@ TEST_F(FrameRing, AWithdrawnFrameIsNotTaken) {
   EXPECT_EQ(ends.sender->withdraw_oldest(&position), Withdrawn::kWithdrawn);
   EXPECT_EQ(position, 1U);
   // The slot of the receiver's next frame has a later one, and others lie behind it.
-  EXPECT_TRUE(ends.receiver->may_have_frame());
+  EXPECT_TRUE(ends.receiver->has_news());
   EXPECT_TRUE(take_pattern(*ends.receiver, 2, 8));
   EXPECT_TRUE(take_pattern(*ends.receiver, 3, 8));
   EXPECT_TRUE(take_pattern(*ends.receiver, 4, 8));
-  EXPECT_FALSE(ends.receiver->may_have_frame());
+  EXPECT_FALSE(ends.receiver->has_news());
   EXPECT_EQ(ends.receiver->missed(), 2U);
   EXPECT_EQ(ends.sender->withdraw_oldest(&position), Withdrawn::kNone);
 }
