@@ -53,8 +53,9 @@ Status sleep_once(page::SleepWords* words, page::MemberSet* sleepers, uint32_t s
   if (!look()) {
     end = os::futex_wait(words->wake, seen, limits.slice_ns(most_ns));
     if (words->wake.load(std::memory_order_acquire) != seen) {
-      const auto rung = static_cast<int64_t>(words->rung_ns.load(std::memory_order_relaxed));
-      spin->woke(os::monotonic_ns() - rung);
+      // Any member may have written any number, so the difference must be able to overflow.
+      const uint64_t rung = words->rung_ns.load(std::memory_order_relaxed);
+      spin->woke(static_cast<int64_t>(static_cast<uint64_t>(os::monotonic_ns()) - rung));
     }
   }
   words->asleep.store(awake + 2, std::memory_order_relaxed);
