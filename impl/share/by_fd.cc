@@ -162,12 +162,51 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
       [&] { return try_open_segment(fd, claimed, segment_nbytes, needed_nbytes, options, adopt); });
 }
 
+namespace {
+
+// Makes a storage, unless the identity cache has one by now.
+Ref<Storage> open_new(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
+                      memory::Lease* lease) {
+  Ref<Storage> opened = Storage::open_uncounted(segment, offset, nbytes, {});
+  const bool has_lease = lease != nullptr && lease->stands();
+  if (has_lease) opened->swap_lease(lease);
+  try {
+    Ref<Storage> known = intern_storage(std::move(opened));
+    // `opened` is still here if another storage was known.
+    if (opened) {
+      if (has_lease) opened->swap_lease(lease);
+      known->lent_again();
+    }
+    return known;
+  } catch (...) {
+    // No memory. The lease would be given back with the storage, but the caller will try again and
+    // needs it.
+    if (has_lease) opened->swap_lease(lease);
+    throw;
+  }
+}
+
+Result<Ref<Storage>> open_foreign(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
+                                  memory::Lease* lease) {
+  Status checked = memory::with_spare([&] { return segment->check_pages(offset, nbytes); });
+  if (checked.is_ok()) return open_new(segment, offset, nbytes, lease);
+  // A known storage has its pages.
+  Ref<Storage> known = find_storage(segment.get(), offset, nbytes);
+  if (!known) return checked;
+  known->lent_again();
+  return known;
+}
+
+}  // namespace
+
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes,
                                 memory::Lease* lease) {
+  // Memory of another process is mostly not known yet, so a storage is made at once.
+  if (!segment->own()) return open_foreign(segment, offset, nbytes, lease);
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
     // `known` may be a storage that a forked child inherited. It does not keep the block in the
     // parent. Only the lease does, so a storage is made that keeps the lease.
-    const bool inherited = segment->own() && !segment->made_by_this_process();
+    const bool inherited = !segment->made_by_this_process();
     if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) {
       known->lent_again();
       return known;
@@ -176,18 +215,7 @@ Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, ui
     own->swap_lease(lease);
     return own;
   }
-  TENON_TRY(memory::with_spare([&] { return segment->check_pages(offset, nbytes); }));
-  Ref<Storage> opened = Storage::open(segment, offset, nbytes);
-  if (lease == nullptr || !lease->stands()) return intern_storage(std::move(opened));
-  opened->swap_lease(lease);
-  try {
-    return intern_storage(std::move(opened));
-  } catch (...) {
-    // No memory. The lease would be given back with the storage, but the caller will try again and
-    // needs it.
-    opened->swap_lease(lease);
-    throw;
-  }
+  return open_new(segment, offset, nbytes, lease);
 }
 
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options) {

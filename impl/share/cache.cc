@@ -45,7 +45,17 @@ struct Storages {
 struct CacheState : ProcessState<LockRank::kIdentityCache> {
   ObjectTable<Segment, Segments> segments;
   ObjectTable<Storage, Storages> storages;
+  // Plain numbers under the lock, which is held anyway, cost less than atomic ones.
+  OpenedTotals opened;
 };
+
+// Counts a storage that comes or goes, if nobody else does. The caller holds the lock.
+void count_opened(OpenedTotals* totals, const Storage& storage, bool is_gone) noexcept {
+  if (!storage.is_uncounted()) return;
+  const uint64_t nbytes = storage.segment()->own() ? 0 : storage.nbytes();
+  totals->storages += is_gone ? ~uint64_t{0} : 1;
+  totals->nbytes += is_gone ? 0 - nbytes : nbytes;
+}
 
 CacheState& cache_state() noexcept { return process_state<CacheState>(); }
 
@@ -61,6 +71,7 @@ void forget_storage(Storage* storage) noexcept {
   CacheState& all = cache_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.storages.erase(storage);
+  count_opened(&all.opened, *storage, true);
 }
 
 template <typename T>
@@ -75,8 +86,9 @@ void call_at_end(Storage* storage, Storage::EndHook forget) noexcept {
   storage->call_at_end(Storage::EndSlot::kFirst, forget);
 }
 
-template <typename T, typename Table>
-Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, typename T::EndHook forget) {
+template <typename T, typename Table, typename Added>
+Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, typename T::EndHook forget,
+              const Added& added) {
   Ref<T> known;
   {
     const std::lock_guard<std::mutex> lock(*mutex);
@@ -85,7 +97,10 @@ Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, typename T::EndH
       known = try_ref(there);
       if (!known) table->replace(there, object.get());
     }
-    if (!known) call_at_end(object.get(), forget);
+    if (!known) {
+      if (there != object.get()) added(*object);
+      call_at_end(object.get(), forget);
+    }
   }
   return known ? std::move(known) : std::move(object);
 }
@@ -106,12 +121,20 @@ Ref<Storage> find_storage(const Segment* segment, uint64_t offset, uint64_t nbyt
 
 Ref<Segment> intern_segment(Ref<Segment> segment) {
   CacheState& all = cache_state();
-  return intern(&all.mutex, &all.segments, std::move(segment), &forget_segment);
+  return intern(&all.mutex, &all.segments, std::move(segment), &forget_segment,
+                [](const Segment&) {});
 }
 
 Ref<Storage> intern_storage(Ref<Storage>&& storage) {
   CacheState& all = cache_state();
-  return intern(&all.mutex, &all.storages, std::move(storage), &forget_storage);
+  return intern(&all.mutex, &all.storages, std::move(storage), &forget_storage,
+                [&all](const Storage& each) { count_opened(&all.opened, each, false); });
+}
+
+OpenedTotals opened_totals() {
+  CacheState& all = cache_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  return all.opened;
 }
 
 }  // namespace tenon::share

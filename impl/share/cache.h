@@ -31,6 +31,14 @@ Ref<storage::Storage> find_storage(const memory::Segment* segment, uint64_t offs
 Ref<memory::Segment> intern_segment(Ref<memory::Segment> segment);
 Ref<storage::Storage> intern_storage(Ref<storage::Storage>&& storage);
 
+// The storages in the cache that Storage::open_uncounted() made, and their bytes in segments of
+// other processes.
+struct OpenedTotals {
+  uint64_t storages = 0;
+  uint64_t nbytes = 0;
+};
+OpenedTotals opened_totals();
+
 // Whether the cache has this very object. The answer stays true until the object ends. Takes no
 // lock: the cache owns the end hook of segments and the first end hook of storages, and sets them
 // when it adds an object.

@@ -44,7 +44,7 @@ StorageTotals& storage_totals() noexcept {
 
 constinit std::array<std::atomic<Storage::EndHook>, Storage::kEndSlots> Storage::g_end_hooks{};
 
-Storage::Storage(Kind kind) noexcept : kind_(kind) {
+Storage::Storage(Kind kind, uint8_t marks) noexcept : kind_(kind), marks_(marks) {
   switch (kind) {
     case Kind::kPrivate: new (&private_) std::unique_ptr<Private>(); break;
     case Kind::kDevice: new (&device_) std::unique_ptr<DeviceMemory>(); break;
@@ -52,7 +52,8 @@ Storage::Storage(Kind kind) noexcept : kind_(kind) {
     case Kind::kOwn:
     case Kind::kEmpty: new (&own_) Own(); break;
   }
-  if (kind != Kind::kOwn) storage_totals().storages.fetch_add(1, std::memory_order_relaxed);
+  if (kind != Kind::kOwn && marks == 0)
+    storage_totals().storages.fetch_add(1, std::memory_order_relaxed);
 }
 
 uint64_t Storage::id() const noexcept {
@@ -80,10 +81,12 @@ void Storage::dispose() noexcept {
     const memory::GivingBack::Pause pause;
     call_hook(EndSlot::kThird);
   }
-  StorageTotals& totals = storage_totals();
-  if (kind_ != Kind::kOwn) totals.storages.fetch_sub(1, std::memory_order_relaxed);
-  if (segment_ && !segment_->own())
-    totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
+  if ((marks & kUncounted) == 0) {
+    StorageTotals& totals = storage_totals();
+    if (kind_ != Kind::kOwn) totals.storages.fetch_sub(1, std::memory_order_relaxed);
+    if (segment_ && !segment_->own())
+      totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
+  }
   if (kind_ == Kind::kOwn) end_own(marks);
   segment_ = nullptr;
   if (kind_ == Kind::kPrivate && private_) {
@@ -277,12 +280,24 @@ Ref<Storage> Storage::on_device(std::unique_ptr<DeviceMemory> memory, std::byte*
 
 Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
                            memory::Lease lease) {
-  auto storage = Ref<Storage>::adopt(new Storage(Kind::kOpened));
+  const bool is_own = segment->own();
+  Ref<Storage> storage = open_marked(std::move(segment), offset, nbytes, std::move(lease), 0);
+  if (!is_own) storage_totals().opened_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
+  return storage;
+}
+
+Ref<Storage> Storage::open_uncounted(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
+                                     memory::Lease lease) {
+  return open_marked(std::move(segment), offset, nbytes, std::move(lease), kUncounted);
+}
+
+Ref<Storage> Storage::open_marked(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
+                                  memory::Lease lease, uint8_t marks) {
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kOpened, marks));
   storage->data_ = nbytes == 0 ? nullptr : segment->base() + offset;
   storage->nbytes_ = nbytes;
   storage->mode_ = segment->mode();
   storage->read_only_ = !segment->writable();
-  if (!segment->own()) storage_totals().opened_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
   storage->segment_ = std::move(segment);
   storage->lease_ = std::move(lease);
   return storage;

@@ -42,7 +42,7 @@ struct StorageOptions {
 
 struct StorageTotals {
   // Storages without a block. The arenas count storages with a block under their own lock
-  // (memory::ArenaTotals).
+  // (memory::ArenaTotals), and the identity cache counts most opened ones (share/cache.h).
   std::atomic<uint64_t> storages{0};
   std::atomic<uint64_t> opened_nbytes{0};
   std::atomic<uint64_t> copied_nbytes{0};
@@ -84,6 +84,12 @@ class Storage final : public memory::Leased {
   // range lies inside.
   static Ref<Storage> open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
                            memory::Lease lease = {});
+  // Does the same for the identity cache (share/cache.h), which counts the storage itself.
+  static Ref<Storage> open_uncounted(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
+                                     memory::Lease lease);
+  bool is_uncounted() const noexcept {
+    return (marks_.load(std::memory_order_relaxed) & kUncounted) != 0;
+  }
   // Makes an empty storage of that mode and access.
   static Ref<Storage> open_empty(Mode mode, bool read_only);
   // Exchanges the lease of a storage that open() made. Call it before any other code knows the
@@ -252,10 +258,13 @@ class Storage final : public memory::Leased {
   // whether the caller did so, and the bytes may still be those of an earlier lend. So the block is
   // freed as memory::Lent::kLeased: it is used again, but cleared before.
   static constexpr uint8_t kUncleared = 32;
+  static constexpr uint8_t kUncounted = 64;
 
-  explicit Storage(Kind kind) noexcept;
+  explicit Storage(Kind kind, uint8_t marks = 0) noexcept;
   ~Storage() override;
   void dispose() noexcept override;
+  static Ref<Storage> open_marked(Ref<Segment> segment, uint64_t offset, uint64_t nbytes,
+                                  memory::Lease lease, uint8_t marks);
   void end_own(uint8_t marks) noexcept;
   void take_block(memory::Block& block) noexcept;
   // `copies`: create_from() overwrites all bytes before anybody else sees the storage.
