@@ -2,19 +2,19 @@
 // tenon_message of the C API is a Message.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/counted.h"
 #include "base/fork.h"
-#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "memory/mode.h"
 #include "tensor/composite.h"
@@ -52,7 +52,7 @@ class Message {
     uint32_t name_ = Item::kNoName;
   };
 
-  Message();
+  Message() noexcept;
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
   ~Message();
@@ -71,11 +71,16 @@ class Message {
                     std::optional<std::string_view> name);
   void add_received(Ref<Composite> composite, uint32_t first_part,
                     std::optional<std::string_view> name);
-  void reserve(size_t count) { items_.reserve(count); }
+  void reserve(size_t count) {
+    if (count > 1) items_.reserve(count);
+  }
   // INVALID_ARGUMENT for more than kMaxUserNbytes bytes.
   Status set_user_bytes(std::span<const std::byte> bytes);
+  Status set_user_bytes(std::vector<std::byte>&& bytes);
 
-  const std::vector<Item>& items() const noexcept { return items_; }
+  std::span<const Item> items() const noexcept {
+    return items_.empty() ? std::span<const Item>(&only_, has_only_ ? 1 : 0) : std::span(items_);
+  }
   // Null if the item has no name.
   const std::string* name_of(const Item& item) const noexcept { return name_at(item.name_); }
   // In the order of their parts in items().
@@ -90,7 +95,7 @@ class Message {
   const CompositeItem* find_composite(std::string_view name) const noexcept;
   // The id of the message. No two messages of this process have the same id. By the id a repeated
   // send finds the message that it had begun to send.
-  uint64_t id() const noexcept { return id_; }
+  uint64_t id() const noexcept;
 
  private:
   const std::string* name_at(uint32_t index) const noexcept {
@@ -99,16 +104,23 @@ class Message {
   void append(std::vector<Item>* items, std::vector<CompositeItem>* composites,
               std::vector<std::string>* names);
   uint32_t keep_name(std::optional<std::string_view> name);
+  void make_room_for_items(size_t more);
+  void append(Item item) noexcept;
 
+  // Most messages have one tensor, which needs no memory of its own. With a second one, all items
+  // lie in `items_`.
+  Item only_;
+  bool has_only_ = false;
   std::vector<Item> items_;
   std::vector<CompositeItem> composites_;
   std::vector<std::string> names_;
   std::vector<std::byte> user_;
-  uint64_t id_;
+  mutable std::atomic<uint64_t> id_{0};  // 0 until the first call of id()
   uint64_t generation_ = fork_generation();
   mutable std::mutex index_mutex_;
-  // Filled by find(). It covers items_[0, indexed_).
-  mutable std::unordered_map<std::string_view, size_t, KeyedHash> index_;
+  // Filled by find(). It covers the first `indexed_` items.
+  struct Index;
+  mutable std::unique_ptr<Index> index_;
   mutable size_t indexed_ = 0;
 };
 

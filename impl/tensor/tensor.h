@@ -32,6 +32,14 @@ class Tensor : public Counted {
   // Makes a tensor from a layout that decode_descriptor() or check_layout() has accepted.
   static Ref<Tensor> create_checked(Ref<Storage> storage, const Layout& layout, uint32_t flags);
 
+  // Releases a reference as Counted does. If this is the only reference, it skips the atomic
+  // subtraction, because no table takes references of a tensor.
+  void release() const noexcept {
+    if (!is_alone()) return Counted::release();
+    const_cast<Tensor*>(this)->dispose();
+    delete this;
+  }
+
   const Ref<Storage>& storage() const noexcept { return storage_; }
   DType dtype() const noexcept { return dtype_; }
   std::span<const int64_t> sizes() const noexcept { return {dims(), ndim_}; }
