@@ -90,8 +90,10 @@ Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, size_t looks
 void drain_sometimes() noexcept {
   constexpr uint32_t kDeposits = 256;
   static std::atomic<uint32_t> deposits{0};
-  if (deposits.fetch_add(1, std::memory_order_relaxed) % kDeposits == kDeposits - 1)
-    (void)memory::drain_ledgers();
+  // Threads that count at the same time may lose a count, which does no harm.
+  const uint32_t count = deposits.load(std::memory_order_relaxed) + 1;
+  deposits.store(count, std::memory_order_relaxed);
+  if (count % kDeposits == 0) (void)memory::drain_ledgers();
 }
 
 // ---- numbers
@@ -125,12 +127,20 @@ Result<Thing> number(DepositState* all, NumberedThing thing) {
   return result;
 }
 
+Result<Thing> number_segment(DepositState* all, Segment* segment) {
+  if (all->last_segment.serial != 0 && all->last_segment_key == segment->serial())
+    return all->last_segment;
+  NumberedThing thing;
+  thing.segment = Weak<Segment>(segment);
+  thing.key = segment->serial();
+  TENON_ASSIGN(all->last_segment, number(all, std::move(thing)));
+  all->last_segment_key = segment->serial();
+  return all->last_segment;
+}
+
 Status number_all(DepositState* all, const tensor::Packed& packed, std::vector<Thing>* out) {
   for (const Ref<Segment>& segment : packed.segments) {
-    NumberedThing thing;
-    thing.segment = Weak<Segment>(segment.get());
-    thing.key = segment->serial();
-    TENON_ASSIGN(const Thing numbered, number(all, std::move(thing)));
+    TENON_ASSIGN(const Thing numbered, number_segment(all, segment.get()));
     out->push_back(numbered);
   }
   for (const memory::Holding* const holding : packed.upstream) {
@@ -209,34 +219,30 @@ Result<Deposited> deposit_message(const tensor::Message& message) {
   return Deposited{std::move(bytes), std::move(depot), place};
 }
 
-Result<std::optional<DepositedStorage>> deposit_storage(const Ref<storage::Storage>& storage,
-                                                        memory::Access access) {
-  if (!storage->is_own() || storage->nbytes() == 0) return std::optional<DepositedStorage>();
+Result<bool> deposit_storage(const Ref<storage::Storage>& storage, memory::Access access,
+                             DepositedStorage* out) {
+  if (!storage->is_own() || storage->nbytes() == 0) return false;
   TENON_ASSIGN(const share::Lend lend, share::lend(storage, access, true));
   memory::Leased* const leased = lend.fd >= 0 ? storage->leased() : nullptr;
-  if (leased == nullptr) return std::optional<DepositedStorage>();
+  if (leased == nullptr) return false;
   const Ref<Segment>& segment = storage->segment();
-  DepositedStorage deposited;
-  StorageTicket& ticket = deposited.storage;
+  StorageTicket& ticket = out->storage;
   DepositState& all = deposit_state();
   {
     TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, 1));
-    deposited.depot = all.depot;
-    NumberedThing thing;
-    thing.segment = Weak<Segment>(segment.get());
-    thing.key = segment->serial();
-    TENON_ASSIGN(ticket.segment, number(&all, std::move(thing)));
-    TENON_ASSIGN(deposited.place, all.depot->deposit({&leased, 1}, &ticket.slot));
+    TENON_ASSIGN(ticket.segment, number_segment(&all, segment.get()));
+    TENON_ASSIGN(out->place, all.depot->deposit({&leased, 1}, &ticket.slot));
+    out->depot = all.depot;
   }
   ticket.offset = lend.offset;
   ticket.nbytes = lend.nbytes;
   ticket.segment_nbytes = lend.segment_nbytes;
   ticket.access = static_cast<uint32_t>(lend.access);
   ticket.mode = static_cast<uint32_t>(segment->mode());
-  deposited.depot->open(deposited.place);
-  count_deposit(deposited.depot, deposited.place, lend.nbytes);
+  out->depot->open(out->place);
+  count_deposit(out->depot, out->place, lend.nbytes);
   drain_sometimes();
-  return std::optional<DepositedStorage>(std::move(deposited));
+  return true;
 }
 
 Result<Ticket> depot_address(const Depot& depot) {

@@ -38,16 +38,16 @@ struct Deposited {
 };
 Result<Deposited> deposit_message(const tensor::Message& message);
 // Deposits a message of one storage, for a carrier that has a shorter form than a ticket for it
-// (queue/short_form.h). It has no envelope: its one lease is the storage's. No value: the storage
-// needs more than a lease of this process's depot, so its message is deposited by
-// deposit_message(). Errors as for that.
+// (queue/short_form.h). It has no envelope: its one lease is the storage's. False, and `out` is as
+// it was: the storage needs more than a lease of this process's depot, so its message is deposited
+// by deposit_message(). Errors as for that.
 struct DepositedStorage {
   Ref<memory::Depot> depot;
   memory::Depot::MessageSlot place;
   StorageTicket storage;
 };
-Result<std::optional<DepositedStorage>> deposit_storage(const Ref<storage::Storage>& storage,
-                                                        memory::Access access);
+Result<bool> deposit_storage(const Ref<storage::Storage>& storage, memory::Access access,
+                             DepositedStorage* out);
 // The depot of this process as receivers reach it: a ticket with only `depot`, `rendezvous` and
 // `pid`. INVALID_ARGUMENT: `depot` is not the depot of this process any more.
 Result<Ticket> depot_address(const memory::Depot& depot);

@@ -95,6 +95,7 @@ void Waiting::take_expired(const Depot& depot, const DepositLimits& limits, int6
 
 void count_deposit(const Ref<Depot>& depot, Depot::MessageSlot place, uint64_t nbytes) noexcept {
   DepositState& all = deposit_state();
+  if (!all.counts_messages.load(std::memory_order_relaxed)) return;
   std::vector<Depot::MessageSlot> expired;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -122,6 +123,7 @@ Status set_deposit_limits(const DepositLimits& limits) {
   DepositState& all = deposit_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.limits = limits;
+  all.counts_messages.store(limits.nbytes > 0 || limits.age_ns > 0, std::memory_order_relaxed);
   if (limits.nbytes == 0 && limits.age_ns == 0) all.waiting.clear();
   want_age_tick(&all, os::monotonic_ns());
   return Status::ok();

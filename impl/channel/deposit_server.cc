@@ -213,6 +213,7 @@ void sweep_things(DepositState* all, size_t looks) noexcept {
     (here->second.kind == ThingKind::kSegment ? all->segment_serials : all->token_serials)
         .erase(here->second.key);
     all->things.erase(here);
+    all->last_segment = {};
   }
 }
 
@@ -229,6 +230,7 @@ void forget_depot(DepositState* all) noexcept {
   (void)all->depot.detach();
   all->listener.reset();
   all->things.clear();
+  all->last_segment = {};
   all->segment_serials.clear();
   all->token_serials.clear();
   all->waiting.clear();

@@ -2,6 +2,7 @@
 // A keeper (deposit_keeper.h) inherits a part of it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -61,10 +62,16 @@ struct DepositState : ProcessState<LockRank::kDeposits> {
   std::unordered_map<uint64_t, NumberedThing> things;  // by serial
   // The serial of a segment in the depot, by the segment's own serial in this process.
   std::unordered_map<uint64_t, uint64_t> segment_serials;
+  // The segment that a deposit named last, by its own serial in this process, and its number. Most
+  // processes lend from one segment again and again. Serial 0: there is none.
+  uint64_t last_segment_key = 0;
+  Thing last_segment;
   // The serial of a token in the depot, by the token's id in this process.
   std::unordered_map<uint64_t, uint64_t> token_serials;
   std::unordered_map<int, DepotClient> clients;
   DepositLimits limits;
+  // Whether `limits` counts messages (count_deposit()). Deposits read it without the lock.
+  std::atomic<bool> counts_messages{false};
   Waiting waiting;
   std::vector<DepositWatch> watches;
   std::vector<LetGo> let_go;

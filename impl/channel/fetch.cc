@@ -66,6 +66,10 @@ struct Link {
   // How many of the lender's things had ended when this process last looked.
   uint64_t ended = 0;
   std::unordered_map<uint32_t, KnownThing> things;  // by number
+  // The one of `things` that was found last, and its number. Most messages of a lender need the
+  // same segment.
+  KnownThing* last = nullptr;
+  uint32_t last_number = 0;
 };
 
 namespace {
@@ -272,15 +276,21 @@ Status map_claims(Fd* fd, Link* link) {
 
 // ---- functions whose caller holds the link's lock
 
-bool knows(const Link& link, const Thing& thing) {
-  const auto found = link.things.find(thing.number);
-  return found != link.things.end() && found->second.serial == thing.serial;
+// Null: this process lacks the thing.
+KnownThing* find_thing(Link* link, const Thing& thing) {
+  if (link->last == nullptr || link->last_number != thing.number) {
+    const auto found = link->things.find(thing.number);
+    if (found == link->things.end()) return nullptr;
+    link->last = &found->second;
+    link->last_number = thing.number;
+  }
+  return link->last->serial == thing.serial ? link->last : nullptr;
 }
 
-std::vector<Thing> unknown_of(const Link& link, std::span<const Thing> things) {
+std::vector<Thing> unknown_of(Link* link, std::span<const Thing> things) {
   std::vector<Thing> unknown;
   std::copy_if(things.begin(), things.end(), std::back_inserter(unknown),
-               [&](const Thing& each) { return !knows(link, each); });
+               [&](const Thing& each) { return find_thing(link, each) == nullptr; });
   return unknown;
 }
 
@@ -313,6 +323,7 @@ void forget_ended(Link* link) {
   const uint64_t ended = claims::header(base).ended.load(std::memory_order_acquire);
   if (ended == link->ended) return;
   link->ended = ended;
+  link->last = nullptr;
   std::erase_if(link->things, [&](auto& entry) {
     const bool gone =
         claims::thing_word(base, link->messages, entry.first).load(std::memory_order_acquire) !=
@@ -322,16 +333,19 @@ void forget_ended(Link* link) {
   });
 }
 
+// Whether this process has met the lender. A fork has shared the old token, which says nothing of
+// this process alone. So later leases are held under a new token.
+bool has_met(const Link& link) noexcept { return link.number != 0 && !forked_since(link.mark); }
+
 // Makes sure that this process has met the lender and has the things that the message needs.
 Status meet(Link* link, const Ticket& ticket, std::span<const Thing> things, os::Waiter* waiter) {
-  // A fork has shared the old token, which says nothing of this process alone. So later leases are
-  // held under a new token.
-  if (link->number == 0 || forked_since(link->mark)) {
+  if (!has_met(*link)) {
     const std::span<const Thing> first = things.first(std::min<size_t>(things.size(), kMostThings));
     const uint32_t mark = fork_mark();
     TENON_ASSIGN(Answer answer, ask(ticket, DepotRequest::kHello, first, waiter));
     for (Fd& fd : answer.fds) fd.mark_foreign();
     link->number = 0;
+    link->last = nullptr;
     link->things.clear();
     TENON_ASSIGN(link->holding, Holding::open(&answer.fds[0], &answer.fds[1], &answer.fds[2]));
     TENON_TRY(map_claims(&answer.fds[3], link));
@@ -341,7 +355,7 @@ Status meet(Link* link, const Ticket& ticket, std::span<const Thing> things, os:
     link->number = answer.borrower;
   }
   forget_ended(link);
-  std::vector<Thing> unknown = unknown_of(*link, things);
+  const std::vector<Thing> unknown = unknown_of(link, things);
   for (std::span<const Thing> left = unknown; !left.empty();) {
     const std::span<const Thing> some = left.first(std::min<size_t>(left.size(), kMostThings));
     TENON_ASSIGN(Answer answer, ask(ticket, DepotRequest::kThings, some, waiter));
@@ -352,10 +366,13 @@ Status meet(Link* link, const Ticket& ticket, std::span<const Thing> things, os:
   return Status::ok();
 }
 
-Result<Ref<Segment>> map_segment(Link* link, const Thing& thing, memory::Access access,
-                                 uint64_t nbytes, uint64_t needed,
-                                 const share::OpenOptions& options) {
-  KnownThing& known = link->things.at(thing.number);
+// The result stays as long as the caller holds the link's lock. meet() has found the thing.
+Result<const Ref<Segment>*> map_segment(Link* link, const Thing& thing, memory::Access access,
+                                        uint64_t nbytes, uint64_t needed,
+                                        const share::OpenOptions& options) {
+  KnownThing* const found = find_thing(link, thing);
+  if (found == nullptr) return corrupt_ticket("a ticket that names a number twice");
+  KnownThing& known = *found;
   if (!known.segment) {
     if (!known.fd.is_open()) return corrupt_ticket("a number that is of a token and of a segment");
     TENON_ASSIGN(known.segment,
@@ -365,7 +382,7 @@ Result<Ref<Segment>> map_segment(Link* link, const Thing& thing, memory::Access 
   } else if (known.nbytes != nbytes || known.access != access || needed > known.nbytes) {
     return corrupt_ticket("a segment of another size or access than it had before");
   }
-  return known.segment;
+  return &known.segment;
 }
 
 Status resolve(Link* link, const Ticket& ticket, const DescriptorContent& content,
@@ -373,10 +390,10 @@ Status resolve(Link* link, const Ticket& ticket, const DescriptorContent& conten
   const std::vector<uint64_t> needed = tensor::needed_nbytes(content);
   for (size_t i = 0; i < content.segments.size(); ++i) {
     const tensor::SegmentRecord& record = content.segments[i];
-    TENON_ASSIGN(Ref<Segment> segment,
+    TENON_ASSIGN(const Ref<Segment>* const segment,
                  map_segment(link, ticket.things[i], static_cast<memory::Access>(record.access),
                              record.nbytes, needed[i], options));
-    out->push_back({std::move(segment), -1, nullptr});
+    out->push_back({*segment, -1, nullptr});
   }
   return Status::ok();
 }
@@ -519,22 +536,34 @@ Result<Ref<storage::Storage>> KnownLender::fetch(memory::Depot::MessageSlot plac
   uint64_t end = 0;
   if (storage.nbytes == 0 || !checked_add(storage.offset, storage.nbytes, &end))
     return corrupt_ticket("a storage of a size that none has");
-  os::Waiter waiter(wait);
   Link* const link = link_.get();
-  TENON_ASSIGN(const std::unique_lock<std::mutex> lock, lock_link(link, &waiter));
-  TENON_TRY(meet(link, address_, {&storage.segment, 1}, &waiter));
+  std::unique_lock<std::mutex> lock(link->mutex, std::try_to_lock);
+  bool is_ready = false;
+  if (lock.owns_lock() && has_met(*link)) {
+    forget_ended(link);
+    is_ready = find_thing(link, storage.segment) != nullptr;
+  }
+  if (!is_ready) {
+    os::Waiter waiter(wait);  // it reads the clock, which most messages do not need
+    if (!lock.owns_lock()) {
+      TENON_ASSIGN(lock, lock_link(link, &waiter));
+    }
+    TENON_TRY(meet(link, address_, {&storage.segment, 1}, &waiter));
+  }
   if (place.message >= link->messages || storage.slot >= link->holding->slots())
     return corrupt_ticket("a message or a lease beyond the claims page or the lease page");
-  TENON_ASSIGN(const Ref<Segment> segment,
+  TENON_ASSIGN(const Ref<Segment>* const segment,
                map_segment(link, storage.segment, static_cast<memory::Access>(storage.access),
                            storage.segment_nbytes, end, options.open));
+  claims_ = reinterpret_cast<const uint64_t*>(link->page->base() + claims::kClaimsOffset);
+  messages_ = link->messages;
   const uint32_t mark = fork_mark();
   // The message has no other storage, so it is claimed and opened by one exchange.
   if (!claims::claim(link->page->base(), place.message, place.generation,
                      link->number | claims::kOpened))
     return already_fetched(address_);
   memory::Lease lease(link->holding, storage.slot, mark);
-  return share::open_range(segment, storage.offset, storage.nbytes, &lease);
+  return share::open_range(*segment, storage.offset, storage.nbytes, &lease);
 }
 
 // ---- messages in pieces
@@ -614,9 +643,10 @@ Result<Ref<storage::Storage>> Fetched::open(std::span<const std::byte> bytes,
     return corrupt_ticket("a lease beyond the lease page");
   TENON_TRY(meet(link_.get(), ticket_, things, &waiter));
   TENON_ASSIGN(
-      const Ref<Segment> segment,
+      const Ref<Segment>* const mapped,
       map_segment(link_.get(), storage.segment, static_cast<memory::Access>(storage.access),
                   storage.segment_nbytes, storage.offset + storage.nbytes, options_.open));
+  const Ref<Segment>& segment = *mapped;
   memory::Lease lease;
   if (storage.slot != kNoLease) {
     look_at_slots();

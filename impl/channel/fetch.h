@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "base/counted.h"
+#include "base/prefetch.h"
 #include "base/status.h"
 #include "channel/ticket.h"
 #include "memory/depot.h"
@@ -56,10 +57,17 @@ class KnownLender {
   Result<Ref<storage::Storage>> fetch(memory::Depot::MessageSlot place,
                                       const StorageTicket& storage, const FetchOptions& options,
                                       const os::Wait& wait);
+  // Asks the CPU for the word by which fetch() claims the message. Call it some time before.
+  void prefetch(uint32_t message) const noexcept {
+    if (message < messages_) prefetch_for_write(claims_ + message);
+  }
 
  private:
   KnownLender() noexcept = default;
   Ticket address_;
+  // The lender's claims as fetch() saw them last. They may be gone by now.
+  const uint64_t* claims_ = nullptr;
+  uint32_t messages_ = 0;
   std::shared_ptr<Link> link_;  // null: the lender is this process
 };
 

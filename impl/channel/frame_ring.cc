@@ -301,7 +301,8 @@ bool RingReceiver::must_ring() noexcept {
 bool RingReceiver::spin(uint64_t by_socket) noexcept {
   const bool same_cpu =
       header().cpu.load(std::memory_order_relaxed) == static_cast<uint32_t>(::sched_getcpu());
-  return os::spin_for(&spin_, same_cpu, [&] { return sees_anything(by_socket); });
+  return os::spin_for(&spin_, same_cpu, *slot(next_.load(std::memory_order_relaxed)),
+                      [&] { return sees_anything(by_socket); });
 }
 
 void RingReceiver::fall_asleep() noexcept {

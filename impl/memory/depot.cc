@@ -97,6 +97,7 @@ Status Depot::make_slots(size_t more) {
   size_t free = 0;
   for (uint32_t at = free_slot_; at != kNone && free < more; at = slots_[at].message) ++free;
   const size_t fresh = more - free;
+  if (fresh == 0) return Status::ok();
   if (slots_.size() + fresh > lease_page::kSlots)
     return exhausted("leases", "leases", lease_page::kSlots);
   // The words of the chain for the new slots may lie in pages of the file that do not exist yet.
@@ -161,8 +162,13 @@ Result<Depot::MessageSlot> Depot::deposit(std::span<Leased* const> objects, uint
   message.slots.reserve(objects.size());
   free_messages_.pop_back();
   message.cursor = 0;
-  claims_page::close(page_.base(), number, message.generation);
+  // finish() has closed a message that had been over.
+  if (is_new) claims_page::close(page_.base(), number, message.generation);
   grant(number, objects, slots);
+  const uint32_t next =
+      free_messages_.empty() ? static_cast<uint32_t>(messages_.size()) : free_messages_.back();
+  if (next < claims_page::kMessages)
+    next_claim_.store(&claims_page::claim_word(page_.base(), next), std::memory_order_relaxed);
   return MessageSlot{number, message.generation};
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "os/clock.h"
@@ -62,23 +63,40 @@ inline void pause_cpu() noexcept {
 #endif
 }
 
-// Looks until look() is true or the window of `spin` is over.
+// Looks until look() is true, `likely` has changed, or the window of `spin` is over. `likely` is
+// the word that will most likely change first. It is loaded more often than look() is called, which
+// takes longer.
 template <typename Look>
-bool spin_for(Spin* spin, bool same_cpu, Look look) {
+bool spin_for(Spin* spin, bool same_cpu, const std::atomic<uint64_t>& likely, Look look) {
   constexpr int kLooks = 16;
+  constexpr int kLoads = 4;
   const int64_t window = spin->window_ns(same_cpu);
   if (window == 0) return false;
-  const int64_t start = monotonic_ns();
-  for (int64_t last = start;;) {
+  // The clock is not read before the first looks, which most waits do not outlast.
+  int64_t start = 0;
+  for (int64_t last = 0;;) {
     for (int i = 0; i < kLooks; ++i) {
       if (look()) {
         spin->spun(true);
         return true;
       }
-      pause_cpu();
+      const uint64_t seen = likely.load(std::memory_order_relaxed);
+      for (int k = 0; k < kLoads; ++k) {
+        pause_cpu();
+        if (likely.load(std::memory_order_relaxed) != seen) {
+          // The caller reads on in the next line.
+          __builtin_prefetch(&likely + 64 / sizeof likely);
+          spin->spun(true);
+          return true;
+        }
+      }
     }
     const int64_t now = monotonic_ns();
-    if (now - last > Spin::kInterruptedNs || now - start >= window) break;
+    if (start == 0) {
+      start = now;
+    } else if (now - last > Spin::kInterruptedNs || now - start >= window) {
+      break;
+    }
     last = now;
   }
   spin->spun(false);

@@ -67,12 +67,18 @@ void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> b
   slot[1].store(uint64_t{static_cast<uint32_t>(kind)} << 32 | bytes.size(),
                 std::memory_order_relaxed);
   Word* to = slot + 2;
-  while (!bytes.empty()) {
-    uint64_t word = 0;
-    const size_t nbytes = std::min(bytes.size(), sizeof word);
-    std::memcpy(&word, bytes.data(), nbytes);
+  uint64_t word = 0;
+  size_t at = 0;
+  for (; at + sizeof word <= bytes.size(); at += sizeof word) {
+    std::memcpy(&word, bytes.data() + at, sizeof word);
     (to++)->store(word, std::memory_order_relaxed);
-    bytes = bytes.subspan(nbytes);
+  }
+  if (at < bytes.size()) {
+    // Byte by byte in a register. A load behind shorter stores would wait until all stores before
+    // it have reached the cache.
+    word = 0;
+    for (size_t i = bytes.size(); i-- > at;) word = word << 8 | std::to_integer<uint64_t>(bytes[i]);
+    to->store(word, std::memory_order_relaxed);
   }
   // The sender looks for sleepers next. A release store could be seen after that look.
   slot[0].store(word_of({position, 0, SlotState::kFull}), std::memory_order_seq_cst);
@@ -84,9 +90,10 @@ uint32_t copy(const Word* slot, uint32_t room, Kind* kind, std::byte* out) noexc
   *kind = static_cast<Kind>(head >> 32);
   if (nbytes > room) return UINT32_MAX;
   const Word* from = slot + 2;
+  // `room` is a multiple of 8, so the last word has room too.
   for (uint32_t at = 0; at < nbytes; at += sizeof(uint64_t)) {
     const uint64_t word = (from++)->load(std::memory_order_relaxed);
-    std::memcpy(out + at, &word, std::min<size_t>(sizeof word, nbytes - at));
+    std::memcpy(out + at, &word, sizeof word);
   }
   return nbytes;
 }

@@ -204,15 +204,19 @@ inline Word* slot(std::byte* lane, const Geometry& geometry, uint64_t position) 
 // returns true. False: it never did. Bits beyond `members` are not believed.
 template <typename Call>
 bool any_from(const MemberSet& set, uint32_t members, uint32_t first, Call call) {
-  for (const bool is_behind : {true, false}) {
-    if (!is_behind && first == 0) break;
-    for (size_t at = 0; at < set.size(); ++at) {
-      uint64_t bits = set[at].load(std::memory_order_seq_cst);
-      for (; bits != 0; bits &= bits - 1) {
-        const auto index =
-            static_cast<uint32_t>(at * 64) + static_cast<uint32_t>(__builtin_ctzll(bits));
-        if (index < members && (index >= first) == is_behind && call(index)) return true;
-      }
+  if (first >= members) first = 0;
+  const uint32_t words = (members + 63) / 64;
+  const uint64_t behind = ~uint64_t{0} << (first % 64);
+  // The word with `first` comes first, and once more at the end with the members before `first`.
+  for (uint32_t i = 0; i <= words; ++i) {
+    uint32_t at = first / 64 + i;
+    if (at >= words) at -= words;
+    uint64_t bits = set[at].load(std::memory_order_seq_cst);
+    if (i == 0) bits &= behind;
+    if (i == words) bits &= ~behind;
+    for (; bits != 0; bits &= bits - 1) {
+      const uint32_t index = at * 64 + static_cast<uint32_t>(__builtin_ctzll(bits));
+      if (index < members && call(index)) return true;
     }
   }
   return false;
@@ -232,7 +236,8 @@ void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> b
 
 // Copies a published message. `out` has room for Geometry::room() bytes. The copy is whole if the
 // slot's word is unchanged after it, which take() checks. The length that is returned is at most
-// `room`, and UINT32_MAX for a head that says more.
+// `room`, and UINT32_MAX for a head that says more. Up to 7 bytes behind that length are written
+// too.
 uint32_t copy(const Word* slot, uint32_t room, Kind* kind, std::byte* out) noexcept;
 
 // The receiver `taker` takes the message, if the slot's word is still `seen`.

@@ -78,7 +78,6 @@ Queue::Queue(Ref<storage::Storage> storage, const page::Geometry& geometry,
       options_(options),
       sent_(geometry.capacity),
       lanes_(geometry.members),
-      room_(geometry.room()),
       known_(geometry.members) {}
 
 void Queue::dispose() noexcept {
@@ -212,14 +211,13 @@ void Queue::note_old_deaths() {
   }
 }
 
-Status Queue::check_member() const {
+// The failure of check_member().
+Status Queue::refuse_call() const {
   if (generation_ != fork_generation())
     return Status(Code::kUnsupported,
                   "the queue was joined by the process from which this one was forked: join it "
                   "again on the same storage (tenon_queue_join)");
-  if (has_left_.load(std::memory_order_acquire))
-    return Status(Code::kInvalidArgument, "this process has left the queue");
-  return Status::ok();
+  return Status(Code::kInvalidArgument, "this process has left the queue");
 }
 
 void Queue::leave() noexcept {
@@ -268,8 +266,7 @@ void Queue::pause_fds() noexcept {
 
 // ---- the other members
 
-// Looks at the members if one has joined or left since the last time.
-void Queue::look_at_members() {
+void Queue::look_at_all_members() {
   const uint64_t joined = header().joined.load(std::memory_order_acquire);
   if (joined_seen_.exchange(joined, std::memory_order_relaxed) == joined) return;
   bool has_dead = false;

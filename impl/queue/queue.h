@@ -160,13 +160,23 @@ class Queue final : public ProcessWatcher {
     uint32_t bad_generation = 0;
     // The bytes of the message that was taken last and is not fetched yet. They stay here if the
     // sender does not answer, and nothing more is taken from the lane until the fetch has ended.
+    // Unless `has_stalled`, the memory is only kept for the next message.
     std::vector<std::byte> stalled;
+    size_t stalled_nbytes = 0;
+    bool has_stalled = false;
+    std::span<const std::byte> bytes() const noexcept {
+      return std::span(stalled).first(stalled_nbytes);
+    }
     page::Kind stalled_kind = page::Kind::kTicket;
     // The depot of the lane's member, for messages of the short form, and the number
     // (LaneHeader::address_number) of the address from which `lender` was made. A message with
     // another number needs a new lender.
     std::unique_ptr<channel::KnownLender> lender;
     uint32_t address = 0;
+    // The layout of the last tensor (ShortForm::layout_bytes()) and the bytes of its storage, which
+    // have been checked. Most tensors of a lane have the same.
+    std::vector<std::byte> checked_layout;
+    uint64_t checked_nbytes = 0;
     // The address that the taken message needs, and its number. It is read before the message is
     // taken: afterwards the lane may have another member, which writes its own address there.
     std::optional<channel::Ticket> read_address;
@@ -199,13 +209,24 @@ class Queue final : public ProcessWatcher {
   Queue(Ref<storage::Storage> storage, const page::Geometry& geometry, const QueueOptions& options);
   void dispose() noexcept override;
   Status enter();
-  Status check_member() const;
+  Status check_member() const {
+    return generation_ == fork_generation() && !has_left_.load(std::memory_order_acquire)
+               ? Status::ok()
+               : refuse_call();
+  }
+  Status refuse_call() const;
   void show_on_board() noexcept;
   static void count(const tensor::Message& message, memory::board::Word* messages,
                     memory::board::Word* nbytes) noexcept;
   bool is_drained(uint32_t index) const noexcept;
   uint64_t next_position(uint32_t index) const noexcept;
-  void look_at_members();
+  // Looks at the members if one has joined or left since the last time.
+  void look_at_members() {
+    if (header().joined.load(std::memory_order_acquire) !=
+        joined_seen_.load(std::memory_order_relaxed))
+      look_at_all_members();
+  }
+  void look_at_all_members();
   // What look_at_member() found.
   enum class Change { kNone, kLeft, kDead };
   bool is_gone(uint32_t index, page::MemberWord word) const noexcept;
@@ -229,13 +250,14 @@ class Queue final : public ProcessWatcher {
   Status publish(const tensor::Message& message);
   Result<bool> publish_short(const tensor::Message& message);
   void fill_next(Sent sent, const Form& form);
+  void prefetch_slot() const noexcept;
   bool ring_one_receiver() noexcept;
   void ring_sender(uint32_t index) noexcept;
   void ring_all() noexcept;
 
   bool take_next(uint32_t* from);
   bool take_from(uint32_t index);
-  void read_address_of(uint32_t index, uint32_t nbytes);
+  void read_address_of(uint32_t index, std::span<const std::byte> bytes);
   bool has_new_member(uint32_t index) noexcept;
   void give_up_lane(uint32_t index) noexcept;
   Status name_scrambled();
@@ -248,8 +270,9 @@ class Queue final : public ProcessWatcher {
   Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
   Result<std::unique_ptr<tensor::Message>> open_short(uint32_t index);
   Status give_up(uint32_t index, const Status& why);
-  bool retry_stalled(const WaitLimits& limits, Result<std::unique_ptr<tensor::Message>>* out,
-                     uint32_t* stalled);
+  std::optional<Result<std::unique_ptr<tensor::Message>>> retry_stalled(const WaitLimits& limits,
+                                                                        uint32_t* stalled);
+  void forget_stalled(uint32_t index) noexcept;
   Status name_stalled(const Status& over, uint32_t index) const;
 
   page::Header& header() const noexcept { return page::header(base_); }
@@ -273,6 +296,7 @@ class Queue final : public ProcessWatcher {
 
   WaitLock send_lock_;
   uint64_t next_ = 0;         // the position of the next message of this lane
+  size_t last_nbytes_ = 0;    // of the slot of the last message
   bool has_lane_ = false;     // this member is in Header::lanes
   Ref<memory::Depot> depot_;  // the depot whose address the lane has
   os::Spin send_spin_;
@@ -288,13 +312,13 @@ class Queue final : public ProcessWatcher {
 
   WaitLock recv_lock_;
   std::vector<Lane> lanes_;
+  uint32_t n_stalled_ = 0;  // lanes with a `stalled` message
   // The lane from which the next try of the lanes with a `stalled` message begins.
   uint32_t next_stalled_ = 0;
   uint32_t next_lane_ = 0;                                  // the lane whose turn it is
   uint32_t scrambled_ = UINT32_MAX;                         // a lane that was given up just now
   uint32_t from_last_ = 0;                                  // the lane of the last message
   std::array<uint32_t, page::kMostMembers> sender_rung_{};  // as rung_, for senders
-  std::vector<std::byte> room_;                             // for the copy of a slot
   os::Spin recv_spin_;
   ReadyFd recv_ready_;
   Status recv_later_;  // the result of the next recv(), if it is an error

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "queue/queue.h"
 #include "queue/short_form.h"
 #include "queue/sleep.h"
@@ -54,7 +55,7 @@ void Queue::find_start(uint32_t index) noexcept {
 // Takes the next message of a lane, if it has one. The bytes are in `stalled` of the lane then.
 bool Queue::take_from(uint32_t index) {
   Lane& from = lanes_[index];
-  if (!from.stalled.empty() || (from.is_bad && !has_new_member(index))) return false;
+  if (from.has_stalled || (from.is_bad && !has_new_member(index))) return false;
   if (!from.has_start) find_start(index);
   std::byte* const base = lane(index);
   for (uint32_t steps = 0; steps <= 2 * geometry_.capacity; ++steps) {
@@ -72,19 +73,22 @@ bool Queue::take_from(uint32_t index) {
       continue;
     }
     if (word.state == SlotState::kFull) {
-      const uint32_t nbytes = page::copy(slot, geometry_.room(), &from.stalled_kind, room_.data());
+      prefetch_for_write(slot);  // for page::take()
+      // Memory for the copy is there before the message is taken.
+      if (from.stalled.size() < geometry_.room()) from.stalled.resize(geometry_.room());
+      const uint32_t nbytes =
+          page::copy(slot, geometry_.room(), &from.stalled_kind, from.stalled.data());
       if (nbytes == UINT32_MAX) {
         if (slot->load(std::memory_order_seq_cst) != seen) continue;  // the sender fills the slot
         give_up_lane(index);
         return false;
       }
-      if (from.stalled_kind == page::Kind::kShort) read_address_of(index, nbytes);
-      // Memory for the copy is there before the message is taken.
-      if (from.stalled.capacity() < nbytes) from.stalled.reserve(geometry_.room());
+      from.stalled_nbytes = nbytes;
+      if (from.stalled_kind == page::Kind::kShort) read_address_of(index, from.bytes());
       if (!page::take(slot, seen, taker_)) continue;
       ++from.cursor;
-      from.stalled.assign(room_.begin(), room_.begin() + nbytes);
-      if (from.stalled.empty()) from.stalled.push_back({});  // no ticket: open() says so
+      from.has_stalled = true;
+      ++n_stalled_;
       return true;
     }
     ++from.cursor;
@@ -92,14 +96,19 @@ bool Queue::take_from(uint32_t index) {
   return false;  // other receivers are faster, and the next look goes on from here
 }
 
-// Reads the address of a lane, if the message of the short form in `room_` needs one that this
+// Reads the address of a lane, if the message of the short form in `bytes` needs one that this
 // member has not read. As long as the message is not taken, the lane keeps its member, and the
 // member keeps the address.
-void Queue::read_address_of(uint32_t index, uint32_t nbytes) {
+void Queue::read_address_of(uint32_t index, std::span<const std::byte> bytes) {
   Lane& from = lanes_[index];
   uint32_t number = 0;
-  if (nbytes < kShortAddressOffset + sizeof number) return;  // open_short() refuses the message
-  std::memcpy(&number, room_.data() + kShortAddressOffset, sizeof number);
+  if (bytes.size() < kShortAddressOffset + sizeof number) return;  // open_short() refuses it
+  std::memcpy(&number, bytes.data() + kShortAddressOffset, sizeof number);
+  if (from.lender) {
+    uint32_t message = 0;
+    std::memcpy(&message, bytes.data(), sizeof message);
+    from.lender->prefetch(message);
+  }
   if ((from.lender && from.address == number) || (from.read_address && from.read_number == number))
     return;
   Result<std::optional<channel::Ticket>> address =
@@ -143,7 +152,7 @@ Status Queue::name_scrambled() {
 bool Queue::sees_message() const noexcept {
   return page::any_from(header().lanes, geometry_.members, 0, [&](uint32_t index) {
     const Lane& from = lanes_[index];
-    if (from.is_bad || !from.stalled.empty()) return false;
+    if (from.is_bad || from.has_stalled) return false;
     if (!from.has_start) return true;
     const page::SlotWord word = page::slot_of(
         page::slot(lane(index), geometry_, from.cursor)->load(std::memory_order_seq_cst));
@@ -198,10 +207,15 @@ void Queue::ring_sender(uint32_t index) noexcept {
   wake(&words);
 }
 
+// The message that was taken from a lane is opened, or lost.
+void Queue::forget_stalled(uint32_t index) noexcept {
+  lanes_[index].has_stalled = false;
+  --n_stalled_;
+}
+
 // The status of a message that nobody can receive any more.
 Status Queue::give_up(uint32_t index, const Status& why) {
-  Lane& from = lanes_[index];
-  from.stalled.clear();
+  forget_stalled(index);
   if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) {
     give_up_lane(index);
     scrambled_ = UINT32_MAX;  // `lost` says it
@@ -219,7 +233,7 @@ Status Queue::give_up(uint32_t index, const Status& why) {
 // Opens a message of the short form, which was taken from a lane.
 Result<std::unique_ptr<Message>> Queue::open_short(uint32_t index) {
   Lane& from = lanes_[index];
-  TENON_ASSIGN(const ShortForm form, decode_short(from.stalled));
+  TENON_ASSIGN(const ShortForm form, decode_short(from.bytes()));
   if (!from.lender || from.address != form.address) {
     if (!from.read_address || from.read_number != form.address)
       return Status(Code::kCorrupt, "a short form with an address that its lane did not have")
@@ -231,12 +245,22 @@ Result<std::unique_ptr<Message>> Queue::open_short(uint32_t index) {
                from.lender->fetch(form.place, form.storage, options_.fetch, kFetchWait));
   const memory::Access access =
       storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto;
-  Result<Ref<tensor::Tensor>> tensor =
-      tensor::Tensor::create(std::move(storage), form.layout(), form.flags);
-  if (!tensor.is_ok())
-    return Status(Code::kCorrupt, tensor.status().message()).with("field", std::string("queue"));
+  if (from.checked_nbytes != storage->nbytes() ||
+      from.checked_layout.size() != form.layout_bytes.size() ||
+      std::memcmp(from.checked_layout.data(), form.layout_bytes.data(), form.layout_bytes.size()) !=
+          0) {
+    const Result<Ref<tensor::Tensor>> tensor =
+        tensor::Tensor::create(storage, form.layout(), form.flags);
+    if (!tensor.is_ok())
+      return Status(Code::kCorrupt, tensor.status().message()).with("field", std::string("queue"));
+    from.checked_nbytes = 0;  // no storage has 0 bytes: nothing is checked if there is no memory
+    from.checked_layout.assign(form.layout_bytes.begin(), form.layout_bytes.end());
+    from.checked_nbytes = storage->nbytes();
+  }
   auto message = std::make_unique<Message>();
-  message->add_received(std::move(tensor).value(), access, std::nullopt);
+  message->add_received(
+      tensor::Tensor::create_checked(std::move(storage), form.layout(), form.flags), access,
+      std::nullopt);
   if (!form.user.empty()) TENON_TRY(message->set_user_bytes(form.user));
   return message;
 }
@@ -246,7 +270,7 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
   Lane& from = lanes_[index];
   if (from.stalled_kind == page::Kind::kIndirect) {
     Result<std::unique_ptr<Message>> outer =
-        channel::fetch(from.stalled, options_.fetch, kFetchWait);
+        channel::fetch(from.bytes(), options_.fetch, kFetchWait);
     if (!outer.is_ok()) {
       if (may_be_fetched(outer.status())) return outer;
       return give_up(index, outer.status());
@@ -259,41 +283,44 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
       return give_up(index, Status(Code::kCorrupt, "a long ticket that is no tensor of bytes"));
     const std::byte* const bytes = items[0].tensor->data();
     from.stalled.assign(bytes, bytes + items[0].tensor->nbytes());
+    from.stalled_nbytes = from.stalled.size();
     from.stalled_kind = page::Kind::kTicket;
   }
-  Result<std::unique_ptr<Message>> message =
-      Status(Code::kIncompatible, "a message of a kind that this Tenon does not know");
-  if (from.stalled_kind == page::Kind::kShort) {
-    message = open_short(index);
-  } else if (from.stalled_kind == page::Kind::kTicket) {
-    message = channel::fetch(from.stalled, options_.fetch, kFetchWait);
-  }
+  // No error is made before one has happened: it takes longer than the rest of a receive.
+  const auto open_bytes = [&]() -> Result<std::unique_ptr<Message>> {
+    if (from.stalled_kind == page::Kind::kShort) return open_short(index);
+    if (from.stalled_kind == page::Kind::kTicket)
+      return channel::fetch(from.bytes(), options_.fetch, kFetchWait);
+    return Status(Code::kIncompatible, "a message of a kind that this Tenon does not know");
+  };
+  Result<std::unique_ptr<Message>> message = open_bytes();
   if (!message.is_ok()) {
     if (may_be_fetched(message.status())) return message;
     return give_up(index, message.status());
   }
-  from.stalled.clear();
-  n_received_.fetch_add(1, std::memory_order_relaxed);
+  forget_stalled(index);
+  n_received_.store(n_received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return message;
 }
 
-// Tries the lanes whose sender did not answer. True: `out` is the result of recv(). Otherwise
+// Tries the lanes whose sender did not answer. A value is the result of recv(). Without one,
 // `stalled` is a lane that still waits, or UINT32_MAX.
-bool Queue::retry_stalled(const WaitLimits& limits, Result<std::unique_ptr<Message>>* out,
-                          uint32_t* stalled) {
+std::optional<Result<std::unique_ptr<Message>>> Queue::retry_stalled(const WaitLimits& limits,
+                                                                     uint32_t* stalled) {
   *stalled = UINT32_MAX;
+  if (n_stalled_ == 0) return std::nullopt;
   const uint32_t first = next_stalled_;
   for (uint32_t i = 0; i < geometry_.members; ++i) {
     const uint32_t index = (first + i) % geometry_.members;
-    if (lanes_[index].stalled.empty()) continue;
+    if (!lanes_[index].has_stalled) continue;
     next_stalled_ = (index + 1) % geometry_.members;
-    *out = open(index);
-    if (out->is_ok() || !is_of_wait(out->status().code())) return true;
+    Result<std::unique_ptr<Message>> opened = open(index);
+    if (opened.is_ok() || !is_of_wait(opened.status().code())) return opened;
     *stalled = index;
     // Each lane takes time. The next call begins with the next lane.
     if (!limits.check("a message in the queue").is_ok()) break;
   }
-  return false;
+  return std::nullopt;
 }
 
 // The status of a wait that ended while a message waits for its sender.
@@ -371,8 +398,7 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
     }
     if (scrambled_ != UINT32_MAX) return name_scrambled();
     uint32_t stalled = UINT32_MAX;
-    Result<std::unique_ptr<Message>> retried = Status(Code::kInternal, "no lane waits");
-    if (retry_stalled(limits, &retried, &stalled)) return retried;
+    if (auto retried = retry_stalled(limits, &stalled)) return std::move(*retried);
     const bool has_stalled = stalled != UINT32_MAX;
     if (n_deaths_.load(std::memory_order_acquire) > 0) TENON_TRY(take_death());
     const auto look = [&] { return sees_message() || has_deaths() || has_left_.load(); };
@@ -390,7 +416,8 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
     }
     const bool same_cpu = page::lane_header(lane(from_last_)).cpu.load(std::memory_order_relaxed) ==
                           static_cast<uint32_t>(::sched_getcpu());
-    if (!has_stalled && os::spin_for(&recv_spin_, same_cpu, look)) continue;
+    const page::Word& likely = *page::slot(lane(from_last_), geometry_, lanes_[from_last_].cursor);
+    if (!has_stalled && os::spin_for(&recv_spin_, same_cpu, likely, look)) continue;
     // A sender may have woken this thread for a message of the lane that waits.
     if (has_stalled && *has_slept) pass_wake_on();
     *has_slept = true;

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "queue/queue.h"
 #include "queue/short_form.h"
 #include "queue/sleep.h"
@@ -21,17 +21,17 @@ using page::SlotState;
 // Withdraws a message that was deposited, unless it went into a slot.
 class DepositGuard {
  public:
-  DepositGuard(const Ref<Depot>& depot, Depot::MessageSlot place) noexcept
-      : depot_(depot), place_(place) {}
+  // The caller keeps the depot.
+  DepositGuard(Depot* depot, Depot::MessageSlot place) noexcept : depot_(depot), place_(place) {}
   DepositGuard(const DepositGuard&) = delete;
   DepositGuard& operator=(const DepositGuard&) = delete;
   ~DepositGuard() {
-    if (depot_) (void)depot_->withdraw(place_);
+    if (depot_ != nullptr) (void)depot_->withdraw(place_);
   }
   void keep() noexcept { depot_ = nullptr; }
 
  private:
-  Ref<Depot> depot_;
+  Depot* depot_;
   Depot::MessageSlot place_;
 };
 
@@ -86,6 +86,14 @@ Result<bool> Queue::has_room(uint64_t position) const {
       .with("field", std::string("queue"));
 }
 
+// Asks for the lines of the next slot. The next message will most likely be as long as the last
+// one.
+void Queue::prefetch_slot() const noexcept {
+  const auto* const slot =
+      reinterpret_cast<const std::byte*>(page::slot(lane(self_), geometry_, next_));
+  for (size_t at = 0; at < last_nbytes_; at += 64) prefetch_for_write(slot + at);
+}
+
 Status Queue::send(const tensor::Message& message, const os::Wait& wait) {
   const tensor::Message* const one = &message;
   return send_many(std::span(&one, 1), wait).status();
@@ -102,6 +110,8 @@ Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages
   }
   const Settled settled(&send_ready_);
   (void)send_ready_.disarm();
+  if (depot_) depot_->prefetch_next();
+  prefetch_slot();
   size_t sent = 0;
   for (const tensor::Message* message : messages) {
     Status status = send_within(*message, limits, sent == 0);
@@ -139,7 +149,8 @@ Status Queue::send_within(const tensor::Message& message, const WaitLimits& limi
       return over;
     }
     full.set();
-    if (os::spin_for(&send_spin_, false, look)) continue;
+    const page::Word& likely = *page::slot(lane(self_), geometry_, next_);
+    if (os::spin_for(&send_spin_, false, likely, look)) continue;
     send_ready_.clear_for_sleep();
     TENON_TRY(sleep_once(&member(self_).send, &header().senders_asleep, self_, &send_spin_, limits,
                          -1, look));
@@ -149,25 +160,28 @@ Status Queue::send_within(const tensor::Message& message, const WaitLimits& limi
 // Sends the message in its short form. False: it has none.
 Result<bool> Queue::publish_short(const tensor::Message& message) {
   const tensor::Message::Item* const item = short_item(message);
-  if (item == nullptr || geometry_.room() < kShortNbytes) return false;
-  TENON_ASSIGN(const std::optional<channel::DepositedStorage> deposited,
-               channel::deposit_storage(item->tensor->storage(), item->access));
-  if (!deposited) return false;
-  DepositGuard guard(deposited->depot, deposited->place);
+  if (item == nullptr ||
+      geometry_.room() < short_nbytes(item->tensor->sizes().size(), message.user_bytes().size()))
+    return false;
+  channel::DepositedStorage deposited;
+  TENON_ASSIGN(const bool is_deposited,
+               channel::deposit_storage(item->tensor->storage(), item->access, &deposited));
+  if (!is_deposited) return false;
+  DepositGuard guard(deposited.depot.get(), deposited.place);
   page::LaneHeader& header = page::lane_header(lane(self_));
-  if (depot_.get() != deposited->depot.get()) {
+  if (depot_.get() != deposited.depot.get()) {
     // A message that still lies in the lane may need the address that this member wrote before.
     if (depot_ && !is_drained(self_)) return false;
-    TENON_ASSIGN(const channel::Ticket address, channel::depot_address(*deposited->depot));
+    TENON_ASSIGN(const channel::Ticket address, channel::depot_address(*deposited.depot));
     write_address(&header, address);
-    depot_ = deposited->depot;
+    depot_ = deposited.depot;
   }
   std::array<std::byte, kShortNbytes> bytes;
-  const size_t nbytes = encode_short(message, *deposited,
+  const size_t nbytes = encode_short(message, deposited,
                                      header.address_number.load(std::memory_order_relaxed), bytes);
   Sent sent;
-  sent.depot = deposited->depot;
-  sent.place = deposited->place;
+  sent.depot = std::move(deposited.depot);  // `depot_` keeps the depot too
+  sent.place = deposited.place;
   fill_next(std::move(sent), {page::Kind::kShort, std::span(bytes).first(nbytes)});
   guard.keep();
   return true;
@@ -178,7 +192,7 @@ Status Queue::publish(const tensor::Message& message) {
   TENON_ASSIGN(const bool is_done, publish_short(message));
   if (is_done) return Status::ok();
   TENON_ASSIGN(const Deposited deposited, channel::deposit_message(message));
-  DepositGuard guard(deposited.depot, deposited.place);
+  DepositGuard guard(deposited.depot.get(), deposited.place);
   Sent sent;
   sent.depot = deposited.depot;
   sent.place = deposited.place;
@@ -188,7 +202,7 @@ Status Queue::publish(const tensor::Message& message) {
     return Status::ok();
   }
   TENON_ASSIGN(const Deposited outer, deposit_ticket(deposited.ticket));
-  DepositGuard outer_guard(outer.depot, outer.place);
+  DepositGuard outer_guard(outer.depot.get(), outer.place);
   if (outer.ticket.size() > geometry_.room())
     return invalid(
         format("a ticket of %zu bytes does not fit into a slot of this queue, which has "
@@ -206,7 +220,10 @@ Status Queue::publish(const tensor::Message& message) {
 void Queue::fill_next(Sent sent, const Form& form) {
   page::Word* const slot = page::slot(lane(self_), geometry_, next_);
   sent.position = next_;
+  Sent before;  // released after the lock
+  bool has_rung = false;
   {
+    // Without the lock in between, forget_taken_by() could miss the message before this one.
     const std::lock_guard<std::mutex> lock(sent_mutex_);
     if (unfetched_.size() == unfetched_.capacity()) {
       std::erase_if(unfetched_,
@@ -214,20 +231,23 @@ void Queue::fill_next(Sent sent, const Form& form) {
       unfetched_.reserve(2 * unfetched_.size() + 8);
     }
     // From here on nothing fails.
-    Sent before = std::exchange(sent_[next_ & (geometry_.capacity - 1)], std::move(sent));
-    // Its taker may still be about to fetch the message whose slot is filled again.
-    if (before.depot && before.depot->is_unfetched(before.place)) {
-      before.taker = page::slot_of(slot->load(std::memory_order_relaxed)).taker;
-      unfetched_.push_back(std::move(before));
+    before = std::exchange(sent_[next_ & (geometry_.capacity - 1)], std::move(sent));
+    before.taker = page::slot_of(slot->load(std::memory_order_relaxed)).taker;
+    if (!has_lane_) {
+      page::add(&header().lanes, self_);
+      has_lane_ = true;
     }
+    page::fill(slot, next_, form.kind, form.bytes);
+    has_rung = ring_one_receiver();
+    // Its taker may still be about to fetch the message whose slot is filled again. The receiver of
+    // this message need not wait for that look.
+    if (before.depot && before.depot->is_unfetched(before.place))
+      unfetched_.push_back(std::move(before));
   }
-  if (!has_lane_) {
-    page::add(&header().lanes, self_);
-    has_lane_ = true;
-  }
-  page::fill(slot, next_, form.kind, form.bytes);
   ++next_;
-  if (ring_one_receiver()) look_later(kLookAgainNs);
+  if (has_rung) look_later(kLookAgainNs);
+  last_nbytes_ = page::kSlotHeadNbytes + form.bytes.size();
+  prefetch_slot();
   Half& cpu = page::lane_header(lane(self_)).cpu;
   const auto here = static_cast<uint32_t>(::sched_getcpu());
   if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);

@@ -111,6 +111,8 @@ Result<ShortForm> decode_short(std::span<const std::byte> bytes) {
   const size_t dims_nbytes = size_t{wire.ndim} * 16;
   if (dims_nbytes > 0) std::memcpy(form.dims.data(), bytes.data() + sizeof wire, dims_nbytes);
   form.user = bytes.subspan(sizeof wire + dims_nbytes);
+  form.layout_bytes = bytes.subspan(offsetof(WireShort, ndim),
+                                    sizeof wire - offsetof(WireShort, ndim) + dims_nbytes);
   return form;
 }
 

@@ -19,13 +19,20 @@
 
 namespace tenon::queue {
 
-inline constexpr size_t kShortDims = 8;         // the most dimensions
-inline constexpr size_t kShortUserNbytes = 64;  // the most bytes of the user
+inline constexpr size_t kShortDims = 8;  // the most dimensions
+// The most bytes of the user. They have room for the pickle with which a Python process puts one
+// tensor into a queue (docs/format/object.md).
+inline constexpr size_t kShortUserNbytes = 192;
 // The fields before the dimensions, as in docs/format/queue.md, and where the number of the address
 // lies among them.
 inline constexpr size_t kShortHeadNbytes = 72;
 inline constexpr size_t kShortAddressOffset = 48;
 inline constexpr size_t kShortNbytes = kShortHeadNbytes + 2 * kShortDims * 8 + kShortUserNbytes;
+
+// How many bytes the short form of such a message has.
+constexpr size_t short_nbytes(size_t ndim, size_t user_nbytes) noexcept {
+  return kShortHeadNbytes + 2 * ndim * 8 + user_nbytes;
+}
 
 // The only tensor of a message that may have the short form. Null: it has not.
 const tensor::Message::Item* short_item(const tensor::Message& message) noexcept;
@@ -45,6 +52,8 @@ struct ShortForm {
   size_t ndim = 0;
   std::array<int64_t, 2 * kShortDims> dims{};  // sizes, then strides
   std::span<const std::byte> user;             // of the decoded bytes
+  // Everything of the decoded bytes that layout() and `flags` come from.
+  std::span<const std::byte> layout_bytes;
   tensor::Layout layout() const noexcept {
     return {dtype, std::span(dims).first(ndim), std::span(dims).subspan(ndim, ndim), offset};
   }

@@ -173,7 +173,7 @@ Ref<Storage> open_new(const Ref<Segment>& segment, uint64_t offset, uint64_t nby
   try {
     Ref<Storage> known = intern_storage(std::move(opened));
     // `opened` is still here if another storage was known.
-    if (opened) {
+    if (opened) {  // NOLINT(bugprone-use-after-move): intern_storage() leaves it then
       if (has_lease) opened->swap_lease(lease);
       known->lent_again();
     }

@@ -294,7 +294,8 @@ TEST(QueuePage, ACopyStaysWithinItsRoom) {
     ASSERT_EQ(copy(slot, room, &kind, out.data()), nbytes);
     EXPECT_EQ(kind, Kind::kTicket);
     EXPECT_EQ(Bytes(out.begin(), out.begin() + nbytes), numbered(nbytes, 1)) << nbytes;
-    EXPECT_EQ(Bytes(out.begin() + nbytes, out.end()), Bytes(out.size() - nbytes, std::byte{0xee}));
+    const uint32_t end = (nbytes + 7) / 8 * 8;  // the last word is copied whole
+    EXPECT_EQ(Bytes(out.begin() + end, out.end()), Bytes(out.size() - end, std::byte{0xee}));
   }
 }
 
