@@ -27,6 +27,7 @@ set(TENON_QUICK_channel
   borrowing connection_recv connection_send deposit fetch frames lease_block lending
   segment_numbers)
 set(TENON_QUICK_queue page queue_recv queue_send ready_fd short_form sleep)
+set(TENON_QUICK_object one_tensor)
 set(TENON_QUICK_value check storage_value tensor_value value walk)
 set(TENON_QUICK_pickle machine machine_scalars nodes opcodes)
 set(TENON_QUICK_archive pickle_storages pickle_tensors pickle_to_values
@@ -34,7 +35,7 @@ set(TENON_QUICK_archive pickle_storages pickle_tensors pickle_to_values
 set(TENON_QUICK_bytecode slots type_text verify verify_names verify_operands)
 set(TENON_QUICK_flatbuffer module_reader storage_ranges)
 set(TENON_QUICK_module declared_types import_storages)
-set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
+set(TENON_QUICK_capi by_fd connection dlpack message queue storage tensor wait weak)
 # The headers that a build with TENON_PRECOMPILE compiles once for many sources.
 set(TENON_STANDARD_HEADERS
   <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio>

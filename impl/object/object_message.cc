@@ -10,6 +10,7 @@
 
 #include "object/object_from_pickle.h"
 #include "object/object_to_pickle.h"
+#include "object/one_tensor.h"
 #include "object/split_tensors.h"
 
 namespace tenon::object {
@@ -58,16 +59,23 @@ Result<std::vector<std::byte>> copy_of(const Tensor& tensor) {
 Result<std::unique_ptr<Message>> message_of(const Object& object, memory::Access access) {
   SplitPickle pickle = object_to_pickle(object);
   auto message = std::make_unique<Message>();
-  std::vector<Ref<Tensor>> tensors;
-  tensors.reserve(pickle.storages.size());
-  for (Ref<storage::Storage>& storage : pickle.storages)
-    tensors.push_back(whole(std::move(storage)));
-  std::vector<Tensor*> pointers;
-  pointers.reserve(tensors.size());
-  for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
-  TENON_TRY(message->add(pointers, nullptr, access));
+  const size_t count = pickle.storages.size();
+  if (count == 1) {
+    const Ref<Tensor> only = whole(std::move(pickle.storages[0]));
+    Tensor* const pointer = only.get();
+    TENON_TRY(message->add({&pointer, 1}, nullptr, access));
+  } else {
+    std::vector<Ref<Tensor>> tensors;
+    tensors.reserve(count);
+    for (Ref<storage::Storage>& storage : pickle.storages)
+      tensors.push_back(whole(std::move(storage)));
+    std::vector<Tensor*> pointers;
+    pointers.reserve(count);
+    for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
+    TENON_TRY(message->add(pointers, nullptr, access));
+  }
 
-  Head head{kMagic, kInline, static_cast<uint32_t>(tensors.size())};
+  Head head{kMagic, kInline, static_cast<uint32_t>(count)};
   if (sizeof head + pickle.bytes.size() > tensor::kMaxUserNbytes) {
     head.version = kApart;
     TENON_ASSIGN(Ref<storage::Storage> storage,
@@ -80,7 +88,7 @@ Result<std::unique_ptr<Message>> message_of(const Object& object, memory::Access
   std::vector<std::byte> user(sizeof head + pickle.bytes.size());
   std::memcpy(user.data(), &head, sizeof head);
   std::ranges::copy(pickle.bytes, user.begin() + sizeof head);
-  TENON_TRY(message->set_user_bytes(user));
+  TENON_TRY(message->set_user_bytes(std::move(user)));
   return message;
 }
 
@@ -103,6 +111,11 @@ Result<Ref<Object>> object_of(const Message& message) {
   if (message.items().size() != tensors || !message.composites().empty()) {
     return Status(Code::kCorrupt, format("the object has %u storages, and its message %zu tensors",
                                          head.storages, message.items().size()));
+  }
+  if (head.version == kInline && head.storages == 1) {
+    if (Ref<Object> one = read_one_tensor(std::span(user).subspan(sizeof head),
+                                          std::span(&message.items()[0].tensor, 1)))
+      return one;
   }
   std::vector<Ref<Tensor>> storages;
   storages.reserve(head.storages);

@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +27,8 @@ constexpr uint8_t kProtocol = 4;
 class Writer {
  public:
   explicit Writer(const Object& object) : object_(object) {
+    constexpr size_t kFewNbytes = 192;  // enough for one tensor
+    out_.bytes.reserve(kFewNbytes);
     opcode(Opcode::kProto);
     number(kProtocol, 1);
   }
@@ -157,7 +158,19 @@ class Writer {
   }
 
   size_t storage_number(const Tensor& tensor) {
-    const auto [entry, is_new] = numbers_.try_emplace(tensor.storage().get(), out_.storages.size());
+    // Few storages are found faster without a table.
+    constexpr size_t kFewStorages = 8;
+    const size_t count = out_.storages.size();
+    if (numbers_.empty()) {
+      for (size_t i = 0; i < count; ++i)
+        if (out_.storages[i].get() == tensor.storage().get()) return i;
+      if (count < kFewStorages) {
+        out_.storages.push_back(tensor.storage());
+        return count;
+      }
+      for (size_t i = 0; i < count; ++i) numbers_.emplace(out_.storages[i].get(), i);
+    }
+    const auto [entry, is_new] = numbers_.try_emplace(tensor.storage().get(), count);
     if (is_new) out_.storages.push_back(tensor.storage());
     return entry->second;
   }
@@ -212,11 +225,12 @@ class Writer {
 
   // Writes the global in full once, and later refers to the memo.
   void global(std::string_view module, std::string_view name) {
-    const auto [entry, is_new] = globals_.try_emplace(name, static_cast<uint8_t>(globals_.size()));
-    if (!is_new) {
+    for (size_t i = 0; i < n_globals_; ++i) {
+      if (globals_[i] != name) continue;
       opcode(Opcode::kBinGet);
-      return number(entry->second, 1);
+      return number(i, 1);
     }
+    globals_[n_globals_++] = name;
     text(module);
     text(name);
     opcode(Opcode::kStackGlobal);
@@ -225,8 +239,10 @@ class Writer {
 
   const Object& object_;
   SplitPickle out_;
-  std::unordered_map<const storage::Storage*, size_t> numbers_;
-  std::map<std::string_view, uint8_t> globals_;  // the memo number of each global, by its name
+  std::unordered_map<const storage::Storage*, size_t> numbers_;  // empty if there are few
+  // The names of the globals in the order of their memo numbers: complex, _tensor and _composite.
+  std::array<std::string_view, 3> globals_;
+  size_t n_globals_ = 0;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "object/object_from_pickle.h"
 #include "object/object_message.h"
+#include "object/one_tensor.h"
 #include "support/must.h"
 #include "support/seed.h"
 #include "unit/object/object_kit.h"
@@ -368,6 +369,66 @@ TEST(Object, TensorsOverOneStorageShareItsNumber) {
                                  .value();
   EXPECT_EQ(object_to_pickle(*object).storages.size(), 2U);
   expect_round(*object);
+}
+
+// Many storages are found by a table, and few of them without one.
+TEST(Object, EachOfManyStoragesKeepsItsNumber) {
+  constexpr uint32_t kStorages = 20;
+  std::vector<Ref<Storage>> storages;
+  Builder builder;
+  builder.container(Kind::kList, 3 * kStorages);
+  for (uint32_t i = 0; i < kStorages; ++i) {
+    storages.push_back(must(Storage::create({.zeroed = true}, 64)));
+    builder.tensor(tensor_over(storages[i], kU8, {64}));
+    builder.tensor(tensor_over(storages[i / 2], kU8, {32}));
+  }
+  for (const Ref<Storage>& each : storages) builder.tensor(tensor_over(each, kF32, {16}));
+  const Ref<Object> object = must(builder.make());
+  const SplitPickle pickle = object_to_pickle(*object);
+  ASSERT_EQ(pickle.storages.size(), kStorages);
+  for (uint32_t i = 0; i < kStorages; ++i) EXPECT_EQ(pickle.storages[i].get(), storages[i].get());
+  expect_round(*object);
+}
+
+// The reader of one tensor knows its pickle, and accepts no bytes that the reader of all pickles
+// refuses or reads as another tensor.
+TEST(Object, BothReadersOfOneTensorAgree) {
+  const Ref<Storage> storage = must(Storage::create({.zeroed = true}, 4096));
+  const std::vector<Ref<Tensor>> tensors = {
+      tensor_over(storage, kU8, {4096}),
+      tensor_over(storage, kF32, {2, 3, 4}, 1000),
+      tensor_over(storage, kI64, {}, 3, tensor::kFlagRequiresGrad),
+      tensor_over(storage, kC64, {1, 2, 1, 2, 1, 2, 1, 2}),
+      tensor_over(storage, kF64, {0, 70000}),
+  };
+  size_t read_by_both = 0;
+  for (const Ref<Tensor>& tensor : tensors) {
+    const SplitPickle pickle = object_to_pickle(*must(Builder().tensor(tensor).make()));
+    const test::Tensors storages = test::whole(pickle.storages);
+    const Ref<Object> one = read_one_tensor(pickle.bytes, storages);
+    ASSERT_TRUE(one);
+    EXPECT_EQ(test::difference(*one, *must(object_from_pickle(pickle.bytes, storages))),
+              std::nullopt);
+    for (size_t at = 0; at <= pickle.bytes.size(); ++at) {
+      EXPECT_FALSE(at < pickle.bytes.size() &&
+                   read_one_tensor(std::span(pickle.bytes).first(at), storages));
+      for (int value = 0; value < 256 && at < pickle.bytes.size(); ++value) {
+        std::vector<std::byte> wrong = pickle.bytes;
+        wrong[at] = static_cast<std::byte>(value);
+        const Ref<Object> quick = read_one_tensor(wrong, storages);
+        if (!quick) continue;
+        const Result<Ref<Object>> slow = object_from_pickle(wrong, storages);
+        ASSERT_TRUE(slow.is_ok()) << "byte " << at << " is " << value;
+        EXPECT_EQ(test::difference(*quick, *Result(slow).value()), std::nullopt);
+        ++read_by_both;
+      }
+    }
+    std::vector<std::byte> longer = pickle.bytes;
+    longer.push_back({});
+    EXPECT_FALSE(read_one_tensor(longer, storages));
+    EXPECT_FALSE(read_one_tensor(pickle.bytes, {}));
+  }
+  EXPECT_GT(read_by_both, 100U);
 }
 
 // A message can carry a storage as a part of a larger one. Offsets in the pickle count from the
