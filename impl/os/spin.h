@@ -103,4 +103,11 @@ bool spin_for(Spin* spin, bool same_cpu, const std::atomic<uint64_t>& likely, Lo
   return false;
 }
 
+// Does the same where no word is likely to change first.
+template <typename Look>
+bool spin_for(Spin* spin, bool same_cpu, Look look) {
+  const std::atomic<uint64_t> never{0};
+  return spin_for(spin, same_cpu, never, look);
+}
+
 }  // namespace tenon::os

@@ -173,8 +173,9 @@ PyObject *value_of_message(const tenon_message *message, PyTypeObject *type, PyO
                            PyObject *corrupt);
 
 /* queue.c */
-PyObject *queue_put(PyObject *module, PyObject *args);
-PyObject *queue_get(PyObject *module, PyObject *args);
+PyObject *fork_count(PyObject *module, PyObject *unused);
+PyObject *queue_put(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *queue_get(PyObject *module, PyObject *const *args, Py_ssize_t n);
 PyObject *queue_put_many(PyObject *module, PyObject *args);
 PyObject *queue_get_many(PyObject *module, PyObject *args);
 

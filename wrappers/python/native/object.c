@@ -13,29 +13,51 @@
 
 enum { N_WRAPPER = 2 }; /* the nodes before the value: the dict, and the key of the value */
 
+enum { FEW = 8 };                  /* so many nodes need no memory of their own */
+enum { SMALL_NBYTES = 16 * 1024 }; /* so many bytes are read or written in a few microseconds */
+
 typedef struct {
   size_t n, room;
+  size_t nbytes; /* of texts and bytes */
   tenon_object_node *nodes;
   PyObject **owners; /* they keep the text, the bytes or the composite of each node alive */
   PyObject
       *describe;   /* a function: value -> (plain value or address, note or None, is composite) */
   PyObject *notes; /* a list of (index, note), or NULL */
+  tenon_object_node few_nodes[FEW];
+  PyObject *few_owners[FEW];
 } Encoder;
+
+/* -1: raised */
+static int grow(Encoder *it) {
+  const size_t room = 4 * it->room;
+  const int is_few = it->nodes == it->few_nodes;
+  void *nodes = PyMem_Realloc(is_few ? NULL : it->nodes, room * sizeof *it->nodes);
+  void *owners = PyMem_Realloc(is_few ? NULL : it->owners, room * sizeof *it->owners);
+  if (is_few && nodes != NULL && owners != NULL) {
+    memcpy(nodes, it->few_nodes, sizeof it->few_nodes);
+    memcpy(owners, it->few_owners, sizeof it->few_owners);
+  }
+  if (nodes == NULL || owners == NULL) {
+    if (is_few) {
+      PyMem_Free(nodes);
+      PyMem_Free(owners);
+    } else {
+      if (nodes != NULL) it->nodes = nodes;
+      if (owners != NULL) it->owners = owners;
+    }
+    PyErr_NoMemory();
+    return -1;
+  }
+  it->nodes = nodes;
+  it->owners = owners;
+  it->room = room;
+  return 0;
+}
 
 /* The node at this index. `owner` is retained. NULL: raised. */
 static tenon_object_node *add_node(Encoder *it, int32_t kind, PyObject *owner) {
-  if (it->n == it->room) {
-    const size_t room = 2 * it->room + 32;
-    void *nodes = PyMem_Realloc(it->nodes, room * sizeof *it->nodes);
-    if (nodes != NULL) it->nodes = nodes;
-    void *owners = PyMem_Realloc(it->owners, room * sizeof *it->owners);
-    if (owners != NULL) it->owners = owners;
-    if (nodes == NULL || owners == NULL) {
-      PyErr_NoMemory();
-      return NULL;
-    }
-    it->room = room;
-  }
+  if (it->n == it->room && grow(it) != 0) return NULL;
   tenon_object_node *node = &it->nodes[it->n];
   memset(node, 0, sizeof *node);
   node->struct_size = sizeof *node;
@@ -151,6 +173,7 @@ static int encode_plain(Encoder *it, PyObject *value, int depth) {
     if ((node = add_node(it, TENON_OBJECT_STR, value)) == NULL) return -1;
     node->data = text;
     node->nbytes = (size_t)nbytes;
+    it->nbytes += (size_t)nbytes;
     return 0;
   }
   if (PyObject_TypeCheck(value, interpreter()->tensor_type)) {
@@ -179,6 +202,7 @@ static int encode_plain(Encoder *it, PyObject *value, int depth) {
       return -1;
     node->data = data;
     node->nbytes = (size_t)nbytes;
+    it->nbytes += (size_t)nbytes;
     return 0;
   }
   if (PyList_CheckExact(value))
@@ -250,8 +274,10 @@ static void drop_encoder(Encoder *it) {
     if (it->nodes[i].kind == TENON_OBJECT_TENSOR) give_back_tensor(it->nodes[i].tensor);
     Py_XDECREF(it->owners[i]);
   }
-  PyMem_Free(it->nodes);
-  PyMem_Free(it->owners);
+  if (it->nodes != it->few_nodes) {
+    PyMem_Free(it->nodes);
+    PyMem_Free(it->owners);
+  }
   Py_XDECREF(it->notes);
 }
 
@@ -277,10 +303,24 @@ static int encode_notes(Encoder *it, PyObject *value) {
   return encode_text(it, KEY_OF_NOTES) != 0 || encode(it, notes, 1) != 0 ? -1 : 1;
 }
 
+/* Makes the message of an object of these nodes. */
+static tenon_status make_message(const tenon_object_node *nodes, size_t n, tenon_message **message,
+                                 tenon_error **error) {
+  tenon_object *object = NULL;
+  tenon_status status = tenon_object_new(nodes, n, &object, error);
+  if (status == TENON_OK) status = tenon_message_new_from_object(object, NULL, message, error);
+  tenon_object_release(object);
+  return status;
+}
+
 tenon_message *message_of_value(PyObject *value, PyObject *describe) {
   Encoder it;
-  memset(&it, 0, sizeof it);
+  it.n = it.nbytes = 0;
+  it.room = FEW;
+  it.nodes = it.few_nodes;
+  it.owners = it.few_owners;
   it.describe = describe;
+  it.notes = NULL;
   tenon_message *message = NULL;
   int has_notes = -1;
   if (add_container(&it, TENON_OBJECT_DICT, 2) != NULL && encode_text(&it, KEY_OF_VALUE) == 0 &&
@@ -288,15 +328,16 @@ tenon_message *message_of_value(PyObject *value, PyObject *describe) {
     has_notes = encode_notes(&it, value);
   if (has_notes >= 0) {
     const size_t skipped = has_notes ? 0 : N_WRAPPER;
-    tenon_object *object = NULL;
     tenon_error *error = NULL;
     tenon_status status;
-    Py_BEGIN_ALLOW_THREADS
-      status = tenon_object_new(it.nodes + skipped, it.n - skipped, &object, &error);
-      if (status == TENON_OK)
-        status = tenon_message_new_from_object(object, NULL, &message, &error);
-      tenon_object_release(object);
-    Py_END_ALLOW_THREADS
+    /* The encoder keeps a reference to each tensor, so nothing ends in here. */
+    if (it.n <= FEW && it.nbytes <= SMALL_NBYTES) {
+      status = make_message(it.nodes + skipped, it.n - skipped, &message, &error);
+    } else {
+      Py_BEGIN_ALLOW_THREADS
+        status = make_message(it.nodes + skipped, it.n - skipped, &message, &error);
+      Py_END_ALLOW_THREADS
+    }
     if (status != TENON_OK) raise_status(status, error);
   }
   drop_encoder(&it);
@@ -466,14 +507,21 @@ PyObject *value_of_message(const tenon_message *message, PyTypeObject *type, PyO
                            PyObject *corrupt) {
   tenon_object *object = NULL;
   tenon_error *error = NULL;
-  tenon_object_node *nodes = NULL;
+  tenon_object_node few[FEW], *nodes = few;
   tenon_status status;
-  Py_BEGIN_ALLOW_THREADS
+  size_t nbytes = 0;
+  (void)tenon_message_user_bytes(message, &nbytes);
+  /* A short pickle that is the last tensor is taken for a long one. */
+  if (nbytes <= SMALL_NBYTES && tenon_message_count(message) <= 1) {
     status = tenon_object_new_from_message(message, &object, &error);
-  Py_END_ALLOW_THREADS
+  } else {
+    Py_BEGIN_ALLOW_THREADS
+      status = tenon_object_new_from_message(message, &object, &error);
+    Py_END_ALLOW_THREADS
+  }
   const size_t n = tenon_object_count(object);
   if (status == TENON_OK) {
-    nodes = PyMem_Calloc(n, sizeof *nodes);
+    if (n > FEW) nodes = PyMem_Malloc(n * sizeof *nodes);
     if (nodes == NULL) {
       tenon_object_release(object);
       return PyErr_NoMemory();
@@ -484,7 +532,11 @@ PyObject *value_of_message(const tenon_message *message, PyTypeObject *type, PyO
   PyObject *value = NULL;
   if (raised(status, error) == 0 && (value = decode_all(nodes, type, restore)) == NULL)
     raise_corrupt(corrupt);
-  PyMem_Free(nodes);
-  give_back_object(object);
+  if (nodes != few) PyMem_Free(nodes);
+  /* The value has a reference to everything in the object. */
+  if (value != NULL)
+    tenon_object_release(object);
+  else
+    give_back_object(object);
   return value;
 }

@@ -1,6 +1,10 @@
-/* Puts Python values into a queue and gets them out, in one call each. tenon/queue.py calls it. */
+/* Puts Python values into a queue and gets them out, in one call each. tenon/queue.py calls it.
+
+   A call that need not wait runs no Python function. It looks once, and asks Python how long it may
+   wait only if it must. */
 #include "ext.h"
 
+#include <pthread.h>
 #include <time.h>
 
 /* A signal that arrives between the last check and the kernel's wait does not end the wait. So the
@@ -59,67 +63,137 @@ static int judge(Waiting *it, tenon_status status, tenon_error *error) {
   return WAIT_RAISED;
 }
 
-/* queue_put(queue, value, describe, nanoseconds, whether signals end the wait) -> whether there was
-   room in time */
-PyObject *queue_put(PyObject *module, PyObject *args) {
-  (void)module;
-  PyObject *number, *value, *describe;
-  long long timeout_ns;
-  int interruptible;
-  if (!PyArg_ParseTuple(args, "OOOLp:queue_put", &number, &value, &describe, &timeout_ns,
-                        &interruptible))
-    return NULL;
-  tenon_queue *queue = pointer_from(number);
-  if (queue == NULL && PyErr_Occurred()) return NULL;
+/* How often this process was forked since it loaded the extension. */
+static long forks = 0;
+
+static void note_fork(void) { ++forks; }
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, note_fork); }
+
+/* fork_count() -> a number that is another one in each forked child */
+PyObject *fork_count(PyObject *module UNUSED, PyObject *unused UNUSED) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (pthread_once(&once, watch_forks) != 0) return PyErr_NoMemory();
+  return PyLong_FromLong(forks);
+}
+
+/* The queue of a membership, which is the tuple (owner, address, fork_count() when it joined). NULL
+   without an exception: it is None, or the membership of a process from which this one was forked.
+ */
+static tenon_queue *queue_of(PyObject *joined) {
+  if (joined == Py_None) return NULL;
+  PyObject *address = PyTuple_GetItem(joined, 1);
+  PyObject *count = address == NULL ? NULL : PyTuple_GetItem(joined, 2);
+  if (count == NULL) return NULL;
+  const long joined_at = PyLong_AsLong(count);
+  if (joined_at != forks) return NULL;
+  return pointer_from(address);
+}
+
+/* Whether a call may wait for ever: the answer that needs no Python function. */
+static int waits_for_ever(PyObject *block, PyObject *timeout) {
+  return block == Py_True && timeout == Py_None;
+}
+
+/* Asks limits(block, timeout) -> (nanoseconds, whether signals end the wait). -1: raised. */
+static int ask_limits(Waiting *it, PyObject *limits, PyObject *block, PyObject *timeout) {
+  PyObject *found = PyObject_CallFunctionObjArgs(limits, block, timeout, NULL);
+  long long timeout_ns = 0;
+  int interruptible = 0;
+  const int parsed = found != NULL && PyArg_ParseTuple(found, "Lp", &timeout_ns, &interruptible);
+  Py_XDECREF(found);
+  if (!parsed) return -1;
+  start_waiting(it, timeout_ns, interruptible);
+  return 0;
+}
+
+static int check_count(const char *name, Py_ssize_t n, Py_ssize_t wanted) {
+  if (n == wanted) return 0;
+  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, not %zd", name, wanted, n);
+  return -1;
+}
+
+/* queue_put(membership or None, value, describe, block, timeout, limits) -> whether there was room
+   in time. NotImplemented: this process has not joined. */
+PyObject *queue_put(PyObject *module UNUSED, PyObject *const *args, Py_ssize_t n) {
+  if (check_count("queue_put", n, 6) != 0) return NULL;
+  PyObject *const value = args[1], *const describe = args[2], *const block = args[3];
+  PyObject *const timeout = args[4], *const limits = args[5];
+  tenon_queue *queue = queue_of(args[0]);
+  if (queue == NULL) return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
+  Waiting it;
+  /* A message that need not wait needs no limits. */
+  start_waiting(&it, 0, 0);
+  int is_asked = !waits_for_ever(block, timeout);
+  if (is_asked && ask_limits(&it, limits, block, timeout) != 0) return NULL;
   tenon_message *message = message_of_value(value, describe);
   if (message == NULL) return NULL;
-  Waiting it;
-  start_waiting(&it, timeout_ns, interruptible);
   int next;
   tenon_status status;
   do {
     next_slice(&it);
     tenon_error *error = NULL;
+    /* A send may end leases, and with them memory whose release waits for Python code. */
     Py_BEGIN_ALLOW_THREADS
       status = tenon_queue_send(queue, message, &it.wait, &error);
+      if (status == TENON_OK) tenon_message_release(message);
     Py_END_ALLOW_THREADS
-    next = status == TENON_OK ? WAIT_ENDED : judge(&it, status, error);
+    if (status == TENON_OK) Py_RETURN_TRUE;
+    if (!is_asked && status == TENON_WOULD_BLOCK) {
+      tenon_error_release(error);
+      is_asked = 1;
+      next = ask_limits(&it, limits, block, timeout) == 0 ? WAIT_AGAIN : WAIT_RAISED;
+    } else {
+      next = judge(&it, status, error);
+    }
   } while (next == WAIT_AGAIN);
   give_back_message(message);
-  return next == WAIT_RAISED ? NULL : PyBool_FromLong(status == TENON_OK);
+  return next == WAIT_RAISED ? NULL : Py_NewRef(Py_False);
 }
 
-/* queue_get(queue, class of tensors, restore, corrupt, nanoseconds, whether signals end the wait,
+/* queue_get(membership or None, class of tensors, restore, corrupt, block, timeout, limits,
    nothing) -> the value, or `nothing` if none came in time. A message without a readable value is
-   lost. */
-PyObject *queue_get(PyObject *module, PyObject *args) {
-  (void)module;
-  PyObject *number, *type, *restore, *corrupt, *nothing;
-  long long timeout_ns;
-  int interruptible;
-  if (!PyArg_ParseTuple(args, "OOOOLpO:queue_get", &number, &type, &restore, &corrupt, &timeout_ns,
-                        &interruptible, &nothing) ||
-      !is_subclass(type, interpreter()->tensor_type))
-    return NULL;
-  tenon_queue *queue = pointer_from(number);
-  if (queue == NULL && PyErr_Occurred()) return NULL;
+   lost. NotImplemented: this process has not joined. */
+PyObject *queue_get(PyObject *module UNUSED, PyObject *const *args, Py_ssize_t n) {
+  if (check_count("queue_get", n, 8) != 0) return NULL;
+  PyObject *const type = args[1], *const restore = args[2], *const corrupt = args[3];
+  PyObject *const block = args[4], *const timeout = args[5], *const limits = args[6];
+  if (!is_subclass(type, interpreter()->tensor_type)) return NULL;
+  tenon_queue *queue = queue_of(args[0]);
+  if (queue == NULL) return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
   Waiting it;
-  start_waiting(&it, timeout_ns, interruptible);
+  start_waiting(&it, 0, 0);
+  int is_asked = !waits_for_ever(block, timeout);
+  if (is_asked && ask_limits(&it, limits, block, timeout) != 0) return NULL;
   tenon_message *message = NULL;
-  int next;
-  do {
-    next_slice(&it);
-    tenon_error *error = NULL;
-    tenon_status status;
-    Py_BEGIN_ALLOW_THREADS
-      status = tenon_queue_recv(queue, &it.wait, &message, &error);
-    Py_END_ALLOW_THREADS
-    next = status == TENON_OK ? WAIT_ENDED : judge(&it, status, error);
-  } while (next == WAIT_AGAIN);
-  if (next == WAIT_RAISED) return NULL;
-  if (message == NULL) return Py_NewRef(nothing);
+  tenon_error *error = NULL;
+  /* Getting the GIL back can take long, so it is kept for the first look, which does not wait. */
+  const tenon_wait look = {.struct_size = sizeof look};
+  tenon_status status = tenon_queue_recv(queue, &look, &message, &error);
+  if (status == TENON_WOULD_BLOCK && !(is_asked && it.timeout_ns == 0)) {
+    tenon_error_release(error);
+    if (!is_asked && ask_limits(&it, limits, block, timeout) != 0) return NULL;
+    int next;
+    do {
+      next_slice(&it);
+      error = NULL;
+      Py_BEGIN_ALLOW_THREADS
+        status = tenon_queue_recv(queue, &it.wait, &message, &error);
+      Py_END_ALLOW_THREADS
+      next = status == TENON_OK ? WAIT_ENDED : judge(&it, status, error);
+    } while (next == WAIT_AGAIN);
+    if (next == WAIT_RAISED) return NULL;
+  } else if (status != TENON_OK && judge(&it, status, error) != WAIT_ENDED) {
+    return NULL;
+  }
+  if (message == NULL) return Py_NewRef(args[7]);
   PyObject *value = value_of_message(message, (PyTypeObject *)type, restore, corrupt);
-  give_back_message(message);
+  /* A value keeps all memory of its message. So this release ends no memory, and waits for nobody.
+   */
+  if (value != NULL)
+    tenon_message_release(message);
+  else
+    give_back_message(message);
   return value;
 }
 

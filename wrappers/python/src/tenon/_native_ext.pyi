@@ -120,21 +120,24 @@ def fetch_tensors(
     /,
 ) -> list[_Tensor]: ...
 def send_with_marker(fd: int, header: bytes, message: memoryview, /) -> tuple[int, int] | None: ...
+def fork_count() -> int: ...
 def queue_put(
-    queue: int,
+    joined: tuple[Any, int, int] | None,
     value: Any,
     describe: Callable[[Any], tuple[Any, Any, bool]],
-    nanoseconds: int,
-    interruptible: bool,
+    block: bool,
+    timeout: float | None,
+    limits: Callable[[bool, float | None], tuple[int, bool]],
     /,
-) -> bool: ...
+) -> Any: ...
 def queue_get(
-    queue: int,
+    joined: tuple[Any, int, int] | None,
     cls: type[_Tensor],
     restore: Callable[[Any, Any], Any],
     corrupt: Callable[[BaseException], BaseException],
-    nanoseconds: int,
-    interruptible: bool,
+    block: bool,
+    timeout: float | None,
+    limits: Callable[[bool, float | None], tuple[int, bool]],
     nothing: object,
     /,
 ) -> Any: ...

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tenon import _mp_hook
 from tenon._managed import Managed
 from tenon._native import address_of, ffi, lib, new_struct
-from tenon._native_ext import queue_get, queue_get_many, queue_put, queue_put_many
+from tenon._native_ext import fork_count, queue_get, queue_get_many, queue_put, queue_put_many
 from tenon._options import flags, names_of, small, words
 from tenon._queue_values import corrupt, describe, restore
 from tenon.by_filename import Filename, FilenameHandle, open_filename
@@ -111,8 +111,8 @@ class Queue(Managed):
     """
 
     __slots__ = ("_joined", "_later_get", "_later_put", "_pickled", "_report_deaths", "_storage")
-    # A membership, its address, and the pid of its process. A forked child has its parent's until
-    # it joins. It is one tuple, so that no thread sees an old part beside a new one.
+    # A membership, its address, and fork_count() of its process. A forked child has its parent's
+    # until it joins. It is one tuple, so that no thread sees an old part beside a new one.
     _joined: tuple[Any, int, int] | None
     _storage: Storage | None
     # What the next get or put raises: put_many and get_many had already put or got a value.
@@ -238,10 +238,10 @@ class Queue(Managed):
         membership lives until the call has ended.
         """
         joined = self._joined
-        if joined is None or joined[2] != os.getpid():
+        if joined is None or joined[2] != fork_count():
             with _lock:
                 joined = self._joined
-                if joined is None or joined[2] != os.getpid():
+                if joined is None or joined[2] != fork_count():
                     joined = self._enter(
                         lib.tenon_queue_join, self.storage._own(), _options(self._report_deaths)
                     )
@@ -251,7 +251,7 @@ class Queue(Managed):
         """Make a membership of this process by a function of the library."""
         _join_family()
         own = owned("tenon_queue", function, *arguments)
-        joined = self._joined = own, address_of(own), os.getpid()
+        joined = self._joined = own, address_of(own), fork_count()
         _living.add(self)
         return joined
 
@@ -267,8 +267,10 @@ class Queue(Managed):
         if self._pickled:
             self._put_pickled(value, block, timeout)
             return
-        joined = self._membership()
-        if not queue_put(joined[1], value, describe, _nanoseconds(block, timeout), runs_handlers()):
+        done = queue_put(self._joined, value, describe, block, timeout, _limits)
+        if done is NotImplemented:
+            done = queue_put(self._membership(), value, describe, block, timeout, _limits)
+        if not done:
             raise Full
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
@@ -282,9 +284,11 @@ class Queue(Managed):
             raise self._later_get.pop(0)
         if self._pickled:
             return self._get_pickled(block, timeout)
-        joined, limit = self._membership(), _nanoseconds(block, timeout)
+        how = Tensor, restore, corrupt, block, timeout, _limits, _NOTHING
         try:
-            value = queue_get(joined[1], Tensor, restore, corrupt, limit, runs_handlers(), _NOTHING)
+            value = queue_get(self._joined, *how)
+            if value is NotImplemented:
+                value = queue_get(self._membership(), *how)
         except (WouldBlock, Timeout) as error:
             # A message is there, and its sender does not answer. The cause names the sender.
             raise Empty from error
@@ -334,8 +338,8 @@ class Queue(Managed):
             raise self._later_put.pop(0)
         if self._pickled:
             return self._put_many_pickled(values, block, timeout)
-        joined, limit = self._membership(), _nanoseconds(block, timeout)
-        put, error = queue_put_many(joined[1], values, describe, limit, runs_handlers())
+        joined = self._membership()
+        put, error = queue_put_many(joined[1], values, describe, *_limits(block, timeout))
         if error is not None:
             self._keep(self._later_put, error)
         if values and not put:
@@ -355,11 +359,11 @@ class Queue(Managed):
             raise self._later_get.pop(0)
         if self._pickled:
             return self._get_many_pickled(most, block, timeout)
-        joined, limit = self._membership(), _nanoseconds(block, timeout)
+        joined, limits = self._membership(), _limits(block, timeout)
         number = min(most, 1024)
         try:
             values, errors = queue_get_many(
-                joined[1], Tensor, restore, corrupt, limit, runs_handlers(), number
+                joined[1], Tensor, restore, corrupt, *limits, number
             )
         except (WouldBlock, Timeout) as error:
             raise Empty from error
@@ -574,12 +578,13 @@ def _seconds(block: bool, timeout: float | None) -> float | None:
     return max(timeout, 0) if block and timeout is not None else 0
 
 
-def _nanoseconds(block: bool, timeout: float | None) -> int:
-    """The same, as the C extension takes it. -1 waits for ever."""
-    if block and timeout is None:
-        return -1
+def _limits(block: bool, timeout: float | None) -> tuple[int, bool]:
+    """The same, as the C extension takes it: the nanoseconds, of which -1 waits for ever, and
+    whether signals end the wait. The extension calls it only for a put or a get that may wait.
+    """
     seconds = _seconds(block, timeout)
-    return -1 if seconds is None or seconds > 4e9 else int(seconds * 1e9)
+    nanoseconds = -1 if seconds is None or seconds > 4e9 else int(seconds * 1e9)
+    return nanoseconds, runs_handlers()
 
 
 def _geometry_of(storage: Storage) -> tuple[int, int, int]:
@@ -631,7 +636,7 @@ def _join_family() -> None:
 def _leave_all() -> None:
     for queue in list(_living):
         joined = queue._joined
-        if joined is not None and joined[2] == os.getpid():
+        if joined is not None and joined[2] == fork_count():
             lib.tenon_queue_leave(joined[0])
 
 

@@ -14,7 +14,7 @@ from tenon.storage import Place, Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -37,6 +37,18 @@ _TYPESTRS: dict[int, str] = {
     )
     for bits in sizes
 }
+
+
+def _first_asarray(buffer: Any) -> NDArray[Any]:
+    """numpy.asarray, which later calls use at once: an import takes as long as the array."""
+    global _asarray
+    from numpy import asarray
+
+    _asarray = asarray
+    return asarray(buffer)
+
+
+_asarray: Callable[[Any], NDArray[Any]] = _first_asarray
 
 
 class Tensor(Closing, Elements, TensorBase):
@@ -172,12 +184,10 @@ class Tensor(Closing, Elements, TensorBase):
 
     def numpy(self) -> NDArray[Any]:
         """Give a numpy array over the same bytes. It is read-only if the tensor is."""
-        import numpy
-
-        number = self._dtype_number
         try:
-            return numpy.asarray(memoryview(self))
+            return _asarray(memoryview(self))
         except BufferError:
+            number = self._dtype_number
             bits = _dtype.bits_of(number)
             if self.is_conj or self.is_neg or bits % 8 or number >> 16 != 1:
                 raise
