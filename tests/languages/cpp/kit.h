@@ -117,6 +117,30 @@ struct Sockets {
   }
 };
 
+// A connection between two processes. The tests use it to agree on the next step.
+class Steps {
+ public:
+  explicit Steps(int socket) : connection_(tenon::Connection::make(socket)) {}
+  tenon::Connection& connection() { return connection_; }
+  void tell() { connection_.send(tenon::Message::make(), {.timeout = kPatience}); }
+  void await() { (void)connection_.recv({.timeout = kPatience}); }
+
+ private:
+  tenon::Connection connection_;
+};
+
+// A message of one tensor, whose last element is the number.
+inline tenon::Message numbered(float number) {
+  tenon::Tensor tensor = tenon::zeros<float>({8});
+  tensor.view_mut<float>()[7] = number;
+  return tenon::Message::of({{"x", tensor}});
+}
+
+inline float number_in(const tenon::Message& message) {
+  const tenon::Tensor tensor = message["x"];
+  return tensor.view<float>()[7];
+}
+
 // A folder in shared memory for this program alone, which must be empty at the end. All tests use
 // one folder, because the library's thread keeps a few fds for each folder in which it saw a name.
 class Folder : public testing::Environment {

@@ -15,24 +15,16 @@
 namespace {
 
 using kit::kPatience;
+using kit::number_in;
+using kit::numbered;
+using kit::Steps;
 using namespace std::chrono_literals;
 
 static_assert(!std::is_copy_constructible_v<tenon::Queue> &&
               std::is_nothrow_move_constructible_v<tenon::Queue>);
 
-tenon::Message numbered(float number) {
-  tenon::Tensor tensor = tenon::zeros<float>({8});
-  tensor.view_mut<float>()[7] = number;
-  return tenon::Message::of({{"x", tensor}});
-}
-
 void send_number(tenon::Queue& queue, float number) {
   queue.send(numbered(number), {.timeout = kPatience});
-}
-
-float number_in(const tenon::Message& message) {
-  const tenon::Tensor tensor = message["x"];
-  return tensor.view<float>()[7];
 }
 
 float receive_number(tenon::Queue& queue) { return number_in(queue.recv({.timeout = kPatience})); }
@@ -52,18 +44,6 @@ class Queues : public kit::Leaves {
     EXPECT_TRUE(tenon::test::wait_until([] { return tenon::lease_holders().empty(); }));
     kit::Leaves::TearDown();
   }
-};
-
-// A connection between two processes. The tests use it to agree on the next step.
-class Steps {
- public:
-  explicit Steps(int socket) : connection_(tenon::Connection::make(socket)) {}
-  tenon::Connection& connection() { return connection_; }
-  void tell() { connection_.send(tenon::Message::make(), {.timeout = kPatience}); }
-  void await() { (void)connection_.recv({.timeout = kPatience}); }
-
- private:
-  tenon::Connection connection_;
 };
 
 // In a forked child: joins the queue of the parent, and drops the copy of the parent's membership.

@@ -62,6 +62,7 @@
 #include <tenon/cpp/module.hpp>
 #include <tenon/cpp/object.hpp>
 #include <tenon/cpp/package.hpp>
+#include <tenon/cpp/publish.hpp>
 #include <tenon/cpp/queue.hpp>
 #include <tenon/cpp/scalar_type.hpp>
 #include <tenon/cpp/stats.hpp>

@@ -57,6 +57,31 @@ struct ConnectionOptions {
   LenderGone on_lender_gone = LenderGone::kKeep;
 };
 
+namespace detail {
+
+inline tenon_connection_options c_options(const ConnectionOptions& options) noexcept {
+  tenon_connection_options c{};
+  c.struct_size = sizeof c;
+  c.flags = (options.adopt_socket ? std::uint32_t{TENON_CONNECTION_ADOPT_SOCKET} : 0U) |
+            (options.same_user ? std::uint32_t{TENON_CONNECTION_SAME_USER} : 0U) |
+            (options.group ? std::uint32_t{TENON_CONNECTION_GROUP} : 0U) |
+            (options.named_files ? std::uint32_t{TENON_CONNECTION_NAMED_FILES} : 0U) |
+            (options.ring ? std::uint32_t{TENON_CONNECTION_RING} : 0U) |
+            (options.cuda_let_write ? std::uint32_t{TENON_CONNECTION_CUDA_LET_WRITE} : 0U) |
+            (options.cuda_keep_open ? std::uint32_t{TENON_CONNECTION_CUDA_KEEP_OPEN} : 0U);
+  c.group = options.group.value_or(0);
+  c.open_access = static_cast<tenon_access>(options.open.access);
+  c.open_flags = open_flags(options.open);
+  c.max_message_nbytes = options.max_message_nbytes;
+  c.max_tensors = options.max_tensors;
+  c.max_segments = options.max_segments;
+  c.max_mapped_nbytes = options.max_mapped_nbytes;
+  c.on_lender_gone = static_cast<tenon_lender_gone>(options.on_lender_gone);
+  return c;
+}
+
+}  // namespace detail
+
 /// The process at the other end of a connection, as of the moment when the socket was connected.
 /// tenon/connection.h says more.
 using Peer = tenon_peer;
@@ -70,23 +95,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   /// Makes a connection on a socket. The socket is borrowed until the connection ends, unless it is
   /// adopted. No other code may read from it or write to it.
   static Result<Connection> try_make(int socket, const ConnectionOptions& options = {}) {
-    tenon_connection_options c{};
-    c.struct_size = sizeof c;
-    c.flags = (options.adopt_socket ? std::uint32_t{TENON_CONNECTION_ADOPT_SOCKET} : 0U) |
-              (options.same_user ? std::uint32_t{TENON_CONNECTION_SAME_USER} : 0U) |
-              (options.group ? std::uint32_t{TENON_CONNECTION_GROUP} : 0U) |
-              (options.named_files ? std::uint32_t{TENON_CONNECTION_NAMED_FILES} : 0U) |
-              (options.ring ? std::uint32_t{TENON_CONNECTION_RING} : 0U) |
-              (options.cuda_let_write ? std::uint32_t{TENON_CONNECTION_CUDA_LET_WRITE} : 0U) |
-              (options.cuda_keep_open ? std::uint32_t{TENON_CONNECTION_CUDA_KEEP_OPEN} : 0U);
-    c.group = options.group.value_or(0);
-    c.open_access = static_cast<tenon_access>(options.open.access);
-    c.open_flags = detail::open_flags(options.open);
-    c.max_message_nbytes = options.max_message_nbytes;
-    c.max_tensors = options.max_tensors;
-    c.max_segments = options.max_segments;
-    c.max_mapped_nbytes = options.max_mapped_nbytes;
-    c.on_lender_gone = static_cast<tenon_lender_gone>(options.on_lender_gone);
+    const tenon_connection_options c = detail::c_options(options);
     return detail::make<Connection>([&](tenon_connection** out, tenon_error** err) {
       return tenon_connection_new(socket, &c, out, err);
     });

@@ -265,6 +265,24 @@ Result<Struct> fill(Function&& function) {
   return out;
 }
 
+// Calls function(out, n, total, err), which fills in as many C structs as fit into the n that it is
+// given, until all fit.
+template <class Struct, class Function>
+Result<std::vector<Struct>> list(Function&& function) {
+  std::vector<Struct> all;
+  std::size_t total = 0;
+  do {
+    // There may be more of them at the next call.
+    all.resize(total + 1);
+    all[0].struct_size = sizeof(Struct);
+    tenon_error* error = nullptr;
+    const tenon_status status = function(all.data(), all.size(), &total, &error);
+    if (status != TENON_OK) return Error::take(status, error);
+  } while (total > all.size());
+  all.resize(total);
+  return all;
+}
+
 inline Error wrong(const std::string& message) { return {Code::kInvalidArgument, message}; }
 
 }  // namespace detail

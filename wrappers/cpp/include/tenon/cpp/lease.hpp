@@ -19,19 +19,7 @@ using LeaseHolder = tenon_lease_holder;
 /// Lists the holders of leases. There is one entry for each connection whose peer holds leases, and
 /// there can be more entries (see tenon/lease.h).
 inline Result<std::vector<LeaseHolder>> try_lease_holders() {
-  std::vector<LeaseHolder> holders;
-  std::size_t total = 0;
-  do {
-    // There may be more holders at the next call.
-    holders.resize(total + 1);
-    holders[0].struct_size = sizeof(LeaseHolder);
-    const Result<void> called = detail::call([&](tenon_error** err) {
-      return tenon_lease_holders(holders.data(), holders.size(), &total, err);
-    });
-    if (!called) return called.error();
-  } while (total > holders.size());
-  holders.resize(total);
-  return holders;
+  return detail::list<LeaseHolder>(tenon_lease_holders);
 }
 
 /// Makes the library start no service thread in this process. The process must poll lease_fd() and

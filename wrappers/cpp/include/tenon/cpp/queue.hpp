@@ -174,24 +174,16 @@ class Queue : public detail::Owned<Queue, tenon_queue, tenon_queue_release> {
 
   /// Lists the members in the order of their numbers.
   Result<std::vector<QueueMember>> try_members() const {
-    std::vector<tenon_queue_member> all;
-    std::size_t total = 0;
-    do {
-      // There may be more members at the next call.
-      all.resize(total + 1);
-      all[0].struct_size = sizeof(tenon_queue_member);
-      const Result<void> called = detail::call([&](tenon_error** err) {
-        return tenon_queue_members(get(), all.data(), all.size(), &total, err);
-      });
-      if (!called) return called.error();
-    } while (total > all.size());
-    std::vector<QueueMember> members(total);
-    for (std::size_t i = 0; i < total; ++i) {
-      members[i] = {all[i].index,    static_cast<QueueMemberState>(all[i].state),
-                    all[i].pid,      all[i].uid,
-                    all[i].waiting,  all[i].asleep != 0,
-                    all[i].self != 0};
-    }
+    const auto all = detail::list<tenon_queue_member>(
+        [&](tenon_queue_member* out, std::size_t n, std::size_t* total, tenon_error** err) {
+          return tenon_queue_members(get(), out, n, total, err);
+        });
+    if (!all) return all.error();
+    std::vector<QueueMember> members;
+    members.reserve(all->size());
+    for (const tenon_queue_member& each : *all)
+      members.push_back({each.index, static_cast<QueueMemberState>(each.state), each.pid, each.uid,
+                         each.waiting, each.asleep != 0, each.self != 0});
     return members;
   }
 
