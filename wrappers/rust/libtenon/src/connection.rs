@@ -132,7 +132,19 @@ impl ConnectionOptions {
     /// Makes a connection on a socket, as [`Connection::new`] does.
     pub fn connect(&self, socket: impl Into<OwnedFd>) -> Result<Connection> {
         let socket = socket.into();
-        let options = blank!(tenon_connection_options {
+        let options = self.raw();
+        // SAFETY: options is borrowed for the call. The call takes the socket on success, and
+        // otherwise it is closed here.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err)
+        })?;
+        let _ = socket.into_raw_fd();
+        Ok(Connection { raw })
+    }
+
+    /// The options, with the flag that gives the socket to the new object.
+    pub(crate) fn raw(&self) -> sys::tenon_connection_options {
+        blank!(tenon_connection_options {
             flags: self.flags | sys::TENON_CONNECTION_ADOPT_SOCKET,
             open_access: self.access.raw(),
             open_flags: self.open.flags(),
@@ -145,14 +157,7 @@ impl ConnectionOptions {
                 LenderGone::Keep => sys::TENON_LENDER_GONE_KEEP,
                 LenderGone::Drop => sys::TENON_LENDER_GONE_DROP,
             },
-        });
-        // SAFETY: options is borrowed for the call. The call takes the socket on success, and
-        // otherwise it is closed here.
-        let raw = make(|out, err| unsafe {
-            sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err)
-        })?;
-        let _ = socket.into_raw_fd();
-        Ok(Connection { raw })
+        })
     }
 }
 

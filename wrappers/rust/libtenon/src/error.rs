@@ -287,3 +287,21 @@ pub(crate) fn make<T>(
     NonNull::new(out)
         .ok_or_else(|| Error::new(ErrorKind::Internal, "the call gave nothing and no error"))
 }
+
+/// Calls `call(out, n, total, err)`, which fills in as many structs as fit into the n that it is
+/// given, until all fit. Each of them is `empty` before the call.
+pub(crate) fn list<T: Clone>(
+    empty: T,
+    call: impl Fn(*mut T, usize, *mut usize, *mut *mut sys::tenon_error) -> sys::tenon_status,
+) -> Result<Vec<T>> {
+    let (mut raw, mut total) = (Vec::new(), 0);
+    loop {
+        // There may be more of them at the next call.
+        raw.resize(total + 1, empty.clone());
+        check(|err| call(raw.as_mut_ptr(), raw.len(), &mut total, err))?;
+        if total <= raw.len() {
+            raw.truncate(total);
+            return Ok(raw);
+        }
+    }
+}

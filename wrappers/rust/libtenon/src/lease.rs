@@ -2,10 +2,9 @@
 //! library's thread.
 
 use std::os::fd::RawFd;
-use std::ptr;
 use std::time::Duration;
 
-use crate::error::{check, Result};
+use crate::error::{check, list, Result};
 use crate::sys;
 
 /// A borrower that holds leases of this process's blocks, over one connection.
@@ -30,24 +29,12 @@ pub struct LeaseHolder {
 
 /// Lists the holders of leases, usually with one entry for each connection.
 pub fn lease_holders() -> Result<Vec<LeaseHolder>> {
-    const EMPTY: sys::tenon_lease_holder = blank!(tenon_lease_holder);
-    let mut total = 0;
-    // SAFETY: without room the call writes only the total.
-    check(|err| unsafe { sys::tenon_lease_holders(ptr::null_mut(), 0, &mut total, err) })?;
-    let mut raw = Vec::new();
-    loop {
-        // Some holders may be added meanwhile.
-        raw.resize(total + 1, EMPTY);
-        // SAFETY: there is room for as many entries as the call is told, each with its own
-        // struct_size.
-        check(|err| unsafe {
-            sys::tenon_lease_holders(raw.as_mut_ptr(), raw.len(), &mut total, err)
-        })?;
-        if total <= raw.len() {
-            raw.truncate(total);
-            return Ok(raw.iter().map(LeaseHolder::from_raw).collect());
-        }
-    }
+    // SAFETY: there is room for as many entries as the call is told, each with its own
+    // struct_size.
+    let raw = list(blank!(tenon_lease_holder), |out, n, total, err| unsafe {
+        sys::tenon_lease_holders(out, n, total, err)
+    })?;
+    Ok(raw.iter().map(LeaseHolder::from_raw).collect())
 }
 
 impl LeaseHolder {

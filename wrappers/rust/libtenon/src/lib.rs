@@ -36,6 +36,7 @@ mod ndarray;
 mod object;
 mod package;
 mod panic;
+mod publish;
 mod queue;
 #[cfg(feature = "tokio")]
 mod queue_async;
@@ -91,6 +92,10 @@ pub use message::Message;
 pub use module::{LoadOptions, LoadReport, Module};
 pub use object::Object;
 pub use package::{Package, PackageExport};
+pub use publish::{
+    PublishPolicy, Publisher, PublisherOptions, PublisherStats, PublisherSubscriber, Subscriber,
+    SubscriberState, SubscriberStats,
+};
 pub use queue::{Queue, QueueMember, QueueMemberState, QueueOptions, QueueStats};
 pub use scalar_type::ScalarType;
 pub use spec::{Flags, TensorSpec};

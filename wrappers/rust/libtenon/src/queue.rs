@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 
-use crate::error::{check, make, Result};
+use crate::error::{check, list, make, Result};
 use crate::message::Message;
 use crate::storage::{Storage, StorageMut};
 use crate::sys;
@@ -265,32 +265,12 @@ impl Queue {
 
     /// Lists the members in the order of their numbers.
     pub fn members(&self) -> Result<Vec<QueueMember>> {
-        const EMPTY: sys::tenon_queue_member = blank!(tenon_queue_member);
-        let mut total = 0;
-        // SAFETY: without room the call writes only the total.
-        check(|err| unsafe {
-            sys::tenon_queue_members(self.as_raw(), ptr::null_mut(), 0, &mut total, err)
+        // SAFETY: there is room for as many entries as the call is told, each with its own
+        // struct_size.
+        let raw = list(blank!(tenon_queue_member), |out, n, total, err| unsafe {
+            sys::tenon_queue_members(self.as_raw(), out, n, total, err)
         })?;
-        let mut raw = Vec::new();
-        loop {
-            // Some members may be added meanwhile.
-            raw.resize(total + 1, EMPTY);
-            // SAFETY: there is room for as many entries as the call is told, each with its own
-            // struct_size.
-            check(|err| unsafe {
-                sys::tenon_queue_members(
-                    self.as_raw(),
-                    raw.as_mut_ptr(),
-                    raw.len(),
-                    &mut total,
-                    err,
-                )
-            })?;
-            if total <= raw.len() {
-                raw.truncate(total);
-                return Ok(raw.iter().map(QueueMember::from_raw).collect());
-            }
-        }
+        Ok(raw.iter().map(QueueMember::from_raw).collect())
     }
 
     /// Leaves the queue. Threads of this process that wait in it get

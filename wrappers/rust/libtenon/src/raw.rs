@@ -51,13 +51,16 @@ macro_rules! handle {
 /// Makes a struct of the C library with its own size, and with zero or NULL in every member that
 /// is not given.
 macro_rules! blank {
-    ($raw:ident $({ $($member:ident $(: $value:expr)?),* $(,)? })?) => {
-        $crate::sys::$raw {
+    ($raw:ident $({ $($member:ident $(: $value:expr)?),* $(,)? })?) => {{
+        // A later version of the struct may have more members than are given.
+        #[allow(clippy::needless_update)]
+        let raw = $crate::sys::$raw {
             struct_size: std::mem::size_of::<$crate::sys::$raw>(),
             $($($member $(: $value)?,)*)?
             // SAFETY: the members are numbers, pointers, and arrays and structs of these. For all
             // of them zero bytes are a value.
             ..unsafe { std::mem::zeroed() }
-        }
-    };
+        };
+        raw
+    }};
 }

@@ -7,9 +7,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use tenon::{
     export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel,
-    Composite, CompositeSpec, Connection, Deposit, Descriptor, ExportOptions, FdHandle, Fetched,
-    FilenameOptions, ImportOptions, Message, Module, Object, OpenOptions, Queue, QueueOptions,
-    Storage, StorageMut, StorageOptions, Tensor, TensorLayout, TensorMut, Value, Wait,
+    Composite, CompositeSpec, Connection, ConnectionOptions, Deposit, Descriptor, ExportOptions,
+    FdHandle, Fetched, FilenameOptions, ImportOptions, Message, Module, Object, OpenOptions,
+    Publisher, PublisherOptions, Queue, QueueOptions, Storage, StorageMut, StorageOptions,
+    Subscriber, Tensor, TensorLayout, TensorMut, Value, Wait,
 };
 
 fn everything(folder: &common::Folder) {
@@ -73,6 +74,18 @@ fn everything(folder: &common::Folder) {
     member.recv(Wait::NOT).unwrap_err();
     member.members().unwrap();
     Queue::join(shared.storage().writable().as_ref().unwrap(), QueueOptions::new()).unwrap_err();
+    let publisher = Publisher::new(PublisherOptions::new()).unwrap();
+    let address = folder.0.join("publisher");
+    publisher.listen(&address, 0).unwrap();
+    let subscriber =
+        Subscriber::connect(&address, ConnectionOptions::new(), common::PATIENCE).unwrap();
+    publisher.publish(&message, common::PATIENCE).unwrap();
+    subscriber.recv(common::PATIENCE).unwrap();
+    subscriber.recv(Wait::NOT).unwrap_err();
+    publisher.subscribers().unwrap();
+    publisher.add(std::fs::File::open("/dev/null").unwrap()).unwrap_err();
+    Subscriber::new(std::fs::File::open("/dev/null").unwrap(), ConnectionOptions::new())
+        .unwrap_err();
     let cancel = Cancel::new().unwrap();
     cancel.trigger();
     theirs.recv(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err();
