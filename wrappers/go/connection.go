@@ -48,6 +48,43 @@ type ConnectionOptions struct {
 	OnLenderGone LenderGone // what happens to received memory when its lender is gone
 }
 
+func (o *ConnectionOptions) c(flags C.uint32_t) C.tenon_connection_options {
+	given := C.tenon_connection_options{
+		struct_size: C.sizeof_tenon_connection_options,
+		flags:       flags,
+	}
+	if o == nil {
+		return given
+	}
+	given.open_access = o.Open.access()
+	given.open_flags = o.Open.flags()
+	given.max_message_nbytes = C.uint64_t(o.MaxMessageBytes)
+	given.max_tensors = C.uint64_t(o.MaxTensors)
+	given.max_segments = C.uint64_t(o.MaxSegments)
+	given.max_mapped_nbytes = C.uint64_t(o.MaxMappedBytes)
+	given.on_lender_gone = C.tenon_lender_gone(o.OnLenderGone)
+	if o.SameUser {
+		given.flags |= C.TENON_CONNECTION_SAME_USER
+	}
+	if o.Group != nil {
+		given.flags |= C.TENON_CONNECTION_GROUP
+		given.group = C.uint32_t(*o.Group)
+	}
+	if o.NamedFiles {
+		given.flags |= C.TENON_CONNECTION_NAMED_FILES
+	}
+	if o.Ring {
+		given.flags |= C.TENON_CONNECTION_RING
+	}
+	if o.CUDALetWrite {
+		given.flags |= C.TENON_CONNECTION_CUDA_LET_WRITE
+	}
+	if o.CUDAKeepOpen {
+		given.flags |= C.TENON_CONNECTION_CUDA_KEEP_OPEN
+	}
+	return given
+}
+
 // LenderGone says what happens to received memory when its lender is gone. The lender is gone when
 // no process holds the other end of the socket any more: the lender's process ended, or all
 // processes that had this end closed it.
@@ -91,9 +128,22 @@ func NewConnection(socket int, options *ConnectionOptions) (*Connection, error) 
 // has its own copy of the fd, which is closed with it. The caller may close the original at any
 // time, and must close it so that the peer notices the end of the connection.
 func ConnectionOn(socket syscall.Conn, options *ConnectionOptions) (*Connection, error) {
-	raw, err := socket.SyscallConn()
+	copied, err := copySocket(socket)
 	if err != nil {
 		return nil, err
+	}
+	c, err := connect(copied, options, C.TENON_CONNECTION_ADOPT_SOCKET)
+	if err != nil {
+		syscall.Close(copied)
+	}
+	return c, err
+}
+
+// copySocket gives another fd of the same socket.
+func copySocket(socket syscall.Conn) (int, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return -1, err
 	}
 	copied := -1
 	var failure error
@@ -109,13 +159,9 @@ func ConnectionOn(socket syscall.Conn, options *ConnectionOptions) (*Connection,
 		err = failure
 	}
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
-	c, err := connect(copied, options, C.TENON_CONNECTION_ADOPT_SOCKET)
-	if err != nil {
-		syscall.Close(copied)
-	}
-	return c, err
+	return copied, nil
 }
 
 // Pair makes two connections that are each other's peers, for two goroutines. For another process,
@@ -142,38 +188,7 @@ func Pair() (*Connection, *Connection, error) {
 
 func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connection, error) {
 	collect()
-	given := C.tenon_connection_options{
-		struct_size: C.sizeof_tenon_connection_options,
-		flags:       flags,
-	}
-	if options != nil {
-		given.open_access = options.Open.access()
-		given.open_flags = options.Open.flags()
-		given.max_message_nbytes = C.uint64_t(options.MaxMessageBytes)
-		given.max_tensors = C.uint64_t(options.MaxTensors)
-		given.max_segments = C.uint64_t(options.MaxSegments)
-		given.max_mapped_nbytes = C.uint64_t(options.MaxMappedBytes)
-		given.on_lender_gone = C.tenon_lender_gone(options.OnLenderGone)
-		if options.SameUser {
-			given.flags |= C.TENON_CONNECTION_SAME_USER
-		}
-		if options.Group != nil {
-			given.flags |= C.TENON_CONNECTION_GROUP
-			given.group = C.uint32_t(*options.Group)
-		}
-		if options.NamedFiles {
-			given.flags |= C.TENON_CONNECTION_NAMED_FILES
-		}
-		if options.Ring {
-			given.flags |= C.TENON_CONNECTION_RING
-		}
-		if options.CUDALetWrite {
-			given.flags |= C.TENON_CONNECTION_CUDA_LET_WRITE
-		}
-		if options.CUDAKeepOpen {
-			given.flags |= C.TENON_CONNECTION_CUDA_KEEP_OPEN
-		}
-	}
+	given := options.c(flags)
 	if int(C.int(socket)) != socket {
 		socket = -1
 	}

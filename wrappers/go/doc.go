@@ -39,8 +39,8 @@
 //
 // Every call that waits takes a context. (The context of a wait for room in an arena is
 // [StorageOptions].Wait.) The call ends at the context's deadline, or when the context is
-// cancelled. Closing the connection or the queue ends the calls that wait on it. A call that has to
-// wait occupies a thread and one fd until it returns.
+// cancelled. Closing the object ends the calls that wait on it. A call that has to wait occupies a
+// thread and one fd until it returns.
 //
 // # Queues
 //
@@ -48,6 +48,13 @@
 // one of them. It lies in a storage ([Queue.Storage]), which travels as any storage does: by fd or
 // in a message. The other process calls [JoinQueue] with it. [Queue.Messages] gives received
 // messages by a Go channel, and [Queue.SendFrom] sends the messages of one.
+//
+// # Publishers and subscribers
+//
+// A [Publisher] sends each message to every [Subscriber]. A subscriber connects by the path of a
+// socket ([Publisher.Listen], [ConnectSubscriber]), and gets the latest message first. When a
+// subscriber is slow, the [PublishPolicy] decides. [Subscriber.Messages] gives received messages by
+// a Go channel.
 //
 // # Arenas and leases
 //

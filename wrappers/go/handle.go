@@ -31,12 +31,14 @@ const (
 	kindPackage
 	kindWeights
 	kindQueue
+	kindPublisher
+	kindSubscriber
 )
 
 var kindNames = [...]string{
 	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value",
 	"Module", "CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package", "Weights",
-	"Queue",
+	"Queue", "Publisher", "Subscriber",
 }
 
 // reference is one counted reference of the C library, which must be given back once.
@@ -81,6 +83,10 @@ func (r reference) giveBack() {
 		C.tenon_weights_release((*C.tenon_weights)(r.pointer))
 	case kindQueue:
 		C.tenon_queue_release((*C.tenon_queue)(r.pointer))
+	case kindPublisher:
+		C.tenon_publisher_release((*C.tenon_publisher)(r.pointer))
+	case kindSubscriber:
+		C.tenon_subscriber_release((*C.tenon_subscriber)(r.pointer))
 	}
 }
 

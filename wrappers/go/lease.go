@@ -26,26 +26,13 @@ type LeaseHolder struct {
 
 // LeaseHolders lists the holders of leases, usually with one entry for each connection.
 func LeaseHolders() ([]LeaseHolder, error) {
-	var failure *C.tenon_error
-	var total C.size_t
-	if status := C.tenon_lease_holders(nil, 0, &total, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	for {
-		out := make([]C.tenon_lease_holder, total+1) // some may be added meanwhile
-		out[0].struct_size = C.sizeof_tenon_lease_holder
-		if status := C.tenon_lease_holders(
-			&out[0], C.size_t(len(out)), &total, &failure,
-		); status != C.TENON_OK {
-			return nil, takeError(status, failure)
-		}
-		if total > C.size_t(len(out)) {
-			continue
-		}
-		holders := make([]LeaseHolder, total)
-		for i := range holders {
-			each := &out[i]
-			holders[i] = LeaseHolder{
+	return takeList(
+		C.tenon_lease_holder{struct_size: C.sizeof_tenon_lease_holder},
+		func(room listRoom[C.tenon_lease_holder]) C.tenon_status {
+			return C.tenon_lease_holders(room.out, room.n, room.total, room.failure)
+		},
+		func(each *C.tenon_lease_holder) LeaseHolder {
+			return LeaseHolder{
 				PID:          int32(each.pid),
 				UID:          uint32(each.uid),
 				Leases:       uint64(each.leases),
@@ -54,9 +41,8 @@ func LeaseHolders() ([]LeaseHolder, error) {
 				GrantedBytes: uint64(each.granted_bytes),
 				Age:          time.Duration(each.age_ns),
 			}
-		}
-		return holders, nil
-	}
+		},
+	)
 }
 
 // LeaseUseNoThread makes the library start no thread in this process. The process must then poll

@@ -207,23 +207,13 @@ func (q *Queue) Stats() (QueueStats, error) {
 // Members lists the members in the order of their numbers.
 func (q *Queue) Members() ([]QueueMember, error) {
 	return ask(q, func(pointer *C.tenon_queue) ([]QueueMember, error) {
-		var failure *C.tenon_error
-		var total C.size_t
-		for {
-			out := make([]C.tenon_queue_member, total+1) // some may be added meanwhile
-			out[0].struct_size = C.sizeof_tenon_queue_member
-			if status := C.tenon_queue_members(
-				pointer, &out[0], C.size_t(len(out)), &total, &failure,
-			); status != C.TENON_OK {
-				return nil, takeError(status, failure)
-			}
-			if total > C.size_t(len(out)) {
-				continue
-			}
-			members := make([]QueueMember, total)
-			for i := range members {
-				each := &out[i]
-				members[i] = QueueMember{
+		return takeList(
+			C.tenon_queue_member{struct_size: C.sizeof_tenon_queue_member},
+			func(room listRoom[C.tenon_queue_member]) C.tenon_status {
+				return C.tenon_queue_members(pointer, room.out, room.n, room.total, room.failure)
+			},
+			func(each *C.tenon_queue_member) QueueMember {
+				return QueueMember{
 					Index:   uint32(each.index),
 					State:   QueueMemberState(each.state),
 					PID:     int32(each.pid),
@@ -232,9 +222,8 @@ func (q *Queue) Members() ([]QueueMember, error) {
 					Asleep:  each.asleep != 0,
 					Self:    each.self != 0,
 				}
-			}
-			return members, nil
-		}
+			},
+		)
 	})
 }
 
@@ -485,11 +474,26 @@ type Received struct {
 // Any other error is the last result, for example ErrInvalidArgument after Leave. After
 // ErrResourceExhausted the message is still there: make room, and call Messages again.
 func (q *Queue) Messages(ctx context.Context) <-chan Received {
+	return giveReceived(ctx, q.Recv, queueGoesOn, q.closed(), q.keep)
+}
+
+func (q *Queue) keep(message *Message) { q.kept.put(message) }
+
+// giveReceived calls recv in a goroutine of its own, and gives the results by a channel, until ctx
+// ends, closed is closed or an error comes after which it does not go on. A message that the
+// goroutine holds then goes to keep.
+func giveReceived(
+	ctx context.Context,
+	recv func(ctx context.Context) (*Message, error),
+	goesOn func(err error) bool,
+	closed <-chan struct{},
+	keep func(message *Message),
+) <-chan Received {
 	results := make(chan Received)
 	go func() {
 		defer close(results)
 		for {
-			message, err := q.Recv(ctx)
+			message, err := recv(ctx)
 			if _, hasDeadline := ctx.Deadline(); hasDeadline && errors.Is(err, ErrTimeout) {
 				<-ctx.Done() // the library's clock was a moment before the context's
 			}
@@ -498,16 +502,17 @@ func (q *Queue) Messages(ctx context.Context) <-chan Received {
 			}
 			select {
 			case results <- Received{message, err}:
+				if err != nil && !goesOn(err) {
+					return
+				}
+				continue
 			case <-ctx.Done():
-				q.kept.put(message)
-				return
-			case <-q.closed():
-				q.kept.put(message)
-				return
+			case <-closed:
 			}
-			if err != nil && !queueGoesOn(err) {
-				return
+			if message != nil {
+				keep(message)
 			}
+			return
 		}
 	}()
 	return results
@@ -567,9 +572,6 @@ type keptMessages struct {
 }
 
 func (k *keptMessages) put(message *Message) {
-	if message == nil {
-		return
-	}
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	if k.closed {

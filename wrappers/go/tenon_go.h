@@ -161,6 +161,34 @@ static inline tenon_status tenon_go_queue_send_fd(tenon_queue* queue, int* out, 
   return status;
 }
 
+static inline tenon_status tenon_go_publish(tenon_publisher* publisher,
+                                            const tenon_message* message, int64_t timeout_ns,
+                                            tenon_cancel* cancel, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_publish(publisher, message, &wait, err);
+}
+
+static inline tenon_status tenon_go_subscriber_connect(const char* path,
+                                                       const tenon_connection_options* options,
+                                                       int64_t timeout_ns, tenon_cancel* cancel,
+                                                       tenon_subscriber** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_subscriber_connect(path, options, &wait, out, err);
+}
+
+static inline tenon_status tenon_go_subscriber_recv_now(tenon_subscriber* subscriber,
+                                                        tenon_message** out, tenon_error** err) {
+  tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
+  return tenon_go_now(tenon_subscriber_recv(subscriber, &wait, out, err), err);
+}
+
+static inline tenon_status tenon_go_subscriber_recv(tenon_subscriber* subscriber,
+                                                    int64_t timeout_ns, tenon_cancel* cancel,
+                                                    tenon_message** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_subscriber_recv(subscriber, &wait, out, err);
+}
+
 static inline tenon_status tenon_go_message_fetch(const void* ticket, size_t nbytes,
                                                   const tenon_open_options* options,
                                                   int64_t timeout_ns, tenon_cancel* cancel,

@@ -1,4 +1,4 @@
-// Conversions of texts and slices between Go and C, for the other files of the package.
+// Conversions of texts, slices and lists between Go and C, for the other files of the package.
 
 package tenon
 
@@ -72,4 +72,39 @@ func takeNames(list *C.tenon_name_list) []string {
 		names[i] = C.GoString(C.tenon_name_list_get(list, C.size_t(i)))
 	}
 	return names
+}
+
+// listRoom is where a call of the C library writes structs.
+type listRoom[S any] struct {
+	out     *S
+	n       C.size_t
+	total   *C.size_t
+	failure **C.tenon_error
+}
+
+// takeList asks for structs, of which C writes as many as fit, and asks again if there was too
+// little room. Each struct is empty before the call.
+func takeList[S, T any](
+	empty S, ask func(room listRoom[S]) C.tenon_status, convert func(each *S) T,
+) ([]T, error) {
+	var total C.size_t
+	for {
+		out := make([]S, total+1) // there may be more of them at the next call
+		for i := range out {
+			out[i] = empty
+		}
+		var failure *C.tenon_error
+		status := ask(listRoom[S]{&out[0], C.size_t(len(out)), &total, &failure})
+		if status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		if total > C.size_t(len(out)) {
+			continue
+		}
+		list := make([]T, total)
+		for i := range list {
+			list[i] = convert(&out[i])
+		}
+		return list, nil
+	}
 }
