@@ -37,9 +37,13 @@ mod object;
 mod package;
 mod panic;
 mod publish;
+#[cfg(feature = "tokio")]
+mod publish_async;
 mod queue;
 #[cfg(feature = "tokio")]
 mod queue_async;
+#[cfg(feature = "tokio")]
+mod readable;
 mod scalar_type;
 mod spec;
 mod stats;

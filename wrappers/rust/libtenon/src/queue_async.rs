@@ -1,14 +1,12 @@
 //! Tasks of tokio that wait for a queue. The fds of the queue (`Queue::recv_fd`, `Queue::send_fd`)
 //! become readable when there may be a message, or room for one.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
-use tokio::io::unix::AsyncFd;
-use tokio::io::Interest;
-
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::message::Message;
 use crate::queue::Queue;
+use crate::readable::{when_readable, would_block};
 use crate::wait::Wait;
 
 impl Queue {
@@ -35,29 +33,16 @@ impl Queue {
         call: impl Fn() -> Result<T>,
         fd: impl for<'a> Fn(&'a Queue) -> Result<BorrowedFd<'a>>,
     ) -> Result<T> {
-        let would_block =
-            |result: &Result<T>| matches!(result, Err(e) if e.kind() == ErrorKind::WouldBlock);
         let first = call();
         if !would_block(&first) {
             return first;
         }
-        // A runtime can watch an fd once only, so each task has an fd of its own to the same file.
-        let fd: OwnedFd = fd(self)?.try_clone_to_owned().map_err(io_error)?;
-        // Later versions of tokio prefer a function that versions for Rust 1.78 do not have.
-        #[allow(deprecated)]
-        let fd = AsyncFd::with_interest(fd, Interest::READABLE).map_err(io_error)?;
         let waiting = Waiting { queue: self };
-        loop {
-            let mut guard = fd.readable().await.map_err(io_error)?;
-            // The runtime hears only of changes. If the fd changes from here on, clear_ready() does
-            // nothing.
-            let result = call();
-            if !would_block(&result) {
-                std::mem::forget(waiting);
-                return result;
-            }
-            guard.clear_ready();
+        let result = when_readable(fd(self)?, call).await;
+        if result.is_ok() {
+            std::mem::forget(waiting);
         }
+        result
     }
 }
 
@@ -71,9 +56,4 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.queue.pause_fds();
     }
-}
-
-fn io_error(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("tokio cannot watch the fd of a queue: {error}"))
-        .caused_by(Box::new(error))
 }
