@@ -1,231 +1,195 @@
-// A tensor through a queue, known and new: one way in C against two bare cache lines. And how many
-// messages a second go from one member to another, from four to one, and from one to four.
+// A message through a queue, both processes awake: one way in C against two bare cache lines.
 //
-// For the first rows two processes, each pinned to a CPU of its own, hand one message to and fro.
-// The bare side hands a number to and fro in two words of shared memory, which is the least that
-// two processes need. A row says beside it what a tenon_tensor_new and its release take, because
-// each receive makes a tensor.
+// Two processes, each pinned to a CPU of its own, hand one message to and fro. The bare side hands
+// a number to and fro in two words of shared memory, which is the least that two processes need.
+//
+// With --samples ROUNDS the program prints no rows. It prints one line of JSON with a list of
+// ROUNDS samples for each kind of message, in nanoseconds one way. bench_iceoryx2.py runs it so.
 
-#include <sched.h>
-#include <sys/mman.h>
+#include <iterator>
 
-#include <atomic>
-#include <memory>
-#include <vector>
-
-#include "bench/hand_over.h"
+#include "bench/queue_pair.h"
 
 namespace {
 
-struct Line {
-  alignas(64) std::atomic<uint64_t> there;
-  alignas(64) std::atomic<uint64_t> back;
-};
-
-// The compiler must not take the loads out of a loop.
-void look_again() { asm volatile("" ::: "memory"); }
-
-// Pins this process to one of the CPUs that it had when it began.
-void pin(unsigned index) {
-  static const cpu_set_t all = [] {
-    cpu_set_t set;
-    BENCH_CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
-    return set;
-  }();
-  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &all) || index-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    BENCH_CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-    return;
-  }
-}
-
-void send_in(tenon_queue* queue, tenon_tensor* tensor) {
-  tenon_message* message = nullptr;
-  BENCH_OK(tenon_message_new(&message, &err));
-  BENCH_OK(tenon_message_add(message, &tensor, nullptr, 1, nullptr, &err));
-  BENCH_OK(tenon_queue_send(queue, message, nullptr, &err));
-  tenon_message_release(message);
-}
-
-void receive_from(tenon_queue* queue) {
-  tenon_message* message = nullptr;
-  BENCH_OK(tenon_queue_recv(queue, nullptr, &message, &err));
-  bench::touch(tenon_tensor_data(tenon_message_tensor(message, 0)));
-  tenon_message_release(message);
-}
-
-tenon_queue* new_queue() {
-  tenon_queue* queue = nullptr;
-  BENCH_OK(tenon_queue_new(nullptr, &queue, &err));
-  return queue;
-}
-
-tenon_queue* join(tenon_queue* inherited) {
-  tenon_queue* queue = nullptr;
-  BENCH_OK(tenon_queue_join(tenon_queue_storage(inherited), nullptr, &queue, &err));
-  return queue;
-}
-
 constexpr size_t kEach = 20;  // round trips of one sample
 
-void run(const char* name, uint64_t nbytes, size_t rounds, bool is_new) {
-  tenon_queue* there = new_queue();
-  tenon_queue* back = new_queue();
-  auto* line = static_cast<Line*>(
-      mmap(nullptr, sizeof(Line), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  BENCH_CHECK(line != MAP_FAILED);
-  const size_t total = bench::total_rounds(rounds);
-  pin(0);  // before the fork: the child knows the CPUs that were there at first
-  const auto bare_there = [line](uint64_t number) {
-    while (line->there.load(std::memory_order_acquire) != number) look_again();
-  };
-  {
-    const bench::Child other([&] {
-      pin(1);
-      tenon_queue* from = join(there);
-      tenon_queue* to = join(back);
-      tenon_tensor* tensor = bench::new_tensor(0, nbytes, 1);
-      for (size_t round = 0; round < total; ++round) {
-        for (size_t i = 0; i < kEach; ++i) {
-          receive_from(from);
-          send_in(to, tensor);
-        }
-        for (size_t i = 0; i < kEach; ++i) {
-          const uint64_t number = round * kEach + i + 1;
-          bare_there(number);
-          line->back.store(number, std::memory_order_release);
-        }
-      }
-      tenon_message* last = nullptr;
-      BENCH_OK(tenon_queue_recv(from, nullptr, &last, &err));  // its own messages were received
-    });
-    tenon_tensor* tensor = bench::new_tensor(0, nbytes, 1);
-    uint64_t number = 0;
-    bench::Row row{name, "us", "two cache lines", {"ours/theirs", "at_most", 10}, {}, {}};
-    bench::interleave(
-        &row, rounds, 1e3 * 2 * kEach,
-        [&] {
-          for (size_t i = 0; i < kEach; ++i) {
-            tenon_tensor* made = is_new ? bench::new_tensor(0, nbytes, 1) : nullptr;
-            send_in(there, made != nullptr ? made : tensor);
-            tenon_tensor_release(made);
-            receive_from(back);
-          }
-        },
-        [&] {
-          for (size_t i = 0; i < kEach; ++i) {
-            line->there.store(++number, std::memory_order_release);
-            while (line->back.load(std::memory_order_acquire) != number) look_again();
-          }
-        });
-    send_in(there, tensor);
-    tenon_tensor_release(tensor);
-    bench::print(row);
+enum Kind : size_t {
+  kRecord,  // 64 bytes and no tensor
+  kLease,   // a tensor in a message that is sent again and again, and released unread
+  kKnown,   // a tensor of 4 KiB that was sent before. Its first byte is read.
+  kNew,     // a tensor of 4 KiB that is made and filled for each message
+  kLarge,   // as kKnown, with a large tensor
+  kKinds
+};
+
+// One process's end of both queues.
+class Side {
+ public:
+  Side(tenon_queue* to, tenon_queue* from, uint64_t large_nbytes)
+      : to_(to),
+        from_(from),
+        known_(bench::new_tensor(0, 4096, 1)),
+        large_(bench::new_tensor(0, large_nbytes, 1)),
+        lease_(bench::message_of(known_)) {}
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+  ~Side() {
+    tenon_message_release(lease_);
+    tenon_tensor_release(known_);
+    tenon_tensor_release(large_);
+    tenon_queue_release(to_);
+    tenon_queue_release(from_);
   }
-  tenon_queue_release(there);
-  tenon_queue_release(back);
-  munmap(line, sizeof(Line));
-}
 
-// A view of a storage that is there already: what each receive makes, and each release ends.
-void make_view(tenon_storage* storage) {
-  const int64_t size = 4096;
-  auto spec = tenon::test::sized<tenon_tensor_spec>();
-  spec.dtype = {TENON_DTYPE_UINT, 8, 1};
-  spec.ndim = 1;
-  spec.sizes = &size;
-  tenon_tensor* tensor = nullptr;
-  BENCH_OK(tenon_tensor_new(storage, &spec, &tensor, &err));
-  tenon_tensor_release(tensor);
-}
-
-void run_tensor(size_t rounds) {
-  pin(0);
-  tenon_tensor* tensor = bench::new_tensor(0, 4096, 1);
-  bench::Row row{"a tensor made and released, C", "us", "", {}, {}, {}};
-  for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
-    const int64_t begin = bench::now_ns();
-    for (size_t i = 0; i < kEach; ++i) make_view(tenon_tensor_storage(tensor));
-    row.ours.push_back(static_cast<double>(bench::now_ns() - begin) / 1e3 / kEach);
-  }
-  tenon_tensor_release(tensor);
-  bench::print(row);
-}
-
-// Each of `senders` processes sends `n_each` messages of a known tensor, and `receivers` processes
-// take all of them. There are more processes than CPUs, so none is pinned.
-void run_rate(const char* name, uint32_t senders, uint32_t receivers, size_t rounds,
-              uint64_t n_each) {
-  bench::Row row{name, "million messages/s", "", {}, {}, {}};
-  const uint64_t total = senders * n_each;
-  for (size_t round = 0; round < rounds; ++round) {
-    tenon_queue* queue = new_queue();
-    auto* taken = static_cast<std::atomic<uint64_t>*>(
-        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    BENCH_CHECK(taken != MAP_FAILED);
-    std::atomic<uint64_t>& ready = taken[8];
-    std::atomic<uint64_t>& go = taken[16];
-    int64_t begin = 0;
-    {
-      std::vector<std::unique_ptr<bench::Child>> children;
-      const auto start = [&] {
-        ready.fetch_add(1);
-        while (go.load() == 0) sched_yield();
-      };
-      for (uint32_t i = 0; i < senders; ++i) {
-        children.push_back(std::make_unique<bench::Child>([&] {
-          tenon_queue* to = join(queue);
-          tenon_tensor* tensor = bench::new_tensor(0, 4096, 1);
-          start();
-          for (uint64_t k = 0; k < n_each; ++k) send_in(to, tensor);
-          while (taken[0].load() < total) usleep(1000);  // its messages end with it
-        }));
-      }
-      for (uint32_t i = 0; i < receivers; ++i) {
-        children.push_back(std::make_unique<bench::Child>([&] {
-          tenon_queue* from = join(queue);
-          auto wait = tenon::test::sized<tenon_wait>();
-          wait.timeout_ns = 10'000'000;
-          start();
-          while (taken[0].load() < total) {
-            tenon_message* message = nullptr;
-            const tenon_status status = tenon_queue_recv(from, &wait, &message, nullptr);
-            // A sender may have seen that all were taken, and ended, before this process saw it.
-            if (status == TENON_TIMEOUT || status == TENON_PEER_GONE) continue;
-            BENCH_CHECK(status == TENON_OK);
-            bench::touch(tenon_tensor_data(tenon_message_tensor(message, 0)));
-            tenon_message_release(message);
-            taken[0].fetch_add(1);
-          }
-        }));
-      }
-      while (ready.load() < senders + receivers) sched_yield();
-      begin = bench::now_ns();
-      go.store(1);
-      while (taken[0].load() < total) usleep(100);
-      const auto taken_ns = static_cast<double>(bench::now_ns() - begin);
-      row.ours.push_back(static_cast<double>(total) * 1e3 / taken_ns);
+  void send(Kind kind) const {
+    if (kind == kRecord) {
+      const bench::Note note{};
+      tenon_message* message = nullptr;
+      BENCH_OK(tenon_message_new(&message, &err));
+      BENCH_OK(tenon_message_set_user_bytes(message, note.data(), note.size(), &err));
+      BENCH_OK(tenon_queue_send(to_, message, nullptr, &err));
+      tenon_message_release(message);
+    } else if (kind == kLease) {
+      BENCH_OK(tenon_queue_send(to_, lease_, nullptr, &err));
+    } else if (kind == kNew) {
+      tenon_tensor* tensor = bench::new_tensor(0, 4096, 1);
+      bench::send_in(to_, tensor);
+      tenon_tensor_release(tensor);
+    } else {
+      bench::send_in(to_, kind == kLarge ? large_ : known_);
     }
-    tenon_queue_release(queue);
-    munmap(static_cast<void*>(taken), 4096);
   }
-  bench::print(row);
+
+  void receive(Kind kind) const {
+    tenon_message* message = bench::receive_from(from_);
+    if (kind == kRecord) {
+      size_t nbytes = 0;
+      bench::touch(tenon_message_user_bytes(message, &nbytes));
+    } else if (kind != kLease) {
+      bench::touch(tenon_tensor_data(tenon_message_tensor(message, 0)));
+    }
+    tenon_message_release(message);
+  }
+
+  // Makes another tensor over the storage of the known tensor, and releases it.
+  void make_tensor() const {
+    const int64_t size = 4096;
+    auto spec = tenon::test::sized<tenon_tensor_spec>();
+    spec.dtype = {TENON_DTYPE_UINT, 8, 1};
+    spec.ndim = 1;
+    spec.sizes = &size;
+    tenon_tensor* tensor = nullptr;
+    BENCH_OK(tenon_tensor_new(tenon_tensor_storage(known_), &spec, &tensor, &err));
+    bench::touch(tenon_tensor_data(tensor));
+    tenon_tensor_release(tensor);
+  }
+
+ private:
+  tenon_queue* to_;
+  tenon_queue* from_;
+  tenon_tensor* known_;
+  tenon_tensor* large_;
+  tenon_message* lease_;
+};
+
+// Nanoseconds one way, and of one tenon_tensor_new with its release. The samples of one index were
+// taken in one round.
+struct Samples {
+  std::vector<double> of[kKinds];
+  std::vector<double> bare;
+  std::vector<double> make_tensor;
+};
+
+double per_call(size_t calls, const std::function<void()>& call) {
+  const int64_t begin = bench::now_ns();
+  for (size_t i = 0; i < kEach; ++i) call();
+  return static_cast<double>(bench::now_ns() - begin) / static_cast<double>(calls);
+}
+
+Samples measure(size_t rounds, uint64_t large_nbytes) {
+  tenon_queue* there = bench::new_queue();
+  tenon_queue* back = bench::new_queue();
+  auto* lines = bench::shared_with_children<bench::CacheLines>();
+  bench::pin(0);
+  const bench::Child other([&] {
+    bench::pin(1);
+    const Side side(bench::join(back), bench::join(there), large_nbytes);
+    uint64_t number = 0;
+    for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
+      for (size_t kind = 0; kind < kKinds; ++kind) {
+        for (size_t i = 0; i < kEach; ++i) {
+          side.receive(static_cast<Kind>(kind));
+          side.send(static_cast<Kind>(kind));
+        }
+      }
+      for (size_t i = 0; i < kEach; ++i) lines->answer(++number);
+    }
+    side.receive(kRecord);  // then the parent has received all messages of this process
+  });
+  Samples samples;
+  const Side side(there, back, large_nbytes);
+  uint64_t number = 0;
+  for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
+    Samples taken;
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      taken.of[kind].push_back(per_call(2 * kEach, [&] {
+        side.send(static_cast<Kind>(kind));
+        side.receive(static_cast<Kind>(kind));
+      }));
+    }
+    taken.bare.push_back(per_call(2 * kEach, [&] { lines->ask(++number); }));
+    taken.make_tensor.push_back(per_call(kEach, [&] { side.make_tensor(); }));
+    if (round < bench::total_rounds(rounds) - rounds) continue;  // these only warm up
+    for (size_t kind = 0; kind < kKinds; ++kind) samples.of[kind].push_back(taken.of[kind].front());
+    samples.bare.push_back(taken.bare.front());
+    samples.make_tensor.push_back(taken.make_tensor.front());
+  }
+  side.send(kRecord);
+  return samples;
+}
+
+void print_all(const Samples& samples) {
+  std::printf("{\"rounds\": %zu", samples.bare.size());
+  const char* const names[] = {"record", "lease", "tensor", "filled"};
+  for (size_t kind = 0; kind < std::size(names); ++kind)
+    bench::print_samples(names[kind], samples.of[kind]);
+  bench::print_samples("bare", samples.bare);
+  std::printf("}\n");
+}
+
+void print_rows(const Samples& samples, const std::string& large) {
+  const char* const lines = "two cache lines";
+  const auto row = [&](const std::string& what, const std::string& against, bench::Goal goal,
+                       const std::vector<double>& ours, const std::vector<double>& theirs) {
+    bench::print({what + ", C", "ns", against, goal, ours, theirs});
+  };
+  const bench::Goal twice{"ours/theirs", "at_most", 2};
+  const std::string way = "one way through a queue, ";
+  row(way + "64 bytes", lines, twice, samples.of[kRecord], samples.bare);
+  row(way + "4 KiB known, not opened", lines, twice, samples.of[kLease], samples.bare);
+  std::vector<double> bound;
+  for (size_t i = 0; i < samples.bare.size(); ++i)
+    bound.push_back(2 * samples.bare[i] + 1.2 * samples.make_tensor[i]);
+  row(way + "4 KiB known, made, read and released", "2 x two cache lines + 1.2 x a tensor made",
+      {"ours/theirs", "at_most", 1}, samples.of[kKnown], bound);
+  row(way + "4 KiB known", lines, {}, samples.of[kKnown], samples.bare);
+  row(way + "4 KiB new", lines, {}, samples.of[kNew], samples.bare);
+  row(way + large + " known", "the same, 4 KiB", {"ours/theirs", "at_most", 1.1},
+      samples.of[kLarge], samples.of[kKnown]);
+  row("a tensor over a known storage, made and released", "", {}, samples.make_tensor, {});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--samples") == 0) {
+    print_all(measure(std::strtoul(argv[2], nullptr, 10), 4096));
+    return 0;
+  }
   const bool smoke = bench::wants_smoke(argc, argv);
-  const size_t rounds = smoke ? 5 : 2000;
-  const uint64_t n_each = smoke ? 200 : 200'000;
-  run_rate("messages from one to one, 4 KiB known, C", 1, 1, smoke ? 1 : 5, n_each);
-  run_rate("messages from four to one, 4 KiB known, C", 4, 1, smoke ? 1 : 5, n_each / 4);
-  run_rate("messages from one to four, 4 KiB known, C", 1, 4, smoke ? 1 : 5, n_each);
-  run("one way through a queue, 4 KiB known, C", 4096, rounds, false);
-  run("one way through a queue, 4 KiB new, C", 4096, rounds, true);
-  run_tensor(rounds);
+  // A smoke run has no time for a gigabyte.
+  const uint64_t large_nbytes = smoke ? uint64_t{1} << 20 : uint64_t{1} << 30;
+  print_rows(measure(smoke ? 5 : 2000, large_nbytes), bench::size_text(large_nbytes));
   return 0;
 }
