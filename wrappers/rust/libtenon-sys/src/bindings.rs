@@ -2858,12 +2858,237 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct tenon_publisher {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_subscriber {
+    _unused: [u8; 0],
+}
+///What tenon_publish does when a subscriber has no room for another message.
+pub type tenon_publish_policy = u32;
+///It waits until every subscriber has room.
+pub const TENON_PUBLISH_BLOCK: _bindgen_ty_42 = 0;
+/**It withdraws the oldest message that the subscriber has not taken, and never waits. If a
+ subscriber has not read its socket for so long that the socket is full, a message that needs
+ the socket does not reach this subscriber.*/
+pub const TENON_PUBLISH_DROP_OLDEST: _bindgen_ty_42 = 1;
+///It fails with TENON_RESOURCE_EXHAUSTED, and no subscriber gets the message.
+pub const TENON_PUBLISH_ERROR: _bindgen_ty_42 = 2;
+pub type _bindgen_ty_42 = ::core::ffi::c_uint;
+///Refuse a subscriber whose user is neither this process's (effective) user nor root.
+pub const TENON_PUBLISHER_SAME_USER: _bindgen_ty_43 = 1;
+///As TENON_PUBLISHER_SAME_USER, but also accept members of options.group.
+pub const TENON_PUBLISHER_GROUP: _bindgen_ty_43 = 2;
+///tenon_publish does not report that a subscriber is gone.
+pub const TENON_PUBLISHER_IGNORE_DEATHS: _bindgen_ty_43 = 4;
+///A new subscriber does not get the latest message. Otherwise the publisher keeps its memory.
+pub const TENON_PUBLISHER_FORGET_LATEST: _bindgen_ty_43 = 8;
+pub type _bindgen_ty_43 = ::core::ffi::c_uint;
+///How to make a publisher. A NULL pointer means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_publisher_options {
+    ///sizeof(tenon_publisher_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_PUBLISHER_*.
+    pub flags: u32,
+    ///TENON_PUBLISH_*.
+    pub policy: tenon_publish_policy,
+    ///The group id for TENON_PUBLISHER_GROUP. Without that flag it must be 0.
+    pub group: u32,
+    ///How many messages can wait for one subscriber, a power of two up to 65,536. 0 means 64.
+    pub capacity: u32,
+    /**The bytes of a slot, which holds the description of one message: a multiple of 64, from 64 to
+ 65,536. 0 means 1,024. A message of a few tensors fits into 1,024 bytes. The description of
+ a larger message crosses on the socket, which takes longer. Each subscriber takes capacity *
+ slot_nbytes bytes, 64 KiB by default.*/
+    pub slot_nbytes: u32,
+    ///The most subscribers at a time. 0 means 256.
+    pub max_subscribers: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_publisher_options",
+    ][::core::mem::size_of::<tenon_publisher_options>() - 32usize];
+    [
+        "Alignment of tenon_publisher_options",
+    ][::core::mem::align_of::<tenon_publisher_options>() - 8usize];
+    [
+        "Offset of field: tenon_publisher_options::struct_size",
+    ][::core::mem::offset_of!(tenon_publisher_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_publisher_options::flags",
+    ][::core::mem::offset_of!(tenon_publisher_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_publisher_options::policy",
+    ][::core::mem::offset_of!(tenon_publisher_options, policy) - 12usize];
+    [
+        "Offset of field: tenon_publisher_options::group",
+    ][::core::mem::offset_of!(tenon_publisher_options, group) - 16usize];
+    [
+        "Offset of field: tenon_publisher_options::capacity",
+    ][::core::mem::offset_of!(tenon_publisher_options, capacity) - 20usize];
+    [
+        "Offset of field: tenon_publisher_options::slot_nbytes",
+    ][::core::mem::offset_of!(tenon_publisher_options, slot_nbytes) - 24usize];
+    [
+        "Offset of field: tenon_publisher_options::max_subscribers",
+    ][::core::mem::offset_of!(tenon_publisher_options, max_subscribers) - 28usize];
+};
+///Figures about a publisher.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_publisher_stats {
+    ///sizeof(tenon_publisher_stats), set by the caller.
+    pub struct_size: usize,
+    ///Messages that were published.
+    pub published: u64,
+    ///Messages that subscribers did not get because of TENON_PUBLISH_DROP_OLDEST, of all together.
+    pub dropped: u64,
+    ///Subscribers now.
+    pub subscribers: u64,
+    ///Subscribers that are gone without having left, and that the publisher has removed.
+    pub gone: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_publisher_stats",
+    ][::core::mem::size_of::<tenon_publisher_stats>() - 40usize];
+    [
+        "Alignment of tenon_publisher_stats",
+    ][::core::mem::align_of::<tenon_publisher_stats>() - 8usize];
+    [
+        "Offset of field: tenon_publisher_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_publisher_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_publisher_stats::published",
+    ][::core::mem::offset_of!(tenon_publisher_stats, published) - 8usize];
+    [
+        "Offset of field: tenon_publisher_stats::dropped",
+    ][::core::mem::offset_of!(tenon_publisher_stats, dropped) - 16usize];
+    [
+        "Offset of field: tenon_publisher_stats::subscribers",
+    ][::core::mem::offset_of!(tenon_publisher_stats, subscribers) - 24usize];
+    [
+        "Offset of field: tenon_publisher_stats::gone",
+    ][::core::mem::offset_of!(tenon_publisher_stats, gone) - 32usize];
+};
+///What a subscriber is doing.
+pub type tenon_subscriber_state = u32;
+///It has not read anything yet.
+pub const TENON_SUBSCRIBER_JOINING: _bindgen_ty_44 = 1;
+pub const TENON_SUBSCRIBER_HERE: _bindgen_ty_44 = 2;
+///It has left in order. The next tenon_publish removes it.
+pub const TENON_SUBSCRIBER_LEFT: _bindgen_ty_44 = 3;
+///It is gone. The next tenon_publish removes and reports it.
+pub const TENON_SUBSCRIBER_GONE: _bindgen_ty_44 = 4;
+pub type _bindgen_ty_44 = ::core::ffi::c_uint;
+///A subscriber, as its publisher sees it.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_publisher_subscriber {
+    ///sizeof(tenon_publisher_subscriber), set by the caller.
+    pub struct_size: usize,
+    ///TENON_SUBSCRIBER_*.
+    pub state: tenon_subscriber_state,
+    /**The process id, as the kernel told it last: when the socket was connected, or when the
+ subscriber took leases.*/
+    pub pid: i32,
+    ///The effective user id.
+    pub uid: u32,
+    ///1: it sleeps until there is a message.
+    pub asleep: u32,
+    ///Messages that it has not taken.
+    pub waiting: u64,
+    ///Messages that were published since it came, also those that it did not get.
+    pub published: u64,
+    ///How many of these were withdrawn before it took them.
+    pub dropped: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_publisher_subscriber",
+    ][::core::mem::size_of::<tenon_publisher_subscriber>() - 48usize];
+    [
+        "Alignment of tenon_publisher_subscriber",
+    ][::core::mem::align_of::<tenon_publisher_subscriber>() - 8usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::struct_size",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::state",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, state) - 8usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::pid",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, pid) - 12usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::uid",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, uid) - 16usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::asleep",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, asleep) - 20usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::waiting",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, waiting) - 24usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::published",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, published) - 32usize];
+    [
+        "Offset of field: tenon_publisher_subscriber::dropped",
+    ][::core::mem::offset_of!(tenon_publisher_subscriber, dropped) - 40usize];
+};
+///Figures about a subscriber.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_subscriber_stats {
+    ///sizeof(tenon_subscriber_stats), set by the caller.
+    pub struct_size: usize,
+    ///Messages that it has received.
+    pub received: u64,
+    ///Messages that the publisher withdrew before this subscriber took them.
+    pub dropped: u64,
+    ///The publisher's process id, as in tenon_peer.
+    pub pid: i32,
+    ///The publisher's effective user id.
+    pub uid: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_subscriber_stats",
+    ][::core::mem::size_of::<tenon_subscriber_stats>() - 32usize];
+    [
+        "Alignment of tenon_subscriber_stats",
+    ][::core::mem::align_of::<tenon_subscriber_stats>() - 8usize];
+    [
+        "Offset of field: tenon_subscriber_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_subscriber_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_subscriber_stats::received",
+    ][::core::mem::offset_of!(tenon_subscriber_stats, received) - 8usize];
+    [
+        "Offset of field: tenon_subscriber_stats::dropped",
+    ][::core::mem::offset_of!(tenon_subscriber_stats, dropped) - 16usize];
+    [
+        "Offset of field: tenon_subscriber_stats::pid",
+    ][::core::mem::offset_of!(tenon_subscriber_stats, pid) - 24usize];
+    [
+        "Offset of field: tenon_subscriber_stats::uid",
+    ][::core::mem::offset_of!(tenon_subscriber_stats, uid) - 28usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct tenon_queue {
     _unused: [u8; 0],
 }
 ///tenon_queue_send and tenon_queue_recv do not report that a member has died.
-pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_42 = 1;
-pub type _bindgen_ty_42 = ::core::ffi::c_uint;
+pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_45 = 1;
+pub type _bindgen_ty_45 = ::core::ffi::c_uint;
 ///How to make a queue or to join one. A NULL pointer means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2963,13 +3188,13 @@ const _: () = {
 ///What a member of a queue is doing.
 pub type tenon_queue_member_state = u32;
 ///It is about to become a member.
-pub const TENON_QUEUE_MEMBER_JOINING: _bindgen_ty_43 = 1;
-pub const TENON_QUEUE_MEMBER_HERE: _bindgen_ty_43 = 2;
+pub const TENON_QUEUE_MEMBER_JOINING: _bindgen_ty_46 = 1;
+pub const TENON_QUEUE_MEMBER_HERE: _bindgen_ty_46 = 2;
 ///It left in order.
-pub const TENON_QUEUE_MEMBER_LEFT: _bindgen_ty_43 = 3;
+pub const TENON_QUEUE_MEMBER_LEFT: _bindgen_ty_46 = 3;
 ///Its process ended while it was a member.
-pub const TENON_QUEUE_MEMBER_DEAD: _bindgen_ty_43 = 4;
-pub type _bindgen_ty_43 = ::core::ffi::c_uint;
+pub const TENON_QUEUE_MEMBER_DEAD: _bindgen_ty_46 = 4;
+pub type _bindgen_ty_46 = ::core::ffi::c_uint;
 ///A member of a queue, or one that has gone and whose place nobody has taken since.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -6765,6 +6990,225 @@ extern "C" {
         out: *mut *mut tenon_object,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Makes a publisher without subscribers.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_publisher_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (a number that a publisher cannot have, an unknown
+         policy, a group without TENON_PUBLISHER_GROUP), TENON_UNSUPPORTED (unknown flags).
+ @since 0.1. Any thread may call this function. After fork only the process that made the
+         publisher can use it. The child may release it.*/
+    pub fn tenon_publisher_new(
+        options: *const tenon_publisher_options,
+        out: *mut *mut tenon_publisher,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes a local socket to which subscribers connect (tenon_subscriber_connect). The service thread
+ (rule 10 in tenon.h) takes them as they come. The socket of a process that has ended is replaced.
+ The release of the publisher removes the socket. A publisher can have several.
+ @param[in]  publisher  borrowed.
+ @param[in]  path       borrowed. The directory must exist, and may be a mount that containers
+                        share.
+ @param[in]  mode       the permission bits of the socket: who may connect must be able to write
+                        to it. 0 means 0600, or 0660 with TENON_PUBLISHER_GROUP, which also gives
+                        the socket to options.group.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (a path that no socket can have), TENON_NOT_FOUND (no
+         such directory), TENON_PERMISSION (somebody listens there already, or another file is
+         there, or this user may not make it), TENON_RESOURCE_EXHAUSTED, TENON_TIMEOUT (another
+         process has locked the directory for a second), TENON_UNSUPPORTED (this process is
+         a child of fork). Errors about the path have the detail "path".
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_publisher_listen(
+        publisher: *mut tenon_publisher,
+        path: *const ::core::ffi::c_char,
+        mode: u32,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes the process at the other end of a socket as a subscriber. That process calls
+ tenon_subscriber_new on its end, which it has inherited or received. Unless the publisher was
+ made with TENON_PUBLISHER_FORGET_LATEST, the subscriber gets the latest message first.
+ @param[in]  publisher  borrowed.
+ @param[in]  socket     a connected AF_UNIX socket (stream or seqpacket), consumed on success.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_INVALID_ARGUMENT: `socket` is closed or is not a connected AF_UNIX socket.
+ - TENON_PERMISSION: TENON_PUBLISHER_SAME_USER or TENON_PUBLISHER_GROUP do not admit the peer.
+ - TENON_RESOURCE_EXHAUSTED, limit "subscribers": there are max_subscribers already.
+ - TENON_RESOURCE_EXHAUSTED for other limits.
+ - TENON_PEER_GONE: the other end is closed.
+ - TENON_UNSUPPORTED: this process is a child of fork, or memfd_create is denied.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_publisher_add(
+        publisher: *mut tenon_publisher,
+        socket: ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Sends a message to every subscriber. After a failure no subscriber gets the message, and the call
+ can be repeated. Without subscribers the call succeeds.
+ @param[in]  publisher  borrowed.
+ @param[in]  message    borrowed. The storages that it lends stay valid for the subscribers after
+                        the message is released. Unless the publisher was made with
+                        TENON_PUBLISHER_FORGET_LATEST, it keeps them until the next message.
+ @param[in]  wait       borrowed. NULL means to wait for ever.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. The
+   detail "pid" names the subscriber that has no room.
+ - TENON_RESOURCE_EXHAUSTED, limit "capacity": the policy is TENON_PUBLISH_ERROR, and the
+   subscriber of the detail "pid" has no room.
+ - TENON_RESOURCE_EXHAUSTED for other limits.
+ - TENON_PEER_GONE with the detail "pid": the process of a subscriber has ended without leaving,
+   or broke the protocol. Each is reported once, unless TENON_PUBLISHER_IGNORE_DEATHS is set.
+ - TENON_PEER_GONE without "pid": a storage of the message was dropped.
+ - TENON_INVALID_ARGUMENT.
+ - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
+ @since 0.1. Any thread may call this function. Calls on one publisher wait for each other.*/
+    pub fn tenon_publish(
+        publisher: *mut tenon_publisher,
+        message: *const tenon_message,
+        wait: *const tenon_wait,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Removes the subscribers of a process, for example one that tenon_publish has named as slow. They
+ receive what waits for them, and then TENON_PEER_GONE. A tenon_publish that waits for one of them
+ goes on. The removal is not reported.
+ @param[in]  publisher  borrowed.
+ @param[in]  pid        the process id, as in tenon_publisher_subscriber.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no subscriber is of this process),
+         TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (this process is a child of fork).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_publisher_remove(
+        publisher: *mut tenon_publisher,
+        pid: i32,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lists the subscribers of a publisher.
+ @param[in]     publisher  borrowed.
+ @param[in,out] out        the caller's array of n entries. The caller sets out[0].struct_size,
+                           which is the size of every entry. The call writes it to the other
+                           entries and fills in all fields. `out` may be NULL if n is 0. It is
+                           untouched on failure.
+ @param[in]     n          how many entries fit into `out`.
+ @param[out]    total      how many entries there are. The first n of them are in `out`.
+ @param[out]    err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. In a child of fork there are no entries.*/
+    pub fn tenon_publisher_subscribers(
+        publisher: *mut tenon_publisher,
+        out: *mut tenon_publisher_subscriber,
+        n: usize,
+        total: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives figures about a publisher. They change while they are read.
+ @param[in]     publisher  borrowed.
+ @param[in,out] out        struct_size set by the caller, the other fields filled in by the call.
+                           It is untouched on failure.
+ @param[out]    err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function. In a child of fork all figures are 0.*/
+    pub fn tenon_publisher_stats_get(
+        publisher: *mut tenon_publisher,
+        out: *mut tenon_publisher_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Releases a publisher. Its sockets are removed, and no thread may be inside a call on it.
+ Subscribers still receive what was published, and then TENON_PEER_GONE. In a child of fork the
+ call only frees the child's memory and closes its copies of the sockets.
+ @param[in] publisher  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_publisher_release(publisher: *mut tenon_publisher);
+    /**Makes a subscriber on one end of a socket, whose other end the publisher takes or has taken
+ (tenon_publisher_add).
+ @param[in]  socket   a connected AF_UNIX socket, as for tenon_connection_new.
+ @param[in]  options  borrowed. NULL means the defaults. TENON_CONNECTION_RING is
+                      TENON_UNSUPPORTED, because a subscriber always has a ring.
+ @param[out] out      new reference; release it with tenon_subscriber_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return as from tenon_connection_new.
+ @since 0.1. Any thread may call this function. After fork only the process that made the
+         subscriber can use it. The child may release it.*/
+    pub fn tenon_subscriber_new(
+        socket: ::core::ffi::c_int,
+        options: *const tenon_connection_options,
+        out: *mut *mut tenon_subscriber,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Connects to the socket of a publisher, and waits until the publisher has taken this subscriber.
+ Every message that is published after this call reaches the subscriber, and the latest one before
+ comes first.
+ @param[in]  path     borrowed. The path that the publisher gave to tenon_publisher_listen.
+ @param[in]  options  borrowed. NULL means the defaults. As for tenon_subscriber_new, and
+                      TENON_CONNECTION_ADOPT_SOCKET makes no difference.
+ @param[in]  wait     borrowed. NULL means to wait for ever.
+ @param[out] out      new reference; release it with tenon_subscriber_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_NOT_FOUND: there is no such path.
+ - TENON_PEER_GONE: the publisher has ended, does not admit this process, or has as many
+   subscribers as it takes.
+ - TENON_PERMISSION: this user may not connect to the socket, or `options` do not admit the
+   publisher's user.
+ - TENON_CORRUPT: the path leads to something else.
+ - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
+ - TENON_RESOURCE_EXHAUSTED, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_subscriber_connect(
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_connection_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_subscriber,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Receives the next message. If the wait ends first, nothing is lost.
+ @param[in]  subscriber  borrowed.
+ @param[in]  wait        borrowed. NULL means to wait for ever.
+ @param[out] out         new reference; release it with tenon_message_release. It is untouched on
+                         failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
+ - TENON_PEER_GONE: the publisher is gone, and all that it published is received. The detail "pid"
+   names its process.
+ - The other codes of tenon_recv, which also concern one message or the whole subscriber as there.
+ @since 0.1. Any thread may call this function. Receives wait for each other.*/
+    pub fn tenon_subscriber_recv(
+        subscriber: *mut tenon_subscriber,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the fd to poll. When it is readable, call tenon_subscriber_recv with timeout 0 until it
+ returns TENON_WOULD_BLOCK. Call it so before the first poll too. The fd does not become readable
+ for a message that comes before such a call has found nothing.
+ @param[in] subscriber  borrowed. NULL is allowed.
+ @return the socket, borrowed; -1 for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_subscriber_fd(
+        subscriber: *const tenon_subscriber,
+    ) -> ::core::ffi::c_int;
+    /**Gives figures about a subscriber. They change while they are read.
+ @param[in]     subscriber  borrowed.
+ @param[in,out] out         struct_size set by the caller, the other fields filled in by the call.
+                            It is untouched on failure.
+ @param[out]    err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function, also in a child of fork.*/
+    pub fn tenon_subscriber_stats_get(
+        subscriber: *const tenon_subscriber,
+        out: *mut tenon_subscriber_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Releases a subscriber, which leaves its publisher in order. Received memory stays valid. No
+ thread may be inside a call on it. In a child of fork the call does not tell the publisher.
+ @param[in] subscriber  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_subscriber_release(subscriber: *mut tenon_subscriber);
     /**Makes a queue in a new storage, and makes this process its first member.
  @param[in]  options  borrowed. NULL means the defaults.
  @param[out] out      new reference; release it with tenon_queue_release. It is untouched on
