@@ -374,6 +374,55 @@ static void a_death_makes_the_fd_readable(void) {
   tenon_queue_release(there);
 }
 
+static void await_death(tenon_queue *queue) {
+  const tenon_wait wait = check_wait_ns(20000000000);
+  tenon_message *out = NULL;
+  CHECK_EQ(tenon_queue_recv(queue, &wait, &out, NULL), TENON_PEER_GONE);
+}
+
+static void arm_and_stay(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  (void)recv_fd_of(queue);
+  CHECK(try_receive(queue) == NULL);
+  check_signal(socket);
+  pause();
+  tenon_queue_release(queue);
+}
+
+/* A member that waits by its fd and is stopped, or killed, is as one that sleeps: the sender looks
+ * again, and another receiver has the message soon. */
+static void an_armed_member_is_stopped_and_killed(void) {
+  tenon_queue_options options;
+  tenon_queue *sender = NULL;
+  pthread_t thread;
+  void *message = NULL;
+  int socket, turn;
+  pid_t child;
+  there = queue_of(3, 4, 1024);
+  child = check_spawn(SOCK_STREAM, arm_and_stay, &socket);
+  check_await(socket);
+  SIZED(options);
+  options.flags = TENON_QUEUE_IGNORE_DEATHS;
+  OK(tenon_queue_join(tenon_queue_storage(there), &options, &sender, ERR));
+  CHECK_EQ(is_member_asleep(there, 1), 1);
+  CHECK(kill(child, SIGSTOP) == 0);
+  CHECK(waitpid(child, NULL, WUNTRACED) == child);
+  for (turn = 0; turn < 2; turn++) {
+    const int64_t begin = check_now_ns();
+    CHECK(pthread_create(&thread, NULL, receive_in_thread, there) == 0);
+    while (!is_member_asleep(there, 0)) usleep(1000);
+    send_filled(sender, 0, 0, 5);
+    CHECK(pthread_join(thread, &message) == 0);
+    CHECK_EQ(check_message(message, 0, 0), 5);
+    CHECK(check_now_ns() - begin < 5000000000);
+    if (turn > 0) break;
+    kill_and_wait(child, socket);
+    await_death(there);
+  }
+  tenon_queue_release(sender);
+  tenon_queue_release(there);
+}
+
 static void use_inherited_fd(int socket) {
   int fd = -5;
   FAILS(TENON_UNSUPPORTED, tenon_queue_recv_fd(there, &fd, ERR));
@@ -595,5 +644,6 @@ int main(void) {
   RUN_APART(no_wake_is_lost_between_two_processes);
   RUN_ONCE(each_message_wakes_a_receiver);
   RUN_APART(a_death_makes_the_fd_readable);
+  RUN_APART(an_armed_member_is_stopped_and_killed);
   return 0;
 }
