@@ -224,7 +224,10 @@ void Connection::take_all_back(std::vector<TakenBack>* back) {
   const std::lock_guard<std::mutex> lock(send_mutex_);
   const RingSender& ring = *frames_.ring();
   const uint64_t waiting = frames_.ring()->waiting();
-  make_room(back, waiting);
+  make_room(back, waiting + 1);
+  // The peer has decided about every message that it had begun to take.
+  uint64_t withdrawn = 0;
+  resolve_begun(back, &withdrawn, true);
   for (uint64_t position = ring.position() - waiting; position < ring.position(); ++position) {
     Publishing::Leases& leases = publishing_->leases_of(position);
     TakenBack& one = back->emplace_back();
