@@ -171,6 +171,7 @@ class FrameSocket {
   Status read_socket(os::Waiter& waiter);
   Status end_of_stream(bool with_fds);
   Status stop(Status why);
+  bool is_bell_next() const noexcept;
   void put_away(os::ReceivedFds& fds, size_t nbytes);
   Status loss() const;
   bool accepts(uint16_t kind, uint32_t fds) const noexcept {

@@ -65,4 +65,9 @@ size_t unread_nbytes(int socket) noexcept {
   return ::ioctl(socket, FIONREAD, &nbytes) == 0 && nbytes > 0 ? static_cast<size_t>(nbytes) : 0;
 }
 
+size_t peek(int socket, std::span<std::byte> room) noexcept {
+  const ssize_t got = ::recv(socket, room.data(), room.size(), MSG_PEEK | MSG_DONTWAIT);
+  return got > 0 ? static_cast<size_t>(got) : 0;
+}
+
 }  // namespace tenon::os

@@ -1,7 +1,7 @@
 // Receives bytes from a stream socket together with the pid of the process that sent them. A child
 // of fork shares the socket with its parent, and only the kernel can tell their bytes apart. The
 // program tenon-manager, and its client names/manager.cc, receive with these functions. Connections
-// (channel/frames.cc) use unread_nbytes().
+// (channel/frames.cc) use unread_nbytes() and peek().
 #pragma once
 
 #include <sys/types.h>
@@ -30,5 +30,8 @@ struct FromSender {
 FromSender receive_from_sender(int socket, std::span<std::byte> room) noexcept;
 // The number of bytes that have arrived and were not received yet. 0 if the kernel does not tell.
 size_t unread_nbytes(int socket) noexcept;
+// Copies the bytes that the next receive would give, as far as `room` goes, and takes none of them.
+// Returns how many bytes it copied.
+size_t peek(int socket, std::span<std::byte> room) noexcept;
 
 }  // namespace tenon::os

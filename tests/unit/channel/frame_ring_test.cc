@@ -271,7 +271,7 @@ void send_and_drop(RingSender& ring, uint64_t positions, Story* story) {
       ask();
       if (withdrawn == Withdrawn::kWithdrawn) story->left[position] = true;
       if (withdrawn == Withdrawn::kBegun) {
-        ASSERT_FALSE(begun.has_value()) << "position " << *before << " has no fate";
+        ASSERT_FALSE(begun.has_value()) << "position " << before.value_or(0) << " has no fate";
         begun = position;
       }
     }
@@ -414,6 +414,26 @@ TEST_P(FramesBesideRing, OneBellIsEnoughForManyFrames) {
   for (uint16_t i = 1; i <= 50; ++i) expect_frame(recv_now(*link.right), i, 8);
   EXPECT_EQ(code_of(recv_now(*link.right)), Code::kWouldBlock);
   EXPECT_FALSE(link.is_readable());
+}
+
+// The receiver took the frame for which it was rung, and may never receive again.
+TEST_P(FramesBesideRing, ABellThatNobodyReadIsNothing) {
+  const RingLink link(GetParam());
+  ASSERT_EQ(code_of(recv_now(*link.right)), Code::kWouldBlock);
+  ASSERT_TRUE(link.send(make_frame(1, 8)).is_ok());
+  EXPECT_FALSE(link.right->has_nothing());
+  expect_frame(recv_now(*link.right), 1, 8);
+  EXPECT_TRUE(link.is_readable());
+  EXPECT_TRUE(link.right->has_nothing());
+  const Files files(1);
+  ASSERT_TRUE(link.send(make_frame(2, 0, files.fds)).is_ok());
+  EXPECT_FALSE(link.right->has_nothing());
+  expect_frame(recv_now(*link.right), 2, 0, 1);
+  ASSERT_EQ(code_of(recv_now(*link.right)), Code::kWouldBlock);
+  // A frame as short as a bell.
+  ASSERT_TRUE(link.send(make_frame(3, 0, files.fds)).is_ok());
+  EXPECT_EQ(os::unread_nbytes(link.right_fd.get()), kHeader);
+  EXPECT_FALSE(link.right->has_nothing());
 }
 
 // Bells that nobody reads fill the socket. That delays no frame, and all of them go.
