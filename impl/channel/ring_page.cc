@@ -1,6 +1,5 @@
 #include "channel/ring_page.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace tenon::channel::ring_page {
@@ -15,12 +14,16 @@ void fill(Word* slot, uint64_t position, const SlotHead& head,
   slot[1].store(head.after, std::memory_order_release);
   slot[2].store(uint64_t{head.kind} << 32 | head.nbytes, std::memory_order_release);
   Word* to = slot + kSlotHeadNbytes / sizeof(Word);
-  while (!bytes.empty()) {
-    uint64_t word = 0;
-    const size_t nbytes = std::min(bytes.size(), sizeof word);
-    std::memcpy(&word, bytes.data(), nbytes);
+  uint64_t word = 0;
+  // A copy of a constant size is one instruction, and one of another size is a call.
+  for (; bytes.size() >= sizeof word; bytes = bytes.subspan(sizeof word)) {
+    std::memcpy(&word, bytes.data(), sizeof word);
     (to++)->store(word, std::memory_order_release);
-    bytes = bytes.subspan(nbytes);
+  }
+  if (!bytes.empty()) {
+    word = 0;
+    std::memcpy(&word, bytes.data(), bytes.size());
+    to->store(word, std::memory_order_release);
   }
   // The sender looks next whether the receiver sleeps. A release store could be seen after that
   // look.
@@ -35,9 +38,13 @@ SlotHead read_head(const Word* slot) noexcept {
 
 void copy(const Word* slot, std::span<std::byte> out) noexcept {
   const Word* from = slot + kSlotHeadNbytes / sizeof(Word);
-  for (size_t at = 0; at < out.size(); at += sizeof(uint64_t)) {
+  for (; out.size() >= sizeof(uint64_t); out = out.subspan(sizeof(uint64_t))) {
     const uint64_t word = (from++)->load(std::memory_order_acquire);
-    std::memcpy(out.data() + at, &word, std::min(sizeof word, out.size() - at));
+    std::memcpy(out.data(), &word, sizeof word);
+  }
+  if (!out.empty()) {
+    const uint64_t word = from->load(std::memory_order_acquire);
+    std::memcpy(out.data(), &word, out.size());
   }
 }
 
