@@ -1,5 +1,4 @@
-// Messages per second through a queue, from one or four processes to one or four, and p99.9 one
-// way.
+// Messages per second through a queue, one or four processes to one or four, and p99.9 one way.
 //
 // A message has one tensor of 4 KiB that the receiver knows. The receiver reads the tensor's first
 // byte and releases it. The processes of a rate are not pinned. Those of p99.9 are pinned to two
@@ -28,11 +27,47 @@ void sleep_us(int64_t us) {
   nanosleep(&time, nullptr);
 }
 
-void produce(tenon_queue* queue, const Shared& shared, size_t rounds, size_t count) {
+// Whether the library has the calls for several messages.
+template <class Queue>
+constexpr bool kHasBatches =
+    requires(Queue* queue, const tenon_message* const* messages, size_t* sent, tenon_error** err) {
+      tenon_queue_send_many(queue, messages, size_t{1}, nullptr, sent, err);
+    };
+
+template <class Queue>
+void send_batch(Queue* queue, tenon_tensor* tensor, size_t n) {
+  if (n == 1) {
+    bench::send_in(queue, tensor);
+    return;
+  }
+  if constexpr (kHasBatches<Queue>) {
+    std::vector<tenon_message*> messages;
+    for (size_t i = 0; i < n; ++i) messages.push_back(bench::message_of(tensor));
+    for (size_t done = 0, sent = 0; done < n; done += sent)
+      BENCH_OK(
+          tenon_queue_send_many(queue, messages.data() + done, n - done, nullptr, &sent, &err));
+    for (tenon_message* each : messages) tenon_message_release(each);
+  }
+}
+
+// Returns how many of the messages were received.
+template <class Queue>
+size_t receive_batch(Queue* queue, std::vector<tenon_message*>* messages) {
+  size_t received = 1;
+  if (messages->size() == 1) {
+    messages->front() = bench::receive_from(queue);
+  } else if constexpr (kHasBatches<Queue>) {
+    BENCH_OK(
+        tenon_queue_recv_many(queue, nullptr, messages->data(), messages->size(), &received, &err));
+  }
+  return received;
+}
+
+void produce(tenon_queue* queue, const Shared& shared, size_t rounds, size_t count, size_t batch) {
   tenon_tensor* tensor = bench::new_tensor(0, 4096, 1);
   for (size_t round = 1; round <= rounds; ++round) {
     while (shared.round.load(std::memory_order_acquire) < round) sleep_us(100);
-    for (size_t i = 0; i < count; ++i) bench::send_in(queue, tensor);
+    for (size_t i = 0; i < count; i += batch) send_batch(queue, tensor, std::min(batch, count - i));
   }
   tenon_tensor_release(tensor);
   // This process must live until its messages are received. The parent says when.
@@ -40,29 +75,35 @@ void produce(tenon_queue* queue, const Shared& shared, size_t rounds, size_t cou
 }
 
 // Receives until a message without a tensor comes.
-void consume(tenon_queue* queue, Counter* counter) {
+void consume(tenon_queue* queue, Counter* counter, size_t batch) {
+  std::vector<tenon_message*> messages(batch);
   for (uint64_t received = 0;;) {
-    tenon_message* message = bench::receive_from(queue);
-    const bool is_last = tenon_message_count(message) == 0;
-    if (!is_last) bench::touch(tenon_tensor_data(tenon_message_tensor(message, 0)));
-    tenon_message_release(message);
-    if (is_last) return;
-    counter->received.store(++received, std::memory_order_release);
+    const size_t n = receive_batch(queue, &messages);
+    bool is_over = false;
+    for (size_t i = 0; i < n; ++i) {
+      const bool is_last = tenon_message_count(messages[i]) == 0;
+      if (!is_last) bench::touch(tenon_tensor_data(tenon_message_tensor(messages[i], 0)));
+      tenon_message_release(messages[i]);
+      is_over = is_over || is_last;
+      if (!is_last) ++received;
+    }
+    if (is_over) return;
+    counter->received.store(received, std::memory_order_release);
   }
 }
 
-void run_rate(size_t producers, size_t consumers, size_t rounds, size_t messages) {
+void run_rate(size_t producers, size_t consumers, size_t rounds, size_t messages, size_t batch) {
   tenon_queue* queue = bench::new_queue();
   auto* shared = bench::shared_with_children<Shared>();
   std::deque<bench::Child> children;
   for (size_t i = 0; i < consumers; ++i)
-    children.emplace_back([=] { consume(bench::join(queue), &shared->consumers[i]); });
+    children.emplace_back([=] { consume(bench::join(queue), &shared->consumers[i], batch); });
   for (size_t i = 0; i < producers; ++i)
     children.emplace_back(
-        [=] { produce(bench::join(queue), *shared, rounds + 1, messages / producers); });
+        [=] { produce(bench::join(queue), *shared, rounds + 1, messages / producers, batch); });
 
   bench::Row row{"messages through a queue, " + std::to_string(producers) + " to " +
-                     std::to_string(consumers) + ", one at a time, C",
+                     std::to_string(consumers) + ", " + std::to_string(batch) + " in a call, C",
                  "million/s",
                  "",
                  {},
@@ -155,8 +196,11 @@ void run_slowest(size_t rounds, size_t trips) {
 
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
-  for (const auto& [producers, consumers] : {std::pair{1, 1}, {4, 1}, {1, 4}})
-    run_rate(producers, consumers, smoke ? 2 : 20, smoke ? 400 : 200'000);
+  for (const size_t batch : {1, 16, 256}) {
+    if (batch > 1 && !kHasBatches<tenon_queue>) break;
+    for (const auto& [producers, consumers] : {std::pair{1, 1}, {4, 1}, {1, 4}})
+      run_rate(producers, consumers, smoke ? 2 : 20, smoke ? 400 : 200'000, batch);
+  }
   run_slowest(smoke ? 2 : 30, smoke ? 1000 : 20'000);
   return 0;
 }

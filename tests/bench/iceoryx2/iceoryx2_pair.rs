@@ -1,11 +1,12 @@
 //! One way from process to process by iceoryx2's publish-subscribe, in nanoseconds.
 //!
-//! usage: iceoryx2_pair ROUNDS
+//! usage: iceoryx2_pair ROUNDS PREFIX
 //!
 //! Two processes, each pinned to a CPU of its own, hand one message to and fro, and both poll. The
 //! program prints one line of JSON with a list of ROUNDS samples for each kind of message, and
 //! a list "bare" of the same for a number in two words of shared memory. tests/bench/queue.cc with
-//! --samples does the same by Tenon.
+//! --samples does the same by Tenon. The names of iceoryx2's files in /dev/shm begin with PREFIX.
+//! Some of those files stay behind, so the caller removes them.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -237,10 +238,13 @@ fn measure(prefix: &str, shared: &Shared, rounds: usize, warm_up: usize) -> Outc
 }
 
 fn main() -> Outcome<()> {
-    let rounds: usize = std::env::args().nth(1).ok_or("usage: iceoryx2_pair ROUNDS")?.parse()?;
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, rounds, prefix] = arguments.as_slice() else {
+        return Err("usage: iceoryx2_pair ROUNDS PREFIX".into());
+    };
+    let rounds: usize = rounds.parse()?;
     let warm_up = rounds / 10 + 1;
     set_log_level(LogLevel::Error);
-    let prefix = format!("tenon_bench_{}_", std::process::id());
     let shared = Shared::new();
     // SAFETY: this process has one thread, so the child may do whatever it likes.
     let child = unsafe { libc::fork() };
@@ -249,10 +253,10 @@ fn main() -> Outcome<()> {
         // SAFETY: the call changes nothing but what happens at the death of the parent.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         pin(1);
-        return answer(&prefix, shared, rounds + warm_up);
+        return answer(prefix, shared, rounds + warm_up);
     }
     pin(0);
-    let samples = measure(&prefix, shared, rounds, warm_up)?;
+    let samples = measure(prefix, shared, rounds, warm_up)?;
     let mut status = 0;
     // SAFETY: `status` is local.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
