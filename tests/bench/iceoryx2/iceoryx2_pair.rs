@@ -39,7 +39,7 @@ struct Shared {
 
 impl Shared {
     fn new() -> &'static Shared {
-        // SAFETY: the mapping is new, zeroed and never removed. Zero is a valid value of each field.
+        // SAFETY: the mapping is new, zeroed and never removed. Each field may be zero.
         unsafe {
             let memory = libc::mmap(
                 null_mut(),
