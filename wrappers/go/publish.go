@@ -255,6 +255,15 @@ func (p *Publisher) TryPublish(message *Message) error {
 	return check(C.tenon_go_publish(publisher, sent, 0, nil, &failure), &failure)
 }
 
+// Remove removes the subscribers of a process, for example one that an error has named as slow.
+// They receive what waits for them, and then ErrPeerGone. A Publish that waits for one of them goes
+// on. The removal is not reported. ErrNotFound means that no subscriber is of this process.
+func (p *Publisher) Remove(pid int32) error {
+	return run(p, func(pointer *C.tenon_publisher, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_publisher_remove(pointer, C.int32_t(pid), failure)
+	})
+}
+
 // Subscribers lists the subscribers.
 func (p *Publisher) Subscribers() ([]PublisherSubscriber, error) {
 	return ask(p, func(pointer *C.tenon_publisher) ([]PublisherSubscriber, error) {

@@ -258,6 +258,29 @@ func TestPublishDropOldest(t *testing.T) {
 	}
 }
 
+func TestPublisherRemove(t *testing.T) {
+	p := newPublisher(t, &tenon.PublisherOptions{Capacity: 1})
+	ctx := background(t)
+	slow := subscribeHere(t, p)
+	check(t, publishNumber(ctx, p, 1))
+	removed := make(chan error)
+	time.AfterFunc(time.Millisecond, func() { removed <- p.Remove(int32(os.Getpid())) })
+	check(t, publishNumber(ctx, p, 2))
+	check(t, <-removed)
+	if number := must(nextNumber(ctx, slow)); number != 1 {
+		t.Error(number)
+	}
+	if _, err := slow.Recv(ctx); !isNamed(err, tenon.ErrPeerGone, os.Getpid()) {
+		t.Error(err)
+	}
+	if stats := must(p.Stats()); stats != (tenon.PublisherStats{Published: 2}) {
+		t.Errorf("%+v", stats)
+	}
+	if err := p.Remove(int32(os.Getpid())); !isNamed(err, tenon.ErrNotFound, os.Getpid()) {
+		t.Error(err)
+	}
+}
+
 func isReadable(fd int) bool {
 	var set syscall.FdSet
 	set.Bits[fd/64] = 1 << (fd % 64)

@@ -194,6 +194,25 @@ TEST_F(Publishers, DropOldestKeepsTheNewest) {
   EXPECT_EQ(all[0].state, tenon::SubscriberState::kLeft);
 }
 
+TEST_F(Publishers, ARemovedSubscriberReceivesWhatWaits) {
+  tenon::Publisher publisher = tenon::Publisher::make({.capacity = 1});
+  tenon::Subscriber slow = subscribe_here(publisher);
+  publish_number(publisher, 1);
+  std::thread other([&] {
+    std::this_thread::sleep_for(1ms);
+    publisher.remove(getpid());
+  });
+  publish_number(publisher, 2);
+  other.join();
+  EXPECT_EQ(next_number(slow), 1.0F);
+  EXPECT_TRUE(tells_of_the_end(slow, getpid()));
+  EXPECT_EQ(publisher.stats().subscribers, 0U);
+  EXPECT_EQ(publisher.stats().gone, 0U);
+  const tenon::Result<void> nobody = publisher.try_remove(getpid());
+  ASSERT_EQ(nobody.code(), tenon::Code::kNotFound);
+  EXPECT_EQ(nobody.error().detail("pid"), std::to_string(getpid()));
+}
+
 bool is_polled(int fd) {
   pollfd poll{fd, POLLIN, 0};
   return ::poll(&poll, 1, 0) == 1;
@@ -372,6 +391,7 @@ TEST_F(Publishers, WrongArguments) {
   EXPECT_CODE(kInvalidArgument, none.try_publish(tenon::Message::make()));
   EXPECT_CODE(kInvalidArgument, none.try_listen(path()));
   EXPECT_CODE(kInvalidArgument, none.try_add(sockets.here));
+  EXPECT_CODE(kInvalidArgument, none.try_remove(1));
   EXPECT_CODE(kInvalidArgument, none.try_stats());
   EXPECT_CODE(kInvalidArgument, none.try_subscribers());
   none.close();

@@ -184,6 +184,15 @@ impl Publisher {
         check(|err| unsafe { sys::tenon_publish(self.as_raw(), message.as_raw(), &wait, err) })
     }
 
+    /// Removes the subscribers of a process, for example one that an error has named as slow. They
+    /// receive what waits for them, and then [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone). A
+    /// publish that waits for one of them goes on. The removal is not reported. If no subscriber is
+    /// of this process, the error is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound).
+    pub fn remove(&self, pid: i32) -> Result<()> {
+        // SAFETY: self keeps the publisher, and any thread may call this (publish.h).
+        check(|err| unsafe { sys::tenon_publisher_remove(self.as_raw(), pid, err) })
+    }
+
     /// Lists the subscribers.
     pub fn subscribers(&self) -> Result<Vec<PublisherSubscriber>> {
         // SAFETY: there is room for as many entries as the call is told, each with its own

@@ -160,6 +160,27 @@ fn drop_oldest_keeps_the_newest() {
     assert_eq!(publisher.subscribers().unwrap()[0].state, SubscriberState::Left);
 }
 
+#[test]
+fn a_removed_subscriber_receives_what_waits() {
+    common::watchdog();
+    let publisher = Publisher::new(PublisherOptions::new().capacity(1)).unwrap();
+    let slow = subscribe_here(&publisher);
+    let me = std::process::id();
+    publish_number(&publisher, 1.0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(SOON);
+            publisher.remove(me as i32).unwrap();
+        });
+        publish_number(&publisher, 2.0);
+    });
+    assert_eq!(next_number(&slow), 1.0);
+    assert!(is_named(&slow.recv(PATIENCE).unwrap_err(), ErrorKind::PeerGone, me));
+    let stats = publisher.stats().unwrap();
+    assert_eq!((stats.subscribers, stats.gone), (0, 0));
+    assert!(is_named(&publisher.remove(me as i32).unwrap_err(), ErrorKind::NotFound, me));
+}
+
 #[repr(C)]
 struct PollFd {
     fd: c_int,

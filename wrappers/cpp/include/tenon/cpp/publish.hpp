@@ -138,6 +138,13 @@ class Publisher : public detail::Owned<Publisher, tenon_publisher, tenon_publish
     });
   }
 
+  /// Removes the subscribers of a process, for example one that an error has named as slow. They
+  /// receive what waits for them, and then kPeerGone. A publish that waits for one of them goes on.
+  /// The removal is not reported. kNotFound says that no subscriber is of this process.
+  Result<void> try_remove(std::int32_t pid) {
+    return detail::call([&](tenon_error** err) { return tenon_publisher_remove(get(), pid, err); });
+  }
+
   /// Lists the subscribers.
   Result<std::vector<PublisherSubscriber>> try_subscribers() const {
     const auto all = detail::list<tenon_publisher_subscriber>(
@@ -168,6 +175,7 @@ class Publisher : public detail::Owned<Publisher, tenon_publisher, tenon_publish
   void publish(const Message& message, const Wait& wait = {}) {
     try_publish(message, wait).value();
   }
+  void remove(std::int32_t pid) { try_remove(pid).value(); }
   std::vector<PublisherSubscriber> subscribers() const { return try_subscribers().value(); }
   PublisherStats stats() const { return try_stats().value(); }
 #endif
