@@ -1,4 +1,4 @@
-// Waits: how a call of C that waits ends with a context, or when its connection is closed.
+// Waits: how a call of C that waits ends with a context, or when its object is closed.
 
 package tenon
 
@@ -16,8 +16,8 @@ import (
 
 // A wait occupies one thread of the operating system while it lasts, as every call of C does, and
 // one fd for its cancel. It gives both back when it ends. A wait ends when its context ends, at the
-// context's deadline, or when another goroutine closes the connection. Queues wait in another way
-// (queue_wait.go).
+// context's deadline, or when another goroutine closes the connection, the publisher or the
+// subscriber. Queues wait in another way (queue_wait.go).
 
 // ended returns the error of a context that is already done, or nil.
 func ended(ctx context.Context) error {
