@@ -162,6 +162,8 @@ void drop_batch(Batch *batch);
 PyObject *message_tensors(PyObject *module, PyObject *args);
 PyObject *message_names(PyObject *module, PyObject *number);
 PyObject *message_add(PyObject *module, PyObject *args);
+PyObject *message_of(PyObject *module, PyObject *args);
+PyObject *message_value(PyObject *module, PyObject *args);
 
 /* deposit.c */
 PyObject *deposit_tensors(PyObject *module, PyObject *tensors);

@@ -129,3 +129,26 @@ PyObject *message_add(PyObject *module UNUSED, PyObject *args) {
   drop_batch(&batch);
   return result;
 }
+
+/* message_of(value, describe) -> the address of a message that carries a value, as queue_put puts
+   it. The caller owns the message. */
+PyObject *message_of(PyObject *module UNUSED, PyObject *args) {
+  PyObject *value, *describe;
+  if (!PyArg_ParseTuple(args, "OO:message_of", &value, &describe)) return NULL;
+  tenon_message *message = message_of_value(value, describe);
+  if (message == NULL) return NULL;
+  PyObject *address = PyLong_FromVoidPtr(message);
+  if (address == NULL) give_back_message(message);
+  return address;
+}
+
+/* message_value(message, class of tensors, restore, corrupt) -> the value that a message carries */
+PyObject *message_value(PyObject *module UNUSED, PyObject *args) {
+  PyObject *number, *type, *restore, *corrupt;
+  if (!PyArg_ParseTuple(args, "OOOO:message_value", &number, &type, &restore, &corrupt) ||
+      !is_subclass(type, interpreter()->tensor_type))
+    return NULL;
+  const tenon_message *message = pointer_from(number);
+  if (message == NULL && PyErr_Occurred()) return NULL;
+  return value_of_message(message, (PyTypeObject *)type, restore, corrupt);
+}

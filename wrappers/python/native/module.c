@@ -96,6 +96,8 @@ static PyMethodDef module_methods[] = {
     {"message_tensors", message_tensors, METH_VARARGS, "Return every tensor of a message."},
     {"message_names", message_names, METH_O, "Return every name of a message."},
     {"message_add", message_add, METH_VARARGS, "Add tensors to a message."},
+    {"message_of", message_of, METH_VARARGS, "Make a message that carries a value."},
+    {"message_value", message_value, METH_VARARGS, "Return the value that a message carries."},
     {"import_memory", import_memory, METH_VARARGS, "Import a module from an object's buffer."},
     {"exchange_api", exchange_api, METH_O, "Return the capsule of DLPack's C exchange API."},
     {"send_with_marker", send_with_marker, METH_VARARGS,

@@ -88,6 +88,11 @@ if TYPE_CHECKING:
     from tenon import multiprocessing as multiprocessing
     from tenon import pickle as pickle
     from tenon import torch as torch
+    from tenon.publish import Publisher as Publisher
+    from tenon.publish import PublisherStats as PublisherStats
+    from tenon.publish import Subscriber as Subscriber
+    from tenon.publish import SubscriberInfo as SubscriberInfo
+    from tenon.publish import SubscriberStats as SubscriberStats
     from tenon.queue import Queue as Queue
     from tenon.queue import QueueMember as QueueMember
     from tenon.queue import QueueStats as QueueStats
@@ -134,6 +139,8 @@ __all__ = [
     "Peer",
     "PeerGone",
     "PermissionDenied",
+    "Publisher",
+    "PublisherStats",
     "QuantizedTensor",
     "Queue",
     "QueueMember",
@@ -144,6 +151,9 @@ __all__ = [
     "States",
     "Stats",
     "Storage",
+    "Subscriber",
+    "SubscriberInfo",
+    "SubscriberStats",
     "Sweep",
     "TenonError",
     "Tensor",
@@ -189,7 +199,13 @@ __all__ = [
 # Modules of the package that import much themselves. `import tenon` leaves them out.
 _LATE = ("deposit", "multiprocessing", "pickle", "torch")
 # Names of such a module.
-_LATE_NAMES = {"Queue": "queue", "QueueMember": "queue", "QueueStats": "queue"}
+_LATE_NAMES = {
+    **dict.fromkeys(("Queue", "QueueMember", "QueueStats"), "queue"),
+    **dict.fromkeys(
+        ("Publisher", "PublisherStats", "Subscriber", "SubscriberInfo", "SubscriberStats"),
+        "publish",
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:

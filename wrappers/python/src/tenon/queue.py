@@ -362,9 +362,7 @@ class Queue(Managed):
         joined, limits = self._membership(), _limits(block, timeout)
         number = min(most, 1024)
         try:
-            values, errors = queue_get_many(
-                joined[1], Tensor, restore, corrupt, *limits, number
-            )
+            values, errors = queue_get_many(joined[1], Tensor, restore, corrupt, *limits, number)
         except (WouldBlock, Timeout) as error:
             raise Empty from error
         if errors and not values:
