@@ -494,6 +494,8 @@ def test_shutdown_of_the_writer(make: Maker) -> None:
     writer.enqueue(1)
     thread, results = in_thread(writer.enqueue, 2)
     time.sleep(0.1)
+    with pytest.raises(TimeoutError, match="another thread is waiting"):
+        writer.enqueue(3, timeout=0.01)
     writer.shutdown()
     thread.join(10)
     assert [str(each) for each in results] == ["cancelled"] and writer.shutting_down

@@ -34,6 +34,7 @@ import tempfile
 import threading
 import time
 import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tenon import _dtype
@@ -59,7 +60,7 @@ from tenon.wait import Cancel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, ClassVar
 
 __all__ = ["Handle", "MessageQueue"]
@@ -243,6 +244,17 @@ class MessageQueue:
         self._cancel.trigger()
         os.eventfd_write(self._wake, 1)
 
+    @contextmanager
+    def _turn(self, waits: _Waits) -> Iterator[None]:
+        """The lock of this end, which another thread may hold while it waits."""
+        left = waits.left()
+        if not self._lock.acquire(timeout=-1 if left is None else left):
+            raise TimeoutError(errno.ETIMEDOUT, "the time is over: another thread is waiting")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     # ---- the writer
 
     def enqueue(self, obj: Any, timeout: float | None = None) -> None:
@@ -254,12 +266,11 @@ class MessageQueue:
         """
         if not self._is_writer:
             raise RuntimeError("only the writer of a message queue can enqueue")
-        begun = time.monotonic()
+        waits = _Waits(time.monotonic(), timeout, True)
         message = self._message_of(obj)
-        with self._lock:
-            self._admit(None if timeout is None else begun + timeout)
+        with self._turn(waits):
+            self._admit(waits.deadline)
             self._report_gone()
-            waits = _Waits(begun, timeout, True)
             while not self._publish(message, waits):
                 pass
 
@@ -404,9 +415,9 @@ class MessageQueue:
 
     def _join(self, deadline: float | None, warns: bool) -> Subscriber:
         """Wait for the writer's answer, which comes when all readers have come."""
-        with self._lock:
+        waits = _Waits(time.monotonic(), None, warns, deadline)
+        with self._turn(waits):
             if self._subscriber is None:
-                waits = _Waits(time.monotonic(), None, warns, deadline)
                 answer = self._answer(waits)
                 if answer[:1] != _WELCOME:
                     raise make(
@@ -514,6 +525,10 @@ class _Waits:
         self.begun, self.warns, self.lines = begun, warns, 1
         self.deadline = deadline if timeout is None else begun + timeout
         self.is_now = timeout is not None and timeout <= 0
+
+    def left(self) -> float | None:
+        """How long the call may still wait in all."""
+        return None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
 
     def slice(self) -> float | None:
         """How long the next call may wait."""
