@@ -9,12 +9,15 @@ enum { kLongNs = 20000000 };
 
 static tenon_message *const kNothing = PATTERN;
 
+static uint32_t slot_nbytes; /* of the publishers that publisher_of() makes. 0: the default */
+
 static tenon_publisher *publisher_of(uint32_t capacity, tenon_publish_policy policy,
                                      uint32_t flags) {
   tenon_publisher_options options;
   tenon_publisher *publisher = NULL;
   SIZED(options);
   options.capacity = capacity;
+  options.slot_nbytes = slot_nbytes;
   options.policy = policy;
   options.flags = flags;
   OK(tenon_publisher_new(&options, &publisher, ERR));
@@ -558,6 +561,13 @@ static void many_messages_reach_many_subscribers_in_order(void) {
   await_leases(0);
 }
 
+/* No message fits into a slot, so each crosses on the socket, and a marker keeps its place. */
+static void so_do_messages_that_are_longer_than_a_slot(void) {
+  slot_nbytes = 64;
+  many_messages_reach_many_subscribers_in_order();
+  slot_nbytes = 0;
+}
+
 /* Leaves while it still holds a message. */
 static int control[2];
 
@@ -848,6 +858,7 @@ int main(void) {
   RUN_ONCE(subscribers_come_by_a_path);
   RUN_ONCE(a_path_belongs_to_one_living_publisher);
   RUN_ONCE(many_messages_reach_many_subscribers_in_order);
+  RUN_ONCE(so_do_messages_that_are_longer_than_a_slot);
   RUN_ONCE(a_subscriber_that_leaves_gives_back_what_it_did_not_take);
   RUN_ONCE(a_killed_subscriber_is_reported_once);
   RUN_ONCE(a_death_ends_the_wait_for_room);
