@@ -175,7 +175,7 @@ class RingPeer : public storm::Peer {
       gone_ = code == Code::kPeerGone;
       return false;
     }
-    out->storage = message.value()->items().at(0).tensor->storage();
+    out->storage = message.value()->items()[0].tensor->storage();
     std::memcpy(&out->number, message.value()->user_bytes().data(), sizeof out->number);
     return true;
   }
