@@ -90,6 +90,14 @@ Status Publisher::listen(const std::string& path, mode_t mode) {
   return open_door(seat_, path, mode, for_group ? options_.group : static_cast<gid_t>(-1));
 }
 
+// How many subscribers have neither left nor gone. The caller holds mutex_.
+size_t Publisher::count_here() const {
+  return static_cast<size_t>(std::count_if(readers_.begin(), readers_.end(), [](const auto& each) {
+    const auto standing = each->connection->standing();
+    return !standing.has_left && !standing.is_gone;
+  }));
+}
+
 Status Publisher::add(os::Fd* socket) {
   TENON_TRY(check_process());
   channel::ConnectionOptions how;
@@ -102,7 +110,10 @@ Status Publisher::add(os::Fd* socket) {
   TENON_ASSIGN(reader->connection, Connection::create(socket->get(), how));
   Connection& connection = *reader->connection;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (readers_.size() >= options_.max_subscribers)
+  // Subscribers that are gone are removed by the next publish, which reports them. Until then they
+  // may take as many places as the others have.
+  const size_t most = options_.max_subscribers;
+  if (readers_.size() >= 2 * most || (readers_.size() >= most && count_here() >= most))
     return Status(Code::kResourceExhausted,
                   format("the publisher has %u subscribers, and takes no more",
                          options_.max_subscribers))

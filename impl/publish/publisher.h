@@ -112,6 +112,7 @@ class Publisher {
   struct Discarded;
   explicit Publisher(const PublisherOptions& options);
   Status check_process() const;
+  size_t count_here() const;
   Status remove_gone(Discarded* discarded);
   std::shared_ptr<Reader> find_slow(Discarded* discarded);
   Status send_to_all(const tensor::Message& message, std::shared_ptr<Reader>* slow);
