@@ -353,6 +353,7 @@ TEST(QueueLimits, NoMessageIsLostToASignal) {
     tenon_queue* const restless = join(sender);
     std::atomic<uint64_t> received{0};
     std::atomic<bool> stop{false};
+    std::atomic<bool> has_ended{false};
     std::thread first([&] {
       while (receive_number(patient) != 0) ++received;
     });
@@ -367,6 +368,7 @@ TEST(QueueLimits, NoMessageIsLostToASignal) {
         CHECK(read_message(out).number != 0);
         ++received;
       }
+      has_ended = true;
     });
     const pthread_t target = second.native_handle();
     for (uint64_t i = 1; i <= kAll && fault::g_failures == 0; ++i) {
@@ -377,7 +379,11 @@ TEST(QueueLimits, NoMessageIsLostToASignal) {
                    "a message stays in the queue");
     }
     stop = true;
-    pthread_kill(target, SIGUSR1);
+    // A signal that comes before the wait has begun ends nothing, so it is sent again.
+    while (!has_ended) {
+      pthread_kill(target, SIGUSR1);
+      usleep(1'000);
+    }
     second.join();
     send_number(sender, 0);
     first.join();
