@@ -149,6 +149,7 @@ enum class Kind : uint32_t {
   kTicket = 1,    // the ticket of a deposited message (channel/ticket.h)
   kIndirect = 2,  // the ticket of a message whose one tensor holds a longer ticket
   kShort = 3,     // a message of one tensor (short_form.h)
+  kBytes = 4,     // a message without tensors: the user's bytes
 };
 // The element type of the tensor of kIndirect, which holds the longer ticket: uint8.
 inline constexpr tensor::DType kBytes{1, 8, 1};

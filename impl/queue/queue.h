@@ -269,6 +269,7 @@ class Queue final : public ProcessWatcher {
   size_t recv_more(std::span<std::unique_ptr<tensor::Message>> out) noexcept;
   Result<std::unique_ptr<tensor::Message>> open(uint32_t index);
   Result<std::unique_ptr<tensor::Message>> open_short(uint32_t index);
+  Result<std::unique_ptr<tensor::Message>> open_user_bytes(uint32_t index);
   Status give_up(uint32_t index, const Status& why);
   std::optional<Result<std::unique_ptr<tensor::Message>>> retry_stalled(const WaitLimits& limits,
                                                                         uint32_t* stalled);

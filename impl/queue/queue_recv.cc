@@ -265,6 +265,21 @@ Result<std::unique_ptr<Message>> Queue::open_short(uint32_t index) {
   return message;
 }
 
+// Opens a message without tensors, which was taken from a lane.
+Result<std::unique_ptr<Message>> Queue::open_user_bytes(uint32_t index) {
+  const std::span<const std::byte> bytes = lanes_[index].bytes();
+  if (bytes.size() > options_.fetch.limits.max_nbytes)
+    return Status(Code::kResourceExhausted,
+                  format("a message of %zu bytes, and %llu are accepted", bytes.size(),
+                         as_llu(options_.fetch.limits.max_nbytes)))
+        .with("limit", std::string("max_message_nbytes"))
+        .with("limit_value", options_.fetch.limits.max_nbytes);
+  auto message = std::make_unique<Message>();
+  if (Status set = message->set_user_bytes(bytes); !set.is_ok())
+    return Status(Code::kCorrupt, set.message()).with("field", std::string("queue"));
+  return message;
+}
+
 // Opens the message that was taken from a lane. After an error that may pass, the lane keeps it.
 Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
   Lane& from = lanes_[index];
@@ -289,6 +304,7 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
   // No error is made before one has happened: it takes longer than the rest of a receive.
   const auto open_bytes = [&]() -> Result<std::unique_ptr<Message>> {
     if (from.stalled_kind == page::Kind::kShort) return open_short(index);
+    if (from.stalled_kind == page::Kind::kBytes) return open_user_bytes(index);
     if (from.stalled_kind == page::Kind::kTicket)
       return channel::fetch(from.bytes(), options_.fetch, kFetchWait);
     return Status(Code::kIncompatible, "a message of a kind that this Tenon does not know");

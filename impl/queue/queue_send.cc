@@ -187,8 +187,14 @@ Result<bool> Queue::publish_short(const tensor::Message& message) {
   return true;
 }
 
-// Deposits the message and puts it into the next slot, which has room.
+// Deposits the message and puts it into the next slot, which has room. A message without tensors
+// that fits into the slot lends nothing, so it needs no deposit.
 Status Queue::publish(const tensor::Message& message) {
+  if (message.items().empty() && message.composites().empty() &&
+      message.user_bytes().size() <= geometry_.room()) {
+    fill_next(Sent(), {page::Kind::kBytes, message.user_bytes()});
+    return Status::ok();
+  }
   TENON_ASSIGN(const bool is_done, publish_short(message));
   if (is_done) return Status::ok();
   TENON_ASSIGN(const Deposited deposited, channel::deposit_message(message));

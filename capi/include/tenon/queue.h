@@ -21,9 +21,10 @@
  * tenon_queue_send and tenon_queue_recv, which names the process. Messages that the dead process
  * had sent can still be received by processes that had received from it before and know the
  * segments; any other receiver gets TENON_PEER_GONE with the detail "lost" for each of them. A
- * message that the dead process had taken out of the queue is not delivered again: a queue delivers
- * at most once. Its leases end. The same is true of a member that ends in order while messages of
- * it are unreceived: let the sender live until its messages are received, or hand them over
+ * message without tensors whose bytes fit into a slot can be received by any process. A message
+ * that the dead process had taken out of the queue is not delivered again: a queue delivers at most
+ * once. Its leases end. The same is true of a member that ends in order while messages of it are
+ * unreceived: let the sender live until its messages are received, or hand them over
  * (tenon_deposit_hand_over). Its memory stays mapped in a receiver until that receiver meets
  * another sender. A stopped process (SIGSTOP) delays only the messages that it sent itself. If it
  * was asleep in tenon_queue_recv, a sender may wake it in vain, and looks again after 100 ms.
@@ -91,7 +92,10 @@ typedef struct tenon_queue_stats {
   uint64_t sent;
   /** Messages that this member has received. */
   uint64_t received;
-  /** Messages of this member that a process took which died before it had them. */
+  /**
+   * Messages of this member that a process took which died before it had them. Messages without
+   * tensors that fit into a slot are not counted.
+   */
   uint64_t lost;
 } tenon_queue_stats;
 
