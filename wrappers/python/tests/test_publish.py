@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import select
@@ -128,6 +129,14 @@ def test_policy_block() -> None:
         publisher.publish(3)
         thread.join()
         assert [subscriber.get(), subscriber.get()] == [2, 3]
+        with pytest.raises(tenon.NotFound):
+            publisher.remove(os.getpid() + 1)
+        publisher.publish(4)
+        publisher.remove(os.getpid())
+        assert publisher.subscribers() == []
+        assert subscriber.get() == 4
+        with pytest.raises(tenon.PeerGone):
+            subscriber.get()
 
 
 def test_policy_drop_oldest() -> None:
@@ -165,6 +174,24 @@ def test_polling() -> None:
         publisher.publish(1)
         assert select.select([subscriber], [], [], 60)[0]
         assert subscriber.get(timeout=0) == 1
+
+
+def test_tasks_wait_for_values() -> None:
+    async def both(publisher: tenon.Publisher, subscriber: tenon.Subscriber) -> list[Any]:
+        waiting = asyncio.create_task(subscriber.get_async())
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(subscriber.recv_async(), 0.01)
+        assert not waiting.done()
+        for number in range(3):
+            publisher.publish(number)
+        values = [await asyncio.wait_for(waiting, 60)]
+        values.append(await subscriber.get_async())
+        with await subscriber.recv_async() as message:
+            assert len(message) == 0
+        return values
+
+    with tenon.Publisher() as publisher, pair(publisher) as subscriber:
+        assert asyncio.run(both(publisher, subscriber)) == [0, 1]
 
 
 PROGRAM = """

@@ -12,7 +12,7 @@ from tenon._native import address_of, ffi, lib, new_struct
 from tenon._native_ext import message_of, message_value
 from tenon._options import ACCESSES, LENDER_GONE, flags, names_of, number_of, small, words
 from tenon._queue_values import corrupt, describe, restore
-from tenon.error import call, filled, given, owned
+from tenon.error import WouldBlock, call, filled, given, owned
 from tenon.message import Message
 from tenon.tensor import Tensor
 from tenon.wait import run, waited
@@ -204,6 +204,15 @@ class Publisher(Managed):
         message = Message._over(ffi.gc(pointer, lib.tenon_message_release))
         self.send(message, timeout=timeout, cancel=cancel)
 
+    def remove(self, pid: int) -> None:
+        """Remove the subscribers of a process, for example one that Timeout has named as slow. They
+        receive what waits for them, and then PeerGone. A publish that waits for one of them goes
+        on.
+
+        Raises NotFound if no subscriber is of this process.
+        """
+        call(lib.tenon_publisher_remove, self._own(), pid)
+
     def subscribers(self) -> list[SubscriberInfo]:
         """The subscribers. In a forked child there are none."""
         own = self._own()
@@ -306,6 +315,32 @@ class Subscriber(Managed):
         """
         with self.recv(timeout=timeout, cancel=cancel) as message:
             return message_value(address_of(message._own()), Tensor, restore, corrupt)
+
+    async def recv_async(self) -> Message:
+        """As recv, for a task of asyncio. If a message is there, the task does not suspend. If the
+        task is cancelled, no message is lost.
+        """
+        while True:
+            try:
+                return self.recv(timeout=0)
+            except WouldBlock:
+                pass
+            await self._until_ready()
+
+    async def get_async(self) -> Any:
+        """As get, for a task of asyncio."""
+        while True:
+            try:
+                return self.get(timeout=0)
+            except WouldBlock:
+                pass
+            await self._until_ready()
+
+    async def _until_ready(self) -> None:
+        from tenon._async_wait import until_ready
+
+        own = self._own()  # while the task has it, the socket stays open
+        await until_ready(int(lib.tenon_subscriber_fd(own)))
 
     def fileno(self) -> int:
         """The fd to poll. When it is readable, call recv(timeout=0) until it raises WouldBlock. Do

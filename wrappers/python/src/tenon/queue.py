@@ -439,10 +439,11 @@ class Queue(Managed):
             await self._until_ready(lib.tenon_queue_send_fd)
 
     async def _until_ready(self, fd_of: Any) -> None:
-        from tenon._queue_async import until_ready
+        from tenon._async_wait import until_ready
 
-        joined = self._membership()
-        await until_ready(joined[0], fd_of)
+        own = self._membership()[0]  # while the task has it, the fd stays open
+        # A sender may have woken this process for a message that nobody gets here any more.
+        await until_ready(given("int", fd_of, own), lambda: lib.tenon_queue_pause_fds(own))
 
     def fileno(self) -> int:
         """The fd for select or an event loop that is not asyncio's. When it is readable, call

@@ -1,5 +1,5 @@
-"""Tasks of asyncio that wait for a queue. Each waits for an fd of the queue, which becomes readable
-when there may be a message, or room for one.
+"""Tasks of asyncio that wait for a message, or for room for one. Each waits for an fd of a queue, a
+connection or a subscriber, which becomes readable when there may be one.
 """
 
 from __future__ import annotations
@@ -8,12 +8,9 @@ import asyncio
 import collections
 import weakref
 
-from tenon._native import lib
-from tenon.error import given
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
 
 
 class _Waiters:
@@ -56,19 +53,17 @@ _waiting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Waiter
 _waiting = weakref.WeakKeyDictionary()
 
 
-async def until_ready(own: Any, fd_of: Any) -> None:
-    """Wait until the fd of a queue is readable. fd_of is the function of the library that gives it.
-    The caller keeps the membership `own`, or the fd would be closed.
+async def until_ready(fd: int, give_up: Callable[[], object] | None = None) -> None:
+    """Wait until the fd is readable, which the caller keeps open. give_up is called if the task is
+    cancelled and no other task waits for the fd here.
     """
     loop = asyncio.get_running_loop()
-    fd = given("int", fd_of, own)
     waiters = _waiting.setdefault(loop, {}).setdefault(fd, _Waiters(loop, fd))
     future = waiters.add()
     try:
         await future
     except BaseException:
         waiters.remove(future)
-        # A sender may have woken this process for a message that nobody gets here any more.
-        if not waiters.futures:
-            lib.tenon_queue_pause_fds(own)
+        if give_up is not None and not waiters.futures:
+            give_up()
         raise
