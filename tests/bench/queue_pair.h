@@ -85,16 +85,24 @@ class FutexWord {
   alignas(64) std::atomic<uint32_t> word_{0};
 };
 
-inline tenon_queue* new_queue(const tenon_queue_options* options = nullptr) {
+// The other process of a benchmark ends without leaving its queues, and its death is no news.
+inline tenon_queue_options unaware_of_deaths() {
+  auto options = tenon::test::sized<tenon_queue_options>();
+  options.flags = TENON_QUEUE_IGNORE_DEATHS;
+  return options;
+}
+
+inline tenon_queue* new_queue(tenon_queue_options options = unaware_of_deaths()) {
   tenon_queue* queue = nullptr;
-  BENCH_OK(tenon_queue_new(options, &queue, &err));
+  BENCH_OK(tenon_queue_new(&options, &queue, &err));
   return queue;
 }
 
 // A membership of this process in a queue that it has by fork.
 inline tenon_queue* join(const tenon_queue* inherited) {
+  const tenon_queue_options options = unaware_of_deaths();
   tenon_queue* queue = nullptr;
-  BENCH_OK(tenon_queue_join(tenon_queue_storage(inherited), nullptr, &queue, &err));
+  BENCH_OK(tenon_queue_join(tenon_queue_storage(inherited), &options, &queue, &err));
   return queue;
 }
 
