@@ -369,13 +369,13 @@ Result<size_t> Queue::recv_many(std::span<std::unique_ptr<Message>> out, const o
   // A member that waited by its fd may have been woken, as one that slept.
   bool has_slept = recv_ready_.disarm();
   Result<std::unique_ptr<Message>> first = recv_within(limits, &has_slept);
-  size_t received = 0;
-  if (first.is_ok()) {
-    out[received++] = std::move(first).value();
-    received += recv_more(out.subspan(received));
+  if (!first.is_ok()) {
+    if (has_slept) pass_wake_on();
+    return std::move(first).status();
   }
+  out[0] = std::move(first).value();
+  const size_t received = 1 + recv_more(out.subspan(1));
   if (has_slept) pass_wake_on();
-  if (!first.is_ok()) return std::move(first).status();
   for (const std::unique_ptr<Message>& each : out.first(received))
     count(*each, &figures_->received, &figures_->received_nbytes);
   return received;

@@ -6,8 +6,8 @@
 // waits only by the fd, no thread of it is inside recv() or send(). It still needs to be woken, so
 // it keeps the odd number and its bit in the set of sleepers (sleep.h). It is **armed** then.
 //
-// The rule: whenever no thread is inside recv() or send(), the fd is readable or the member is
-// armed. docs/format/queue.md says why no wake is lost.
+// The rule: whenever no thread is inside recv() or send(), the fd is readable, the relay is about
+// to make it readable, or the member is armed. docs/format/queue.md says why no wake is lost.
 #pragma once
 
 #include <atomic>
