@@ -3160,7 +3160,8 @@ pub struct tenon_queue_stats {
     pub sent: u64,
     ///Messages that this member has received.
     pub received: u64,
-    ///Messages of this member that a process took which died before it had them.
+    /**Messages of this member that a process took which died before it had them. Messages without
+ tensors that fit into a slot are not counted.*/
     pub lost: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
