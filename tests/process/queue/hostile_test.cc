@@ -35,7 +35,7 @@ bool is_typed(tenon_status status) {
 }
 
 // Uses a queue in every way for a while. Each call ends in time and with a status that the header
-// names. The bytes of each message are right, which try_receive() checks.
+// names. The bytes of each message with a tensor are right, which try_receive() checks.
 void use(tenon_queue* queue, int rounds) {
   const auto check_call = [](int64_t begin, const fault::Outcome& outcome, const char* what) {
     CHECK_SAYING(is_typed(outcome.status), std::string(what) + ": " + outcome.text());
@@ -46,7 +46,7 @@ void use(tenon_queue* queue, int rounds) {
     int64_t begin = now_ns();
     check_call(begin, try_send(queue, static_cast<uint64_t>(i), kHostileNs), "send");
     begin = now_ns();
-    check_call(begin, try_receive(queue, kHostileNs).outcome, "receive");
+    check_call(begin, try_receive(queue, kHostileNs, Senders::kAny).outcome, "receive");
     begin = now_ns();
     std::array<tenon_queue_member, 8> all{};
     all[0].struct_size = sizeof all[0];
