@@ -35,7 +35,7 @@ bool is_typed(tenon_status status) {
 }
 
 // Uses a queue in every way for a while. Each call ends in time and with a status that the header
-// names. The bytes of each message with a tensor are right, which try_receive() checks.
+// names. Each message can be read, which try_receive() does.
 void use(tenon_queue* queue, int rounds) {
   const auto check_call = [](int64_t begin, const fault::Outcome& outcome, const char* what) {
     CHECK_SAYING(is_typed(outcome.status), std::string(what) + ": " + outcome.text());

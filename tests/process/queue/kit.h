@@ -162,7 +162,6 @@ struct Received {
   fault::Outcome outcome;
   uint64_t number = 0;  // if a message was received
   bool is_right = true;
-  bool has_tensor = true;
 
   bool is_death() const {
     return outcome.status == TENON_PEER_GONE && outcome.detail("lost").empty();
@@ -178,7 +177,6 @@ inline Received read_message(tenon_message* message) {
   Received received;
   size_t nbytes = 0;
   const void* const number = tenon_message_user_bytes(message, &nbytes);
-  received.has_tensor = tenon_message_count(message) > 0;
   received.is_right = nbytes == sizeof received.number && tenon_message_count(message) == 1;
   if (received.is_right) {
     std::memcpy(&received.number, number, nbytes);
@@ -190,7 +188,8 @@ inline Received read_message(tenon_message* message) {
   return received;
 }
 
-// A message without tensors lies in the queue itself, so a hostile member can write one anywhere.
+// A hostile member can change what lies in a slot: the user's bytes, and which part of the sender's
+// memory the message names (docs/format/queue.md, "Trust").
 enum class Senders { kHonest, kAny };
 
 inline Received try_receive(tenon_queue* queue, int64_t timeout_ns = kLong,
@@ -201,8 +200,7 @@ inline Received try_receive(tenon_queue* queue, int64_t timeout_ns = kLong,
   Received received;
   if (outcome.ok()) received = read_message(message);
   received.outcome = outcome;
-  const bool is_foreign = senders == Senders::kAny && !received.has_tensor;
-  CHECK_SAYING(received.is_right || is_foreign, "wrong bytes in a message");
+  CHECK_SAYING(received.is_right || senders == Senders::kAny, "wrong bytes in a message");
   return received;
 }
 
