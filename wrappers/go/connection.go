@@ -403,12 +403,6 @@ func (c *Connection) TryRecv() (*Message, error) {
 	defer c.release()
 	var out *C.tenon_message
 	var failure *C.tenon_error
-	switch status := C.tenon_go_recv_now(connection, &out, &failure); status {
-	case C.TENON_OK:
-		return newMessage(out), nil
-	case C.TENON_WOULD_BLOCK:
-		return nil, ErrWouldBlock
-	default:
-		return nil, takeError(status, failure)
-	}
+	status := C.tenon_go_recv_now(connection, &out, &failure)
+	return received(status, out, failure)
 }

@@ -37,6 +37,20 @@ func newMessage(pointer *C.tenon_message) *Message {
 	return m
 }
 
+// received is the result of a call that receives and does not wait.
+func received(
+	status C.tenon_status, out *C.tenon_message, failure *C.tenon_error,
+) (*Message, error) {
+	switch status {
+	case C.TENON_OK:
+		return newMessage(out), nil
+	case C.TENON_WOULD_BLOCK:
+		return nil, ErrWouldBlock
+	default:
+		return nil, takeError(status, failure)
+	}
+}
+
 func (m *Message) begin() (*C.tenon_message, error) {
 	if m == nil {
 		return nil, nil

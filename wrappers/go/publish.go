@@ -485,14 +485,8 @@ func (s *Subscriber) TryRecv() (*Message, error) {
 	}
 	var out *C.tenon_message
 	var failure *C.tenon_error
-	switch status := C.tenon_go_subscriber_recv_now(subscriber, &out, &failure); status {
-	case C.TENON_OK:
-		return newMessage(out), nil
-	case C.TENON_WOULD_BLOCK:
-		return nil, ErrWouldBlock
-	default:
-		return nil, takeError(status, failure)
-	}
+	status := C.tenon_go_subscriber_recv_now(subscriber, &out, &failure)
+	return received(status, out, failure)
 }
 
 // Messages receives in a goroutine of its own, and gives the results by a channel, as

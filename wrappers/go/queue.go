@@ -446,14 +446,12 @@ func (q *Queue) tryRecv() (message *Message, stalled C.int64_t, err error) {
 	}
 	var out *C.tenon_message
 	var failure *C.tenon_error
-	switch status := C.tenon_go_queue_recv_now(queue, &out, &stalled, &failure); status {
-	case C.TENON_OK:
-		return newMessage(out), 0, nil
-	case C.TENON_WOULD_BLOCK:
-		return nil, stalled, ErrWouldBlock
-	default:
-		return nil, 0, takeError(status, failure)
+	status := C.tenon_go_queue_recv_now(queue, &out, &stalled, &failure)
+	message, err = received(status, out, failure)
+	if err != ErrWouldBlock {
+		stalled = 0
 	}
+	return message, stalled, err
 }
 
 // Received is what one receive gave: a message, which the receiver of the channel closes, or the
