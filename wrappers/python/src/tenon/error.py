@@ -14,6 +14,7 @@ from tenon._native import ffi, lib, new_struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 
@@ -231,6 +232,23 @@ def filled(kind: str, function: Any, *arguments: Any) -> Any:
     out = new_struct(kind)
     call(function, *arguments, out)
     return out
+
+
+def listed(kind: str, function: Any, *arguments: Any) -> Iterator[Any]:
+    """As given(), for the structs that a function lists. It takes an array, the length of the array
+    and a pointer to the number of structs that there are. Yields each of them. They lie in memory
+    of this generator.
+    """
+    total = given("size_t", function, *arguments, ffi.NULL, 0)
+    while True:
+        # There may be one more by the second call.
+        room = total + 1
+        out = ffi.new(f"{kind}[]", room)
+        out[0].struct_size = ffi.sizeof(kind)
+        total = given("size_t", function, *arguments, out, room)
+        if total <= room:
+            yield from out[0:total]
+            return
 
 
 def owned(kind: str, function: Any, *arguments: Any) -> Any:

@@ -5,8 +5,8 @@ service thread.
 from __future__ import annotations
 
 from tenon._frozen import Frozen
-from tenon._native import ffi, lib
-from tenon.error import call, given
+from tenon._native import lib
+from tenon.error import call, given, listed
 
 
 class LeaseHolder(Frozen):
@@ -34,15 +34,8 @@ def lease_holders() -> list[LeaseHolder]:
     """The processes that hold leases of this process's blocks, with one entry for each
     connection.
     """
-    total = given("size_t", lib.tenon_lease_holders, ffi.NULL, 0)
-    while True:
-        # Another thread may add a holder between the two calls.
-        room = total + 1
-        out = ffi.new("tenon_lease_holder[]", room)
-        out[0].struct_size = ffi.sizeof("tenon_lease_holder")
-        total = given("size_t", lib.tenon_lease_holders, out, room)
-        if total <= room:
-            return [LeaseHolder._of(each, age=each.age_ns / 1e9) for each in out[0:total]]
+    holders = listed("tenon_lease_holder", lib.tenon_lease_holders)
+    return [LeaseHolder._of(each, age=each.age_ns / 1e9) for each in holders]
 
 
 def lease_use_no_thread() -> None:

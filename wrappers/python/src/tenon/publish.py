@@ -12,7 +12,7 @@ from tenon._native import address_of, ffi, lib, new_struct
 from tenon._native_ext import message_of, message_value
 from tenon._options import ACCESSES, LENDER_GONE, flags, names_of, number_of, small, words
 from tenon._queue_values import corrupt, describe, restore
-from tenon.error import WouldBlock, call, filled, given, owned
+from tenon.error import WouldBlock, call, filled, listed, owned
 from tenon.message import Message
 from tenon.tensor import Tensor
 from tenon.wait import run, waited
@@ -215,27 +215,20 @@ class Publisher(Managed):
 
     def subscribers(self) -> list[SubscriberInfo]:
         """The subscribers. In a forked child there are none."""
-        own = self._own()
-        total = given("size_t", lib.tenon_publisher_subscribers, own, ffi.NULL, 0)
-        while True:
-            # A subscriber may come between the two calls.
-            room = total + 1
-            out = ffi.new("tenon_publisher_subscriber[]", room)
-            out[0].struct_size = ffi.sizeof("tenon_publisher_subscriber")
-            total = given("size_t", lib.tenon_publisher_subscribers, own, out, room)
-            if total <= room:
-                return [
-                    SubscriberInfo(
-                        _STATES[each.state],
-                        each.pid,
-                        each.uid,
-                        bool(each.asleep),
-                        each.waiting,
-                        each.published,
-                        each.dropped,
-                    )
-                    for each in out[0:total]
-                ]
+        return [
+            SubscriberInfo(
+                _STATES[each.state],
+                each.pid,
+                each.uid,
+                bool(each.asleep),
+                each.waiting,
+                each.published,
+                each.dropped,
+            )
+            for each in listed(
+                "tenon_publisher_subscriber", lib.tenon_publisher_subscribers, self._own()
+            )
+        ]
 
     def stats(self) -> PublisherStats:
         """Figures about the publisher."""

@@ -16,12 +16,22 @@ from typing import NamedTuple
 
 from tenon import _mp_hook
 from tenon._managed import Managed
-from tenon._native import address_of, ffi, lib, new_struct
+from tenon._native import address_of, lib, new_struct
 from tenon._native_ext import fork_count, queue_get, queue_get_many, queue_put, queue_put_many
 from tenon._options import flags, names_of, small, words
 from tenon._queue_values import corrupt, describe, restore
 from tenon.by_filename import Filename, FilenameHandle, open_filename
-from tenon.error import Corrupt, Incompatible, Timeout, WouldBlock, filled, given, make, owned
+from tenon.error import (
+    Corrupt,
+    Incompatible,
+    Timeout,
+    WouldBlock,
+    filled,
+    given,
+    listed,
+    make,
+    owned,
+)
 from tenon.message import Message
 from tenon.storage import Storage
 from tenon.tensor import Tensor
@@ -512,27 +522,18 @@ class Queue(Managed):
 
     def members(self) -> list[QueueMember]:
         """The members of the queue, this process included."""
-        own = self._own()
-        total = given("size_t", lib.tenon_queue_members, own, ffi.NULL, 0)
-        while True:
-            # Another process may join between the two calls.
-            room = total + 1
-            out = ffi.new("tenon_queue_member[]", room)
-            out[0].struct_size = ffi.sizeof("tenon_queue_member")
-            total = given("size_t", lib.tenon_queue_members, own, out, room)
-            if total <= room:
-                return [
-                    QueueMember(
-                        each.index,
-                        _STATES[each.state],
-                        each.pid,
-                        each.uid,
-                        each.waiting,
-                        bool(each.asleep),
-                        bool(each.self),
-                    )
-                    for each in out[0:total]
-                ]
+        return [
+            QueueMember(
+                each.index,
+                _STATES[each.state],
+                each.pid,
+                each.uid,
+                each.waiting,
+                bool(each.asleep),
+                bool(each.self),
+            )
+            for each in listed("tenon_queue_member", lib.tenon_queue_members, self._own())
+        ]
 
     def stats(self) -> QueueStats:
         """Figures about the queue and this member."""
