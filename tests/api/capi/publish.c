@@ -1,13 +1,11 @@
 /* Tests tenon/publish.h: messages of one process to many processes, each message to each of them.
  */
-#include "check.h"
+#include "message_kit.h"
 
 #include <poll.h>
 #include <pthread.h>
 
 enum { kLongNs = 20000000 };
-
-static tenon_message *const kNothing = PATTERN;
 
 static uint32_t slot_nbytes; /* of the publishers that publisher_of() makes. 0: the default */
 
@@ -41,23 +39,6 @@ static tenon_subscriber *subscriber_of(tenon_publisher *publisher, int type) {
   return subscriber_on(ends[1]);
 }
 
-/* A message of `count` tensors of nbytes bytes each, whose seeds are seed, seed + 1 and so on. The
- * user's bytes are the seed. */
-static tenon_message *message_of(uint32_t flags, size_t count, uint64_t nbytes, uint64_t seed) {
-  tenon_message *message = NULL;
-  size_t i;
-  OK(tenon_message_new(&message, ERR));
-  for (i = 0; i < count; i++) {
-    tenon_storage *storage = check_storage(TENON_MODE_SHARED, flags, nbytes, seed + i);
-    tenon_tensor *tensor = check_bytes_tensor(storage);
-    OK(tenon_message_add(message, &tensor, NULL, 1, NULL, ERR));
-    tenon_tensor_release(tensor);
-    tenon_storage_release(storage);
-  }
-  OK(tenon_message_set_user_bytes(message, &seed, sizeof(seed), ERR));
-  return message;
-}
-
 static void publish_with(tenon_publisher *publisher, uint32_t flags, size_t count, uint64_t nbytes,
                          uint64_t seed) {
   const tenon_wait wait = check_wait_ns(20000000000);
@@ -69,22 +50,6 @@ static void publish_with(tenon_publisher *publisher, uint32_t flags, size_t coun
 static void publish_filled(tenon_publisher *publisher, size_t count, uint64_t nbytes,
                            uint64_t seed) {
   publish_with(publisher, 0, count, nbytes, seed);
-}
-
-/* Checks the bytes of a message of message_of(), and releases it. Returns its seed. */
-static uint64_t check_message(tenon_message *message, size_t count, uint64_t nbytes) {
-  size_t i, n = 0;
-  uint64_t seed = 0;
-  const void *bytes = tenon_message_user_bytes(message, &n);
-  CHECK(n == sizeof(seed));
-  memcpy(&seed, bytes, sizeof(seed));
-  CHECK_EQ(tenon_message_count(message), count);
-  for (i = 0; i < count; i++) {
-    const tenon_tensor *tensor = tenon_message_tensor(message, i);
-    CHECK(check_filled(tenon_tensor_data(tensor), nbytes, seed + i));
-  }
-  tenon_message_release(message);
-  return seed;
 }
 
 static uint64_t receive_filled(tenon_subscriber *subscriber, size_t count, uint64_t nbytes) {

@@ -29,7 +29,7 @@ static void one_process_sends_to_itself(void) {
 static void a_full_lane_waits_for_room(void) {
   tenon_queue *queue = queue_of(2, 4, 1024);
   tenon_wait wait = check_wait_ns(0);
-  tenon_message *message = message_of(1, 100, 99);
+  tenon_message *message = message_of(0, 1, 100, 99);
   uint64_t i;
   for (i = 0; i < 4; i++) send_filled(queue, 1, 100, i);
   FAILS(TENON_WOULD_BLOCK, tenon_queue_send(queue, message, &wait, ERR));
@@ -46,7 +46,7 @@ static void a_full_lane_waits_for_room(void) {
 /* The ticket of 100 tensors is longer than a slot. No ticket fits into a slot of 64 bytes. */
 static void messages_larger_than_a_slot_travel_too(void) {
   tenon_queue *queue = queue_of(1, 2, 1024), *narrow = queue_of(1, 2, 64);
-  tenon_message *message = message_of(1, 100, 1);
+  tenon_message *message = message_of(0, 1, 100, 1);
   uint64_t i;
   for (i = 0; i < 10; i++) {
     send_filled(queue, 100, 256, i);
@@ -146,7 +146,7 @@ static void many_messages_in_one_call(void) {
   const tenon_wait at_once = check_wait_ns(0), soon = check_wait_ns(kLongNs);
   tenon_message *messages[kAll], *got[kAll] = {NULL}, *out[2] = {kNothing, kNothing};
   size_t n = 99, i;
-  for (i = 0; i < kAll; i++) messages[i] = message_of(1, 64, i);
+  for (i = 0; i < kAll; i++) messages[i] = message_of(0, 1, 64, i);
   OK(tenon_queue_send_many(queue, NULL, 0, NULL, &n, ERR));
   CHECK_EQ(n, 0);
   OK(tenon_queue_recv_many(queue, NULL, NULL, 0, &n, ERR));
@@ -211,7 +211,7 @@ static void a_failure_behind_a_message_comes_next(void) {
 
 static void leaving_ends_the_waits_of_this_process(void) {
   tenon_queue *queue = queue_of(0, 0, 0);
-  tenon_message *out = kNothing, *message = message_of(0, 0, 1);
+  tenon_message *out = kNothing, *message = message_of(0, 0, 0, 1);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, leave_soon, queue) == 0);
   INVALID_KEEPING(out, tenon_queue_recv(queue, NULL, &out, ERR));
@@ -300,7 +300,7 @@ static void wrong_arguments(void) {
                                        {1, 2, 65},   {1, 131072, 64}, {1, 2, 131072}};
   tenon_queue_options options;
   tenon_queue *queue = queue_of(2, 4, 128), *out = PATTERN;
-  tenon_message *message = message_of(0, 0, 0), *received = kNothing;
+  tenon_message *message = message_of(0, 0, 0, 0), *received = kNothing;
   tenon_storage *private_one = check_storage(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE, 9000, 1);
   tenon_storage *frozen = check_storage(TENON_MODE_FROZEN, 0, 9000, 1);
   tenon_storage *other = check_storage(TENON_MODE_SHARED, 0, 9000, 1);
@@ -412,7 +412,7 @@ static void a_child_receives_in_order(void) {
 }
 
 static void use_inherited(int socket) {
-  tenon_message *message = message_of(0, 0, 1), *out = kNothing;
+  tenon_message *message = message_of(0, 0, 0, 1), *out = kNothing;
   FAILS(TENON_UNSUPPORTED, tenon_queue_send(there, message, NULL, ERR));
   FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_queue_recv(there, NULL, &out, ERR));
   tenon_queue_leave(there);

@@ -112,7 +112,7 @@ static void the_fd_is_readable_after_a_look_of_its_own(void) {
 
 static void room_makes_the_fd_readable(void) {
   tenon_queue *queue = queue_of(2, 2, 1024);
-  tenon_message *message = message_of(0, 0, 7);
+  tenon_message *message = message_of(0, 0, 0, 7);
   const int fd = send_fd_of(queue);
   int i;
   CHECK(is_readable(fd, kSoonMs));
@@ -132,7 +132,7 @@ static void room_makes_the_fd_readable(void) {
 
 static void leaving_makes_the_fds_readable(void) {
   tenon_queue *queue = queue_of(2, 2, 1024);
-  tenon_message *message = message_of(0, 0, 7), *out = kNothing;
+  tenon_message *message = message_of(0, 0, 0, 7), *out = kNothing;
   const int in = recv_fd_of(queue), room = send_fd_of(queue);
   int fd = -5;
   CHECK(try_receive(queue) == NULL);
@@ -300,7 +300,7 @@ static void *receive_by_edges(void *argument) {
  * them takes processor time while there is none. */
 static void receive_by(void *(*const *bodies)(void *), size_t n) {
   struct shared_queue it;
-  tenon_message *last = message_of(0, 0, UINT64_MAX);
+  tenon_message *last = message_of(0, 0, 0, UINT64_MAX);
   pthread_t threads[4];
   clock_t begin;
   uint64_t i;
@@ -484,14 +484,14 @@ static void stream_by_fd(int socket) {
   fd = send_fd_of(queue);
   /* The receiver meets this process, which answers it here and never again. */
   for (i = 0; i < kMet; i++) {
-    message = message_of(0, 0, i);
+    message = message_of(0, 0, 0, i);
     OK(tenon_queue_send(queue, message, NULL, ERR));
     tenon_message_release(message);
     while (!is_readable(socket, 1)) OK(tenon_lease_poll(ERR));
     check_await(socket);
   }
   for (i = kMet; i < kStream; i++) {
-    message = message_of(0, 0, i);
+    message = message_of(0, 0, 0, i);
     while (!try_send(queue, message)) {
       await_readable(fd, &longest_ns);
       waits++;
@@ -542,7 +542,7 @@ static void send_many_by_fd(int socket) {
   (void)check_recv(socket, &number, sizeof(number), NULL, 0);
   state = number;
   for (i = 0; i < kOfEach; i++) {
-    tenon_message *message = message_of(0, 0, number * kOfEach + i);
+    tenon_message *message = message_of(0, 0, 0, number * kOfEach + i);
     while (!try_send(queue, message)) CHECK(is_readable(fd, 20000));
     tenon_message_release(message);
     pause_a_little(&state);

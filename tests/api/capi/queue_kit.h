@@ -2,9 +2,7 @@
 #ifndef TENON_TESTS_QUEUE_KIT_H
 #define TENON_TESTS_QUEUE_KIT_H
 
-#include "check.h"
-
-static tenon_message *const kNothing = PATTERN;
+#include "message_kit.h"
 
 CHECK_UNUSED static tenon_queue *queue_of(uint32_t members, uint32_t capacity,
                                           uint32_t slot_nbytes) {
@@ -26,51 +24,12 @@ CHECK_UNUSED static tenon_queue *join_inherited(tenon_queue *inherited) {
   return queue;
 }
 
-/* A message of `count` tensors of nbytes bytes each, whose seeds are seed, seed + 1 and so on. The
- * user's bytes are the seed. */
-CHECK_UNUSED static tenon_message *message_of(size_t count, uint64_t nbytes, uint64_t seed) {
-  tenon_message *message = NULL;
-  size_t i;
-  OK(tenon_message_new(&message, ERR));
-  for (i = 0; i < count; i++) {
-    tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, nbytes, seed + i);
-    tenon_tensor *tensor = check_bytes_tensor(storage);
-    OK(tenon_message_add(message, &tensor, NULL, 1, NULL, ERR));
-    tenon_tensor_release(tensor);
-    tenon_storage_release(storage);
-  }
-  OK(tenon_message_set_user_bytes(message, &seed, sizeof(seed), ERR));
-  return message;
-}
-
 CHECK_UNUSED static void send_filled(tenon_queue *queue, size_t count, uint64_t nbytes,
                                      uint64_t seed) {
   const tenon_wait wait = check_wait_ns(20000000000);
-  tenon_message *message = message_of(count, nbytes, seed);
+  tenon_message *message = message_of(0, count, nbytes, seed);
   OK(tenon_queue_send(queue, message, &wait, ERR));
   tenon_message_release(message);
-}
-
-CHECK_UNUSED static uint64_t seed_of(const tenon_message *message) {
-  size_t n = 0;
-  uint64_t seed = 0;
-  const void *bytes = tenon_message_user_bytes(message, &n);
-  CHECK(n == sizeof(seed));
-  memcpy(&seed, bytes, sizeof(seed));
-  return seed;
-}
-
-/* Checks the bytes of a message of message_of(), and releases it. Returns its seed. */
-CHECK_UNUSED static uint64_t check_message(tenon_message *message, size_t count, uint64_t nbytes) {
-  const uint64_t seed = seed_of(message);
-  size_t i;
-  CHECK_EQ(tenon_message_count(message), count);
-  for (i = 0; i < count; i++) {
-    const tenon_tensor *tensor = tenon_message_tensor(message, i);
-    CHECK(check_filled(tenon_tensor_data(tensor), nbytes, seed + i));
-  }
-  tenon_message_release(message);
-  return seed;
 }
 
 CHECK_UNUSED static uint64_t receive_filled(tenon_queue *queue, size_t count, uint64_t nbytes) {
