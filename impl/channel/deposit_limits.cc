@@ -135,7 +135,7 @@ DepositStats deposit_stats() {
   DepositStats stats;
   stats.expired = all.expired;
   if (!all.depot) return stats;
-  stats.messages = all.depot->count_unfetched();
+  stats.messages = all.depot->count_pending();
   if (stats.messages == 0) return stats;
   // A program that waits for its messages to expire calls this again and again, so a tick that was
   // lost is requested here too.

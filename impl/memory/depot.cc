@@ -197,11 +197,11 @@ bool Depot::has_slot(MessageSlot place, uint32_t slot) const noexcept {
          slots_[slot].message == place.message;
 }
 
-uint64_t Depot::count_unfetched() const noexcept {
+uint64_t Depot::count_pending() const noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint64_t count = 0;
   for (uint32_t number = 0; number < messages_.size(); ++number)
-    count += messages_[number].remaining > 0 && is_unfetched({number, messages_[number].generation})
+    count += messages_[number].remaining > 0 && is_pending({number, messages_[number].generation})
                  ? 1
                  : 0;
   return count;

@@ -80,13 +80,13 @@ class Depot final : public Counted {
   bool claim_here(MessageSlot place) noexcept;
   void end_message(MessageSlot place) noexcept;
   bool is_unfetched(MessageSlot place) const noexcept;
-  uint64_t count_unfetched() const noexcept;
-  // Whether the slot has a lease of this message.
+    // Whether the slot has a lease of this message.
   bool has_slot(MessageSlot place, uint32_t slot) const noexcept;
 
   // The messages whose fetching is not over: they are unfetched, or their receiver is still opening
   // their storages.
   std::vector<MessageSlot> pending() const;
+  uint64_t count_pending() const noexcept;  // how many there are
   bool is_pending(MessageSlot place) const noexcept;
   uint32_t next_borrower() const noexcept;
 

@@ -260,8 +260,8 @@ func SetDepositLimits(limits *DepositLimits) error {
 
 // DepositStats describes the unfetched messages of this process at one moment.
 type DepositStats struct {
-	Messages uint64 // messages that no process has fetched
-	Segments uint64 // segments for which receivers may ask; 0 if no message waits
+	Messages uint64 // messages that nobody has fetched, or whose receiver is still opening them
+	Segments uint64 // segments for which receivers may ask; 0 if Messages is 0
 	Expired  uint64 // messages that a limit, or the loss of their carrier, withdrew, in all
 }
 

@@ -184,9 +184,12 @@ TENON_API tenon_status tenon_deposit_limits_set(const tenon_deposit_limits *limi
 typedef struct tenon_deposit_stats {
   /** sizeof(tenon_deposit_stats), set by the caller. */
   size_t struct_size;
-  /** The number of messages that nobody has fetched. */
+  /**
+   * The number of messages that nobody has fetched, or whose receiver is still opening their
+   * storages. While it is not 0, a receiver may need this process.
+   */
   uint64_t messages;
-  /** The number of segments that receivers may still ask for. It is 0 if no message waits. */
+  /** The number of segments that receivers may still ask for. It is 0 if `messages` is 0. */
   uint64_t segments;
   /**
    * How many messages were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, or

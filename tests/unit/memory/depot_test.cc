@@ -161,7 +161,18 @@ TEST_F(DepotTest, OnlyAnUnfetchedMessageIsWithdrawn) {
   EXPECT_FALSE(depot->withdraw(waiting.place));
   EXPECT_FALSE(claim(waiting, kFirst));
   EXPECT_EQ(object->leases, 1);
-  EXPECT_EQ(depot->count_unfetched(), 0U);
+}
+
+TEST_F(DepotTest, AMessageIsPendingUntilItsReceiverHasOpenedItOrIsGone) {
+  const Sent opened = deposit(2), given_up = deposit(1);
+  EXPECT_EQ(depot->count_pending(), 2U);
+  EXPECT_TRUE(claim(opened, kFirst));
+  EXPECT_TRUE(claim(given_up, kSecond));
+  EXPECT_EQ(depot->count_pending(), 2U);
+  claims_page::say_opened(page.base(), opened.place.message, {opened.place.generation, kFirst});
+  EXPECT_EQ(depot->count_pending(), 1U);
+  EXPECT_EQ(hang_up(kSecond), 1U);
+  EXPECT_EQ(depot->count_pending(), 0U);
 }
 
 TEST_F(DepotTest, ASerialOfAThingIsNeverUsedTwice) {

@@ -90,7 +90,7 @@ def fetch(
 class DepositStats(Frozen):
     """The deposits of this process that wait to be fetched, all of one moment.
 
-    - messages: The number of messages that nobody has fetched.
+    - messages: The number of messages that nobody has fetched, or that a receiver is still opening.
     - segments: The number of segments for which receivers may ask. It is 0 if there is no message.
     - expired: The number of messages, since the start, that were withdrawn by a limit or because
       their carrier was gone.

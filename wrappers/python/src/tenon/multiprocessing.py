@@ -147,8 +147,8 @@ def configure(
 
 
 def unfetched() -> tuple[int, int]:
-    """The number of this process's messages that nobody has fetched yet, and the number of segments
-    for which their receivers may ask.
+    """The number of this process's messages that nobody has fetched yet, or that a receiver is
+    still opening, and the number of segments for which their receivers may ask.
     """
     lender = _lender
     deposits = deposit_stats()

@@ -1697,9 +1697,10 @@ const _: () = {
 pub struct tenon_deposit_stats {
     ///sizeof(tenon_deposit_stats), set by the caller.
     pub struct_size: usize,
-    ///The number of messages that nobody has fetched.
+    /**The number of messages that nobody has fetched, or whose receiver is still opening their
+ storages. While it is not 0, a receiver may need this process.*/
     pub messages: u64,
-    ///The number of segments that receivers may still ask for. It is 0 if no message waits.
+    ///The number of segments that receivers may still ask for. It is 0 if `messages` is 0.
     pub segments: u64,
     /**How many messages were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, or
  because their carrier was gone (tenon_ticket_watch), since this process began.*/

@@ -313,9 +313,9 @@ pub fn set_deposit_limits(limits: &DepositLimits) -> Result<()> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DepositStats {
-    /// Messages that no process has fetched.
+    /// Messages that nobody has fetched, or that their receiver is still opening.
     pub messages: u64,
-    /// Segments for which receivers may still ask. It is 0 if no message waits.
+    /// Segments for which receivers may still ask. It is 0 if `messages` is 0.
     pub segments: u64,
     /// Messages that were withdrawn by a limit, or because their carrier was gone, in all.
     pub expired: u64,
