@@ -223,10 +223,15 @@ Result<bool> deposit_storage(const Ref<storage::Storage>& storage, memory::Acces
                              DepositedStorage* out) {
   if (!storage->is_own() || storage->nbytes() == 0) return false;
   TENON_ASSIGN(const share::Lend lend, share::lend(storage, access, true));
-  memory::Leased* const leased = lend.fd >= 0 ? storage->leased() : nullptr;
-  if (leased == nullptr) return false;
-  const Ref<Segment>& segment = storage->segment();
+  if (lend.fd < 0) return false;
+  memory::Leased* leased = storage->leased();
   StorageTicket& ticket = out->storage;
+  if (leased == nullptr) {
+    if (!storage->has_own_segment()) return false;
+    leased = storage.get();
+    ticket.ends_when_opened = true;
+  }
+  const Ref<Segment>& segment = storage->segment();
   DepositState& all = deposit_state();
   {
     TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, 1));

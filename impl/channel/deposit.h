@@ -38,9 +38,10 @@ struct Deposited {
 };
 Result<Deposited> deposit_message(const tensor::Message& message);
 // Deposits a message of one storage, for a carrier that has a shorter form than a ticket for it
-// (queue/short_form.h). It has no envelope: its one lease is the storage's. False, and `out` is as
-// it was: the storage needs more than a lease of this process's depot, so its message is deposited
-// by deposit_message(). Errors as for that.
+// (queue/short_form.h). It has no envelope: its one lease is the storage's. A storage that needs no
+// lease has one until the receiver has opened it. False, and `out` is as it was: the storage needs
+// more than a lease of this process's depot, so its message is deposited by deposit_message().
+// Errors as for that.
 struct DepositedStorage {
   Ref<memory::Depot> depot;
   memory::Depot::MessageSlot place;

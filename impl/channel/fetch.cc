@@ -563,7 +563,8 @@ Result<Ref<storage::Storage>> KnownLender::fetch(memory::Depot::MessageSlot plac
                      link->number | claims::kOpened))
     return already_fetched(address_);
   memory::Lease lease(link->holding, storage.slot, mark);
-  return share::open_range(*segment, storage.offset, storage.nbytes, &lease);
+  return share::open_range(*segment, storage.offset, storage.nbytes,
+                           storage.ends_when_opened ? nullptr : &lease);
 }
 
 // ---- messages in pieces

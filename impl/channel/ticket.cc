@@ -198,11 +198,15 @@ Result<StorageTicket> decode_storage_ticket(std::span<const std::byte> bytes) {
       storage.nbytes > storage.segment_nbytes - storage.offset)
     return refuse_ticket(Code::kCorrupt,
                          "a storage's ticket whose bytes lie outside their segment");
-  StorageTicket ticket{
-      storage.slot,           {storage.segment, ThingKind::kSegment, storage.serial},
-      storage.offset,         storage.nbytes,
-      storage.segment_nbytes, storage.access,
-      storage.mode,           {}};
+  StorageTicket ticket{storage.slot,
+                       {storage.segment, ThingKind::kSegment, storage.serial},
+                       storage.offset,
+                       storage.nbytes,
+                       storage.segment_nbytes,
+                       storage.access,
+                       storage.mode,
+                       false,
+                       {}};
   for (std::span<const std::byte> left = bytes.subspan(sizeof storage); !left.empty();
        left = left.subspan(sizeof(WireThing))) {
     WireThing record;

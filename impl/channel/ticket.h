@@ -53,6 +53,9 @@ struct StorageTicket {
   uint64_t segment_nbytes = 0;
   uint32_t access = 0;  // TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE
   uint32_t mode = 0;    // TENON_MODE_*
+  // The slot's lease is the message's own. It ends when the receiver has opened the storage, which
+  // needs no lease itself. Only the short form of a queue (queue/short_form.h) has such slots.
+  bool ends_when_opened = false;
   std::vector<Thing> tokens;
 };
 

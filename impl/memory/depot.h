@@ -80,7 +80,7 @@ class Depot final : public Counted {
   bool claim_here(MessageSlot place) noexcept;
   void end_message(MessageSlot place) noexcept;
   bool is_unfetched(MessageSlot place) const noexcept;
-    // Whether the slot has a lease of this message.
+  // Whether the slot has a lease of this message.
   bool has_slot(MessageSlot place, uint32_t slot) const noexcept;
 
   // The messages whose fetching is not over: they are unfetched, or their receiver is still opening

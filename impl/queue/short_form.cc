@@ -7,6 +7,9 @@
 namespace tenon::queue {
 namespace {
 
+// A bit beside the mode: StorageTicket::ends_when_opened.
+constexpr uint8_t kEndsWhenOpened = 0x80;
+
 // The fields of the short form before its dimensions.
 struct WireShort {
   uint32_t message;
@@ -64,7 +67,8 @@ size_t encode_short(const tensor::Message& message, const channel::DepositedStor
   wire.segment_nbytes = deposited.storage.segment_nbytes;
   wire.address = address;
   wire.access = static_cast<uint8_t>(deposited.storage.access);
-  wire.mode = static_cast<uint8_t>(deposited.storage.mode);
+  wire.mode = static_cast<uint8_t>(deposited.storage.mode |
+                                   (deposited.storage.ends_when_opened ? kEndsWhenOpened : 0U));
   wire.ndim = static_cast<uint8_t>(sizes.size());
   wire.flags = static_cast<uint8_t>(tensor.flags());
   wire.code = tensor.dtype().code;
@@ -102,7 +106,8 @@ Result<ShortForm> decode_short(std::span<const std::byte> bytes) {
   form.storage.nbytes = wire.nbytes;
   form.storage.segment_nbytes = wire.segment_nbytes;
   form.storage.access = wire.access;
-  form.storage.mode = wire.mode;
+  form.storage.mode = wire.mode & ~kEndsWhenOpened;
+  form.storage.ends_when_opened = (wire.mode & kEndsWhenOpened) != 0;
   form.address = wire.address;
   form.dtype = {wire.code, wire.bits, wire.lanes};
   form.flags = wire.flags;

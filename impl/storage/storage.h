@@ -175,6 +175,10 @@ class Storage final : public memory::Leased {
   // too, for a block of the parent in a forked child. Takes the arenas' lock, and throws
   // std::bad_alloc.
   memory::Leased* leased();
+  // Whether leased() is null because this process made the segment for this storage alone.
+  bool has_own_segment() const noexcept {
+    return kind_ == Kind::kOwn && own_.home == nullptr && segment_->made_by_this_process();
+  }
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
   // The lease under which an opened storage or a device's memory came, if any.
   const memory::Lease* lease() const noexcept;

@@ -434,6 +434,64 @@ static void a_child_of_fork_is_no_member(void) {
   tenon_queue_release(there);
 }
 
+static void receive_and_hold(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  const tenon_wait wait = check_wait_ns(20000000000);
+  tenon_message *message = NULL;
+  check_signal(socket);
+  OK(tenon_queue_recv(queue, &wait, &message, ERR));
+  check_signal(socket);
+  check_await(socket);
+  CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(message, 0)), 8192, 3));
+  tenon_message_release(message);
+  tenon_queue_release(queue);
+}
+
+static uint64_t living_storages(const tenon_arena *arena) {
+  tenon_arena_stats arena_stats;
+  tenon_stats stats;
+  SIZED(arena_stats);
+  SIZED(stats);
+  OK(tenon_arena_stats_get(arena, &arena_stats, ERR)); /* ends the leases that were given back */
+  OK(tenon_stats_get(&stats, ERR));
+  return stats.storages;
+}
+
+/* Frozen memory needs no lease. The message keeps its storage until the receiver has opened it, and
+ * not for as long as the receiver uses it. */
+static void frozen_memory_is_kept_until_it_is_opened(void) {
+  int socket;
+  pid_t child;
+  uint64_t before;
+  tenon_arena_options options;
+  tenon_arena *arena = NULL;
+  tenon_storage *storage;
+  tenon_tensor *tensor;
+  tenon_message *message = NULL;
+  SIZED(options);
+  options.capacity_nbytes = 65536;
+  there = queue_of(0, 0, 0);
+  child = check_spawn(SOCK_STREAM, receive_and_hold, &socket);
+  check_await(socket);
+  OK(tenon_arena_new(&options, &arena, ERR));
+  before = living_storages(arena);
+  storage = check_storage(TENON_MODE_FROZEN, 0, 8192, 3);
+  tensor = check_bytes_tensor(storage);
+  OK(tenon_message_new(&message, ERR));
+  OK(tenon_message_add(message, &tensor, NULL, 1, NULL, ERR));
+  tenon_tensor_release(tensor);
+  tenon_storage_release(storage);
+  OK(tenon_queue_send(there, message, NULL, ERR));
+  tenon_message_release(message);
+  check_await(socket); /* the child has it */
+  while (living_storages(arena) > before) usleep(1000);
+  check_signal(socket);
+  check_join(child);
+  close(socket);
+  tenon_arena_release(arena);
+  tenon_queue_release(there);
+}
+
 enum { kProducers = 3, kConsumers = 3, kEach = 400 };
 
 static void produce(int socket) {
@@ -679,6 +737,7 @@ int main(void) {
   RUN(as_many_members_as_it_was_made_for);
   RUN_ONCE(a_child_receives_in_order);
   RUN_ONCE(a_child_of_fork_is_no_member);
+  RUN_ONCE(frozen_memory_is_kept_until_it_is_opened);
   RUN_ONCE(each_message_has_one_receiver);
   RUN_APART(a_death_ends_a_wait_and_names_who_died);
   RUN_APART(messages_of_a_dead_sender_are_reported);

@@ -409,6 +409,16 @@ TEST(ShortForm, WhatIsEncodedIsDecoded) {
   EXPECT_EQ(std::vector<int64_t>(layout.strides.begin(), layout.strides.end()),
             (std::vector<int64_t>{3, 1}));
   EXPECT_EQ(Bytes(form.user.begin(), form.user.end()), numbered(5, 0x70));
+  EXPECT_EQ(form.storage.mode, 1U);
+  EXPECT_FALSE(form.storage.ends_when_opened);
+}
+
+TEST(ShortForm, ALeaseOfTheMessageIsABitBesideTheMode) {
+  Bytes bytes = test::GoldenFiles("queue").read("short.bin");
+  bytes[53] |= std::byte{0x80};
+  const ShortForm form = must(decode_short(bytes));
+  EXPECT_EQ(form.storage.mode, 1U);
+  EXPECT_TRUE(form.storage.ends_when_opened);
 }
 
 // No byte that is cut off, added or made large is read out of bounds, and each is refused.
