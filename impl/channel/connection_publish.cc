@@ -1,7 +1,8 @@
-// The functions of Connection for a publisher. A published message crosses in the ring alone. What
-// the peer must know for it crosses on the socket before, in a frame that nobody withdraws: fds of
-// segments, tokens, and the numbers that the peer can forget. A message that is too long for a slot
-// crosses on the socket too, and a marker in the ring takes its place.
+// The functions of Connection for a publisher (publish/publisher.h). A published message crosses in
+// the ring, where it can be withdrawn. Things that the peer must know before cross on the socket,
+// in a frame that nobody withdraws: fds of segments, tokens, and the numbers of segments that the
+// peer can forget. The code calls this frame the announcement. A message that is too long for a
+// slot crosses on the socket too, and a marker in the ring takes its place.
 #include <algorithm>
 #include <cstring>
 
@@ -115,7 +116,8 @@ Status Connection::prepare_publish(const Message& message, bool* is_blocked) {
   const bool has_forgotten = !content.forgotten.empty();
   bool is_writable = true;
   if (has_news || has_forgotten) is_writable = os::is_writable(socket_);
-  // The numbers that the peer can forget wait until the socket takes them.
+  // Numbers that the peer can forget are not urgent: with a full socket they go with a later
+  // message.
   const bool is_delayed = !has_news && !is_writable;
   if (is_delayed) content.forgotten.clear();
   if (has_news || (has_forgotten && !is_delayed))
@@ -133,7 +135,8 @@ Status Connection::prepare_publish(const Message& message, bool* is_blocked) {
     if (is_writable) is_writable = os::is_writable(socket_);
   }
   TENON_TRY(shape(&out.parts, &frame, &out.carried));
-  // From here to the places in the queue nothing may fail.
+  // publish_prepared() must not fail, so all memory that it needs is reserved from here on. For the
+  // same reason nothing below returns an error.
   Publishing::Leases& leases = publishing.leases_of(position);
   leases.ledger = out.grant.ledger();
   leases.slots.assign(out.grant.block().slots.begin(), out.grant.block().slots.end());
@@ -178,8 +181,10 @@ void Connection::drop_prepared() noexcept {
   publishing_->lock.unlock();
 }
 
-// Asks what became of a message that the peer had begun to take when it was withdrawn. `must_know`:
-// an honest peer has decided by now. From any other peer the message does not come back.
+// Asks what became of the message that the peer had begun to take when it was withdrawn. If the
+// peer refused it, `back` gets its leases. With `must_know` an honest peer has decided by now, and
+// the question is over in any case: a peer that has not decided keeps the leases, as if it had
+// taken the message. The caller holds the send mutex.
 void Connection::resolve_begun(std::vector<TakenBack>* back, uint64_t* withdrawn, bool must_know) {
   Publishing& publishing = *publishing_;
   if (!publishing.begun) return;
@@ -196,7 +201,7 @@ void Connection::resolve_begun(std::vector<TakenBack>* back, uint64_t* withdrawn
 }
 
 bool Connection::withdraw_oldest(std::vector<TakenBack>* back, uint64_t* withdrawn) {
-  constexpr size_t kMostBack = 3;
+  constexpr size_t kMostBack = 3;  // no call below adds more than one
   make_room(back, kMostBack);
   const std::lock_guard<std::mutex> lock(send_mutex_);
   Publishing& publishing = *publishing_;
@@ -225,7 +230,7 @@ void Connection::take_all_back(std::vector<TakenBack>* back) {
   const RingSender& ring = *frames_.ring();
   const uint64_t waiting = frames_.ring()->waiting();
   make_room(back, waiting + 1);
-  // The peer has decided about every message that it had begun to take.
+  // The peer has left, so it has decided about every message that it had begun to take.
   uint64_t withdrawn = 0;
   resolve_begun(back, &withdrawn, true);
   for (uint64_t position = ring.position() - waiting; position < ring.position(); ++position) {

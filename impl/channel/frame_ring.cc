@@ -28,7 +28,7 @@ Status refuse_ring(Code code, std::string why) {
   return Status(code, std::move(why)).with("field", std::string("ring"));
 }
 
-// A file of shared memory that nobody can cut short.
+// Makes a file of shared memory whose pages exist. The caller maps it, and then adds the seals.
 Result<os::Fd> make_file(uint64_t nbytes) {
   TENON_TRY(os::check_file_size(nbytes));
   TENON_TRY(os::ask_headroom(nbytes));
@@ -224,7 +224,7 @@ void RingReceiver::note_refused(uint64_t position) noexcept {
   refused[refusals_++ % refused.size()].store(position + 1, std::memory_order_relaxed);
 }
 
-// The receiver began with a message that was withdrawn.
+// The receiver began with a frame that was withdrawn, and does not take it.
 void RingReceiver::refuse(uint64_t position) noexcept {
   note_refused(position);
   receiver().reading.store(0, std::memory_order_release);
@@ -242,8 +242,8 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
       next = withdrawn;
       next_.store(next, std::memory_order_relaxed);
       note_refused(withdrawn - 1);
-      // The order lets the sender see all earlier stores before this side notes another refusal.
-      // Without it, any number of refusals could come between two looks of fate_of().
+      // seq_cst lets the sender see all earlier stores before this side notes another refusal. With
+      // a weaker order any number of refusals could come between two calls of fate_of().
       receiver().passed.store(next, std::memory_order_seq_cst);
     }
     const auto is_withdrawn = [&] {
@@ -252,7 +252,7 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
     const ring_page::Word* const from = slot(next);
     const uint64_t word = from->load(std::memory_order_acquire);
     if (word != next + 1) {
-      // Either it was filled one round earlier, or it was withdrawn meanwhile.
+      // The slot is empty, or has the frame of one round earlier, or its frame was withdrawn.
       if (is_withdrawn()) continue;
       const bool is_old = word == 0 || word == next + 1 - geometry_.capacity;
       if (is_old) return std::optional<Taken>();
@@ -271,14 +271,14 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
     }
     payload->resize(head.nbytes);
     receiver().reading.store(next + 1, std::memory_order_seq_cst);
-    // The head that was read is this message's if the message is not withdrawn by now.
+    // The head that was read belongs to this frame if the frame is not withdrawn by now.
     if (header().withdrawn.load(std::memory_order_seq_cst) > next) {
       refuse(next);
       continue;
     }
     ring_page::copy(from, *payload);
-    // The sender fills the slot again if the message was withdrawn. The loads of the bytes are
-    // before this one.
+    // If the frame was withdrawn, the sender may have filled the slot again during the copy. The
+    // loads of the bytes acquire, so this load comes after them.
     if (from->load(std::memory_order_relaxed) != word) {
       refuse(next);
       continue;

@@ -27,29 +27,34 @@ namespace tenon::channel {
 // INVALID_ARGUMENT: no ring has such sizes.
 Status check_geometry(const ring_page::Geometry& geometry);
 
-// The sender's end. The connection's send mutex guards it.
+// The sender's end. The connection's send mutex guards it. It checks what it reads of the
+// receiver's page, so a hostile receiver can only make this sender wait, ring in vain, or use the
+// socket.
 class RingSender {
  public:
-  // Makes the two files. INVALID_ARGUMENT: no ring has such sizes. Otherwise the errors of
-  // os::create_memfd() and of mapping.
+  // Makes and seals the two files. INVALID_ARGUMENT: no ring has such sizes. Otherwise the errors
+  // of os::create_memfd() and of mapping, and RESOURCE_EXHAUSTED if there is no memory for the
+  // pages.
   static Result<std::unique_ptr<RingSender>> create(const ring_page::Geometry& geometry);
-  // The fds that the receiver gets: the sender's file and the receiver's page. They are closed with
-  // the result, which lives until the kernel has them.
+  // Gives the fds that the receiver gets, once: the sender's file and the receiver's page. The
+  // caller keeps the result until the kernel has sent them. Its end closes them.
   std::shared_ptr<std::array<os::Fd, 2>> take_fds() noexcept { return std::move(fds_); }
 
-  // So many frames began to cross on the socket before there was a ring.
+  // Sets the count of frames that began to cross on the socket before there was a ring.
   void begin_at(uint64_t by_socket) noexcept;
   // Puts a frame into the ring. False: it must cross on the socket, because it is too long, the
   // ring is full, or the receiver does not read the ring (yet).
   bool put(uint16_t kind, std::span<const std::byte> payload) noexcept;
-  // A frame begins to cross on the socket. Call it before its first byte leaves.
+  // Counts a frame that crosses on the socket. Call it before the frame's first byte leaves.
   void count_by_socket() noexcept;
-  // Whether the receiver may sleep, and has not been rung for that yet. Ask after put(), and then
-  // ring on the socket.
+  // Whether the receiver may sleep, and has not been rung for that sleep yet. Ask after put(). The
+  // caller then rings on the socket, because later calls are false until the next sleep.
   bool must_ring() noexcept;
 
+  // Whether the receiver reads the ring, so that frames can be put into it.
   bool is_read() noexcept;
-  // From now on is_read() is true. The receiver takes what lies in the ring by then when it comes.
+  // Makes is_read() true before the receiver has come. It then takes the frames that lie in the
+  // ring.
   void expect_reader() noexcept { is_read_ = true; }
   // Whether the receiver said that it reads the ring, and whether it said that it has left.
   bool has_joined() const noexcept { return receiver().ready.load(std::memory_order_acquire) != 0; }
@@ -64,13 +69,14 @@ class RingSender {
   // says.
   uint64_t waiting() noexcept;
   const ring_page::Geometry& geometry() const noexcept { return geometry_; }
-  // The sender waits for room from now on. The receiver rings on the socket when it has taken a
-  // frame. Look at waiting() after this call.
+  // Says to the receiver that this sender waits for room. The receiver then rings on the socket
+  // when it has taken a frame. Call waiting() once more after this call, and only then sleep.
   void wait_for_room() noexcept;
   void stop_waiting() noexcept;
 
-  // Withdraws the oldest frame that waits. kWithdrawn: the receiver will never see it. kBegun: the
-  // receiver has begun to take it, and fate_of() will tell. kNone: no frame waits.
+  // Withdraws the oldest frame that waits, and gives its position. kWithdrawn: the receiver will
+  // never see it. kBegun: the receiver has begun to take it, and fate_of() will tell. kNone: no
+  // frame waits.
   //
   // If a frame was kBegun, ask for its fate before and after the next withdraw_oldest(), whether or
   // not it is known. A receiver takes one frame at a time. So if the next one is kBegun too, the
@@ -94,21 +100,23 @@ class RingSender {
   std::shared_ptr<std::array<os::Fd, 2>> fds_;
   bool is_read_ = false;
   uint64_t next_ = 0;    // the position of the next frame
-  uint64_t oldest_ = 0;  // every frame before it was taken, passed or withdrawn
+  uint64_t oldest_ = 0;  // every frame before it was taken or withdrawn
   uint64_t by_socket_ = 0;
   uint32_t rung_ = 0;  // the value of Receiver::asleep for which the receiver was rung
-  uint32_t cpu_ = 0;   // as in the header
+  uint32_t cpu_ = 0;   // as Header::cpu
 };
 
 // The receiver's end. The connection's receive mutex guards it, except where a function says
-// otherwise.
+// otherwise. It copies and checks all that it reads of the sender's file.
 class RingReceiver {
  public:
-  // Takes the fds that came. CORRUPT or INCOMPATIBLE: they are no ring. Otherwise the errors of
-  // mapping. The sender may use the ring once ready() was called.
+  // Maps the two files of a ring, whose fds the sender sent. The caller may close the fds
+  // afterwards. CORRUPT or INCOMPATIBLE with detail "field" = "ring": they are no ring. Otherwise
+  // the errors of mapping.
   static Result<std::unique_ptr<RingReceiver>> open(std::span<os::Fd, 2> fds);
+  // Says to the sender that this side reads the ring. The sender uses it from then on.
   void ready() noexcept;
-  // This side reads the ring no more.
+  // Says to the sender that this side reads the ring no more.
   void leave() noexcept;
   // The position of the next frame, and how many frames were withdrawn before this side took them.
   // Any thread may ask.
@@ -118,15 +126,17 @@ class RingReceiver {
 
   struct Taken {
     uint16_t kind = 0;
-    // There was a frame, but the sender withdrew it meanwhile. Call take() again, and take no frame
-    // off the socket before.
+    // There were frames, but the sender withdrew each of them meanwhile, several times in this
+    // call. Call take() again, and take no frame off the socket before.
     bool is_overtaken = false;
   };
-  // Takes the next frame, if the ring has it and all frames on the socket that come before it have
-  // been taken, which are `by_socket` by now. No value: it must come from the socket, or later.
-  // CORRUPT: the sender wrote what cannot be.
+  // Takes the next frame, if the ring has it and all frames that come before it on the socket have
+  // been taken. `by_socket` is the number of frames that this side has taken from the socket. No
+  // value: the ring is empty, or the socket's next frame comes first. CORRUPT: the sender wrote
+  // what cannot be.
   Result<std::optional<Taken>> take(uint64_t by_socket, std::vector<std::byte>* payload);
-  // Whether the sender waits for room, and has not been rung for that yet. Ask after take().
+  // Whether the sender waits for room, and has not been rung for that wait yet. Ask after take().
+  // The caller then rings on the socket, because later calls are false until the next wait.
   bool must_ring() noexcept;
 
   // Whether the sender has begun to send a frame over the socket that this side has not taken.
@@ -146,8 +156,8 @@ class RingReceiver {
   }
   // Looks for a while whether there is anything. False: it is time to sleep.
   bool spin(uint64_t by_socket) noexcept;
-  // The receiver may sleep from now on. Look once more after this call, and then wait for the
-  // socket.
+  // Says to the sender that this side may sleep. Call sees_anything() once more after this call,
+  // and then wait for the socket. wake_up() takes it back.
   void fall_asleep() noexcept;
   void wake_up() noexcept;
 
@@ -165,10 +175,11 @@ class RingReceiver {
   ring_page::Geometry geometry_;
   os::Mapping file_;
   os::Mapping page_;
-  std::atomic<uint64_t> next_{0};  // the position of the next frame. This thread alone writes it
+  // The position of the next frame. Only the thread that receives writes it.
+  std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> missed_{0};
   uint32_t refusals_ = 0;  // how often an entry of Receiver::refused was written
-  uint32_t asleep_ = 0;    // as in the receiver's page
+  uint32_t asleep_ = 0;    // as Receiver::asleep
   uint32_t rung_ = 0;      // the value of Header::waits for which the sender was rung
   os::Spin spin_;
 };

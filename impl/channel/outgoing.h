@@ -1,5 +1,6 @@
-// A message on its way into the queue of a Connection. connection_send.cc sends it to one peer, and
-// connection_publish.cc publishes it.
+// The states of a message on its way from a call of a Connection to the list of frames that wait
+// for the socket or the ring (FrameSocket::enqueue()). connection_send.cc sends a message to one
+// peer, and connection_publish.cc publishes it. Connection's send mutex guards all of this.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace tenon::channel {
 
-// Returns a sealed memfd that holds the bytes.
+// Returns a sealed memfd that holds the bytes, for a descriptor that is too long for a frame. The
+// errors are those of os::create_memfd(), os::write_file() and os::add_seals().
 Result<os::Fd> put_into_memfd(std::span<const std::byte> bytes);
 
 // What a frame keeps until it is sent: the segments whose fds it carries, the device segments, the
@@ -28,13 +30,14 @@ struct Connection::Carried {
   os::Fd large;
 };
 
-// A message on its way into the queue. Each phase of enqueue() fills in a part.
+// A message between the call and the frame. Each phase of Connection::enqueue() and of
+// prepare_publish() fills in a part.
 struct Connection::Outgoing {
   explicit Outgoing(tensor::Packed* scratch) noexcept : packed(*scratch) {}
   Outgoing(const Outgoing&) = delete;
   Outgoing& operator=(const Outgoing&) = delete;
-  // The vectors of the scratch keep their capacity from message to message. Their pointers do not
-  // outlive the call.
+  // The scratch is the connection's. Its vectors keep their capacity from message to message, and
+  // their references to segments end here.
   ~Outgoing() { packed.clear(); }
 
   tensor::Packed& packed;
@@ -46,13 +49,14 @@ struct Connection::Outgoing {
   std::shared_ptr<Carried> carried;  // null: the frame needs nothing kept
 };
 
-// The frame that makes known what a published message needs.
+// The frame that tells the peer what it must know before a published message: fds of segments,
+// tokens, and numbers that it can forget.
 struct Connection::Announcement {
   OutFrame frame;
   std::shared_ptr<Carried> carried;
 };
 
-// What a publisher's connection keeps.
+// The state of a connection of a publisher. Null in other connections.
 struct Connection::Publishing {
   struct Leases {
     Ref<memory::Ledger> ledger;
@@ -66,7 +70,8 @@ struct Connection::Publishing {
     marker.reset();
   }
 
-  std::vector<Leases> leases;  // of the message in each slot of the ring
+  // Of the message in each slot of the ring, so that they can be taken back if it is withdrawn.
+  std::vector<Leases> leases;
   // A message that the peer had begun to take when it was withdrawn, and whose fate is not known.
   std::optional<uint64_t> begun;
   Leases begun_leases;

@@ -4,8 +4,9 @@
 //
 // A ring has two files. Only the sender writes the first one, which has the slots. Only the
 // receiver writes the second one, the receiver's page. So each word has one writer, and what a
-// hostile receiver writes reaches nobody but the sender of this one ring. All steps are functions
-// of references and pointers. They check no index. frame_ring.cc is the caller.
+// hostile receiver writes reaches nobody but the sender of this one ring. The functions get
+// pointers into the memory, and check no index. RingSender and RingReceiver (frame_ring.cc) call
+// them.
 #pragma once
 
 #include <array>
@@ -42,21 +43,25 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): each line 
   Half cpu;      // on which the sender filled a slot last
   Half waits;    // odd: the sender may wait for room, and the receiver rings once for each value
   Word rung_ns;  // CLOCK_MONOTONIC of the last bell
-  // The messages before this position are withdrawn, unless the receiver has begun with them.
+  // The frames before this position are withdrawn, except those that the receiver had taken, or was
+  // taking, when this was stored.
   alignas(64) Word withdrawn;
 };
 inline constexpr size_t kSlotsOffset = 256;
 static_assert(sizeof(Header) == 192 && offsetof(Header, by_socket) == 64 &&
               offsetof(Header, withdrawn) == 128);
 
-// The receiver's page.
+// The receiver's page. The sender believes a word of it only as far as the word can be true.
 struct Receiver {  // NOLINT(clang-analyzer-optin.performance.Padding): each line has its purpose
-  Word passed;     // the position up to which the receiver has taken or passed all messages
-  Word reading;    // the position plus 1 of the message that it takes at this moment. 0: none
-  Half ready;      // as the constants below
+  // The position of the receiver's next frame. It has taken all frames before that, or has passed
+  // over them because they were withdrawn.
+  Word passed;
+  Word reading;  // the position plus 1 of the frame that it takes at this moment. 0: none
+  Half ready;    // 0, kReads or kLeft
   alignas(64) Half asleep;  // odd: the receiver may sleep until the socket is readable
-  // The positions plus 1 of the last messages that were withdrawn and that the receiver then
-  // refused. The receiver writes the entries in turn, each before it changes `reading` or `passed`.
+  // The positions plus 1 of the last frames that were withdrawn and that the receiver therefore did
+  // not take. The receiver writes the entries in turn, each before it changes `reading` or
+  // `passed`.
   alignas(64) std::array<Word, 8> refused;
 };
 inline constexpr uint32_t kReads = 1;  // Receiver::ready: the receiver reads the ring
@@ -65,10 +70,10 @@ inline constexpr size_t kReceiverNbytes = 4096;
 static_assert(sizeof(Receiver) == 192 && offsetof(Receiver, ready) == 16 &&
               offsetof(Receiver, asleep) == 64 && offsetof(Receiver, refused) == 128);
 
-// A slot is a number of words of 8 bytes: its word, which is the position plus 1 of the message in
-// it (0: none yet), then `after`, then bytes (u32) and kind (u32), then the bytes. `after` is the
-// number of frames that the sender had begun to send over the socket before. The receiver takes all
-// of these first.
+// A slot is a number of words of 8 bytes: its word, which is the position plus 1 of the frame in it
+// (0: none yet), then `after`, then the length (u32) and kind (u32) of the frame, then its bytes.
+// `after` is the number of frames that the sender had begun to send over the socket before. The
+// receiver takes all of these first.
 inline constexpr size_t kSlotHeadNbytes = 24;
 
 struct Geometry {
@@ -104,12 +109,15 @@ struct SlotHead {
   uint32_t nbytes = 0;
   uint32_t kind = 0;
 };
-// The sender fills a slot and publishes it. The bytes are stored word by word: a receiver may load
-// them while the sender fills the slot of a withdrawn message again, and notices it by the word.
+// The sender fills a slot and publishes it. The bytes are stored word by word. A receiver may load
+// them while the sender fills the slot of a withdrawn frame again. It notices that by the slot's
+// word, which has another value then.
 void fill(Word* slot, uint64_t position, const SlotHead& head,
           std::span<const std::byte> bytes) noexcept;
+// Reads the head, unchecked: a hostile sender may have written any length and kind.
 SlotHead read_head(const Word* slot) noexcept;
-// Copies the bytes, as many as `out` has room for, in words of 8 bytes.
+// Fills `out`, which is no longer than Geometry::room(), with the first bytes of the frame, in
+// words of 8 bytes.
 void copy(const Word* slot, std::span<std::byte> out) noexcept;
 
 }  // namespace tenon::channel::ring_page

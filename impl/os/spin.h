@@ -1,6 +1,7 @@
-// Decides how long a thread looks at a word again and again before it sleeps. A short wait is a
-// hundred times cheaper by spinning than by sleeping. A long one is cheaper asleep, and beside
-// other work on the same CPU spinning only delays the other side.
+// Decides how long a thread looks at a word of shared memory again and again (it spins) before it
+// sleeps. A short wait is a hundred times cheaper by spinning than by sleeping. A long wait is
+// cheaper asleep. If the other side needs this thread's CPU, spinning only delays it. Queues, rings
+// and publishers wait with this.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,10 @@
 
 namespace tenon::os {
 
-// One thread at a time uses it. It learns from the waits of that thread.
+// Learns from earlier waits whether the next one should spin. A window is the time that a wait
+// spins. A window that brought the change earns credit, and one in vain costs more of it. Without
+// credit only every 4th wait spins, as a probe. Each probe in vain doubles that number, up to 256.
+// One thread at a time uses the object: the holder of the lock under which the threads wait.
 class Spin {
  public:
   // How long the next wait may spin, in nanoseconds. 0: sleep at once. `same_cpu`: the other side
@@ -32,8 +36,10 @@ class Spin {
     if (credit_ == 0) probe_ = std::min(probe_ * 2, kLastProbe);
     credit_ = std::max(credit_ - kFailure, 0);
   }
-  // Says how long a wake took, from the call that woke to the thread's return. A window that is
-  // shorter than that would let both sides sleep for each message.
+  // Says how long a wake took, from the call that woke to the thread's return. The next window is
+  // twice the mean of that. A window that is shorter than a wake would let both sides sleep for
+  // each message. The time comes from memory that a peer writes, and the thread may have waited for
+  // a CPU, so times that no wake takes are ignored.
   void woke(int64_t latency_ns) noexcept {
     if (latency_ns > 0 && latency_ns < kMostNs) wake_ns_ += (latency_ns - wake_ns_) / 8;
   }
@@ -49,10 +55,10 @@ class Spin {
   static constexpr int kFirstProbe = 4;
   static constexpr int kLastProbe = 256;
 
-  int64_t wake_ns_ = 25'000;
+  int64_t wake_ns_ = 25'000;  // a running mean
   int credit_ = 1;
-  int skipped_ = 0;  // waits since the last window
-  int probe_ = kFirstProbe;
+  int skipped_ = 0;          // waits without a window since the last one
+  int probe_ = kFirstProbe;  // without credit, every so many waits get a window
 };
 
 inline void pause_cpu() noexcept {
@@ -63,9 +69,10 @@ inline void pause_cpu() noexcept {
 #endif
 }
 
-// Looks until look() is true, `likely` has changed, or the window of `spin` is over. `likely` is
-// the word that will most likely change first. It is loaded more often than look() is called, which
-// takes longer.
+// Spins until look() is true or `likely` has changed, and returns true then: the caller looks
+// itself. False: there was no window, it is over, or the kernel gave this CPU to another thread
+// meanwhile. The caller sleeps then. `likely` is the word that will most likely change first. It is
+// loaded more often than look() is called, which takes longer.
 template <typename Look>
 bool spin_for(Spin* spin, bool same_cpu, const std::atomic<uint64_t>& likely, Look look) {
   constexpr int kLooks = 16;
@@ -84,7 +91,7 @@ bool spin_for(Spin* spin, bool same_cpu, const std::atomic<uint64_t>& likely, Lo
       for (int k = 0; k < kLoads; ++k) {
         pause_cpu();
         if (likely.load(std::memory_order_relaxed) != seen) {
-          // The caller reads on in the next line.
+          // The caller reads on in the next cache line.
           __builtin_prefetch(&likely + 64 / sizeof likely);
           spin->spun(true);
           return true;

@@ -13,18 +13,19 @@ namespace tenon::publish {
 using channel::Connection;
 using tensor::Message;
 
+// A subscriber. The publisher's mutex_ guards all fields but the connection's own.
 struct Publisher::Reader {
   Connection::Owned connection;
   Connection::Standing standing;  // as publish() saw it last
-  Status broken;                  // what the subscriber did that no subscriber does
+  Status broken;                  // not OK: how the subscriber broke the protocol
   bool is_skipped = false;        // it does not get the message that is being published
-  bool is_prepared = false;
+  bool is_prepared = false;       // its connection has prepared that message, and is locked
   uint64_t sent = 0;
   uint64_t dropped = 0;
 };
 
-// Things whose end may run owners' release functions, which may use this publisher. So they end
-// after the locks.
+// Things whose end may run release functions of storages' owners. These functions may use this
+// publisher, so a function that takes locks declares its Discarded before them.
 struct Publisher::Discarded {
   std::vector<Connection::TakenBack> leases;
   std::vector<std::shared_ptr<Reader>> readers;
@@ -33,6 +34,8 @@ struct Publisher::Discarded {
 
 namespace {
 
+// Copies the message, not the tensors, so that a later subscriber can get it after the caller has
+// ended its own.
 std::shared_ptr<const Message> copy_message(const Message& message) {
   auto copy = std::make_shared<Message>();
   copy->reserve(message.items().size());
@@ -136,7 +139,9 @@ Status Publisher::add(os::Fd* socket) {
   return Status::ok();
 }
 
-// Removes the subscribers that have left or are gone. PEER_GONE: one of them is to be reported.
+// Removes the subscribers that have left or are gone. PEER_GONE: one of them is to be reported. The
+// leases of a subscriber that left are taken back here, because its process may live on. The end of
+// a process ends its leases. The caller holds mutex_.
 Status Publisher::remove_gone(Discarded* discarded) {
   Status told;
   for (size_t i = 0; i < readers_.size();) {
@@ -148,7 +153,7 @@ Status Publisher::remove_gone(Discarded* discarded) {
       ++i;
       continue;
     }
-    // Whoever hung up without having read anything never was a subscriber.
+    // A peer that hung up and had read nothing never was a subscriber.
     const bool is_death = !reader.broken.is_ok() || (!has_left && reader.standing.has_joined);
     if (is_death && options_.report_deaths) {
       if (!told.is_ok()) return told;  // the next call reports this one
@@ -171,7 +176,8 @@ Status Publisher::remove_gone(Discarded* discarded) {
   return told;
 }
 
-// Returns a subscriber that has no room. With kDropOldest it makes room instead.
+// Returns a subscriber that has no room, or null. With kDropOldest it makes room instead, and
+// returns null. The caller holds mutex_.
 std::shared_ptr<Publisher::Reader> Publisher::find_slow(Discarded* discarded) {
   for (const std::shared_ptr<Reader>& each : readers_) {
     Reader& reader = *each;
@@ -194,7 +200,8 @@ std::shared_ptr<Publisher::Reader> Publisher::find_slow(Discarded* discarded) {
 }
 
 // Sends the message to all subscribers that have room, or to none. `slow` is set if one of them
-// needs a frame on the socket, and the socket is full. Then nothing is sent.
+// needs a frame on the socket, and the socket is full. Then nothing is sent. The caller holds
+// mutex_.
 Status Publisher::send_to_all(const Message& message, std::shared_ptr<Reader>* slow) {
   struct Undo {
     std::vector<std::shared_ptr<Reader>>* readers;
@@ -231,17 +238,20 @@ Status Publisher::send_to_all(const Message& message, std::shared_ptr<Reader>* s
   return Status::ok();
 }
 
-// Reads what a subscriber sent, which is nothing but bells.
+// Reads what a subscriber sent. A subscriber sends only bells, so a message breaks the protocol.
 void Publisher::read_bells(Reader* reader) {
   const os::Wait now{.timeout_ns = 0};
   const Result<std::unique_ptr<Message>> got = reader->connection->recv(now);
   const Code code = got.status().code();
-  if (code == Code::kWouldBlock || code == Code::kPeerGone) return;  // the watch tells of the end
+  // The connection's watch tells of the peer's end (Standing::is_gone).
+  if (code == Code::kWouldBlock || code == Code::kPeerGone) return;
   reader->broken =
       got.is_ok() ? Status(Code::kCorrupt, "a subscriber that sends messages") : got.status();
 }
 
-// Waits until something has changed at a subscriber that has no room.
+// Waits until something has changed at a subscriber. If its ring is full, that is room in the ring,
+// of which a bell tells. If its socket is full, that is room in the socket. `lock` is that of
+// mutex_, which the function releases meanwhile.
 Status Publisher::wait_for(Reader* reader, os::Waiter* waiter, std::unique_lock<std::mutex>* lock) {
   Connection& connection = *reader->connection;
   const auto has_changed = [&] {
@@ -266,7 +276,8 @@ Status Publisher::wait_for(Reader* reader, os::Waiter* waiter, std::unique_lock<
   if (!ready.is_ok()) return name_subscriber(std::move(ready), &connection);
   if (for_ring) read_bells(reader);
   if (has_changed() || !reader->broken.is_ok() || !for_ring) return Status::ok();
-  // A subscriber that only rings must not hold the call beyond its time.
+  // A subscriber that rings again and again and takes nothing must not hold the call beyond its
+  // time.
   Status over = waiter->check_over(connection.socket(), "room for a message at a subscriber");
   return over.is_ok() ? over : name_subscriber(std::move(over), &connection);
 }
@@ -302,7 +313,8 @@ Status Publisher::publish(const Message& message, const os::Wait& wait) {
           slow->connection.get());
     }
     Status waited = wait_for(slow.get(), &waiter, &lock);
-    if (slow.use_count() == 1) discarded.readers.push_back(std::move(slow));  // remove() was called
+    // remove() was called meanwhile.
+    if (slow.use_count() == 1) discarded.readers.push_back(std::move(slow));
     if (!waited.is_ok()) return waited;
   }
   ++totals_.published;

@@ -1,7 +1,7 @@
 // A publisher sends messages to many subscribers, each message to each of them. It has one
-// connection (channel/connection.h) for each subscriber, with a ring of its own. So each subscriber
-// can write to memory that nobody else reads, and disturbs nobody else. A tenon_publisher of the C
-// API is a Publisher.
+// connection (channel/connection.h) for each subscriber, with a ring of its own
+// (channel/frame_ring.h). So the memory that a subscriber can write is read by the publisher alone,
+// and a hostile subscriber disturbs no other one. A tenon_publisher of the C API is a Publisher.
 //
 // The socket of the connection brings subscribers and publisher together, carries fds, wakes a
 // subscriber that sleeps, and tells when the other end is gone.
@@ -32,7 +32,7 @@ namespace tenon::publish {
 enum class Policy { kBlock, kDropOldest, kError };
 
 struct PublisherOptions {
-  channel::ring_page::Geometry ring{64, 1024};  // of each subscriber
+  channel::ring_page::Geometry ring{64, 1024};  // of each subscriber: slots, and bytes of a slot
   uint32_t max_subscribers = 256;
   Policy policy = Policy::kBlock;
   bool report_deaths = true;  // publish() returns PEER_GONE once for each death
@@ -48,12 +48,12 @@ enum class SubscriberState {
   kGone = 4,  // its process has ended, or it broke the protocol
 };
 
-// What the list of subscribers says about one.
+// One entry of the list of subscribers.
 struct SubscriberInfo {
   memory::Borrower process;
   SubscriberState state = SubscriberState::kJoining;
   bool is_asleep = false;
-  uint64_t waiting = 0;  // messages that it has not taken
+  uint64_t waiting = 0;  // messages in its ring that it has not taken
   uint64_t sent = 0;     // messages since it came, with those that were dropped
   uint64_t dropped = 0;  // messages that were withdrawn, or for which its socket had no room
 };
@@ -69,12 +69,12 @@ struct PublisherStats {
 // release storages, so their caller holds no ranked lock (base/lock_rank.h). In a forked child all
 // functions but the destructor return UNSUPPORTED or nothing.
 //
-// Locks: a call of publish() holds `turn_` while it waits for a subscriber too. `mutex_` guards the
-// subscribers, and is never held during a wait.
+// Locks: publish() takes `turn_` and then `mutex_`. It holds `turn_` for the whole call, also while
+// it waits for a subscriber. `mutex_` guards all that changes, and is never held during a wait.
 class Publisher {
  public:
-  // Ends a publisher, which no thread uses any more. Subscribers still receive what was published.
-  // In a forked child it only closes the child's copies of the sockets.
+  // Ends a publisher, which no thread uses any more. Subscribers still receive the messages that
+  // lie in their rings. In a forked child it only closes the child's copies of the sockets.
   struct End {
     void operator()(Publisher* publisher) const noexcept;
   };
@@ -86,13 +86,17 @@ class Publisher {
   // Lets subscribers connect to a socket with this path, until the publisher ends. The errors are
   // those of os::listen_local_again() and os::serve_fd().
   Status listen(const std::string& path, mode_t mode);
-  // Takes the peer of a connected socket as a subscriber. On failure the caller keeps the socket.
-  // RESOURCE_EXHAUSTED with limit "subscribers", and the errors of Connection::create() and of
-  // making a ring.
+  // Takes the peer of a connected socket as a subscriber. The publisher closes the socket when the
+  // subscriber is removed. On failure the caller keeps the socket. RESOURCE_EXHAUSTED with limit
+  // "subscribers", and the errors of Connection::create() and of making a ring.
   Status add(os::Fd* socket);
-  // Publishes a message. After a failure no subscriber gets it. Errors: those of the wait, with the
-  // slow subscriber as detail "pid". RESOURCE_EXHAUSTED with limit "capacity" and "pid": policy
-  // kError. PEER_GONE with "pid": a subscriber is gone, which is told once. Errors of lending.
+  // Publishes a message. After an error no subscriber gets it. The wait does not bound the time
+  // until another thread's publish() is over, except that the timeout 0 gives WOULD_BLOCK. Errors:
+  // those of the wait, with the slow subscriber as detail "pid". RESOURCE_EXHAUSTED with limit
+  // "capacity" and "pid": policy kError. PEER_GONE with "pid": a subscriber has died or broke the
+  // protocol. It is removed, and the call reports it once, if `report_deaths`. A subscriber that
+  // left in order or never read anything is removed without a report. UNSUPPORTED: memory of a
+  // device. Also the errors of lending.
   Status publish(const tensor::Message& message, const os::Wait& wait);
 
   // Removes the subscribers of this process. They take what waits for them, and are then told that
@@ -104,11 +108,12 @@ class Publisher {
   PublisherStats stats();
   const PublisherOptions& options() const noexcept { return options_; }
 
-  // Hands frames to the sockets that did not take them before. True: some are left.
+  // Hands frames to the sockets that did not take them before. True: some are left. The library's
+  // thread calls this (door.h).
   bool flush_stuck() noexcept;
 
  private:
-  struct Reader;
+  struct Reader;  // a subscriber
   struct Discarded;
   explicit Publisher(const PublisherOptions& options);
   Status check_process() const;

@@ -28,6 +28,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::connect(const std::string& path,
   TENON_ASSIGN(std::unique_ptr<Subscriber> subscriber, create(socket.get(), options));
   subscriber->adopt_socket();
   (void)socket.detach();
+  // What is left of the caller's time. 0 would mean not to wait.
   os::Wait rest = wait;
   if (wait.timeout_ns > 0)
     rest.timeout_ns = std::max<int64_t>(1, wait.timeout_ns - (os::monotonic_ns() - start));
@@ -43,6 +44,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::connect(const std::string& path,
       .with("path", path);
 }
 
+// Adds the publisher's process to an error.
 Status Subscriber::name_publisher(Status status) const {
   return std::move(status).with("pid", connection_->peer().pid);
 }

@@ -2,9 +2,10 @@
 // specifies the bytes and says why each memory order is enough.
 //
 // The memory has a header, an entry for each member, and a lane for each member. A lane is a ring
-// of slots that only its member fills, so no member can leave a hole in another's lane. All steps
-// are functions of a base pointer. They check no index: the caller has checked that members and
-// slots lie inside. queue.cc, queue_send.cc and queue_recv.cc are the callers.
+// of slots that only its member fills, so no member can leave a hole in another's lane. Receivers
+// only mark the slots that they have taken. The functions get pointers into the memory, and check
+// no index: the caller has checked that members and slots lie inside. queue.cc, queue_send.cc and
+// queue_recv.cc are the callers.
 #pragma once
 
 #include <array>
@@ -146,10 +147,12 @@ constexpr uint32_t taker_of(uint32_t index, uint32_t generation) noexcept {
 
 // What a slot holds behind its word.
 enum class Kind : uint32_t {
-  kTicket = 1,    // the ticket of a deposited message (channel/ticket.h)
-  kIndirect = 2,  // the ticket of a message whose one tensor holds a longer ticket
-  kShort = 3,     // a message of one tensor (short_form.h)
-  kBytes = 4,     // a message without tensors: the user's bytes
+  kTicket = 1,  // the ticket of a deposited message (channel/ticket.h)
+  // The ticket was too long for the slot, and was put into the tensor of a second message. The slot
+  // holds the ticket of that one.
+  kIndirect = 2,
+  kShort = 3,  // a message of one tensor (short_form.h)
+  kBytes = 4,  // a message without tensors: the user's bytes
 };
 // The element type of the tensor of kIndirect, which holds the longer ticket: uint8.
 inline constexpr tensor::DType kBytes{1, 8, 1};
@@ -200,7 +203,6 @@ inline Word* slot(std::byte* lane, const Geometry& geometry, uint64_t position) 
   return reinterpret_cast<Word*>(lane + kLaneHeaderNbytes + index * geometry.slot_nbytes);
 }
 
-// add() and remove() set and clear a member's bit. Only the member itself calls them.
 // Calls the function with each member of the set, from `first` on and then from the start, until it
 // returns true. False: it never did. Bits beyond `members` are not believed.
 template <typename Call>
@@ -222,6 +224,7 @@ bool any_from(const MemberSet& set, uint32_t members, uint32_t first, Call call)
   }
   return false;
 }
+// add() and remove() set and clear a member's bit. Only the member itself calls them.
 inline void add(MemberSet* set, uint32_t member) noexcept {
   (*set)[member / 64].fetch_or(uint64_t{1} << (member % 64), std::memory_order_seq_cst);
 }
@@ -231,8 +234,8 @@ inline void remove(MemberSet* set, uint32_t member) noexcept {
 }
 
 // The sender fills a slot that it owns, and publishes it. The bytes are stored word by word,
-// because a receiver may read them while the sender fills the slot again. It notices that by the
-// word.
+// because a receiver that is late may read them while the sender fills the slot again. The
+// receiver notices it by the slot's word, which has another value then.
 void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> bytes) noexcept;
 
 // Copies a published message. `out` has room for Geometry::room() bytes. The copy is whole if the
@@ -241,7 +244,8 @@ void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> b
 // too.
 uint32_t copy(const Word* slot, uint32_t room, Kind* kind, std::byte* out) noexcept;
 
-// The receiver `taker` takes the message, if the slot's word is still `seen`.
+// Takes the message for the receiver `taker`. False: the slot's word, which was `seen` with the
+// state kFull before, has changed, so another receiver was faster.
 inline bool take(Word* slot, uint64_t seen, uint32_t taker) noexcept {
   const SlotWord full = slot_of(seen);
   return slot->compare_exchange_strong(seen, word_of({full.position, taker, SlotState::kTaken}),

@@ -4,11 +4,12 @@
 //
 // A message is deposited (channel/deposit.h): the sender's depot (memory/depot.h) keeps it, and its
 // ticket (channel/ticket.h) goes through a slot of the sender's lane. A lease says that a message
-// or a process still uses a block of memory, which is not used again before. The leases of a
-// message that nobody has received yet belong to the message, and end with the sender's depot. The
-// receiver holds them from its fetch on. A send or a receive makes no system call, except to
-// wake a thread that sleeps, to sleep itself, to get new memory, and when two processes meet for
-// the first time.
+// or a process still uses a block of memory. The lender does not use the block again before the
+// lease has ended. The leases of a message that nobody has received yet belong to the message, and
+// end when the sender's depot ends. The receiver holds them from its fetch on, which is the step
+// that opens the message's memory. A send or a receive makes no system call, except to wake a
+// thread that sleeps, to sleep itself, to get new memory, and when two processes meet for the first
+// time.
 #pragma once
 
 #include <array>
@@ -61,7 +62,7 @@ struct MemberInfo {
   page::MemberWord word;
   uint32_t user = 0;
   uint64_t waiting = 0;  // messages in its lane
-  bool asleep = false;   // it waits for a message or for room
+  bool asleep = false;   // a thread of it waits for a message or for room
   bool is_self = false;
 };
 
@@ -74,7 +75,9 @@ struct MemberInfo {
 // The child joins by join() on the same storage.
 //
 // Locks: send_lock_ and recv_lock_ are held for a whole send or receive, while the thread waits
-// too. sent_mutex_ and members_mutex_ are only taken for a short time, and never both.
+// too. sent_mutex_ and members_mutex_ are only taken for a short time, and never both. The private
+// fields stand in groups, each of which begins with the lock that guards it. Atomic fields are read
+// without that lock too.
 //
 // The private functions are explained at their definitions: queue.cc (members, deaths),
 // queue_send.cc and queue_recv.cc.
@@ -83,9 +86,9 @@ class Queue final : public ProcessWatcher {
   // Makes a storage, writes an empty queue into it, and joins. INVALID_ARGUMENT for a geometry that
   // cannot be, and the errors of storage::Storage::create() and join().
   static Result<Ref<Queue>> create(const page::Geometry& geometry, const QueueOptions& options);
-  // Joins the queue in a storage. A number of `wanted` that is not 0 must be the queue's.
-  // INVALID_ARGUMENT: it is not, or the storage is private, read-only, on a device, or may be cut
-  // short. CORRUPT, INCOMPATIBLE: the storage holds no queue that this version knows.
+  // Joins the queue in a storage. A field of `wanted` that is not 0 must be equal to the queue's.
+  // INVALID_ARGUMENT: a field differs, or the storage is private, read-only, on a device, or may be
+  // cut short. CORRUPT, INCOMPATIBLE: the storage holds no queue that this version knows.
   // RESOURCE_EXHAUSTED with limit "members": the queue is full of members.
   static Result<Ref<Queue>> join(Ref<storage::Storage> storage, const page::Geometry& wanted,
                                  const QueueOptions& options);
@@ -94,27 +97,31 @@ class Queue final : public ProcessWatcher {
   const page::Geometry& geometry() const noexcept { return geometry_; }
   const QueueOptions& options() const noexcept { return options_; }
 
-  // Sends a message. It waits while the lane of this member is full: while nobody has taken the
-  // message that lies in the next slot. After an error nothing was sent. Errors: those of the wait,
-  // of channel::deposit_message(), PEER_GONE with details "pid" and "member" for a death that was
-  // not reported yet (the message was not sent, and the next call goes on), and CORRUPT: another
-  // member has overwritten this lane, which is of no use any more.
+  // Sends a message. The call waits while the lane of this member is full, which means that nobody
+  // has taken the message in the next slot. After an error nothing was sent. The errors are those
+  // of the wait and of channel::deposit_message(), and: INVALID_ARGUMENT, a slot of this queue is
+  // too short for the ticket. PEER_GONE with details "pid" and "member", a death that was not
+  // reported yet; the next call goes on. CORRUPT, another member has overwritten this lane, and
+  // this member cannot send any more.
   Status send(const tensor::Message& message, const os::Wait& wait);
   // Receives a message that any member sent to this queue, this member included. Messages of one
   // sender come in order. If a sender does not answer the fetch of its message, the message stays
   // in this object (Lane::stalled), later calls try it again, and other senders' messages come
-  // before it. Errors: those of the wait (TIMEOUT names a sender that does not answer). PEER_GONE
-  // with detail "pid": a member has died. CORRUPT with detail "pid": that member sent what is no
-  // message, and this member reads nothing more of its lane until the entry has a new member. A
-  // message that was taken and can never be fetched is lost. The error of its fetch then comes with
-  // the detail "lost": PEER_GONE if its sender died, RESOURCE_EXHAUSTED if it is beyond the limits
-  // of QueueOptions, INCOMPATIBLE or CORRUPT if this Tenon cannot read it (its lane is given up
-  // too). After each of these errors the next call goes on.
+  // before it. Errors: those of the wait (TIMEOUT names a sender that does not answer), and those
+  // of memory and fds that may pass (RESOURCE_EXHAUSTED or IO without the detail "lost"). After
+  // these the message stays here too. PEER_GONE with detail "pid": a member has died. CORRUPT with
+  // detail "pid": that member sent what is no message, and this member reads nothing more of its
+  // lane until the entry has a new member. A message that was taken and can never be fetched is
+  // lost. The error of its fetch then comes with the detail "lost": PEER_GONE if its sender died,
+  // RESOURCE_EXHAUSTED if it is beyond the limits of QueueOptions, INCOMPATIBLE or CORRUPT if this
+  // Tenon cannot read it (its lane is given up too). After each of these errors the next call goes
+  // on.
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
-  // Sends messages in their order, and returns how many it sent, at least one. It waits until all
-  // are sent. If the wait ends or another error comes before that, the result is the number, and
-  // the next call has the error again. If none was sent the result is the error, as from send().
+  // Sends messages in their order, and returns how many it sent. It waits until all are sent. If
+  // the wait ends or another error comes after the first message, the result is the number of
+  // messages that were sent, and the next call meets the error again. If none was sent, the result
+  // is the error, as from send().
   Result<size_t> send_many(std::span<const tensor::Message* const> messages, const os::Wait& wait);
   // Waits for the first message as recv() does, then takes those that are there, as many as fit
   // into `out`. Returns how many it received. An error that comes after the first message is the
@@ -129,9 +136,10 @@ class Queue final : public ProcessWatcher {
   Result<int> recv_fd();
   // The same for send() and room.
   Result<int> send_fd();
-  // The program does not look at the fds for now. Otherwise a sender could wake this member for a
-  // message that another member would receive at once. Both fds become readable. The next recv() or
-  // send() with timeout 0 that returns WOULD_BLOCK ends the pause. Does nothing for a side on which
+  // Call this when the program will not look at the fds for a while. Otherwise a sender could wake
+  // this member for a message that another member would receive at once. Both fds become readable.
+  // The next recv() or send() with timeout 0 that returns WOULD_BLOCK ends the pause. The call does
+  // nothing for a side (receiving or sending) on which
   // another thread is in recv() or send(), or in a forked child.
   void pause_fds() noexcept;
 
@@ -158,9 +166,9 @@ class Queue final : public ProcessWatcher {
     // the lane is read again.
     bool is_bad = false;
     uint32_t bad_generation = 0;
-    // The bytes of the message that was taken last and is not fetched yet. They stay here if the
-    // sender does not answer, and nothing more is taken from the lane until the fetch has ended.
-    // Unless `has_stalled`, the memory is only kept for the next message.
+    // If `has_stalled`: the bytes of the message that was taken last and is not fetched yet. They
+    // stay here if the sender does not answer, and nothing more is taken from the lane until the
+    // fetch has ended. Otherwise the vector only keeps its memory for the next message.
     std::vector<std::byte> stalled;
     size_t stalled_nbytes = 0;
     bool has_stalled = false;
@@ -174,7 +182,7 @@ class Queue final : public ProcessWatcher {
     std::unique_ptr<channel::KnownLender> lender;
     uint32_t address = 0;
     // The layout of the last tensor (ShortForm::layout_bytes()) and the bytes of its storage, which
-    // have been checked. Most tensors of a lane have the same.
+    // have been checked together. Most tensors of a lane have the same two, and need no new check.
     std::vector<std::byte> checked_layout;
     uint64_t checked_nbytes = 0;
     // The address that the taken message needs, and its number. It is read before the message is
@@ -182,7 +190,7 @@ class Queue final : public ProcessWatcher {
     std::optional<channel::Ticket> read_address;
     uint32_t read_number = 0;
   };
-  // What is put into a slot.
+  // The content of a slot.
   struct Form {
     page::Kind kind = page::Kind::kTicket;
     std::span<const std::byte> bytes;
@@ -194,12 +202,12 @@ class Queue final : public ProcessWatcher {
     Ref<memory::Depot> outer_depot;  // kIndirect: the message that holds the ticket
     memory::Depot::MessageSlot outer;
     uint64_t position = 0;
-    uint32_t taker = 0;  // in `unfetched_`: page::taker_of() the member that took it
+    uint32_t taker = 0;  // only in `unfetched_`: who took it (page::taker_of())
   };
   // Another member, as this one saw it last.
   struct Known {
     page::MemberWord word;
-    bool is_watched = false;
+    bool is_watched = false;  // its death comes by process_ended()
   };
   struct Death {
     uint32_t pid = 0;
@@ -286,9 +294,10 @@ class Queue final : public ProcessWatcher {
   QueueOptions options_;
   uint64_t generation_ = fork_generation();
   uint32_t self_ = UINT32_MAX;  // the index of this member
-  uint32_t taker_ = 0;          // this member as a taker
+  uint32_t taker_ = 0;          // page::taker_of() this member
   std::atomic<bool> has_left_{false};
-  std::atomic<bool> is_member_{false};  // look_again() may be called before that
+  // Set at the end of enter(). The service thread may call look_again() before that.
+  std::atomic<bool> is_member_{false};
   // What other processes see of this member (docs/format/board.md). Without a row on the board the
   // figures are counted in `unseen_figures_`.
   memory::OnBoard on_board_;
@@ -303,7 +312,7 @@ class Queue final : public ProcessWatcher {
   os::Spin send_spin_;
   std::mutex sent_mutex_;        // guards the next two; held for a short time
   std::vector<Sent> sent_;       // by slot
-  std::vector<Sent> unfetched_;  // taken, and their slot is filled again
+  std::vector<Sent> unfetched_;  // taken and perhaps not fetched, and their slot is filled again
   ReadyFd send_ready_;
   std::atomic<uint64_t> n_sent_{0};
   std::atomic<uint64_t> n_lost_{0};

@@ -1,4 +1,5 @@
-// The receiver's side of a queue.
+// The receiver's side of a queue (queue.h): the functions of Queue by which a member takes messages
+// from the lanes, fetches them, and passes wakes on.
 #include <sched.h>
 
 #include <algorithm>
@@ -22,8 +23,8 @@ constexpr os::Wait kFetchWait{.timeout_ns = 20'000'000};
 // How often a lane that waits for its sender is tried again.
 constexpr int64_t kStalledNs = 50'000'000;
 
-// Whether a message can still be fetched after this error. A message beyond a limit of this member
-// never can.
+// Whether a later try can still fetch the message after this error. A message beyond a limit of
+// this member never can be fetched.
 bool may_be_fetched(const Status& status) noexcept {
   const std::string_view limit = status.detail("limit");
   if (limit == "max_tensors" || limit == "max_message_nbytes") return false;
@@ -52,7 +53,7 @@ void Queue::find_start(uint32_t index) noexcept {
   lanes_[index].has_start = true;
 }
 
-// Takes the next message of a lane, if it has one. The bytes are in `stalled` of the lane then.
+// Takes the next message of a lane, if it has one. Its bytes are in Lane::stalled then.
 bool Queue::take_from(uint32_t index) {
   Lane& from = lanes_[index];
   if (from.has_stalled || (from.is_bad && !has_new_member(index))) return false;
@@ -64,7 +65,8 @@ bool Queue::take_from(uint32_t index) {
     const page::SlotWord word = page::slot_of(seen);
     if (word.state == SlotState::kEmpty || word.position < from.cursor) return false;
     if (word.position > from.cursor) {
-      // The sender has filled this slot again, so all messages before it were taken.
+      // The sender has filled this slot again, so all messages that are a round or more older than
+      // the one in it were taken.
       if (((word.position ^ from.cursor) & (geometry_.capacity - 1)) != 0) {
         give_up_lane(index);
         return false;
@@ -93,12 +95,12 @@ bool Queue::take_from(uint32_t index) {
     }
     ++from.cursor;
   }
-  return false;  // other receivers are faster, and the next look goes on from here
+  return false;  // other receivers are faster, and the next call goes on from this cursor
 }
 
 // Reads the address of a lane, if the message of the short form in `bytes` needs one that this
-// member has not read. As long as the message is not taken, the lane keeps its member, and the
-// member keeps the address.
+// member has not read. It is called before the message is taken, because until then the lane keeps
+// its member, and the member keeps the address.
 void Queue::read_address_of(uint32_t index, std::span<const std::byte> bytes) {
   Lane& from = lanes_[index];
   uint32_t number = 0;
@@ -118,7 +120,7 @@ void Queue::read_address_of(uint32_t index, std::span<const std::byte> bytes) {
   from.read_number = number;
 }
 
-// Takes no message of this lane's member any more.
+// Marks a lane whose member wrote what cannot be. No message of that member is taken any more.
 void Queue::give_up_lane(uint32_t index) noexcept {
   Lane& from = lanes_[index];
   from.is_bad = true;
@@ -136,6 +138,7 @@ bool Queue::has_new_member(uint32_t index) noexcept {
   return true;
 }
 
+// The error for the lane that give_up_lane() marked last. The caller reports it once.
 Status Queue::name_scrambled() {
   const uint32_t index = std::exchange(scrambled_, UINT32_MAX);
   const uint32_t pid = page::member_of(member(index).word.load(std::memory_order_relaxed)).pid;
@@ -148,7 +151,8 @@ Status Queue::name_scrambled() {
       .with("member", int64_t{index});
 }
 
-// Whether a lane may have a message for this member. A hint that costs a load for each lane.
+// Whether a lane may have a message for this member. It costs one load for each lane, and may be
+// true for a message that another receiver takes first.
 bool Queue::sees_message() const noexcept {
   return page::any_from(header().lanes, geometry_.members, 0, [&](uint32_t index) {
     const Lane& from = lanes_[index];
@@ -207,18 +211,19 @@ void Queue::ring_sender(uint32_t index) noexcept {
   wake(&words);
 }
 
-// The message that was taken from a lane is opened, or lost.
+// Ends the fetch of the message that was taken from a lane. It is opened, or lost.
 void Queue::forget_stalled(uint32_t index) noexcept {
   lanes_[index].has_stalled = false;
   --n_stalled_;
 }
 
-// The status of a message that nobody can receive any more.
+// Gives the taken message of a lane up, and returns the error that says so. If the bytes were no
+// message of this version, the lane is given up too.
 Status Queue::give_up(uint32_t index, const Status& why) {
   forget_stalled(index);
   if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) {
     give_up_lane(index);
-    scrambled_ = UINT32_MAX;  // `lost` says it
+    scrambled_ = UINT32_MAX;  // the error that this function returns reports it already
   }
   Status lost =
       Status(why.code(), format("a message of the queue is lost: %s", why.message().c_str()))
@@ -253,7 +258,8 @@ Result<std::unique_ptr<Message>> Queue::open_short(uint32_t index) {
         tensor::Tensor::create(storage, form.layout(), form.flags);
     if (!tensor.is_ok())
       return Status(Code::kCorrupt, tensor.status().message()).with("field", std::string("queue"));
-    from.checked_nbytes = 0;  // no storage has 0 bytes: nothing is checked if there is no memory
+    // assign() may throw and leave half a layout. 0 fits no storage, so that counts as unchecked.
+    from.checked_nbytes = 0;
     from.checked_layout.assign(form.layout_bytes.begin(), form.layout_bytes.end());
     from.checked_nbytes = storage->nbytes();
   }
@@ -301,7 +307,8 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
     from.stalled_nbytes = from.stalled.size();
     from.stalled_kind = page::Kind::kTicket;
   }
-  // No error is made before one has happened: it takes longer than the rest of a receive.
+  // The error for an unknown kind is made last and only if it is needed, because making a Status
+  // with a text takes longer than the rest of a receive.
   const auto open_bytes = [&]() -> Result<std::unique_ptr<Message>> {
     if (from.stalled_kind == page::Kind::kShort) return open_short(index);
     if (from.stalled_kind == page::Kind::kBytes) return open_user_bytes(index);
@@ -319,8 +326,8 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
   return message;
 }
 
-// Tries the lanes whose sender did not answer. A value is the result of recv(). Without one,
-// `stalled` is a lane that still waits, or UINT32_MAX.
+// Tries to fetch the messages of stalled lanes again. A value is the result of recv(). No value: no
+// sender answered, and `stalled` is a lane that still waits, or UINT32_MAX.
 std::optional<Result<std::unique_ptr<Message>>> Queue::retry_stalled(const WaitLimits& limits,
                                                                      uint32_t* stalled) {
   *stalled = UINT32_MAX;
@@ -339,7 +346,7 @@ std::optional<Result<std::unique_ptr<Message>>> Queue::retry_stalled(const WaitL
   return std::nullopt;
 }
 
-// The status of a wait that ended while a message waits for its sender.
+// Adds to the error of a wait that ended: a message has been taken, and its sender does not answer.
 Status Queue::name_stalled(const Status& over, uint32_t index) const {
   const uint32_t pid = page::member_of(member(index).word.load(std::memory_order_relaxed)).pid;
   return Status(over.code(), format("%s: a message of process %u waits for that process, which "
@@ -381,7 +388,8 @@ Result<size_t> Queue::recv_many(std::span<std::unique_ptr<Message>> out, const o
   return received;
 }
 
-// Takes messages that are there. A message that cannot be opened now ends the call and stays.
+// Takes more messages that are there, without a wait, and returns how many. A message that cannot
+// be opened now ends the call and stays stalled.
 size_t Queue::recv_more(std::span<std::unique_ptr<Message>> out) noexcept {
   size_t received = 0;
   try {
@@ -400,7 +408,8 @@ size_t Queue::recv_more(std::span<std::unique_ptr<Message>> out) noexcept {
   return received;
 }
 
-// recv() with the lock held. `has_slept`: a sender may have woken this thread.
+// Receives one message with the lock held. `has_slept` says whether a sender may have woken this
+// thread. Then the caller must pass the wake on (pass_wake_on()).
 Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bool* has_slept) {
   for (;;) {
     look_at_members();
@@ -420,8 +429,9 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
     const auto look = [&] { return sees_message() || has_deaths() || has_left_.load(); };
     if (Status over = limits.check("a message in the queue"); !over.is_ok()) {
       if (over.code() == Code::kWouldBlock && recv_ready_.is_open()) {
-        // A wake that is passed on must not come back to this member, so it is not armed yet.
+        // The wake is passed on before the member is armed, so that it does not come back to it.
         if (*has_slept) pass_wake_on();
+        // If arm() found something, the member was armed for a moment, and may have been woken.
         *has_slept = !recv_ready_.arm(look);
         if (has_stalled) {
           has_retry_.store(true, std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// The sender's side of a queue.
+// The sender's side of a queue (queue.h): the functions of Queue by which a member fills slots of
+// its lane, wakes receivers, and withdraws what a receiver that died had taken.
 #include <sched.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ class DepositGuard {
   Depot::MessageSlot place_;
 };
 
-// Says on the board since when a send waits for room, and at its end that none waits.
+// Writes on the board (memory/board.h) since when a send waits for room. The destructor writes that
+// none waits.
 class FullMark {
  public:
   explicit FullMark(memory::board::Word* since_ns) noexcept : since_ns_(since_ns) {}
@@ -73,7 +75,8 @@ Result<Deposited> deposit_ticket(std::span<const std::byte> ticket) {
 
 }  // namespace
 
-// Whether the slot for `position` can be filled.
+// Whether the slot for `position` can be filled. CORRUPT: the slot's word is none that this member
+// or a receiver writes.
 Result<bool> Queue::has_room(uint64_t position) const {
   const page::SlotWord slot =
       page::slot_of(page::slot(lane(self_), geometry_, position)->load(std::memory_order_seq_cst));
@@ -86,8 +89,8 @@ Result<bool> Queue::has_room(uint64_t position) const {
       .with("field", std::string("queue"));
 }
 
-// Asks for the lines of the next slot. The next message will most likely be as long as the last
-// one.
+// Prefetches the cache lines of the next slot. The next message will most likely be as long as the
+// last one.
 void Queue::prefetch_slot() const noexcept {
   const auto* const slot =
       reinterpret_cast<const std::byte*>(page::slot(lane(self_), geometry_, next_));
@@ -122,8 +125,9 @@ Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages
   return sent;
 }
 
-// send() with the lock held. A death is reported once, so it ends a call that has sent a message,
-// and the next call reports it.
+// Sends one message with the lock held. Unless the message is the first of its call, a death does
+// not have to be told: the error only ends the call, which returns how many messages it sent. The
+// death stays in `deaths_`, and the next call tells it.
 Status Queue::send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first) {
   FullMark full(&figures_->full_since_ns);
   for (;;) {
@@ -157,7 +161,9 @@ Status Queue::send_within(const tensor::Message& message, const WaitLimits& limi
   }
 }
 
-// Sends the message in its short form. False: it has none.
+// Sends the message in its short form. False: nothing was sent, and the message must travel by its
+// ticket. It has no short form, its storage cannot be deposited alone, or its depot is not the one
+// whose address the lane has.
 Result<bool> Queue::publish_short(const tensor::Message& message) {
   const tensor::Message::Item* const item = short_item(message);
   if (item == nullptr ||
@@ -180,7 +186,7 @@ Result<bool> Queue::publish_short(const tensor::Message& message) {
   const size_t nbytes = encode_short(message, deposited,
                                      header.address_number.load(std::memory_order_relaxed), bytes);
   Sent sent;
-  sent.depot = std::move(deposited.depot);  // `depot_` keeps the depot too
+  sent.depot = std::move(deposited.depot);  // the guard's pointer stays good: `depot_` keeps it too
   sent.place = deposited.place;
   fill_next(std::move(sent), {page::Kind::kShort, std::span(bytes).first(nbytes)});
   guard.keep();
@@ -245,8 +251,8 @@ void Queue::fill_next(Sent sent, const Form& form) {
     }
     page::fill(slot, next_, form.kind, form.bytes);
     has_rung = ring_one_receiver();
-    // Its taker may still be about to fetch the message whose slot is filled again. The receiver of
-    // this message need not wait for that look.
+    // The taker of the message that lay in this slot may not have fetched it yet. This is asked
+    // after the wake, so that the new message's receiver does not wait for the answer.
     if (before.depot && before.depot->is_unfetched(before.place))
       unfetched_.push_back(std::move(before));
   }
@@ -260,7 +266,9 @@ void Queue::fill_next(Sent sent, const Form& form) {
   n_sent_.store(n_sent_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// Withdraws what a member that is gone took and did not fetch. `taker` is page::taker_of() it.
+// Withdraws the messages that a member took before it died or left, and did not fetch. `taker` is
+// page::taker_of() that member. Any thread calls this, without a lock. Each message is withdrawn
+// without sent_mutex_, because that can run release functions of its owners.
 void Queue::forget_taken_by(uint32_t taker) noexcept {
   if (n_sent_.load(std::memory_order_acquire) == 0) return;
   const auto withdraw = [&](const Sent& sent) {
@@ -297,10 +305,10 @@ void Queue::forget_taken_by(uint32_t taker) noexcept {
   }
 }
 
-// Wakes one receiver that sleeps and that this member has not woken yet. Each sender wakes by its
-// own records: if it ended or was stopped before it woke anybody, the next sender's message does.
-// The bit of a member that has gone means nothing: a wake for it would be lost. Returns whether it
-// woke one.
+// Wakes one receiver that sleeps and that this member has not woken for that sleep yet. Returns
+// whether there was one. Each sender keeps records of its own (`rung_`). So if a sender dies or is
+// stopped before its wake, the next sender's message still wakes the receiver. A member that has
+// gone can have left its bit behind, and is passed over: a wake for it would be lost.
 bool Queue::ring_one_receiver() noexcept {
   const uint32_t first = last_rung_.load(std::memory_order_relaxed) + 1;
   return page::any_from(header().receivers_asleep, geometry_.members, first, [&](uint32_t index) {

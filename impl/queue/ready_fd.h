@@ -3,8 +3,9 @@
 //
 // Other processes wake this member by a futex, which no event loop can wait for. So a thread, the
 // relay, sleeps on the member's futex and writes to an eventfd after each wake. While this member
-// waits only by the fd, no thread of it is inside recv() or send(). It still needs to be woken, so
-// it keeps the odd number and its bit in the set of sleepers (sleep.h). It is **armed** then.
+// waits only by the fd, no thread of it is inside recv() or send(). Other processes must still wake
+// the member, so it keeps the odd number and its bit in the set of sleepers (sleep.h), as if a
+// thread slept. The member is **armed** then.
 //
 // The rule: whenever no thread is inside recv() or send(), the fd is readable, the relay is about
 // to make it readable, or the member is armed. docs/format/queue.md says why no wake is lost.
@@ -38,14 +39,16 @@ class ReadyFd {
 
   // Makes the fd readable.
   void signal() noexcept;
-  // This thread is about to sleep in the queue. The fd becomes unreadable, because another thread
-  // that waits by the fd would find it readable, and the lock of the queue taken, again and again.
+  // Call this before this thread sleeps in the queue. The fd becomes unreadable, because otherwise
+  // an event loop on another thread would find the fd readable and the queue's lock taken, again
+  // and again.
   void clear_for_sleep() noexcept;
-  // This thread did not get the lock, and the program may wait by the fd next. If the thread that
-  // has the lock sleeps or has slept, the fd becomes unreadable: the relay may have made it
-  // readable after clear_for_sleep(), and that thread settles the fd later. Otherwise the fd is
-  // signalled once more, for an event loop that hears only of changes (EPOLLET): the other thread
-  // may have settled a fd that was readable already. Any thread may call this.
+  // Call this when this thread did not get the queue's lock, because the program may wait by the fd
+  // next. If the lock's holder sleeps or has slept in this call, the fd becomes unreadable. The
+  // relay may have made it readable after clear_for_sleep(), and the holder calls settle() later.
+  // If the holder has not slept, the fd is signalled once more. An event loop that hears only of
+  // changes (EPOLLET) needs that, because settle() of the holder does nothing to a fd that is
+  // readable.
   void note_busy() noexcept;
   // Clears the fd and arms the member, unless look() is true afterwards. Returns whether the member
   // is armed.
@@ -58,7 +61,8 @@ class ReadyFd {
     disarm();
     return false;
   }
-  // Returns whether the member was armed. Then another process may have woken it.
+  // Ends the armed state at the begin of a call. Returns whether the member was armed. Then another
+  // process may have woken it, and the call counts as one that slept (Queue::pass_wake_on()).
   bool disarm() noexcept;
   // Restores the rule above. Each call of recv() or send() ends with it.
   void settle() noexcept {

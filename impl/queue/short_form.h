@@ -1,7 +1,8 @@
 // The short form of a message: a tensor without a name, and few bytes of the user. Most messages
-// have it. It takes two lines of cache and no memory on the heap. All other messages travel by
-// their ticket (channel/ticket.h). This file only encodes and decodes the bytes, which
-// docs/format/queue.md specifies, and reads and writes a lane's address.
+// have it. With up to two dimensions and no user bytes it fits into two cache lines with its slot's
+// head, and it needs no memory on the heap. Almost all other messages travel by their ticket
+// (channel/ticket.h). This file only encodes and decodes the bytes, which docs/format/queue.md
+// specifies, and reads and writes a lane's address. Queue calls it (queue_send.cc, queue_recv.cc).
 #pragma once
 
 #include <array>
@@ -34,11 +35,12 @@ constexpr size_t short_nbytes(size_t ndim, size_t user_nbytes) noexcept {
   return kShortHeadNbytes + 2 * ndim * 8 + user_nbytes;
 }
 
-// The only tensor of a message that may have the short form. Null: it has not.
+// The only tensor of a message, if the message can have the short form. Null: it cannot.
 const tensor::Message::Item* short_item(const tensor::Message& message) noexcept;
 
-// Encodes the message, whose storage is deposited already. `address` is the number of the address
-// in the lane (read_address()). Returns how many bytes it wrote.
+// Encodes a message for which short_item() is not null, and whose storage is deposited already.
+// `address` is LaneHeader::address_number of the sender's lane. Returns how many bytes it wrote,
+// which is short_nbytes().
 size_t encode_short(const tensor::Message& message, const channel::DepositedStorage& deposited,
                     uint32_t address, std::span<std::byte, kShortNbytes> out) noexcept;
 
@@ -58,13 +60,16 @@ struct ShortForm {
     return {dtype, std::span(dims).first(ndim), std::span(dims).subspan(ndim, ndim), offset};
   }
 };
-// CORRUPT, with detail "field" = "queue". The caller checks that the layout fits the storage.
+// Decodes a private copy of the bytes, to which the result points. CORRUPT, with detail "field" =
+// "queue". The caller checks that the layout fits the storage.
 Result<ShortForm> decode_short(std::span<const std::byte> bytes);
 
-// Where a lane's member keeps its messages: the address of its depot, which its lane has once for
-// all messages. Only the member writes it.
+// Writes the address of the depot in which the lane's member keeps its messages. The lane has it
+// once for all messages. Only the member writes it, under its send lock, and only while no slot of
+// the lane holds a message that nobody has taken.
 void write_address(page::LaneHeader* lane, const channel::Ticket& address) noexcept;
-// The address if it has this number. No value: it has another one by now. CORRUPT: it is none.
+// Reads the address if it has this number. No value: the lane has an address of another number by
+// now. CORRUPT: the bytes are no address.
 Result<std::optional<channel::Ticket>> read_address(const page::LaneHeader& lane, uint32_t number);
 
 }  // namespace tenon::queue

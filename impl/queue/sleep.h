@@ -1,5 +1,6 @@
-// Waits for a change in a queue's memory: a thread looks for a while, then it sleeps until another
-// process wakes it. docs/format/queue.md says why no wake is lost.
+// How a thread sleeps until another process changes a queue's memory. Queue::send() and recv() look
+// at the memory for a while (os/spin.h), and then call sleep_once(). docs/format/queue.md says why
+// no wake is lost.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +21,11 @@ class WaitLimits {
  public:
   explicit WaitLimits(const os::Wait& wait) noexcept
       : wait_(wait), deadline_ns_(wait.timeout_ns < 0 ? -1 : deadline_of(wait.timeout_ns)) {}
-  // WOULD_BLOCK, TIMEOUT or CANCELLED if the wait is over.
+  // WOULD_BLOCK (always with timeout 0), TIMEOUT or CANCELLED if the wait is over. The message of
+  // the error names what was awaited.
   Status check(const char* awaited) const;
-  // How long a thread may sleep before it checks again, at most `most_ns`. Less than 0: without
-  // end.
+  // How long a thread may sleep before it calls check() again, at most `most_ns`. A number below 0,
+  // as argument or result, is a sleep without end.
   int64_t slice_ns(int64_t most_ns) const noexcept;
   bool is_interruptible() const noexcept { return wait_.interruptible; }
 
@@ -32,19 +34,21 @@ class WaitLimits {
     const int64_t now = os::monotonic_ns();
     return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
   }
-  // No futex hears of a cancel, so a thread with a cancel looks this often.
+  // A cancel wakes no futex, so a thread whose wait can be cancelled checks this often.
   static constexpr int64_t kCancelNs = 20'000'000;
   os::Wait wait_;
   int64_t deadline_ns_;
 };
 
-// Sleeps until somebody wakes this thread, unless look() is true once the thread has said that it
-// sleeps. INTERRUPTED if a signal ended an interruptible wait. Any other end is success: the caller
-// looks again.
+// Sleeps on the words of the member `self`, until another thread calls wake(), or `most_ns` or the
+// limits are over. It first stores the odd number and sets the bit in `sleepers`, then calls
+// look(). If that is true, it does not sleep. INTERRUPTED if a signal ended an interruptible wait.
+// Any other end is success, also that of the time: the caller looks, checks its limits and sleeps
+// again. The caller holds the queue's lock of this side, so one thread at a time uses the words.
 template <typename Look>
 Status sleep_once(page::SleepWords* words, page::MemberSet* sleepers, uint32_t self, os::Spin* spin,
                   const WaitLimits& limits, int64_t most_ns, Look look) {
-  // An odd number is left of a member that died asleep.
+  // The number is odd here if a former member of the entry died asleep.
   const uint32_t awake = (words->asleep.load(std::memory_order_relaxed) + 1) & ~1U;
   const uint32_t seen = words->wake.load(std::memory_order_relaxed);
   words->asleep.store(awake + 1, std::memory_order_seq_cst);
@@ -53,7 +57,8 @@ Status sleep_once(page::SleepWords* words, page::MemberSet* sleepers, uint32_t s
   if (!look()) {
     end = os::futex_wait(words->wake, seen, limits.slice_ns(most_ns));
     if (words->wake.load(std::memory_order_acquire) != seen) {
-      // Any member may have written any number, so the difference must be able to overflow.
+      // A hostile member may have written any number, so the subtraction is one of unsigned
+      // numbers.
       const uint64_t rung = words->rung_ns.load(std::memory_order_relaxed);
       spin->woke(static_cast<int64_t>(static_cast<uint64_t>(os::monotonic_ns()) - rung));
     }
@@ -65,7 +70,8 @@ Status sleep_once(page::SleepWords* words, page::MemberSet* sleepers, uint32_t s
   return Status::ok();
 }
 
-// Wakes the sleeper. Call it once for each odd value of `asleep`.
+// Wakes the sleeper. A thread that has sent a message or made room calls it once for each odd value
+// of `asleep`, so that it makes one system call for each sleep. More calls do no harm.
 inline void wake(page::SleepWords* words) noexcept {
   words->rung_ns.store(static_cast<uint64_t>(os::monotonic_ns()), std::memory_order_relaxed);
   words->wake.fetch_add(1, std::memory_order_release);

@@ -1,5 +1,6 @@
-"""Tasks of asyncio that wait for a message, or for room for one. Each waits for an fd of a queue, a
-connection or a subscriber, which becomes readable when there may be one.
+"""How tasks of asyncio wait for a message, or for room for one. Each waits for an fd of a queue or
+of a subscriber, which becomes readable when there may be one. Their methods get_async, put_async
+and recv_async call until_ready.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ class _Waiters:
         return future
 
     def wake(self) -> None:
-        """Wake one task. The fd stays readable until a task has found nothing. So if this task is
-        cancelled before it looks, the loop calls this again for the next one.
+        """Wake one task. The loop calls this while the fd is readable, and the fd stays readable
+        until a task has found nothing. So if the woken task is cancelled before it looks, the loop
+        calls this again for the next task, and no message is lost.
         """
         while self.futures:
             future = self.futures.popleft()
@@ -48,14 +50,17 @@ class _Waiters:
             self.loop.remove_reader(self.fd)
 
 
-# A loop's entry goes with the loop. Only the loop's own thread uses the inner dict.
+# The waiters of each loop, by fd. A loop's entry goes with the loop. Only the loop's own thread
+# uses the inner dict. An entry without futures stays, and serves the next file that gets the same
+# number.
 _waiting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Waiters]]
 _waiting = weakref.WeakKeyDictionary()
 
 
 async def until_ready(fd: int, give_up: Callable[[], object] | None = None) -> None:
-    """Wait until the fd is readable, which the caller keeps open. give_up is called if the task is
-    cancelled and no other task waits for the fd here.
+    """Wait until the fd is readable. The caller keeps it open, looks again afterwards, and may find
+    nothing. give_up is called if the task is cancelled and no other task of this loop waits for the
+    fd. A queue then stops to count as waiting (tenon_queue_pause_fds).
     """
     loop = asyncio.get_running_loop()
     waiters = _waiting.setdefault(loop, {}).setdefault(fd, _Waiters(loop, fd))

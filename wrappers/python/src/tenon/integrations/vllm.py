@@ -5,7 +5,7 @@ imported. PyTorch is used if the program has imported it.
 One process, the writer, sends objects, and each reader receives all of them. The readers are known
 when the queue is made. The writer keeps a tenon.Publisher, and each reader a tenon.Subscriber.
 
-An object travels as a pickle, so who uses this class trusts the writer to run code in the readers.
+An object travels as a pickle, so the writer can run any code in the readers.
 A short pickle lies in the ring of each reader. A longer one lies in a block of an arena, with the
 buffers of arrays and tensors behind it, and only the block's description goes into the rings. A
 block that does not fit into the arena becomes a storage of its own. So every object crosses in
@@ -94,8 +94,8 @@ _WELCOME, _REFUSED = b"\1", b"\0"
 
 @dataclass
 class Handle:
-    """What a reader needs to join a queue. It can be pickled and sent in any way. Who has it, and
-    is of the writer's user, can join.
+    """What a reader needs to join a queue. It can be pickled and sent in any way. Every process of
+    the writer's user, or of root, that has it can join.
 
     - local_reader_ranks: The ranks of the readers.
     - path and nonce: The writer's socket, and a secret.
@@ -148,7 +148,8 @@ class MessageQueue:
           the two must be equal. Otherwise the call raises Unsupported.
         - local_reader_ranks: The readers' ranks. The default counts from 0.
         - max_chunk_bytes and max_chunks: Their product is the size of the arena. max_chunks is
-          rounded up to a power of two. Both only bound what is kept: an object can be larger.
+          rounded up to a power of two. An object can be larger than the arena: it then has memory
+          of its own.
         - connect_ip and enable_shm_tensor_arena: They are ignored. Tensors always go into the
           arena.
         """
@@ -261,8 +262,8 @@ class MessageQueue:
         """Send an object to every reader. The first call waits until all readers have come.
 
         The timeout is in seconds, and None waits for ever. Raises TimeoutError, which names the
-        reader that has no room, or PeerGone, if the process of a reader has ended. Nothing was sent
-        then.
+        reader that has no room, PeerGone, if a reader has ended or left, or RuntimeError, if
+        shutdown was called and there is no room. Nothing was sent then.
         """
         if not self._is_writer:
             raise RuntimeError("only the writer of a message queue can enqueue")
@@ -275,6 +276,9 @@ class MessageQueue:
                 pass
 
     def _publish(self, message: Message, waits: _Waits) -> bool:
+        """Send a message. False: call this again, because a slice of the time is over or shutdown
+        was called.
+        """
         try:
             if self.shutting_down:
                 self._publisher.send(message, timeout=0)
@@ -294,6 +298,7 @@ class MessageQueue:
         return True
 
     def _slow(self, error: TenonError) -> str:
+        """Who keeps the writer waiting, for an error or a line of the log."""
         pid = int(error.details.get("pid", 0))
         if not pid:
             return "another thread is sending"
@@ -320,6 +325,7 @@ class MessageQueue:
             raise self._reader_gone(pid, None)
 
     def _reader_gone(self, pid: int, cause: TenonError | None) -> TenonError:
+        """Note which ranks of this process are gone, and make the error that names them."""
         living = [rank for rank, each in self._ranks.items() if each == pid]
         ranks = sorted(set(living) - self._gone)
         # A process with several readers loses one at a time.
@@ -337,12 +343,14 @@ class MessageQueue:
         )
 
     def _admit(self, deadline: float | None) -> None:
+        """Wait until all readers have come. The caller has the lock."""
         door = self._door
         if door.is_open:
             waits = _Waits(time.monotonic(), None, True, deadline)
             door.admit(self, waits)
 
     def _message_of(self, obj: Any) -> Message:
+        """The message of an object: its pickle alone, or a block of pickle and buffers."""
         buffers: list[memoryview] = []
 
         def out_of_band(buffer: pickle.PickleBuffer) -> bool:
@@ -388,9 +396,10 @@ class MessageQueue:
     ) -> Any:
         """Receive the next object.
 
-        The timeout is in seconds, and None waits for ever. Raises TimeoutError when it is over, and
-        RuntimeError after shutdown, if no object is there. With `indefinite` a long wait is not
-        logged. copy is as in create_from_handle, and the default is what that was given.
+        The timeout is in seconds, and None waits for ever. Raises TimeoutError when it is over,
+        RuntimeError after shutdown, and PeerGone if the writer has ended, each if no object is
+        there. Raises PermissionDenied if the writer refuses this reader. With `indefinite` a long
+        wait is not logged. copy is as in create_from_handle, which sets the default.
         """
         if self._is_writer:
             raise RuntimeError("only a reader of a message queue can dequeue")
@@ -446,7 +455,7 @@ class MessageQueue:
             waits.judge(f"not all readers of process {self.handle.pid} have come", None)
 
     def broadcast_object(self, obj: Any = None) -> Any:
-        """Send an object, and return it; a reader receives it."""
+        """Send an object and return it, or receive it in a reader."""
         if self._is_writer:
             self.enqueue(obj)
             return obj
@@ -517,11 +526,14 @@ class MessageQueue:
 
 
 class _Waits:
-    """The time of one wait: its end, and when a line goes to the log."""
+    """The time of one wait: its end, and when a line goes to the log. A wait consists of calls that
+    end early for each line (slice), and of judge after each.
+    """
 
     def __init__(
         self, begun: float, timeout: float | None, warns: bool, deadline: float | None = None
     ) -> None:
+        # lines: which line is the next one to be written
         self.begun, self.warns, self.lines = begun, warns, 1
         self.deadline = deadline if timeout is None else begun + timeout
         self.is_now = timeout is not None and timeout <= 0
@@ -531,7 +543,7 @@ class _Waits:
         return None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
 
     def slice(self) -> float | None:
-        """How long the next call may wait."""
+        """How long the next call may wait: until the end, or until the next line is due."""
         if self.is_now:
             return 0
         ends = [] if self.deadline is None else [self.deadline]
@@ -545,7 +557,9 @@ class _Waits:
         return None if seconds is None else seconds * 1000
 
     def judge(self, why: str, error: BaseException | None) -> None:
-        """After a call that has waited: raise TimeoutError, or write the line that is due."""
+        """After a call that waited in vain: raise TimeoutError, write the line that is due, or do
+        nothing, if neither is due yet.
+        """
         now = time.monotonic()
         if self.is_now or (self.deadline is not None and now >= self.deadline):
             raise TimeoutError(errno.ETIMEDOUT, f"the time is over: {why}") from error
@@ -775,7 +789,7 @@ def _aligned(nbytes: int) -> int:
 
 
 def _places(body: int, sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where the pickle and the buffers lie in a block, and the block's size."""
+    """Where the pickle and the buffers begin in a block, and the block's size."""
     begins, end = [], 8 * len(sizes)
     for nbytes in (body, *sizes):
         begin = _aligned(end)
@@ -847,7 +861,7 @@ def _reduce_tensor(tensor: Any) -> Any:
         and not tensor.is_conj()
         and not tensor.is_neg()
     ):
-        # As bytes, because numpy does not know all types of elements.
+        # The elements become bytes first, because numpy does not have all of PyTorch's types.
         raw = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
         name = str(tensor.dtype).removeprefix("torch.")
         return _rebuild_tensor, (pickle.PickleBuffer(raw), tuple(tensor.shape), name)
