@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tenon
-from tenon.integrations import vllm
+from tenon.integrations import _vllm_rendezvous, vllm
 from tenon.integrations.vllm import Handle, MessageQueue
 
 PROGRAM = Path(__file__).with_name("vllm_program.py")
@@ -220,7 +220,7 @@ def test_strangers_are_refused() -> None:
     )
     strangers = [MessageQueue.create_from_handle(wrong, 0)]
     strangers.append(MessageQueue.create_from_handle(unknown, 9))
-    silent = vllm._connect(handle, 1)
+    silent = _vllm_rendezvous.connect(handle, 1)
     silent.close()
     last = MessageQueue.create_from_handle(handle, 1)
     writer.wait_until_ready()

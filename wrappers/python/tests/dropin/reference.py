@@ -26,16 +26,16 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
+
+from run_rows import note, run_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ A row that passes again has to leave this table.
 """
 
 _REPOSITORY = Path(__file__).resolve().parents[4]
-_RESULTS = "TENON_REFERENCE_RESULTS"
 _PLAIN = "import torch.multiprocessing as mp\n"
 
 
@@ -184,11 +183,6 @@ def _packages(python: str, cache: Path) -> list[str]:
 # ---- in the process that runs the file
 
 
-def _note(**fields: str) -> None:
-    with open(os.environ[_RESULTS], "a") as results:
-        results.write(json.dumps(fields) + "\n")
-
-
 def _name(test: unittest.TestCase) -> str:
     return str(getattr(test, "_testMethodName", test))
 
@@ -203,23 +197,23 @@ def _result_class(strategy: str) -> type[unittest.TextTestResult]:
             super().startTest(test)
             current = torch.multiprocessing.get_sharing_strategy()
             assert current == strategy, f"{_name(test)} begins under {current}"
-            _note(row=_name(test), outcome="begun")
+            note(_name(test), "begun")
 
         def addSuccess(self, test: unittest.TestCase) -> None:
             super().addSuccess(test)
-            _note(row=_name(test), outcome="ok")
+            note(_name(test), "ok")
 
         def addSkip(self, test: unittest.TestCase, reason: str) -> None:
             super().addSkip(test, reason)
-            _note(row=_name(test), outcome="skipped", why=reason)
+            note(_name(test), "skipped", why=reason)
 
         def addFailure(self, test: unittest.TestCase, err: Any) -> None:
             super().addFailure(test, err)
-            _note(row=_name(test), outcome="failed", why=str(err[1]))
+            note(_name(test), "failed", why=str(err[1]))
 
         def addError(self, test: unittest.TestCase, err: Any) -> None:
             super().addError(test, err)
-            _note(row=_name(test), outcome="failed", why=f"{err[0].__name__}: {err[1]}")
+            note(_name(test), "failed", why=f"{err[0].__name__}: {err[1]}")
 
     return Rows
 
@@ -251,55 +245,9 @@ def run_here(how: str, file: str, rows: list[str]) -> None:
 # ---- in the process that was called
 
 
-def _run(
-    python: str,
-    how: str,
-    file: Path,
-    rows: list[str],
-    packages: list[str],
-    seconds: float,
-    folder: str,
-) -> list[dict[str, str]]:
-    results = Path(folder, "results")
-    results.touch()
-    path = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *packages]
-    environment = {**os.environ, _RESULTS: str(results), "PYTHONPATH": os.pathsep.join(path)}
-    # This variable marks PyTorch's own CI. There the file writes its results as XML with a package
-    # that is not installed here.
-    environment.pop("CI", None)
-    command = [python, __file__, "--run", str(file), "--how", how, *rows]
-    with open(Path(folder, "output"), "w+") as output:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            cwd=folder,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            process.wait(seconds)
-            end = f"the process ended with status {process.returncode}"
-        except subprocess.TimeoutExpired:
-            end = f"not done after {seconds:.0f} s"
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        output.seek(0)
-        sys.stderr.write(output.read())
-    notes: dict[str, dict[str, str]] = {}
-    for line in results.read_text().splitlines():
-        note = json.loads(line)
-        notes[note["row"]] = note
-    for note in notes.values():
-        if note["outcome"] == "begun":
-            note.update(outcome="failed", why=end)
-    return list(notes.values())
-
-
-def _judge(note: dict[str, str], how: str) -> bool:
+def _judge(found: dict[str, str], how: str) -> bool:
     """Print a row's line. Return whether the outcome is the expected one."""
-    row, outcome, why = note["row"], note["outcome"], " ".join(note.get("why", "").split())
+    row, outcome, why = found["row"], found["outcome"], " ".join(found.get("why", "").split())
     expected = EXPECTED.get(row) if how != "plain" else None
     good = outcome != "failed"
     if expected and outcome == "failed":
@@ -351,13 +299,17 @@ def main() -> int:
                     raise Unavailable(f"{file} does not import torch.multiprocessing once")
                 file = Path(shutil.copy(file, folder))
                 file.write_text(text.replace(_PLAIN, _PLAIN.replace("torch", "tenon.torch", 1)))
-            notes = _run(
-                options.python, options.how, file, options.rows, packages, options.seconds, folder
-            )
+            path = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *packages]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+            # This variable marks PyTorch's own CI. There the file writes its results as XML with a
+            # package that is not installed here.
+            environment.pop("CI", None)
+            command = [options.python, __file__, "--run", str(file), "--how", options.how]
+            notes = run_rows([*command, *options.rows], folder, environment, options.seconds)
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 2
-    good = [_judge(note, options.how) for note in notes]
+    good = [_judge(found, options.how) for found in notes]
     wanted = len(options.rows) or ROWS
     if len(good) != wanted:
         print(f"failed   {len(good)} rows of {wanted} were run")

@@ -23,15 +23,15 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
+
+from run_rows import note, run_rows
 
 VERSION = "0.33.0"
 TEST = "tests/distributed/test_shm_broadcast.py"
@@ -195,26 +195,27 @@ def row_of(node: str) -> str:
     return f"own::{name}" if file.endswith("vllm_rows.py") else name
 
 
-def run_here(on: str, folder: Path, results: Path, rows: list[str]) -> int:
+def run_here(on: str, folder: Path, rows: list[str]) -> int:
     import pytest
 
     class Rows:
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            if report.when == "call" or report.outcome != "passed":
-                note = {"row": row_of(report.nodeid), "outcome": report.outcome}
-                if report.outcome != "passed":
-                    note["why"] = str(report.longrepr)[-2000:]
-                with open(results, "a") as file:
-                    file.write(json.dumps(note) + "\n")
+            row = row_of(report.nodeid)
+            if report.outcome != "passed":
+                note(row, report.outcome, str(report.longrepr)[-2000:])
+            elif report.when == "call":
+                note(row, "ok")
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-            for item in items:
-                with open(results, "a") as file:
-                    row = row_of(item.nodeid)
-                    file.write(json.dumps({"row": row, "outcome": "begun"}) + "\n")
-            if on == "tenon":
-                items[:] = [item for item in items if other(row_of(item.nodeid)) is None]
+            for item in items.copy():
+                row = row_of(item.nodeid)
+                why = other(row) if on == "tenon" else None
+                if why is None:
+                    note(row, "begun")
+                else:
+                    note(row, "other", why)
+                    items.remove(item)
 
     arguments = ["-q", "--noconftest", "-c", os.devnull, "-p", "vllm_stubs", "--tb=short"]
     files = [folder / TEST]
@@ -236,8 +237,6 @@ def run(
     python: str, on: str, folder: Path, libraries: Path, rows: list[str], seconds: float
 ) -> bool:
     with tempfile.TemporaryDirectory(prefix="tenon-vllm-test-") as scratch:
-        results = Path(scratch, "results")
-        results.touch()
         stub = Path(scratch, "stubs", "vllm", "__init__.py")
         stub.parent.mkdir(parents=True)
         stub.write_text("import vllm_stubs\n\nvllm_stubs.install()\n")
@@ -249,44 +248,12 @@ def run(
             "VLLM_QUEUE_FOLDER": str(folder) if on == "vllm" else "",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        command = [
-            python,
-            "-B",
-            __file__,
-            "--run",
-            str(results),
-            "--on",
-            on,
-            "--cache",
-            str(folder),
-        ]
-        process = subprocess.Popen(
-            [*command, *rows],
-            env=environment,
-            cwd=scratch,
-            stdout=sys.stderr,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            process.wait(seconds)
-            end = f"the process ended with status {process.returncode}"
-        except subprocess.TimeoutExpired:
-            end = f"not done after {seconds:.0f} s"
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        notes = {}
-        for line in results.read_text().splitlines():
-            note = json.loads(line)
-            notes[note["row"]] = note
+        command = [python, "-B", __file__, "--run", "--on", on, "--cache", str(folder)]
+        notes = run_rows([*command, *rows], scratch, environment, seconds)
     good = bool(notes)
-    for row, note in notes.items():
-        outcome, why = note["outcome"], " ".join(note.get("why", "").split())[-300:]
-        if on == "tenon" and outcome == "begun" and other(row) is not None:
-            outcome, why = "other", str(other(row))
-        elif outcome == "begun":
-            outcome, why = "failed", end
-        outcome = {"passed": "ok"}.get(outcome, outcome)
+    for found in notes:
+        row, outcome = found["row"], found["outcome"]
+        why = " ".join(found.get("why", "").split())[-300:]
         if on == "vllm" and outcome == "failed" and other(row) is not None:
             # A loaded machine breaks some of these rows, which depend on the time that ZMQ takes.
             outcome = "theirs"
@@ -294,8 +261,9 @@ def run(
         print(f"{on}: {outcome:8} {row}" + (f" ({why})" if why else ""), flush=True)
     if on == "tenon" and not rows:
         # A row that has another name in a later version must not be lost.
+        names = [each["row"] for each in notes]
         patterns = {
-            pattern for pattern in OTHER if not any(_matches(pattern, row) for row in notes)
+            pattern for pattern in OTHER if not any(_matches(pattern, name) for name in names)
         }
         if patterns:
             print(f"{on}: failed   OTHER has rows that do not exist: {sorted(patterns)}")
@@ -314,10 +282,10 @@ def main() -> int:
     parser.add_argument("--on", choices=("tenon", "vllm", "both"), default="both")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--seconds", type=float, default=400, help="how long each may take")
-    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        return run_here(options.on, options.cache, options.run, options.rows)
+        return run_here(options.on, options.cache, options.rows)
     reference = os.environ.get("TENON_REFERENCE") or _REPOSITORY / "build" / "reference"
     cache = (options.cache or Path(reference, "vllm")).resolve()
     if not options.python:

@@ -16,7 +16,7 @@ import pytest
 import tenon
 import torch
 import torch.distributed as dist
-from tenon.integrations import vllm
+from tenon.integrations import _vllm_rendezvous
 from tenon.integrations.vllm import MessageQueue
 
 TYPE_CHECKING = False
@@ -203,8 +203,8 @@ def test_external_writer() -> None:
 
 def test_other_machines_are_refused_by_all_ranks() -> None:
     def rank_main(rank: int) -> None:
-        place = vllm._machine()
-        vllm._machine = lambda: f"machine {rank // 2}" if rank else place
+        place = _vllm_rendezvous.machine()
+        _vllm_rendezvous.machine = lambda: f"machine {rank // 2}" if rank else place
         for call in (
             lambda: MessageQueue.create_from_process_group(dist.group.WORLD, MIB, 2),
             lambda: MessageQueue.create_from_process_group_single_reader(dist.group.WORLD, MIB, 2),

@@ -11,26 +11,19 @@ buffers of arrays and tensors behind it, and only the block's description goes i
 block that does not fit into the arena becomes a storage of its own. So every object crosses in
 shared memory, however large it is.
 
-A reader connects to a socket in a folder that only this user can enter. It sends the queue's nonce
-and its rank. When all readers have come, the writer answers, gives the sockets to the publisher and
-removes the folder.
+_vllm_rendezvous.py brings the readers and the writer together.
 """
 
 from __future__ import annotations
 
 import copyreg
 import errno
-import hmac
 import io
 import logging
 import os
 import pickle
-import select
-import shutil
-import socket as _socket
 import struct
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -42,15 +35,20 @@ from tenon.arena import Arena
 from tenon.error import (
     Cancelled,
     Corrupt,
-    NotFound,
     PeerGone,
-    PermissionDenied,
     ResourceExhausted,
     TenonError,
     Timeout,
-    Unsupported,
     WouldBlock,
     make,
+)
+from tenon.integrations._vllm_rendezvous import (
+    Door,
+    Group,
+    await_welcome,
+    connect,
+    machine,
+    no_remote_readers,
 )
 from tenon.message import Message
 from tenon.publish import Publisher, Subscriber
@@ -60,6 +58,7 @@ from tenon.wait import Cancel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket as _socket
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, ClassVar
 
@@ -85,11 +84,6 @@ _ALIGNMENT = 64
 # then the pickle, then the buffers. Each part is aligned.
 _INLINE, _BLOCK = b"\0", b"\1"
 _BLOCK_HEAD = struct.Struct("<cxxxIQ")
-# What a reader says first: magic and version, nonce, rank. The writer answers with one byte, and
-# with a reason if it refuses.
-_HELLO = struct.Struct("<8s32sq")
-_MAGIC = b"TNVLLM\0\1"
-_WELCOME, _REFUSED = b"\1", b"\0"
 
 
 @dataclass
@@ -163,9 +157,7 @@ class MessageQueue:
                 f"local_reader_ranks {local_reader_ranks} are not {n_local_reader} different ranks"
             )
         if n_reader != n_local_reader:
-            raise _no_remote_readers(
-                f"{n_reader - n_local_reader} of {n_reader} readers are remote"
-            )
+            raise no_remote_readers(f"{n_reader - n_local_reader} of {n_reader} readers are remote")
         if max_chunks < 1 or max_chunk_bytes < 1:
             raise ValueError("a message queue needs at least one chunk, of at least one byte")
         self.n_local_reader, self.n_remote_reader = n_local_reader, 0
@@ -179,8 +171,10 @@ class MessageQueue:
         self._lock = threading.RLock()
         self._ranks: dict[int, int] = {}  # the rank of each reader that has come, and its pid
         self._gone: set[int] = set()  # the ranks whose end was reported
-        self._door = _Door(local_reader_ranks)
-        self.handle = self._door.handle
+        self._door = Door(local_reader_ranks)
+        self.handle = Handle(
+            list(local_reader_ranks), self._door.path, self._door.nonce, machine(), os.getpid()
+        )
         logger.debug("message queue at %s for the ranks %s", self.handle.path, local_reader_ranks)
 
     def _begin(self, *, is_writer: bool) -> None:
@@ -210,11 +204,11 @@ class MessageQueue:
         NotFound if the writer has ended or has all its readers.
         """
         if rank not in handle.local_reader_ranks:
-            raise _no_remote_readers(
+            raise no_remote_readers(
                 f"rank {rank} is not one of the local readers {handle.local_reader_ranks}"
             )
-        if handle.machine != _machine():
-            raise _no_remote_readers(f"process {handle.pid} made the queue in another place")
+        if handle.machine != machine():
+            raise no_remote_readers(f"process {handle.pid} made the queue in another place")
         self = MessageQueue.__new__(MessageQueue)
         self._begin(is_writer=False)
         self.handle = handle
@@ -222,7 +216,7 @@ class MessageQueue:
         self._copies = copy
         self._lock = threading.RLock()
         self._subscriber = None
-        self._socket = _connect(handle, rank)
+        self._socket = connect(handle, rank)
         # The subscriber has the socket later, and then this closes nothing.
         weakref.finalize(self, self._socket.close).atexit = False
         return self
@@ -427,32 +421,9 @@ class MessageQueue:
         waits = _Waits(time.monotonic(), None, warns, deadline)
         with self._turn(waits):
             if self._subscriber is None:
-                answer = self._answer(waits)
-                if answer[:1] != _WELCOME:
-                    raise make(
-                        PermissionDenied,
-                        "the writer of the message queue refused this reader: "
-                        + answer[1:].decode("utf-8", "replace"),
-                    )
+                await_welcome(self, waits)
                 self._subscriber = Subscriber(self._socket, access="read_only", same_user=True)
             return self._subscriber
-
-    def _answer(self, waits: _Waits) -> bytes:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        poll.register(self._wake, select.POLLIN)
-        while True:
-            ready = dict(poll.poll(waits.milliseconds()))
-            if self._socket.fileno() in ready:
-                answer = _packet(self._socket, 1024)
-                if not answer:
-                    pid = self.handle.pid
-                    text = f"the writer, process {pid}, ended before all readers had come"
-                    raise make(PeerGone, text, pid=str(pid))
-                return answer
-            if self.shutting_down:
-                raise RuntimeError("cancelled")
-            waits.judge(f"not all readers of process {self.handle.pid} have come", None)
 
     def broadcast_object(self, obj: Any = None) -> Any:
         """Send an object and return it, or receive it in a reader."""
@@ -480,7 +451,7 @@ class MessageQueue:
         """
         import torch.distributed as dist
 
-        group = _Group(pg)
+        group = Group(pg)
         group.refuse_other_machines()
         queue = MessageQueue(1, 1, None, max_chunk_bytes, max_chunks)
         is_reader = dist.get_rank() == reader_rank
@@ -508,7 +479,7 @@ class MessageQueue:
         blocking it waits until all readers have joined. Raises Unsupported in all processes if they
         are not on one machine.
         """
-        group = _Group(pg)
+        group = Group(pg)
         group.refuse_other_machines()
         if group.rank != writer_rank:
             handle = group.broadcast(None, writer_rank)
@@ -566,219 +537,6 @@ class _Waits:
         if self.warns and now >= self.begun + VLLM_RINGBUFFER_WARNING_INTERVAL * self.lines:
             self.lines += 1
             logger.info(_LONG_WAIT, VLLM_RINGBUFFER_WARNING_INTERVAL, why)
-
-
-class _Door:
-    """The socket at which the readers of a queue arrive. It is open until all have come."""
-
-    def __init__(self, ranks: list[int]) -> None:
-        self.waiting = set(ranks)
-        self.is_open = bool(ranks)
-        nonce, path = os.urandom(32), ""
-        self._arrived: dict[int, tuple[_socket.socket, int]] = {}
-        self._strangers: dict[int, _socket.socket] = {}  # they have not said who they are
-        if ranks:
-            folder = tempfile.mkdtemp(prefix="tenon-vllm-")
-            path = os.path.join(folder, "socket")
-            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-            self.close = weakref.finalize(
-                self, _close_door, folder, os.getpid(), self._socket, self._arrived, self._strangers
-            )
-            self._socket.bind(path)
-            self._socket.listen(max(2 * len(ranks), 128))
-            self._socket.setblocking(False)
-        self.handle = Handle(list(ranks), path, nonce, _machine(), os.getpid())
-
-    def admit(self, queue: MessageQueue, waits: _Waits) -> None:
-        """Wait for the readers that have not come, and give all of them to the publisher."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        poll.register(queue._wake, select.POLLIN)
-        for reader, _ in self._arrived.values():
-            poll.register(reader, select.POLLIN)
-        for stranger in self._strangers.values():
-            poll.register(stranger, select.POLLIN)
-        while self.waiting:
-            ready = dict(poll.poll(waits.milliseconds()))
-            self._look(ready, poll)
-            if len(self._arrived) == len(self.waiting):
-                self._welcome(queue, poll)
-                continue
-            if queue.shutting_down:
-                raise RuntimeError("cancelled")
-            lacking = sorted(self.waiting - self._arrived.keys())
-            waits.judge(f"the readers of the ranks {lacking} have not come", None)
-        self.is_open = False
-        self.close()
-
-    def _look(self, ready: dict[int, int], poll: select.poll) -> None:
-        # The lists come before a socket is closed or accepted, because a new socket may get the
-        # number of a closed one.
-        ended = [rank for rank, (reader, _) in self._arrived.items() if reader.fileno() in ready]
-        speaking = [stranger for fd, stranger in self._strangers.items() if fd in ready]
-        for rank in ended:
-            # A reader says nothing before it is welcome. So this is its end, and another process
-            # may take its rank.
-            reader, _ = self._arrived.pop(rank)
-            poll.unregister(reader)
-            reader.close()
-        for stranger in speaking:
-            del self._strangers[stranger.fileno()]
-            rank, pid, refusal = self._identify(stranger)
-            if not refusal:
-                self._arrived[rank] = stranger, pid
-                continue
-            poll.unregister(stranger)
-            _send(stranger, _REFUSED + refusal.encode())
-            stranger.close()
-        if self._socket.fileno() in ready:
-            try:
-                stranger, _ = self._socket.accept()
-            except OSError:  # it has gone again
-                return
-            stranger.setblocking(False)
-            self._strangers[stranger.fileno()] = stranger
-            poll.register(stranger, select.POLLIN)
-
-    def _identify(self, stranger: _socket.socket) -> tuple[int, int, str]:
-        """The rank and the pid of a process that has connected, and why it cannot join."""
-        pid, uid, _ = struct.unpack(
-            "3i", stranger.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        )
-        hello = _packet(stranger, _HELLO.size + 1)
-        if uid not in (os.geteuid(), 0):
-            return -1, pid, f"user {uid} is not the writer's"
-        if len(hello) != _HELLO.size:
-            return -1, pid, "it does not say who it is"
-        magic, nonce, rank = _HELLO.unpack(hello)
-        if magic != _MAGIC or not hmac.compare_digest(nonce, self.handle.nonce):
-            return rank, pid, "its handle belongs to another queue"
-        if rank in self._arrived:
-            other = self._arrived[rank][1]
-            return rank, pid, f"process {other} has joined as the reader of rank {rank}"
-        if rank not in self.waiting:
-            return rank, pid, f"no reader of rank {rank} is expected"
-        return rank, pid, ""
-
-    def _welcome(self, queue: MessageQueue, poll: select.poll) -> None:
-        for rank, (reader, pid) in list(self._arrived.items()):
-            del self._arrived[rank]
-            poll.unregister(reader)
-            if not _send(reader, _WELCOME):
-                reader.close()
-                continue
-            reader.setblocking(True)
-            queue._publisher.add(reader)
-            queue._ranks[rank] = pid
-            self.waiting.discard(rank)
-
-
-class _Group:
-    """A torch.distributed.ProcessGroup, or an object with the members of vLLM's
-    StatelessProcessGroup.
-    """
-
-    def __init__(self, pg: Any) -> None:
-        import torch.distributed as dist
-
-        self._pg = pg
-        self._is_torch = isinstance(pg, dist.ProcessGroup)
-        self.rank: int = dist.get_rank(pg) if self._is_torch else pg.rank
-        self.size: int = dist.get_world_size(pg) if self._is_torch else pg.world_size
-
-    def broadcast(self, obj: Any, source: int) -> Any:
-        if not self._is_torch:
-            return self._pg.broadcast_obj(obj, source)
-        import torch.distributed as dist
-
-        objects = [obj]
-        source = dist.get_process_group_ranks(self._pg)[source]
-        dist.broadcast_object_list(objects, src=source, group=self._pg)
-        return objects[0]
-
-    def refuse_other_machines(self) -> None:
-        """Raise Unsupported, in every process, unless all are on one machine."""
-        here = _machine()
-        if self._is_torch:
-            import torch.distributed as dist
-
-            machines: list[Any] = [None] * self.size
-            dist.all_gather_object(machines, here, group=self._pg)
-        else:
-            machines = self._pg.all_gather_obj(here)
-        if len({*machines}) > 1:
-            other = [rank for rank, machine in enumerate(machines) if machine != machines[0]]
-            raise _no_remote_readers(f"the ranks {other} of the group are not where rank 0 is")
-
-
-def _no_remote_readers(why: str) -> TenonError:
-    return make(
-        Unsupported,
-        f"{why}, and a message queue of Tenon serves readers on one machine that see the writer's"
-        " temporary folder: share that folder (TMPDIR) between the containers, or use vLLM's own"
-        " MessageQueue for other machines",
-    )
-
-
-def _machine() -> str:
-    """What processes have in common that can reach each other's temporary folder."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read().strip()
-    except OSError:
-        boot = _socket.gethostname()
-    folder = os.stat(tempfile.gettempdir())
-    return f"{boot} {folder.st_dev} {folder.st_ino}"
-
-
-def _close_door(
-    folder: str,
-    pid: int,
-    listener: _socket.socket,
-    arrived: dict[int, tuple[_socket.socket, int]],
-    strangers: dict[int, _socket.socket],
-) -> None:
-    for socket in (listener, *(reader for reader, _ in arrived.values()), *strangers.values()):
-        socket.close()
-    # A forked child has a copy of the writer.
-    if os.getpid() == pid:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _connect(handle: Handle, rank: int) -> _socket.socket:
-    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    try:
-        socket.connect(handle.path)
-        socket.sendall(_HELLO.pack(_MAGIC, handle.nonce, rank))
-    except (FileNotFoundError, ConnectionError, BrokenPipeError) as error:
-        socket.close()
-        raise make(
-            NotFound,
-            f"the writer, process {handle.pid}, takes no readers: it has ended, or all its readers"
-            " have come",
-            path=handle.path,
-            pid=str(handle.pid),
-        ) from error
-    except BaseException:
-        socket.close()
-        raise
-    return socket
-
-
-def _packet(socket: _socket.socket, nbytes: int) -> bytes:
-    """The next packet, or nothing if the other end is closed."""
-    try:
-        return socket.recv(nbytes)
-    except ConnectionError:
-        return b""
-
-
-def _send(socket: _socket.socket, packet: bytes) -> bool:
-    try:
-        socket.send(packet, _socket.MSG_NOSIGNAL)
-    except OSError:
-        return False
-    return True
 
 
 # ---- pickles
