@@ -24,8 +24,8 @@ set(TENON_QUICK_share by_fd cache storage_at)
 set(TENON_QUICK_tensor
   composite_contents descriptor descriptor_encode dlpack dtype layout message pack tensor)
 set(TENON_QUICK_channel
-  borrowing connection_recv connection_send deposit fetch frames lease_block lending
-  segment_numbers)
+  borrowing connection_recv connection_send deposit fetch fetch_pieces frames known_lender
+  lease_block lender_link lending segment_numbers)
 set(TENON_QUICK_queue page queue_recv queue_send ready_fd short_form sleep)
 set(TENON_QUICK_object one_tensor)
 set(TENON_QUICK_value check storage_value tensor_value value walk)

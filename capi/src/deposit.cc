@@ -1,5 +1,5 @@
 // tenon/deposit.h: deposits messages and fetches them by their tickets (impl/channel/deposit*.h,
-// impl/channel/fetch.h).
+// impl/channel/fetch*.h).
 #include <fcntl.h>
 #include <tenon/deposit.h>
 
@@ -15,6 +15,7 @@
 #include "channel/deposit_limits.h"
 #include "channel/deposit_watch.h"
 #include "channel/fetch.h"
+#include "channel/fetch_pieces.h"
 #include "handles.h"
 #include "os/named_file.h"
 #include "wait.h"

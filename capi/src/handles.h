@@ -14,7 +14,7 @@
 
 #include "channel/connection.h"
 #include "channel/deposit.h"
-#include "channel/fetch.h"
+#include "channel/fetch_pieces.h"
 #include "cuda_event.h"
 #include "device/arena.h"
 #include "memory/arena.h"

@@ -22,7 +22,7 @@ enum class LockRank : int {
   kQueues,            // queue/process_watch.cc: the members of queues that are watched
   kPublishers,        // publish/door.cc: the publishers of this process and their sockets
   kDeposits,          // channel/deposit_server.h: the depot and the processes that fetch from it
-  kFetch,             // channel/fetch.cc: the links to the depots of other processes
+  kFetch,             // channel/lender_link.cc: the links to the depots of other processes
   kNameCheck,         // names/liveness.cc: one check of a named file at a time
   kPrefault,          // memory/user_arena.cc: the arenas whose pages are made in the background
   kTokenFds,          // memory/ledger.cc: the fds of tokens that are still being sent

@@ -98,9 +98,10 @@ class Deposit {
 // on fetching.
 void leave_deposits() noexcept;
 
-// For fetch.cc: this process's depot, if it has that id. Null: the depot is another process's.
+// For receivers (fetch.h): this process's depot, if it has that id. Null: the depot is another
+// process's.
 Ref<memory::Depot> own_depot(const DepotId& id) noexcept;
-// For fetch.cc: a segment of this process's depot. Null: the segment is gone, or the thing is a
+// For receivers: a segment of this process's depot. Null: the segment is gone, or the thing is a
 // token.
 Ref<memory::Segment> own_segment(const Thing& thing) noexcept;
 

@@ -1,4 +1,4 @@
-// The packets on a depot's socket (docs/format/deposit.md). A receiver (fetch.cc) sends one
+// The packets on a depot's socket (docs/format/deposit.md). A receiver (ask_lender.cc) sends one
 // request, and the lender (deposit_server.cc) sends one answer. This file defines and checks the
 // packets. It does not use the socket.
 #pragma once

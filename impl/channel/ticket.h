@@ -1,6 +1,6 @@
 // A ticket is the bytes by which a deposited message is fetched. They travel by any carrier of
-// bytes. deposit.cc writes tickets, and fetch.cc reads them. This file only encodes and decodes the
-// bytes (docs/format/deposit.md).
+// bytes. deposit.cc writes tickets, and fetch.cc and fetch_pieces.cc read them. This file only
+// encodes and decodes the bytes (docs/format/deposit.md).
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // The claims page: shared memory in which the receiver of a deposited message (depot.h) claims it.
-// The lender's side is in depot.cc and the receiver's in channel/fetch.cc. docs/format/deposit.md
+// The lender's side is in depot.cc and the receivers' in channel (fetch.h). docs/format/deposit.md
 // specifies the bytes: a header, one word for each message that can wait (its claim), one word for
 // each thing that has a number (its serial), and one word for each slot (the next slot of the same
 // message). A slot is the number of one lease.
@@ -43,7 +43,7 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what chang
   uint32_t slots;     // as many as the lease pages of this depot's borrowers have
   uint64_t incompat;  // not 0: a reader refuses the page with INCOMPATIBLE
   // How many things that had a number have ended. A receiver that sees another count than last time
-  // checks its cached fds against the thing words (forget_ended() in channel/fetch.cc).
+  // checks its cached fds against the thing words (forget_ended() in channel/lender_link.h).
   alignas(64) Word ended;
 };
 static_assert(offsetof(Header, things) == 16 && offsetof(Header, incompat) == 24 &&

@@ -29,6 +29,7 @@
 #include "base/status.h"
 #include "channel/deposit.h"
 #include "channel/fetch.h"
+#include "channel/known_lender.h"
 #include "memory/board.h"
 #include "os/spin.h"
 #include "os/wait.h"

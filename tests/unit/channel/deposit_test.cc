@@ -22,6 +22,7 @@
 #include "channel/deposit_keeper.h"
 #include "channel/deposit_limits.h"
 #include "channel/fetch.h"
+#include "channel/fetch_pieces.h"
 #include "channel/ticket.h"
 #include "memory/ledger.h"
 #include "os/local_socket.h"
