@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "memory/peer_page.h"
 #include "os/clock.h"
 #include "os/limits.h"
 #include "os/memfd.h"
@@ -24,8 +25,8 @@ bool is_possible(const Geometry& geometry) noexcept {
          geometry.slot_nbytes <= ring_page::kMostSlotNbytes;
 }
 
-Status refuse_ring(Code code, std::string why) {
-  return Status(code, std::move(why)).with("field", std::string("ring"));
+Status corrupt_ring(const char* why) {
+  return Status(Code::kCorrupt, why).with("field", std::string("ring"));
 }
 
 // Makes a file of shared memory whose pages exist. The caller maps it, and then adds the seals.
@@ -38,35 +39,36 @@ Result<os::Fd> make_file(uint64_t nbytes) {
   return fd;
 }
 
-// A file that the sender made, before it is mapped: nobody can cut it short under this process.
+constexpr memory::PageKind kRing{
+    .magic = ring_page::kMagic,
+    .version = ring_page::kVersion,
+    .incompat_offset = offsetof(ring_page::Header, incompat),
+    .name = "a ring",
+    .unsealed = "a ring whose file is not sealed",
+    .of_huge_pages = "a ring whose file is not sealed",
+    .too_short = "a ring whose file is too short",
+    .field = "ring",
+};
+
+// Checks one of the two files before it is mapped. Mapping refuses a receiver's page that cannot be
+// written.
 Status check_file(int fd, uint64_t nbytes) {
-  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
-  constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
-  if (!file.in_memory || (file.seals & kNeeded) != kNeeded || os::is_of_huge_pages(fd))
-    return refuse_ring(Code::kCorrupt, "a ring whose file is not sealed");
-  if (file.nbytes < nbytes) return refuse_ring(Code::kCorrupt, "a ring whose file is too short");
-  return Status::ok();
+  return memory::check_page_file(fd, kRing, memory::PageUse::kRead, nbytes).status();
 }
 
 Result<Geometry> read_header(int fd) {
   std::array<std::byte, sizeof(ring_page::Header)> bytes;
   TENON_TRY(check_file(fd, bytes.size()));
   TENON_TRY(os::read_file(fd, 0, bytes.data(), bytes.size()));
+  TENON_TRY(memory::check_page_header(bytes, kRing));
   const auto read = [&](size_t offset) {
     uint32_t value = 0;
     std::memcpy(&value, bytes.data() + offset, sizeof value);
     return value;
   };
-  uint64_t incompat = 0;
-  std::memcpy(&incompat, bytes.data() + offsetof(ring_page::Header, incompat), sizeof incompat);
-  if (std::memcmp(bytes.data(), ring_page::kMagic.data(), ring_page::kMagic.size()) != 0)
-    return refuse_ring(Code::kCorrupt, "a ring without its magic");
-  const uint32_t version = read(offsetof(ring_page::Header, version));
-  if (version != ring_page::kVersion || incompat != 0)
-    return refuse_ring(Code::kIncompatible, format("a ring of version %u", version));
   const Geometry geometry{read(offsetof(ring_page::Header, capacity)),
                           read(offsetof(ring_page::Header, slot_nbytes))};
-  if (!is_possible(geometry)) return refuse_ring(Code::kCorrupt, "a ring of a size that cannot be");
+  if (!is_possible(geometry)) return corrupt_ring("a ring of a size that cannot be");
   return geometry;
 }
 
@@ -256,18 +258,18 @@ Result<std::optional<RingReceiver::Taken>> RingReceiver::take(uint64_t by_socket
       if (is_withdrawn()) continue;
       const bool is_old = word == 0 || word == next + 1 - geometry_.capacity;
       if (is_old) return std::optional<Taken>();
-      return refuse_ring(Code::kCorrupt, "a ring whose slot has a position that is not its own");
+      return corrupt_ring("a ring whose slot has a position that is not its own");
     }
     const ring_page::SlotHead head = ring_page::read_head(from);
     if (head.nbytes > geometry_.room() || head.kind > UINT16_MAX) {
       if (is_withdrawn()) continue;
-      return refuse_ring(Code::kCorrupt, "a ring whose slot says more than it can hold");
+      return corrupt_ring("a ring whose slot says more than it can hold");
     }
     if (head.after > by_socket) {
       if (is_withdrawn()) continue;
       if (header().by_socket.load(std::memory_order_acquire) >= head.after)
         return std::optional<Taken>();
-      return refuse_ring(Code::kCorrupt, "a ring whose slot waits for a frame that was not sent");
+      return corrupt_ring("a ring whose slot waits for a frame that was not sent");
     }
     payload->resize(head.nbytes);
     receiver().reading.store(next + 1, std::memory_order_seq_cst);

@@ -80,22 +80,17 @@ void forget_gone_lenders(FetchState* all, std::vector<std::shared_ptr<Link>>* go
   if (are_many) all->look_at = std::max(kFewLinks, all->links.size() * 2);
 }
 
-// Maps a claims page that nobody can cut short. A store into a page that was cut short would raise
-// SIGBUS.
+// Checks and maps the claims page that the lender sent.
 Status map_claims(Fd* fd, Link* link) {
-  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd->get()));
-  constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
-  if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded ||
-      (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
-    return corrupt_ticket("a claims page that is not sealed, or cannot be written");
-  if (os::is_of_huge_pages(fd->get())) return corrupt_ticket("a claims page of huge pages");
   std::array<std::byte, sizeof(claims::Header)> bytes;
-  if (file.nbytes < sizeof bytes) return corrupt_ticket("a claims page that is too short");
+  TENON_ASSIGN(const uint64_t nbytes,
+               memory::check_page_file(fd->get(), claims::kClaimsPage, memory::PageUse::kWrite,
+                                       bytes.size()));
   TENON_TRY(os::read_file(fd->get(), 0, bytes.data(), bytes.size()));
   TENON_ASSIGN(const claims::Counts counts,
-               claims::check_header(bytes, file.nbytes, link->holding->slots()));
+               claims::check_header(bytes, nbytes, link->holding->slots()));
   TENON_ASSIGN(os::Mapping page,
-               os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd->get(), 0, file.nbytes));
+               os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd->get(), 0, nbytes));
   link->page = std::make_shared<os::Mapping>(std::move(page));
   link->messages = counts.messages;
   link->n_things = counts.things;

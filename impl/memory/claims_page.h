@@ -19,6 +19,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "memory/peer_page.h"
 
 namespace tenon::memory::claims_page {
 
@@ -60,6 +61,17 @@ constexpr size_t chain_offset(uint32_t messages, uint32_t things) noexcept {
 constexpr size_t page_nbytes(uint32_t messages, uint32_t things, uint32_t slots) noexcept {
   return chain_offset(messages, things) + size_t{slots} * sizeof(uint32_t);
 }
+
+inline constexpr PageKind kClaimsPage{
+    .magic = kMagic,
+    .version = kVersion,
+    .incompat_offset = offsetof(Header, incompat),
+    .name = "a claims page",
+    .unsealed = "a claims page that is not sealed, or cannot be written",
+    .of_huge_pages = "a claims page of huge pages",
+    .too_short = "a claims page that is too short",
+    .field = "ticket",
+};
 
 struct Counts {
   uint32_t messages = 0;

@@ -10,6 +10,7 @@
 #include "base/process_state.h"
 #include "memory/lease_page.h"
 #include "memory/ledger.h"
+#include "memory/peer_page.h"
 #include "os/memfd.h"
 #include "os/token.h"
 
@@ -28,30 +29,27 @@ Status refuse(const char* why) {
   return Status(Code::kCorrupt, why).with("field", std::string("tokens"));
 }
 
-// Checks that the page cannot be cut short, after which a store would end in SIGBUS, and that its
-// size is what its header says.
+constexpr PageKind kLeasePage{
+    .magic = lease_page::kMagic,
+    .version = lease_page::kVersion,
+    .incompat_offset = offsetof(lease_page::Header, incompat),
+    .name = "a lease page",
+    .unsealed = "a lease page that is not sealed, or cannot be written",
+    .of_huge_pages = "a lease page of huge pages",
+    .too_short = "a lease page that is too short",
+    .field = "tokens",
+};
+
+// Checks a page that came, and reads its number of slots.
 Status check_page(int fd, uint32_t* slots) {
-  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
-  constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
-  if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded ||
-      (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
-    return refuse("a lease page that is not sealed, or cannot be written");
-  if (os::is_of_huge_pages(fd)) return refuse("a lease page of huge pages");
   std::array<std::byte, sizeof(lease_page::Header)> bytes;
-  if (file.nbytes < bytes.size()) return refuse("a lease page that is too short");
+  TENON_ASSIGN(const uint64_t nbytes,
+               check_page_file(fd, kLeasePage, PageUse::kWrite, bytes.size()));
   TENON_TRY(os::read_file(fd, 0, bytes.data(), bytes.size()));
-  uint32_t version = 0;
-  uint64_t incompat = 0;
-  std::memcpy(&version, bytes.data() + offsetof(lease_page::Header, version), sizeof version);
+  TENON_TRY(check_page_header(bytes, kLeasePage));
   std::memcpy(slots, bytes.data() + offsetof(lease_page::Header, slots), sizeof *slots);
-  std::memcpy(&incompat, bytes.data() + offsetof(lease_page::Header, incompat), sizeof incompat);
-  if (std::memcmp(bytes.data(), lease_page::kMagic.data(), lease_page::kMagic.size()) != 0)
-    return refuse("a lease page without its magic");
-  if (version != lease_page::kVersion || incompat != 0)
-    return Status(Code::kIncompatible, format("a lease page of version %u", version))
-        .with("field", std::string("tokens"));
   if (*slots == 0 || *slots % lease_page::kSlotsUnit != 0 || *slots > lease_page::kMostSlots ||
-      file.nbytes != lease_page::page_nbytes(*slots))
+      nbytes != lease_page::page_nbytes(*slots))
     return refuse("a lease page of another size than it says");
   return Status::ok();
 }
