@@ -1,79 +1,22 @@
 // Subscribers are killed and stopped at random while a publisher publishes, under each policy.
 // Another subscriber gets every message in order. Each death is reported once, and names who died.
 // All leases come back, and nothing is left.
-#include <sys/prctl.h>
-#include <tenon/publish.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <random>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "process/fault/kit.h"
+#include "process/publish/kit.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 
 namespace publishers {
 namespace {
 
-using fault::Outcome;
-using fault::wait_ns;
-
-constexpr int64_t kSecond = 1'000'000'000;
-// Only a failure takes that long.
-constexpr int64_t kLong = (fault::kSanitized ? 60 : 20) * kSecond;
 constexpr int kVictims = fault::kSanitized ? 20 : 60;
-constexpr uint64_t kNbytes = 3000;
-
-struct Numbered {
-  Outcome outcome;
-  uint64_t number = 0;
-};
-
-// Receives a message. `kept` gets it, if that is not null, and otherwise it is released.
-Numbered receive(tenon_subscriber* subscriber, tenon_message** kept = nullptr) {
-  const tenon_wait wait = wait_ns(kLong);
-  tenon_message* message = nullptr;
-  Numbered received;
-  received.outcome = CALL(tenon_subscriber_recv(subscriber, &wait, &message, err));
-  if (!received.outcome.ok()) return received;
-  size_t nbytes = 0;
-  const void* const number = tenon_message_user_bytes(message, &nbytes);
-  REQUIRE(nbytes == sizeof received.number && tenon_message_count(message) == 1);
-  std::memcpy(&received.number, number, nbytes);
-  CHECK(fault::has_pattern(tenon_tensor_data(tenon_message_tensor(message, 0)), kNbytes,
-                           received.number));
-  if (kept != nullptr) {
-    std::swap(*kept, message);
-  }
-  tenon_message_release(message);
-  return received;
-}
-
-tenon_subscriber* connect_to(const std::string& path) {
-  const tenon_wait wait = wait_ns(kLong);
-  tenon_subscriber* subscriber = nullptr;
-  REQUIRE_OK(tenon_subscriber_connect(path.c_str(), nullptr, &wait, &subscriber, err));
-  return subscriber;
-}
 
 // A tenth of the messages bring memory that no subscriber knows.
-Outcome publish(tenon_publisher* publisher, uint64_t number, int64_t timeout_ns) {
-  auto options = fault::storage_options(TENON_MODE_SHARED,
-                                        number % 10 == 3 ? uint32_t{TENON_STORAGE_ISOLATED} : 0U);
-  tenon_storage* storage = nullptr;
-  REQUIRE_OK(tenon_storage_new(&options, kNbytes, &storage, err));
-  const std::vector<unsigned char> bytes = fault::pattern(kNbytes, number);
-  REQUIRE_OK(tenon_storage_write(storage, 0, bytes.data(), kNbytes, err));
-  tenon_message* const message = fault::new_message({storage});
-  REQUIRE_OK(tenon_message_set_user_bytes(message, &number, sizeof number, err));
-  const tenon_wait wait = wait_ns(timeout_ns);
-  Outcome outcome = CALL(tenon_publish(publisher, message, &wait, err));
-  tenon_message_release(message);
-  return outcome;
+Outcome publish_next(tenon_publisher* publisher, uint64_t number, int64_t timeout_ns) {
+  return publish(publisher, number, timeout_ns,
+                 number % 10 == 3 ? Crossing::kNew : Crossing::kKnown);
 }
 
 // The subscriber that must see everything, until the publisher ends.
@@ -106,16 +49,6 @@ void be_victim(const std::string& path, int ready) {
   pause();
 }
 
-uint64_t leases_granted() {
-  std::array<tenon_lease_holder, 256> holders{};
-  holders[0].struct_size = sizeof holders[0];
-  size_t total = 0;
-  REQUIRE_OK(tenon_lease_holders(holders.data(), holders.size(), &total, err));
-  uint64_t leases = 0;
-  for (size_t i = 0; i < std::min(total, holders.size()); ++i) leases += holders[i].leases;
-  return leases;
-}
-
 // Publishes numbers one after another, and takes note of the deaths that it is told of.
 class Voice {
  public:
@@ -125,7 +58,7 @@ class Voice {
   void say_next() {
     const int64_t begin = now_ns();
     for (;;) {
-      const Outcome outcome = publish(publisher_, next_, 2'000'000);
+      const Outcome outcome = publish_next(publisher_, next_, 2'000'000);
       if (outcome.ok()) break;
       const pid_t pid = outcome.detail("pid").empty() ? 0 : std::stoi(outcome.detail("pid"));
       if (outcome.status == TENON_PEER_GONE) {
@@ -149,11 +82,6 @@ class Voice {
   int n_named = 0;
 
  private:
-  static int64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
-  }
   tenon_publisher* publisher_;
   std::set<pid_t>& stopped_;
   uint64_t next_ = 0;
@@ -252,7 +180,7 @@ TEST(PublisherStorm, KillsPublishers) {
         char go = 0;
         REQUIRE(::recv(ends[1], &go, 1, 0) == 1);
         for (uint64_t number = 0;; ++number) {
-          if (!publish(publisher, number, kLong).ok()) break;
+          if (!publish_next(publisher, number, kLong).ok()) break;
         }
       });
       close(ends[1]);

@@ -31,7 +31,7 @@ constexpr size_t kManySegments = 930;
 
 // A tensor whose bytes all have one value. In an arena it is lent under a lease. Without one it has
 // a segment of its own, and no lease.
-Ref<tensor::Tensor> tensor_of(uint8_t value, memory::Arena* arena) {
+Ref<tensor::Tensor> tensor_full_of(uint8_t value, memory::Arena* arena) {
   const Bytes bytes(kStorageNbytes, static_cast<std::byte>(value));
   const storage::StorageOptions options{.isolated = arena == nullptr, .arena = arena};
   constexpr int64_t kSize = kStorageNbytes;
@@ -210,11 +210,11 @@ class Listener {
 struct Broadcasts {
   Broadcasts() {
     for (size_t i = 0; i < kManySegments; ++i)
-      many.push_back(tensor_of(static_cast<uint8_t>(i + 3), nullptr));
+      many.push_back(tensor_full_of(static_cast<uint8_t>(i + 3), nullptr));
     all.push_back(leased.front());
     all.insert(all.end(), many.begin(), many.end());
     few.publish(leased, 8);
-    few.publish({tensor_of(2, nullptr)}, 8);
+    few.publish({tensor_full_of(2, nullptr)}, 8);
     few.publish({}, kUserNbytes);
     few.publish(leased, kUserNbytes);
     few.publish({}, tensor::kMaxUserNbytes);
@@ -223,7 +223,7 @@ struct Broadcasts {
     all_new.publish(all, 8);
   }
   Ref<memory::Arena> arena = small_arena();
-  Tensors leased{tensor_of(1, arena.get())};
+  Tensors leased{tensor_full_of(1, arena.get())};
   Tensors many, all;
   Listener few, all_new;
 };
@@ -315,7 +315,7 @@ TEST_F(PublishFrames, ASubscriberReadsTheCommittedBytes) {
   const test::GoldenFiles files("publish");
   for (const GoldenFrame& each : golden_frames(all))
     committed.emplace(&each.frame, files.read(each.file));
-  const Tensors isolated{tensor_of(2, nullptr)};
+  const Tensors isolated{tensor_full_of(2, nullptr)};
   expect_read(all.few, committed,
               {{all.leased, 8},
                {isolated, 8},
