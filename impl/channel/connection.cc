@@ -105,7 +105,8 @@ Result<int> Connection::gone_fd() {
 // In a forked child, a lock that cannot be taken belonged to a thread of the parent, and the state
 // that it guards may be torn. Then the child's copy of the connection is leaked.
 void Connection::End::operator()(Connection* connection) const noexcept {
-  if (!connection->check_process().is_ok()) {
+  if (connection->is_inherited()) {
+    if (connection->is_unshared_) (void)connection->owned_.detach();
     connection->owned_.reset();
     for (std::mutex* const each : {&connection->send_turn_, &connection->send_mutex_,
                                    &connection->recv_turn_, &connection->recv_mutex_}) {
@@ -125,7 +126,7 @@ void Connection::End::operator()(Connection* connection) const noexcept {
 }
 
 Status Connection::check_process() const {
-  if (generation_ == fork_generation()) return Status::ok();
+  if (!is_inherited()) return Status::ok();
   return Status(Code::kUnsupported,
                 "the connection belongs to the process that made it, and this one is a child of "
                 "fork: make a connection in the child, on a socket "

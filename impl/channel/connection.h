@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "channel/borrowing.h"
 #include "channel/devices.h"
@@ -67,7 +68,7 @@ class Connection {
   // Destroys a connection, which no thread uses any more. Leases and storages may end here, so the
   // caller holds no lock that has a rank. In a forked child, a thread of the parent may have been
   // inside the connection at the fork, so that its state is torn. Then End closes the child's copy
-  // of the socket and leaves everything else as it is.
+  // of the socket, unless fork has, and leaves everything else as it is.
   struct End {
     void operator()(Connection* connection) const noexcept;
   };
@@ -79,6 +80,13 @@ class Connection {
   static Result<Owned> create(int socket, const ConnectionOptions& options);
   // From now on the socket is closed with the connection.
   void adopt_socket() noexcept { owned_ = os::Fd(socket_); }
+  // The same for a socket of which forked children close their copies at fork.
+  void adopt_unshared_socket() noexcept {
+    adopt_socket();
+    is_unshared_ = true;
+  }
+  // Whether this process is a forked child of the one that made the connection.
+  bool is_inherited() const noexcept { return generation_ != fork_generation(); }
   int socket() const noexcept { return socket_; }
   const os::Peer& peer() const noexcept { return peer_; }
   // An fd, borrowed, that becomes readable when the lender is gone. With `drop_when_gone` the
@@ -220,6 +228,7 @@ class Connection {
 
   int socket_;
   os::Fd owned_;
+  bool is_unshared_ = false;
   ConnectionOptions options_;
   os::Peer peer_;
   uint64_t generation_;

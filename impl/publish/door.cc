@@ -1,5 +1,6 @@
 #include "publish/door.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,16 +31,19 @@ struct Door {
 
 void flush_tick_came() noexcept;
 
-// `mutex` guards all fields. A forked child begins without publishers, and closes its copies of the
-// listeners, so that a path ends with the process that listens there.
+// `mutex` guards all fields. A forked child begins without publishers and subscribers, and closes
+// its copies of the listeners too, so that a path ends with the process that listens there.
 struct PublisherState : ProcessState<LockRank::kPublishers> {
   std::vector<Door> doors;
   std::vector<std::shared_ptr<Seat>> seats;
+  std::vector<int> sockets;  // that children close
   os::SharedTick flush_tick{&flush_tick_came};
 
   void in_child() noexcept {
     doors.clear();
     seats.clear();
+    for (const int each : sockets) ::close(each);
+    sockets.clear();
     flush_tick.forget();
   }
 };
@@ -58,19 +62,25 @@ void serve_again() noexcept {
   }
 }
 
-// Accepts one connection. False: nobody waits, or there is no fd now.
-bool accept_one(int fd, os::Fd* socket, std::shared_ptr<Seat>* seat) noexcept {
+// Accepts one connection. False: nobody waits, or there is no fd now. No fork comes between the
+// accept and the entry in the list of sockets.
+bool accept_one(int fd, os::Fd* socket, UnsharedSocket* unshared,
+                std::shared_ptr<Seat>* seat) noexcept {
   PublisherState& all = publisher_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto door = std::find_if(all.doors.begin(), all.doors.end(),
                                  [&](const Door& each) { return each.listener.get() == fd; });
   if (door == all.doors.end()) return false;
   try {
+    make_room(&all.sockets, 1);
     Result<os::Fd> accepted = os::accept_local(fd);
     if (accepted.is_ok()) {
       *socket = std::move(accepted).value();
       *seat = door->seat;
-      return socket->is_open();
+      if (!socket->is_open()) return false;
+      all.sockets.push_back(socket->get());
+      *unshared = UnsharedSocket::of_listed(socket->get());
+      return true;
     }
   } catch (...) {
     // No memory: as if there were no fd.
@@ -85,15 +95,17 @@ void on_door(int fd, bool, bool) noexcept {
   constexpr int kMostAtOnce = 16;
   for (int i = 0; i < kMostAtOnce; ++i) {
     os::Fd socket;
+    UnsharedSocket unshared;
     std::shared_ptr<Seat> seat;
-    if (!accept_one(fd, &socket, &seat)) return;
+    if (!accept_one(fd, &socket, &unshared, &seat)) return;
     const std::lock_guard<std::mutex> lock(seat->mutex);
     try {
-      // A peer that is not taken sees a hang-up.
-      if (seat->publisher != nullptr) (void)seat->publisher->add(&socket);
+      if (seat->publisher != nullptr) (void)seat->publisher->add(&socket, std::move(unshared));
     } catch (...) {
-      // No memory: the peer sees a hang-up.
+      // No memory: the peer is not taken.
     }
+    // A peer that is not taken sees a hang-up, even if a child has a copy of the socket by now.
+    if (socket.is_open()) ::shutdown(socket.get(), SHUT_RDWR);
   }
 }
 
@@ -122,6 +134,28 @@ void remove_file(const Door& door) noexcept {
 }
 
 }  // namespace
+
+UnsharedSocket UnsharedSocket::of_listed(int socket) noexcept {
+  UnsharedSocket unshared;
+  unshared.socket_ = socket;
+  return unshared;
+}
+
+UnsharedSocket UnsharedSocket::of(int socket) {
+  PublisherState& all = publisher_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  make_room(&all.sockets, 1);
+  all.sockets.push_back(socket);
+  return of_listed(socket);
+}
+
+UnsharedSocket::~UnsharedSocket() {
+  // A child may use the number for a socket of its own.
+  if (socket_ < 0 || generation_ != fork_generation()) return;
+  PublisherState& all = publisher_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::erase(all.sockets, socket_);
+}
 
 std::shared_ptr<Seat> take_seat(Publisher* publisher) {
   auto seat = std::make_shared<Seat>();

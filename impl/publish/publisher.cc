@@ -16,6 +16,7 @@ using tensor::Message;
 // A subscriber. The publisher's mutex_ guards all fields but the connection's own.
 struct Publisher::Reader {
   Connection::Owned connection;
+  UnsharedSocket unshared;        // ends before the connection closes the socket
   Connection::Standing standing;  // as publish() saw it last
   Status broken;                  // not OK: how the subscriber broke the protocol
   bool is_skipped = false;        // it does not get the message that is being published
@@ -76,6 +77,8 @@ void Publisher::End::operator()(Publisher* publisher) const noexcept {
     publisher->turn_.unlock();
   } else if (publisher->seat_) {
     leave_seat(publisher->seat_.get());
+    // Tells the subscribers, even if a child has copies of the sockets by now.
+    for (const auto& each : publisher->readers_) ::shutdown(each->connection->socket(), SHUT_RDWR);
   }
   delete publisher;
 }
@@ -101,7 +104,7 @@ size_t Publisher::count_here() const {
   }));
 }
 
-Status Publisher::add(os::Fd* socket) {
+Status Publisher::add(os::Fd* socket, UnsharedSocket unshared) {
   TENON_TRY(check_process());
   channel::ConnectionOptions how;
   how.peers = options_.peers;
@@ -133,7 +136,9 @@ Status Publisher::add(os::Fd* socket) {
       ++reader->sent;
     }
   }
-  connection.adopt_socket();
+  reader->unshared =
+      unshared.has_socket() ? std::move(unshared) : UnsharedSocket::of(socket->get());
+  connection.adopt_unshared_socket();
   (void)socket->detach();
   readers_.push_back(std::move(reader));
   return Status::ok();

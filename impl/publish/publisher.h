@@ -74,7 +74,8 @@ struct PublisherStats {
 class Publisher {
  public:
   // Ends a publisher, which no thread uses any more. Subscribers still receive the messages that
-  // lie in their rings. In a forked child it only closes the child's copies of the sockets.
+  // lie in their rings. In a forked child, which has no copies of the sockets, it only frees
+  // memory.
   struct End {
     void operator()(Publisher* publisher) const noexcept;
   };
@@ -87,9 +88,10 @@ class Publisher {
   // those of os::listen_local_again() and os::serve_fd().
   Status listen(const std::string& path, mode_t mode);
   // Takes the peer of a connected socket as a subscriber. The publisher closes the socket when the
-  // subscriber is removed. On failure the caller keeps the socket. RESOURCE_EXHAUSTED with limit
-  // "subscribers", and the errors of Connection::create() and of making a ring.
-  Status add(os::Fd* socket);
+  // subscriber is removed. On failure the caller keeps the socket. `unshared` is empty, or made for
+  // this socket. RESOURCE_EXHAUSTED with limit "subscribers", and the errors of
+  // Connection::create() and of making a ring.
+  Status add(os::Fd* socket, UnsharedSocket unshared = {});
   // Publishes a message. After an error no subscriber gets it. The wait does not bound the time
   // until another thread's publish() is over, except that the timeout 0 gives WOULD_BLOCK. Errors:
   // those of the wait, with the slow subscriber as detail "pid". RESOURCE_EXHAUSTED with limit

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "channel/connection.h"
 #include "os/wait.h"
+#include "publish/door.h"
 #include "tensor/message.h"
 
 namespace tenon::publish {
@@ -34,13 +35,19 @@ class Subscriber {
   static Result<std::unique_ptr<Subscriber>> connect(const std::string& path,
                                                      const channel::ConnectionOptions& options,
                                                      const os::Wait& wait);
-  // The socket is closed with the subscriber.
-  void adopt_socket() noexcept { connection_->adopt_socket(); }
+  // The socket is closed with the subscriber, and in forked children. Throws std::bad_alloc.
+  void adopt_socket() {
+    unshared_ = UnsharedSocket::of(connection_->socket());
+    connection_->adopt_unshared_socket();
+  }
 
   // Receives the next message. PEER_GONE with detail "pid": the publisher is gone, and nothing is
   // left. The other errors are those of Connection::recv().
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
-  int fd() const noexcept { return connection_->socket(); }
+  // -1 in a forked child that has no copy of the socket.
+  int fd() const noexcept {
+    return unshared_.has_socket() && connection_->is_inherited() ? -1 : connection_->socket();
+  }
   const os::Peer& peer() const noexcept { return connection_->peer(); }
   SubscriberStats stats() const noexcept;
 
@@ -50,6 +57,7 @@ class Subscriber {
   Status name_publisher(Status status) const;
 
   channel::Connection::Owned connection_;
+  UnsharedSocket unshared_;  // ends before the connection closes the socket
   std::atomic<uint64_t> received_{0};
 };
 
