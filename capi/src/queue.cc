@@ -140,6 +140,16 @@ tenon_status tenon_queue_send_many(tenon_queue* queue, const tenon_message* cons
   });
 }
 
+tenon_status tenon_queue_discard(tenon_queue* queue, size_t* discarded,
+                                 tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(queue != nullptr, "queue is NULL"));
+    TENON_TRY(check_argument(discarded != nullptr, "discarded is NULL"));
+    TENON_ASSIGN(*discarded, object(queue)->discard());
+    return Status::ok();
+  });
+}
+
 tenon_status tenon_queue_recv_many(tenon_queue* queue, const tenon_wait* wait, tenon_message** out,
                                    size_t n, size_t* received, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

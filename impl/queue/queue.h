@@ -129,6 +129,12 @@ class Queue final : public ProcessWatcher {
   // result of the next recv() or recv_many().
   Result<size_t> recv_many(std::span<std::unique_ptr<tensor::Message>> out, const os::Wait& wait);
 
+  // Takes back the messages of this member that nobody has taken, and returns how many they were. A
+  // send that waits for room goes on. The newest message comes first, so the messages that
+  // receivers take meanwhile are older than those that are taken back. UNSUPPORTED in a forked
+  // child.
+  Result<size_t> discard();
+
   // Gives the fd that is readable when recv() may not have to wait: there may be a message, a death
   // or a message that was lost may be reported, or leave() was called. It is borrowed. A program
   // that finds it readable calls recv() with timeout 0 until that returns WOULD_BLOCK. The fd stays
@@ -196,13 +202,15 @@ class Queue final : public ProcessWatcher {
     page::Kind kind = page::Kind::kTicket;
     std::span<const std::byte> bytes;
   };
+  // No message of a lane has this position, because positions have 48 bits.
+  static constexpr uint64_t kNoPosition = UINT64_MAX;
   // A message of this member that lies in a slot, or that a receiver took and has not fetched yet.
   struct Sent {
     Ref<memory::Depot> depot;
     memory::Depot::MessageSlot place;
     Ref<memory::Depot> outer_depot;  // kIndirect: the message that holds the ticket
     memory::Depot::MessageSlot outer;
-    uint64_t position = 0;
+    uint64_t position = kNoPosition;
     uint32_t taker = 0;  // only in `unfetched_`: who took it (page::taker_of())
   };
   // Another member, as this one saw it last.
@@ -253,6 +261,7 @@ class Queue final : public ProcessWatcher {
                joined_seen_.load(std::memory_order_relaxed);
   }
   void forget_taken_by(uint32_t taker) noexcept;
+  static bool withdraw(const Sent& sent) noexcept;
 
   Status send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first);
   Result<bool> has_room(uint64_t position) const;

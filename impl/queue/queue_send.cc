@@ -266,16 +266,54 @@ void Queue::fill_next(Sent sent, const Form& form) {
   n_sent_.store(n_sent_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+// Withdraws the deposits of a message. False: a receiver has claimed it.
+bool Queue::withdraw(const Sent& sent) noexcept {
+  if (!sent.depot->withdraw(sent.place)) return false;
+  if (sent.outer_depot) (void)sent.outer_depot->withdraw(sent.outer);
+  return true;
+}
+
+// The lock keeps sends away, so no message is newer than the newest one here. A lane that has
+// another member by now holds positions that this member never had, so it keeps its messages.
+Result<size_t> Queue::discard() {
+  if (generation_ != fork_generation()) return refuse_call();
+  size_t discarded = 0;
+  std::vector<Sent> withdrawn;  // their storages are released after the lock
+  {
+    const std::lock_guard<std::mutex> lock(sent_mutex_);
+    uint64_t end = 0;
+    for (const Sent& each : sent_) {
+      if (each.position != kNoPosition) end = std::max(end, each.position + 1);
+    }
+    withdrawn.reserve(std::min<uint64_t>(end, geometry_.capacity));
+    // From here on nothing fails.
+    for (uint64_t n = 0; n < geometry_.capacity && n < end; ++n) {
+      const uint64_t position = end - 1 - n;
+      Sent& here = sent_[position & (geometry_.capacity - 1)];
+      page::Word* const slot = page::slot(lane(self_), geometry_, position);
+      const uint64_t full = page::word_of({position, 0, SlotState::kFull});
+      if (here.position != position || slot->load(std::memory_order_relaxed) != full ||
+          !page::take(slot, full, taker_))
+        continue;
+      ++discarded;
+      if (here.depot) withdrawn.push_back(std::exchange(here, Sent()));
+    }
+  }
+  for (const Sent& each : withdrawn) (void)withdraw(each);
+  page::SleepWords& words = member(self_).send;
+  if (discarded > 0 && (words.asleep.load(std::memory_order_seq_cst) & 1) != 0) wake(&words);
+  return discarded;
+}
+
 // Withdraws the messages that a member took before it died or left, and did not fetch. `taker` is
 // page::taker_of() that member. Any thread calls this, without a lock. Each message is withdrawn
 // without sent_mutex_, because that can run release functions of its owners.
 void Queue::forget_taken_by(uint32_t taker) noexcept {
   if (n_sent_.load(std::memory_order_acquire) == 0) return;
-  const auto withdraw = [&](const Sent& sent) {
-    if (!sent.depot->withdraw(sent.place)) return;
+  const auto lose = [&](const Sent& sent) {
+    if (!withdraw(sent)) return;
     n_lost_.fetch_add(1, std::memory_order_relaxed);
     figures_->lost.fetch_add(1, std::memory_order_relaxed);
-    if (sent.outer_depot) (void)sent.outer_depot->withdraw(sent.outer);
   };
   for (uint32_t i = 0; i < geometry_.capacity; ++i) {
     Sent sent;
@@ -289,7 +327,7 @@ void Queue::forget_taken_by(uint32_t taker) noexcept {
         continue;
       sent = std::exchange(here, Sent());
     }
-    withdraw(sent);
+    lose(sent);
   }
   for (;;) {
     Sent sent;
@@ -301,7 +339,7 @@ void Queue::forget_taken_by(uint32_t taker) noexcept {
       sent = std::move(*found);
       unfetched_.erase(found);
     }
-    withdraw(sent);
+    lose(sent);
   }
 }
 

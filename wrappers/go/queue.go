@@ -187,6 +187,19 @@ func (q *Queue) Storage() (*Storage, error) {
 	})
 }
 
+// Discard takes back the messages of this member that no process has received, and returns how many
+// they were. Each message is either received or taken back.
+func (q *Queue) Discard() (int, error) {
+	return ask(q, func(pointer *C.tenon_queue) (int, error) {
+		var discarded C.size_t
+		var failure *C.tenon_error
+		if status := C.tenon_queue_discard(pointer, &discarded, &failure); status != C.TENON_OK {
+			return 0, takeError(status, failure)
+		}
+		return int(discarded), nil
+	})
+}
+
 // Stats gives the figures of this moment.
 func (q *Queue) Stats() (QueueStats, error) {
 	return ask(q, func(pointer *C.tenon_queue) (QueueStats, error) {

@@ -154,6 +154,10 @@ func TestQueueOfOneProcess(t *testing.T) {
 	if stats := must(q.Stats()); stats != (tenon.QueueStats{Sent: 2, Received: 2}) {
 		t.Errorf("%+v", stats)
 	}
+	check(t, sendNumber(ctx, q, 3))
+	if discarded := must(q.Discard()); discarded != 1 || must(q.Stats()).Waiting != 0 {
+		t.Error(discarded)
+	}
 }
 
 func TestQueueOfTwoProcesses(t *testing.T) {

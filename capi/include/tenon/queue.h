@@ -261,6 +261,21 @@ TENON_API tenon_status tenon_queue_recv_many(tenon_queue *queue, const tenon_wai
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
+ * Takes back the messages that this member has sent and that no process has received. Their
+ * storages are no longer lent. Each message is either received or taken back. The call begins with
+ * the newest message, so a receiver that receives meanwhile gets older ones. A send of this process
+ * that waits for room goes on. The call never waits, and it can follow tenon_queue_leave.
+ * @param[in]  queue      borrowed.
+ * @param[out] discarded  how many messages were taken back. It is untouched on failure.
+ * @param[out] err        optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (this
+ *         process is a child of fork).
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_queue_discard(tenon_queue *queue, size_t *discarded,
+                                           tenon_error **err) TENON_NOEXCEPT;
+
+/**
  * Gives the fd by which an event loop waits for messages (poll, epoll, asyncio, tokio). It is
  * readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or that
  * the queue was left. When it is readable, call tenon_queue_recv with timeout 0. The fd stays

@@ -377,6 +377,68 @@ static void as_many_members_as_it_was_made_for(void) {
   tenon_queue_release(queue);
 }
 
+static size_t discard(tenon_queue *queue) {
+  size_t discarded = 99;
+  OK(tenon_queue_discard(queue, &discarded, ERR));
+  return discarded;
+}
+
+static uint64_t unfetched(void) {
+  tenon_deposit_stats stats;
+  SIZED(stats);
+  OK(tenon_deposit_stats_get(&stats, ERR));
+  return stats.messages;
+}
+
+static void *discard_soon(void *queue) {
+  usleep(20000);
+  CHECK_EQ(discard(queue), 4);
+  return NULL;
+}
+
+/* Messages of each form: one tensor, bytes alone, and a ticket that is longer than a slot. */
+static void a_sender_takes_back_what_nobody_received(void) {
+  tenon_queue *queue = queue_of(2, 4, 1024), *other = NULL;
+  tenon_message *message = message_of(0, 1, 64, 9);
+  pthread_t thread;
+  size_t n = 99;
+  CHECK_EQ(discard(queue), 0);
+  OK(tenon_queue_join(tenon_queue_storage(queue), NULL, &other, ERR));
+  send_filled(other, 1, 64, 7);
+  send_filled(queue, 1, 64, 0);
+  CHECK_EQ(receive_filled(other, 1, 64) + receive_filled(other, 1, 64), 7);
+  send_filled(other, 1, 64, 8);
+  send_filled(queue, 1, 64, 1);
+  send_filled(queue, 0, 0, 2);
+  send_filled(queue, 100, 256, 3);
+  CHECK_EQ(unfetched(), 4); /* the long ticket is a message too */
+  CHECK_EQ(discard(queue), 3);
+  CHECK(discard(queue) == 0 && unfetched() == 1 && stats_of(queue).waiting == 1);
+  CHECK_EQ(receive_filled(queue, 1, 64), 8);
+  RECV_FAILS(TENON_WOULD_BLOCK, queue, 0);
+  /* A send that waits for room goes on. */
+  for (n = 0; n < 4; n++) send_filled(queue, 1, 64, n);
+  CHECK(pthread_create(&thread, NULL, discard_soon, queue) == 0);
+  OK(tenon_queue_send(queue, message, NULL, ERR));
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK_EQ(receive_filled(other, 1, 64), 9);
+  /* A member that has left takes back its own messages, and none of the next one in its place. */
+  send_filled(queue, 1, 64, 4);
+  tenon_queue_leave(queue);
+  CHECK_EQ(discard(queue), 1);
+  tenon_queue_release(other);
+  OK(tenon_queue_join(tenon_queue_storage(queue), NULL, &other, ERR));
+  send_filled(other, 1, 64, 5);
+  CHECK_EQ(discard(queue), 0);
+  CHECK_EQ(receive_filled(other, 1, 64), 5);
+  n = 99;
+  INVALID_KEEPING(n, tenon_queue_discard(NULL, &n, ERR));
+  INVALID(tenon_queue_discard(queue, NULL, ERR));
+  tenon_message_release(message);
+  tenon_queue_release(other);
+  tenon_queue_release(queue);
+}
+
 /* ---- several processes ----------------------------------------------------------------------- */
 
 static void echo(int socket) {
@@ -413,8 +475,10 @@ static void a_child_receives_in_order(void) {
 
 static void use_inherited(int socket) {
   tenon_message *message = message_of(0, 0, 0, 1), *out = kNothing;
+  size_t n = 99;
   FAILS(TENON_UNSUPPORTED, tenon_queue_send(there, message, NULL, ERR));
   FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_queue_recv(there, NULL, &out, ERR));
+  FAILS_KEEPING(TENON_UNSUPPORTED, n, tenon_queue_discard(there, &n, ERR));
   tenon_queue_leave(there);
   tenon_queue_release(there);
   tenon_message_release(message);
@@ -559,6 +623,45 @@ static void each_message_has_one_receiver(void) {
   for (i = 0; i < kProducers + kConsumers; i++) check_join(children[i]);
   for (i = 0; i < kProducers; i++) close(producers[i]);
   for (i = 0; i < sizeof(seen); i++) CHECK(seen[i]);
+  tenon_queue_release(there);
+}
+
+/* The parent takes messages back while two children receive. Each message goes one of the ways. */
+static void each_message_is_received_or_taken_back(void) {
+  enum { kLeast = 100, kMost = 2 * kEach, kBatch = 16 };
+  static unsigned char seen[kMost];
+  int consumers[2];
+  pid_t children[2];
+  uint64_t sent = 0, discarded = 0, received = 0, last, seed;
+  size_t i;
+  memset(seen, 0, sizeof(seen));
+  there = queue_of(0, kBatch, 0);
+  for (i = 0; i < 2; i++) children[i] = check_spawn(SOCK_STREAM, consume, &consumers[i]);
+  while (sent < kMost && (discarded < kLeast || received < kLeast)) {
+    tenon_message *messages[kBatch];
+    size_t n = 0;
+    for (i = 0; i < kBatch; i++) messages[i] = message_of(0, 1, 512, sent++);
+    OK(tenon_queue_send_many(there, (const tenon_message *const *)messages, kBatch, NULL, &n, ERR));
+    CHECK_EQ(n, kBatch);
+    while (stats_of(there).waiting > sent / kBatch % kBatch) sched_yield();
+    discarded += discard(there);
+    for (i = 0; i < kBatch; i++) tenon_message_release(messages[i]);
+    received = sent - discarded;
+  }
+  CHECK(discarded > 0 && received > 0);
+  for (i = 0; i < 2; i++) send_filled(there, 0, 0, UINT64_MAX);
+  for (i = 0; i < 2; i++) {
+    for (last = 0;; last = seed) {
+      (void)check_recv(consumers[i], &seed, sizeof(seed), NULL, 0);
+      if (seed == UINT64_MAX) break;
+      CHECK(seed >= last && seed < sent && !seen[seed]);
+      seen[seed] = 1;
+      received--;
+    }
+    check_join(children[i]);
+    close(consumers[i]);
+  }
+  CHECK(received == 0 && unfetched() == 0);
   tenon_queue_release(there);
 }
 
@@ -734,11 +837,13 @@ int main(void) {
   RUN(two_memberships_of_one_process);
   RUN(two_messages_wake_two_receivers);
   RUN(wrong_arguments);
+  RUN(a_sender_takes_back_what_nobody_received);
   RUN(as_many_members_as_it_was_made_for);
   RUN_ONCE(a_child_receives_in_order);
   RUN_ONCE(a_child_of_fork_is_no_member);
   RUN_ONCE(frozen_memory_is_kept_until_it_is_opened);
   RUN_ONCE(each_message_has_one_receiver);
+  RUN_ONCE(each_message_is_received_or_taken_back);
   RUN_APART(a_death_ends_a_wait_and_names_who_died);
   RUN_APART(messages_of_a_dead_sender_are_reported);
   RUN_APART(a_stopped_sender_delays_only_its_own_messages);

@@ -71,6 +71,9 @@ TEST_F(Queues, OneProcessSendsToItself) {
   EXPECT_EQ(stats.sent, 2U);
   EXPECT_EQ(stats.received, 2U);
   EXPECT_EQ(stats.lost, 0U);
+  send_number(queue, 3);
+  EXPECT_EQ(queue.discard(), 1U);
+  EXPECT_EQ(queue.stats().waiting, 0U);
 }
 
 bool is_readable(int fd, int timeout_ms = 0) {

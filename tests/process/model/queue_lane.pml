@@ -163,6 +163,44 @@ take:
   od
 }
 
+#ifdef DISCARDS
+/*
+ * Queue::discard(), on another thread of the sender's process, at any time. It takes messages as a
+ * receiver does, and wakes the sender.
+ */
+proctype Discarder(byte p) {
+  byte i = MESSAGES;
+  bool has_seen, has_taken;
+  do
+  :: i == 0 -> break
+  :: i > 0 ->
+     i--;
+     has_seen = (slot[SLOT(i)] == FULL && position_of[SLOT(i)] == i);
+     d_step {
+       if
+#ifdef MUTANT_DISCARDS_BY_STORE
+       :: has_seen ->
+          slot[SLOT(i)] = TAKEN; position_of[SLOT(i)] = i;
+#else
+       :: has_seen && slot[SLOT(i)] == FULL && position_of[SLOT(i)] == i ->
+          slot[SLOT(i)] = TAKEN;
+#endif
+          assert(!taken[i]);
+          taken[i] = true; n_taken++; has_taken = true
+       :: else -> skip
+       fi;
+       has_seen = false
+     }
+  od;
+#ifndef MUTANT_DISCARDS_SILENTLY
+  if
+  :: has_taken && asleep[0] -> d_step { wake[0] = true; sleeping[0] = false }
+  :: else -> skip
+  fi
+#endif
+}
+#endif
+
 /* The messages went through if the sender and a receiver can run: nobody else delays them. */
 proctype Judge() {
   timeout -> assert(!runs(0) || !(runs(2) || runs(3)) || n_taken == MESSAGES)
@@ -173,6 +211,9 @@ inline begin() {
   alive[0] = true; alive[2] = true; alive[3] = true;
   member[0] = HERE; member[2] = HERE; member[3] = HERE;
   run Sender(0); run Receiver(2); run Receiver(3)
+#ifdef DISCARDS
+  ; run Discarder(1)
+#endif
 #if KILLED
   ;
   run Service(0)

@@ -139,6 +139,11 @@ VARIANTS = {
     # The same with fewer messages, and the sender or a receiver is killed, or stopped.
     "queue_lane_kill": ("QUEUE LANE MESSAGES=3 KILLED=5", ["TAKES_BY_STORE"]),
     "queue_lane_stop": ("QUEUE LANE STOPPED=4", ["RECORDS_GLOBALLY"]),
+    # The same lane, and another thread of the sender's process takes messages back.
+    "queue_lane_discard": (
+        "QUEUE LANE DISCARDS MESSAGES=3",
+        ["DISCARDS_BY_STORE", "DISCARDS_SILENTLY", "TAKES_BY_STORE"],
+    ),
     # A ring beside a socket: frames cross on both, and the receiver sleeps.
     "ring": (
         "RING",

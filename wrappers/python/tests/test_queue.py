@@ -398,6 +398,8 @@ def test_full_and_empty() -> None:
         q.put(4, timeout=1e300)
         assert q.get(timeout=1e300) == 4
         assert q.stats() == tenon.QueueStats(waiting=0, sent=3, received=3, lost=0)
+        q.put(5)
+        assert q.discard() == 1 and q.empty() and q.discard() == 0
 
 
 @pytest.mark.parametrize("pickled", [False, True])

@@ -535,6 +535,12 @@ class Queue(Managed):
             for each in listed("tenon_queue_member", lib.tenon_queue_members, self._own())
         ]
 
+    def discard(self) -> int:
+        """Take back the values of this process that no process has got. Return how many they were.
+        Each value is either got or taken back.
+        """
+        return int(given("size_t", lib.tenon_queue_discard, self._own()))
+
     def stats(self) -> QueueStats:
         """Figures about the queue and this member."""
         out = filled("tenon_queue_stats", lib.tenon_queue_stats_get, self._own())

@@ -214,6 +214,15 @@ impl Queue {
             .collect())
     }
 
+    /// Takes back the messages of this member that no process has received, and returns how many
+    /// they were. Each message is either received or taken back.
+    pub fn discard(&self) -> Result<usize> {
+        let mut discarded = 0;
+        // SAFETY: all arguments are borrowed for the call.
+        check(|err| unsafe { sys::tenon_queue_discard(self.as_raw(), &mut discarded, err) })?;
+        Ok(discarded)
+    }
+
     /// Returns the fd by which an event loop waits for messages. When it is readable, call
     /// [`recv`](Self::recv) with [`Wait::NOT`]. The fd stays readable until that has returned
     /// [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock), and it may be readable in vain. Do

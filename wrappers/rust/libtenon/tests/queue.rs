@@ -67,6 +67,8 @@ fn one_process_sends_to_itself() {
     let stats = queue.stats().unwrap();
     assert_eq!((stats.waiting, stats.sent, stats.received, stats.lost), (0, 2, 2, 0));
     assert!(format!("{queue:?}").contains("sent: 2"));
+    send_number(&queue, 3.0);
+    assert_eq!((queue.discard().unwrap(), queue.stats().unwrap().waiting), (1, 0));
 }
 
 #[repr(C)]

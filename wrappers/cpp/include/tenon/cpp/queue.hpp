@@ -151,6 +151,16 @@ class Queue : public detail::Owned<Queue, tenon_queue, tenon_queue_release> {
     return messages;
   }
 
+  /// Takes back the messages of this member that no process has received, and returns how many they
+  /// were. Each message is either received or taken back.
+  Result<std::size_t> try_discard() {
+    std::size_t discarded = 0;
+    const Result<void> called = detail::call(
+        [&](tenon_error** err) { return tenon_queue_discard(get(), &discarded, err); });
+    if (!called) return called.error();
+    return discarded;
+  }
+
   /// Gives the fd by which an event loop waits for messages, borrowed from the queue. When it is
   /// readable (POLLIN), call try_recv with timeout 0. The fd stays readable until that has returned
   /// kWouldBlock, and it may be readable in vain. Do not read from it. tenon_queue_recv_fd in
@@ -206,6 +216,7 @@ class Queue : public detail::Owned<Queue, tenon_queue, tenon_queue_release> {
   std::vector<Message> recv_many(std::size_t most, const Wait& wait = {}) {
     return try_recv_many(most, wait).value();
   }
+  std::size_t discard() { return try_discard().value(); }
   int recv_fd() { return try_recv_fd().value(); }
   int send_fd() { return try_send_fd().value(); }
   QueueStats stats() const { return try_stats().value(); }
