@@ -16,8 +16,7 @@ namespace {
 
 HostIdentity read_identity() {
   HostIdentity identity;
-  struct stat info{};
-  if (stat("/proc/self/ns/pid", &info) == 0) identity.pid_namespace = info.st_ino;
+  identity.pid_namespace = pid_namespace();
   const Fd fd(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   char text[40];
   const ssize_t length = fd.is_open() ? read(fd.get(), text, sizeof text) : 0;
@@ -45,6 +44,11 @@ const HostIdentity g_identity = read_identity();
 }  // namespace
 
 const HostIdentity& host_identity() { return g_identity; }
+
+uint64_t pid_namespace() noexcept {
+  struct stat info{};
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
 
 int32_t process_id() noexcept { return getpid(); }
 

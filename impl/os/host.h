@@ -20,6 +20,8 @@ struct HostIdentity {
 // child keeps the values of its parent, even if it is in another pid namespace.
 const HostIdentity& host_identity();
 
+// The pid namespace of this process, read now. 0 without /proc.
+uint64_t pid_namespace() noexcept;
 int32_t process_id() noexcept;
 uint32_t user_id() noexcept;  // the effective user
 

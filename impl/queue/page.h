@@ -99,10 +99,19 @@ struct Member {
   Word pid_namespace;     // the pid is a number of this namespace
   Word started;           // when the process started, in clock ticks since boot (proc(5))
   Word user;              // the effective uid
+  Word lock;              // lock_of() the member if it holds its lock, which lock_at() places
   SleepWords receive;
   SleepWords send;
 };
 static_assert(sizeof(Member) == 192);
+
+// A member holds a lock on a byte of the queue's file (os/byte_lock.h), by which members of other
+// pid namespaces learn of its death. Each membership has a byte of its own. The number in the entry
+// says that it holds the lock. Numbers that an earlier member left mean nothing.
+constexpr uint64_t lock_of(uint32_t generation) noexcept { return uint64_t{generation} + 1; }
+constexpr uint64_t lock_at(uint32_t index, uint32_t generation) noexcept {
+  return uint64_t{1} << 62 | uint64_t{generation} << 8 | index;
+}
 
 struct LaneHeader {
   // The CPU on which the member filled a slot last. A receiver on the same CPU does not spin.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/process_state.h"
+#include "os/byte_lock.h"
 #include "os/fd.h"
 #include "os/limits.h"
 #include "os/process.h"
@@ -29,15 +30,31 @@ struct WatchedProcess {
 
 void forget_look() noexcept;
 
+// The file of a queue, opened for locks.
+struct LockFile {
+  os::Fd file;
+  int watch = -1;  // its number in QueueState::closes
+};
+
 struct QueueState : ProcessState<LockRank::kQueues> {
   std::vector<ProcessWatcher*> watchers;              // each removes itself before it ends
   std::unordered_map<int, WatchedProcess> processes;  // by pidfd
+  std::unordered_map<const ProcessWatcher*, LockFile> lock_files;
+  os::CloseWatch closes;
   bool exit_hook = false;
+
+  LockFile* lock_file(const ProcessWatcher* watcher) noexcept {
+    const auto found = lock_files.find(watcher);
+    return found == lock_files.end() ? nullptr : &found->second;
+  }
 
   // The queues are the parent's members, and the child has no thread that serves the pidfds.
   void in_child() noexcept {
     watchers.clear();
     processes.clear();
+    // With these fds the child would keep the locks of its parent.
+    lock_files.clear();
+    closes = os::CloseWatch();
     forget_look();
   }
 };
@@ -79,6 +96,16 @@ void for_each_watcher(Call call) noexcept {
     }
     if (watcher) call(watcher.get());
   }
+}
+
+void on_close(int fd, bool, bool) noexcept {
+  QueueState& all = queue_state();
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (fd != all.closes.fd()) return;
+    all.closes.drain();
+  }
+  for_each_watcher([](ProcessWatcher* watcher) { watcher->file_closed(); });
 }
 
 void leave_all() noexcept {
@@ -127,6 +154,13 @@ void remove_watcher(ProcessWatcher* watcher) noexcept {
   QueueState& all = queue_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::erase(all.watchers, watcher);
+  if (const LockFile* const file = all.lock_file(watcher)) {
+    const int watch = file->watch;
+    all.lock_files.erase(watcher);
+    const bool is_used = std::any_of(all.lock_files.begin(), all.lock_files.end(),
+                                     [&](const auto& each) { return each.second.watch == watch; });
+    if (watch >= 0 && !is_used) all.closes.remove(watch);
+  }
   for (auto at = all.processes.begin(); at != all.processes.end();) {
     const auto here = at++;
     std::erase_if(here->second.watchers, [](const auto& each) { return each.expired(); });
@@ -168,6 +202,55 @@ Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started) {
   Status served = os::serve_fd(fd, &on_pidfd);
   if (!served.is_ok()) all.processes.erase(at);
   return served;
+}
+
+void open_lock_file(ProcessWatcher* watcher, int file) noexcept {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  try {
+    LockFile& own = all.lock_files[watcher];
+    if (!own.file.is_open()) own.file = os::open_for_locks(file);
+  } catch (...) {
+    // Without memory there is no lock.
+  }
+}
+
+bool hold_lock(ProcessWatcher* watcher, uint64_t at) noexcept {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const LockFile* const own = all.lock_file(watcher);
+  return own != nullptr && os::lock_byte(own->file, at);
+}
+
+void drop_lock(ProcessWatcher* watcher, uint64_t at) noexcept {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (const LockFile* const own = all.lock_file(watcher)) os::unlock_byte(own->file, at);
+}
+
+bool is_unlocked(ProcessWatcher* watcher, uint64_t at) noexcept {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const LockFile* const own = all.lock_file(watcher);
+  return own != nullptr && !os::has_locked_byte(own->file, at);
+}
+
+Status watch_locks(ProcessWatcher* watcher) {
+  QueueState& all = queue_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  LockFile* const own = all.lock_file(watcher);
+  if (own == nullptr || !own->file.is_open())
+    return Status(Code::kUnsupported, "the file of a queue cannot be opened once more");
+  if (own->watch >= 0) return Status::ok();
+  if (!all.closes.is_open()) {
+    TENON_ASSIGN(os::CloseWatch closes, os::CloseWatch::create());
+    TENON_TRY(os::serve_fd(closes.fd(), &on_close));
+    all.closes = std::move(closes);
+  }
+  own->watch = all.closes.add(own->file);
+  if (own->watch >= 0) return Status::ok();
+  return Status(Code::kResourceExhausted, "no inotify watch is left for a queue")
+      .with("limit", std::string("fs.inotify.max_user_watches"));
 }
 
 }  // namespace tenon::queue

@@ -1,5 +1,10 @@
-// Tells queues when the process of a member has ended. A pidfd is readable from that moment on, and
-// the service thread (os/service.h) waits for it. Queue (queue.h) is the only caller.
+// Tells queues when the process of a member has ended. The service thread (os/service.h) does it.
+// Queue (queue.h) is the only caller.
+//
+// A process of the same pid namespace has a pidfd, which is readable from its end on. A process of
+// another namespace cannot be named. It holds a lock on a byte of the queue's file
+// (os/byte_lock.h). When the kernel has closed a process's fds, those who watch the file ask
+// whether the lock is still there.
 //
 // add_watcher(), remove_watcher() and watch_process() take LockRank::kQueues (base/lock_rank.h), so
 // their caller holds no lock from there on.
@@ -17,6 +22,9 @@ class ProcessWatcher : public Counted {
  public:
   // The service thread calls this once for each process that was watched, without a lock.
   virtual void process_ended(uint32_t pid) noexcept = 0;
+  // A process has closed the file of a queue of this process. A lock that it held goes just after
+  // that. The service thread calls this without a lock.
+  virtual void file_closed() noexcept = 0;
   // look_later() was called. The service thread calls this without a lock.
   virtual void look_again() noexcept = 0;
   // This process ends in order. Called without a lock, on the thread that called exit().
@@ -45,6 +53,17 @@ void remove_watcher(ProcessWatcher* watcher) noexcept;
 // left. Also the errors of os::serve_fd(). After an error, and after std::bad_alloc from this
 // function or add_watcher(), nothing is watched that was not watched before.
 Status watch_process(ProcessWatcher* watcher, uint32_t pid, uint64_t started);
+
+// Opens the file of the watcher's queue once more, for the next four functions. They do nothing, or
+// return false, if that failed. A forked child has none of these files.
+void open_lock_file(ProcessWatcher* watcher, int file) noexcept;
+// Locks a byte of the file, or releases it. False: it cannot be locked.
+bool hold_lock(ProcessWatcher* watcher, uint64_t at) noexcept;
+void drop_lock(ProcessWatcher* watcher, uint64_t at) noexcept;
+// Whether it is sure that no other process has locked the byte.
+bool is_unlocked(ProcessWatcher* watcher, uint64_t at) noexcept;
+// file_closed() is called from now on. RESOURCE_EXHAUSTED: no fd, or no inotify watch.
+Status watch_locks(ProcessWatcher* watcher);
 
 // Calls look_again() of all watchers in `after_ns`, once for all calls until then.
 void look_later(int64_t after_ns) noexcept;

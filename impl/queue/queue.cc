@@ -133,6 +133,9 @@ uint64_t Queue::next_position(uint32_t index) const noexcept {
 // has gone stays to be seen as long as possible.
 Status Queue::enter() {
   const auto pid = static_cast<uint32_t>(os::process_id());
+  pid_namespace_ = os::pid_namespace();
+  if (Result<int> file = storage_->segment()->lending_fd(); file.is_ok())
+    open_lock_file(this, file.value());
   const auto take = [&](uint32_t index, uint64_t seen) {
     const MemberWord joining{pid, (page::member_of(seen).generation + 1) & 0xffffffU,
                              MemberState::kJoining};
@@ -140,9 +143,12 @@ Status Queue::enter() {
     if (!entry.word.compare_exchange_strong(seen, page::word_of(joining),
                                             std::memory_order_acq_rel))
       return false;
-    entry.pid_namespace.store(os::host_identity().pid_namespace, std::memory_order_relaxed);
+    entry.pid_namespace.store(pid_namespace_, std::memory_order_relaxed);
     entry.started.store(process_start(pid), std::memory_order_relaxed);
     entry.user.store(os::user_id(), std::memory_order_relaxed);
+    lock_at_ = page::lock_at(index, joining.generation);
+    const bool is_locked = hold_lock(this, lock_at_);
+    entry.lock.store(is_locked ? page::lock_of(joining.generation) : 0, std::memory_order_relaxed);
     // The bits of a member that ended asleep. Nobody else may clear them, because the entry may
     // have a new member by then.
     page::remove(&header().receivers_asleep, index);
@@ -151,8 +157,10 @@ Status Queue::enter() {
     seen = page::word_of(joining);
     const MemberWord here{pid, joining.generation, MemberState::kHere};
     // A process of another pid namespace may have taken the entry of this one for a dead member's.
-    if (!entry.word.compare_exchange_strong(seen, page::word_of(here), std::memory_order_acq_rel))
+    if (!entry.word.compare_exchange_strong(seen, page::word_of(here), std::memory_order_acq_rel)) {
+      drop_lock(this, lock_at_);
       return false;
+    }
     self_ = index;
     taker_ = page::taker_of(index, joining.generation);
     next_ = next;
@@ -194,12 +202,21 @@ Status Queue::enter() {
   return Status::ok();
 }
 
-// Whether the process of a member has ended. A pid of another namespace says nothing here.
-bool Queue::is_gone(uint32_t index, MemberWord word) const noexcept {
-  const page::Member& entry = member(index);
-  if (entry.pid_namespace.load(std::memory_order_relaxed) != os::host_identity().pid_namespace)
-    return false;
-  return process_has_ended(word.pid, entry.started.load(std::memory_order_relaxed));
+// Whether a member is of this process's pid namespace. The pid of another one says nothing here.
+bool Queue::is_near(uint32_t index) const noexcept {
+  return member(index).pid_namespace.load(std::memory_order_relaxed) == pid_namespace_;
+}
+
+// Whether a member held its lock when it joined and does not hold it now.
+bool Queue::has_lost_lock(uint32_t index, MemberWord word) noexcept {
+  return member(index).lock.load(std::memory_order_relaxed) == page::lock_of(word.generation) &&
+         is_unlocked(this, page::lock_at(index, word.generation));
+}
+
+// Whether the process of a member has ended.
+bool Queue::is_gone(uint32_t index, MemberWord word) noexcept {
+  if (!is_near(index)) return has_lost_lock(index, word);
+  return process_has_ended(word.pid, member(index).started.load(std::memory_order_relaxed));
 }
 
 // The deaths before this process joined are not reported.
@@ -207,7 +224,7 @@ void Queue::note_old_deaths() {
   const std::lock_guard<std::mutex> lock(members_mutex_);
   for (uint32_t index = 0; index < geometry_.members; ++index) {
     const MemberWord word = page::member_of(member(index).word.load(std::memory_order_acquire));
-    if (word.state == MemberState::kDead) known_[index] = {word, false};
+    if (word.state == MemberState::kDead) known_[index] = {word, Watch::kNone};
   }
 }
 
@@ -229,6 +246,7 @@ void Queue::leave() noexcept {
     word.state = MemberState::kLeft;
     entry.word.compare_exchange_strong(seen, page::word_of(word), std::memory_order_acq_rel);
   }
+  drop_lock(this, lock_at_);  // after the word, or the member would look dead
   header().joined.fetch_add(1, std::memory_order_seq_cst);
   // Threads of this process that wait in the queue find out that it was left.
   wake(&entry.receive);
@@ -296,30 +314,33 @@ void Queue::look_at_all_members() {
 Queue::Change Queue::look_at_member(uint32_t index) {
   const MemberWord word = page::member_of(member(index).word.load(std::memory_order_acquire));
   Known& known = known_[index];
-  if (known.word == word && (known.is_watched || word.state != MemberState::kHere))
+  if (known.word == word && (known.watch != Watch::kNone || word.state != MemberState::kHere))
     return Change::kNone;
   const bool is_same = known.word.generation == word.generation;
   if (word.state == MemberState::kLeft && known.word.state == MemberState::kHere && is_same) {
-    known = {word, false};
+    known = {word, Watch::kNone};
     return Change::kLeft;
   }
   const bool was_seen_dead = known.word.state == MemberState::kDead && is_same;
-  if (word.state == MemberState::kDead && !known.is_watched && !was_seen_dead) {
+  if (word.state == MemberState::kDead && known.watch != Watch::kProcess && !was_seen_dead) {
     // Another member found it first.
-    known = {word, false};
+    known = {word, Watch::kNone};
     note_death(index, word.pid);
     return Change::kDead;
   }
   if (word.state != MemberState::kHere) return Change::kNone;
-  known = {word, false};
-  if (word.pid == static_cast<uint32_t>(os::process_id())) return Change::kNone;
-  // A pid of another namespace says nothing here.
-  if (member(index).pid_namespace.load(std::memory_order_relaxed) !=
-      os::host_identity().pid_namespace)
-    return Change::kNone;
-  const Status watched =
-      watch_process(this, word.pid, member(index).started.load(std::memory_order_relaxed));
-  known.is_watched = watched.is_ok();
+  known = {word, Watch::kNone};
+  Status watched;
+  if (is_near(index)) {
+    if (word.pid == static_cast<uint32_t>(os::process_id())) return Change::kNone;
+    watched = watch_process(this, word.pid, member(index).started.load(std::memory_order_relaxed));
+    if (watched.is_ok()) known.watch = Watch::kProcess;
+  } else if (member(index).lock.load(std::memory_order_relaxed) == page::lock_of(word.generation)) {
+    watched = watch_locks(this);
+    if (watched.is_ok()) known.watch = Watch::kLock;
+    // The lock is asked for after the watch has begun, so its end is not missed in between.
+    if (has_lost_lock(index, word)) watched = Status(Code::kPeerGone, "the member has ended");
+  }
   if (watched.code() == Code::kResourceExhausted) {
     has_unwatched_.store(true, std::memory_order_relaxed);
     look_later(kLookAgainNs);
@@ -330,7 +351,7 @@ Queue::Change Queue::look_at_member(uint32_t index) {
 
 // Returns false if the member left in order before it ended. The caller holds members_mutex_.
 bool Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
-  known_[index].is_watched = false;
+  known_[index].watch = Watch::kNone;
   known_[index].word.state = MemberState::kDead;
   uint64_t seen = page::word_of(word);
   const MemberWord dead{word.pid, word.generation, MemberState::kDead};
@@ -362,7 +383,7 @@ void Queue::process_ended(uint32_t pid) noexcept {
     {
       const std::lock_guard<std::mutex> lock(members_mutex_);
       const Known& known = known_[index];
-      if (!known.is_watched || known.word.pid != pid) continue;
+      if (known.watch != Watch::kProcess || known.word.pid != pid) continue;
       taker = page::taker_of(index, known.word.generation);
       mark_dead(index, known.word);
     }
@@ -370,6 +391,39 @@ void Queue::process_ended(uint32_t pid) noexcept {
   }
   wake(&member(self_).receive);
   wake(&member(self_).send);
+}
+
+void Queue::file_closed() noexcept {
+  if (!look_at_locks()) return;
+  lock_looks_end_ns_.store(os::monotonic_ns() + kLockLooksNs, std::memory_order_relaxed);
+  look_later(kFirstLockLookNs);
+}
+
+// Looks which members of other pid namespaces have ended. Returns whether some are still here.
+bool Queue::look_at_locks() noexcept {
+  bool has_others = false;
+  bool has_dead = false;
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    uint32_t taker = 0;
+    {
+      const std::lock_guard<std::mutex> lock(members_mutex_);
+      const Known known = known_[index];
+      if (known.watch != Watch::kLock) continue;
+      if (!has_lost_lock(index, known.word)) {
+        has_others = true;
+        continue;
+      }
+      taker = page::taker_of(index, known.word.generation);
+      mark_dead(index, known.word);
+    }
+    forget_taken_by(taker);
+    has_dead = true;
+  }
+  if (has_dead) {
+    wake(&member(self_).receive);
+    wake(&member(self_).send);
+  }
+  return has_others;
 }
 
 Status Queue::take_death() {
@@ -437,6 +491,14 @@ void Queue::look_again() noexcept {
     }
     wake(&member(self_).receive);
     wake(&member(self_).send);
+  }
+  if (const int64_t end_ns = lock_looks_end_ns_.load(std::memory_order_relaxed);
+      end_ns != 0 && look_at_locks()) {
+    if (os::monotonic_ns() < end_ns) {
+      look_later(kLockLookNs);
+    } else {
+      lock_looks_end_ns_.store(0, std::memory_order_relaxed);
+    }
   }
   if (has_retry_.exchange(false, std::memory_order_relaxed)) recv_ready_.signal();
   if (is_drained(self_)) return;

@@ -161,6 +161,7 @@ class Queue final : public ProcessWatcher {
 
   // ProcessWatcher (process_watch.h): the service thread calls these.
   void process_ended(uint32_t pid) noexcept override;
+  void file_closed() noexcept override;
   void look_again() noexcept override;
 
  private:
@@ -214,9 +215,14 @@ class Queue final : public ProcessWatcher {
     uint32_t taker = 0;  // only in `unfetched_`: who took it (page::taker_of())
   };
   // Another member, as this one saw it last.
+  enum class Watch : uint8_t {
+    kNone,
+    kProcess,  // by a pidfd
+    kLock,     // by its lock: it is of another pid namespace
+  };
   struct Known {
     page::MemberWord word;
-    bool is_watched = false;  // its death comes by process_ended()
+    Watch watch = Watch::kNone;  // how this member learns of its death
   };
   struct Death {
     uint32_t pid = 0;
@@ -246,11 +252,19 @@ class Queue final : public ProcessWatcher {
   void look_at_all_members();
   // What look_at_member() found.
   enum class Change { kNone, kLeft, kDead };
-  bool is_gone(uint32_t index, page::MemberWord word) const noexcept;
+  bool is_gone(uint32_t index, page::MemberWord word) noexcept;
+  bool is_near(uint32_t index) const noexcept;
+  bool has_lost_lock(uint32_t index, page::MemberWord word) noexcept;
+  bool look_at_locks() noexcept;
   void note_old_deaths();
   // How long after a wake look_again() checks that this member's messages have been taken. If not,
   // it wakes other receivers.
   static constexpr int64_t kLookAgainNs = 100'000'000;
+  // The kernel tells that a file was closed before it drops the lock. So this member asks for the
+  // locks for a while.
+  static constexpr int64_t kFirstLockLookNs = 5'000'000;
+  static constexpr int64_t kLockLookNs = 50'000'000;
+  static constexpr int64_t kLockLooksNs = 1'000'000'000;
   Change look_at_member(uint32_t index);
   bool mark_dead(uint32_t index, page::MemberWord word) noexcept;
   void note_death(uint32_t index, uint32_t pid) noexcept;
@@ -305,6 +319,8 @@ class Queue final : public ProcessWatcher {
   uint64_t generation_ = fork_generation();
   uint32_t self_ = UINT32_MAX;  // the index of this member
   uint32_t taker_ = 0;          // page::taker_of() this member
+  uint64_t pid_namespace_ = 0;  // of this process when it joined
+  uint64_t lock_at_ = 0;        // page::lock_at() this member
   std::atomic<bool> has_left_{false};
   // Set at the end of enter(). The service thread may call look_again() before that.
   std::atomic<bool> is_member_{false};
@@ -350,7 +366,8 @@ class Queue final : public ProcessWatcher {
   std::vector<Known> known_;
   std::deque<Death> deaths_;
   std::atomic<uint32_t> n_deaths_{0};
-  std::atomic<bool> has_unwatched_{false};  // there was no fd to watch a member
+  std::atomic<int64_t> lock_looks_end_ns_{0};  // until then, look_again() asks for the locks
+  std::atomic<bool> has_unwatched_{false};     // there was no fd to watch a member
   std::atomic<uint64_t> joined_seen_{UINT64_MAX};
 };
 

@@ -28,7 +28,7 @@
  * (tenon_deposit_hand_over). Its memory stays mapped in a receiver until that receiver meets
  * another sender. A stopped process (SIGSTOP) delays only the messages that it sent itself. If it
  * was asleep in tenon_queue_recv, a sender may wake it in vain, and looks again after 100 ms.
- * Deaths are noticed by processes of the same pid namespace.
+ * Deaths are noticed in other pid namespaces too, if the members there have a /proc.
  */
 
 #include <stddef.h>

@@ -69,13 +69,14 @@ Bytes header_bytes() {
   return memory.bytes(0, sizeof(Header));
 }
 
-Bytes member_bytes() {
+Bytes member_bytes(uint64_t lock) {
   const PageMemory memory;
   Member& entry = member(memory.base(), 1);
   entry.word.store(word_of(MemberWord{4711, 2, MemberState::kHere}));
   entry.pid_namespace.store(0x1122334455667788);
   entry.started.store(123'456);
   entry.user.store(1000);
+  entry.lock.store(lock);
   entry.receive.asleep.store(7);
   entry.receive.wake.store(3);
   entry.receive.rung_ns.store(9'876'543'210);
@@ -139,7 +140,8 @@ struct GoldenPage {
 
 TEST(QueuePage, TheSameContentHasTheCommittedBytes) {
   const std::vector<GoldenPage> all = {{"header.bin", header_bytes()},
-                                       {"member.bin", member_bytes()},
+                                       {"member.bin", member_bytes(0)},
+                                       {"member_locked.bin", member_bytes(lock_of(2))},
                                        {"lane.bin", lane_bytes()},
                                        {"short.bin", short_bytes()}};
   test::GoldenFiles("queue").expect_committed(all,
