@@ -9,7 +9,7 @@ set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 # gain. A sanitizer's build optimises only the sources in TENON_QUICK_<folder>, and not those of
 # these folders. A fuzzer runs for long, so its build optimises everything.
 set(TENON_SANITIZED_O0_FOLDERS
-  cuda pickle value archive object bytecode flatbuffer script compile module weights)
+  cuda pickle value archive object bytecode flatbuffer script compile module weights shared_weights)
 # All sources of these folders have -O2: an export checks and compiles code that can be long.
 set(TENON_QUICK_FOLDERS script compile)
 # The names, without .cc, of sources that run for each storage, tensor, block or message, or for

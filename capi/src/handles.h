@@ -21,6 +21,7 @@
 #include "modules/module/module.h"
 #include "modules/module/package_archive.h"
 #include "modules/module_lists.h"
+#include "modules/shared_weights/shared_weights.h"
 #include "modules/value/value.h"
 #include "modules/weights/weights.h"
 #include "object/object.h"
@@ -83,6 +84,10 @@ struct ObjectOf<tenon_package> {
 template <>
 struct ObjectOf<tenon_weights> {
   using Type = weights::Weights;
+};
+template <>
+struct ObjectOf<tenon_shared_weights> {
+  using Type = shared_weights::SharedWeights;
 };
 template <>
 struct ObjectOf<tenon_member_list> {

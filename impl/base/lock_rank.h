@@ -21,6 +21,7 @@ enum class LockRank : int {
   kNamesThread,       // names/names_thread.cc: the files that the library's thread checks again
   kQueues,            // queue/process_watch.cc: the members of queues that are watched
   kPublishers,        // publish/door.cc: the publishers of this process and their sockets
+  kSharedWeights,     // modules/shared_weights/member.cc: the weights that this process holds
   kDeposits,          // channel/deposit_server.h: the depot and the processes that fetch from it
   kFetch,             // channel/lender_link.cc: the links to the depots of other processes
   kNameCheck,         // names/liveness.cc: one check of a named file at a time
@@ -35,6 +36,7 @@ enum class LockRank : int {
   kStorageAddresses,  // share/storage_at.cc: the storages by address
   kLenderWatch,       // channel/lender_watch.cc: the lenders that are watched
   kInheritedTokens,   // memory/holding.cc: the tokens of lenders further up that holdings keep
+  kForkClosedFds,     // modules/shared_weights/fork_closed.h: fds that a forked child closes
   kService,           // os/service.cc: the library's thread
   kMemoryLimits,      // os/limits.cc: the memory that the machine and the cgroups still allow
   kFileComparison,    // os/open_file.cc: one comparison of two open files at a time

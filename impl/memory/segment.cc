@@ -10,6 +10,7 @@
 #include "os/named_file.h"
 #include "os/poller.h"
 #include "os/service.h"
+#include "os/thp.h"
 
 namespace tenon::memory {
 namespace {
@@ -374,6 +375,27 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
     offset += chunk;
     nbytes -= chunk;
   }
+  return Status::ok();
+}
+
+Status Segment::fill(const std::function<Status(std::byte* base)>& fill) {
+  const std::lock_guard<std::mutex> lock(fd_mutex_);
+  if (generation_ != fork_generation())
+    return Status(Code::kUnsupported, "only the process that made a segment can fill it");
+  if (mode_ != Mode::kFrozen || frozen())
+    return Status(Code::kPermission, "the segment is frozen, and nobody can write it any more");
+  TENON_TRY(os::check_file_size(nbytes_));
+  const uint64_t huge = os::thp_nbytes();
+  // The seal against writing is refused as long as a writable mapping exists, also in a child.
+  TENON_ASSIGN(os::Mapping writable,
+               os::Mapping::create(os::Mapping::Kind::kSharedWritable, write_fd_.get(), 0, nbytes_,
+                                   nbytes_ >= huge ? huge : 0));
+  TENON_TRY(writable.keep_from_children());
+  if (huge != 0 && nbytes_ >= huge) os::advise_thp(writable.base(), nbytes_, true);
+  TENON_TRY(fill(writable.base()));
+  const uint64_t pages = round_up(nbytes_, os::page_nbytes());
+  reserved_nbytes_.fetch_add(pages, std::memory_order_relaxed);
+  segment_totals().reserved_nbytes.fetch_add(pages, std::memory_order_relaxed);
   return Status::ok();
 }
 

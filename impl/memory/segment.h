@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -154,6 +155,12 @@ class Segment : public Counted {
   // In a segment without an fd and in huge pages the bytes are copied through the mapping.
   // PERMISSION: after freeze(), and for LENDER_WRITES, whose seal refuses writes through an fd.
   Status write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh);
+  // Fills a new FROZEN segment, whose pages do not exist yet. `fill` writes all bytes through a
+  // writable mapping that exists only during the call, and that no forked child gets. It asks for
+  // headroom itself. Call freeze() afterwards. The errors are those of `fill` and of
+  // os::Mapping::create(). PERMISSION: the segment is frozen. UNSUPPORTED: this process is a child
+  // of fork.
+  Status fill(const std::function<Status(std::byte* base)>& fill);
   Status read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const;
   // Checks that the pages of a range exist, so that reading the range cannot make the segment grow.
   // Missing pages are made if the fd can be written. For opened segments: an own segment always

@@ -87,6 +87,11 @@ Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nby
   return mapping;
 }
 
+Status Mapping::keep_from_children() const {
+  if (madvise(base_, nbytes_, MADV_DONTFORK) == 0) return Status::ok();
+  return errno_status(errno, "keeping a mapping from children of fork");
+}
+
 Status Mapping::populate_for_reading(uint64_t offset, uint64_t nbytes) const {
   while (madvise(base_ + offset, nbytes, MADV_POPULATE_READ) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;

@@ -47,6 +47,9 @@ class Mapping {
   // 5.14.
   Status populate_for_reading(uint64_t offset, uint64_t nbytes) const;
 
+  // Children of fork do not get this mapping.
+  Status keep_from_children() const;
+
   std::byte* base() const noexcept { return base_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
 

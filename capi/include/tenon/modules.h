@@ -11,6 +11,7 @@
 #include <tenon/archive.h>
 #include <tenon/module.h>
 #include <tenon/package.h>
+#include <tenon/shared_weights.h>
 #include <tenon/value.h>
 #include <tenon/weights.h>
 

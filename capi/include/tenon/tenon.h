@@ -49,8 +49,9 @@
  *     SIGPIPE. All signals are masked in its threads. The service thread lasts as long as the
  *     process. The first of these starts it: a lend under a lease (tenon_send, or a
  *     tenon_descriptor with fds), a deposit (tenon/deposit.h), a name (tenon/by_filename.h), a
- *     queue (tenon/queue.h), a publisher (tenon/publish.h), an arena with prefault_nbytes,
- *     TENON_LENDER_GONE_DROP, tenon_connection_gone_fd. A process that does none of these has no
+ *     queue (tenon/queue.h), a publisher (tenon/publish.h), shared weights
+ *     (tenon/shared_weights.h), an arena with prefault_nbytes, TENON_LENDER_GONE_DROP,
+ *     tenon_connection_gone_fd. A process that does none of these has no
  *     service thread, and neither has a process that called tenon_lease_use_no_thread before. Each
  *     fd of a queue (tenon_queue_recv_fd, tenon_queue_send_fd) has a thread until the queue is
  *     left. Two kinds of work can block, so each gets a thread of its own, which ends with the

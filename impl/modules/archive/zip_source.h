@@ -10,6 +10,7 @@
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "storage/storage.h"
 
 namespace tenon::archive {
 
@@ -25,6 +26,12 @@ class ZipSource : public Counted {
   uint64_t nbytes() const noexcept { return nbytes_; }
   // The name for messages: the path, if there is one.
   const std::string& name() const noexcept { return name_; }
+  // A storage over a range that other processes can borrow, for a source in memory that is shared.
+  // Null: the source is no such memory, so a view of it is private to this process.
+  virtual Result<Ref<storage::Storage>> shared_view(uint64_t /*offset*/,
+                                                    uint64_t /*nbytes*/) const {
+    return Ref<storage::Storage>();
+  }
   // Whether base() is a mapping of a file.
   virtual bool is_file() const noexcept { return false; }
 

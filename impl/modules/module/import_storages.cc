@@ -198,6 +198,8 @@ Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record) {
   if (options_->tensors != Tensors::kMapPrivate) {
     options.read_only = true;
     const archive::ZipSource* const source = reader_->source().get();
+    TENON_ASSIGN(Ref<Storage> shared, source->shared_view(record.data_offset, record.nbytes));
+    if (shared) return shared;
     void* const data = const_cast<std::byte*>(source->base()) + record.data_offset;
     return Storage::wrap(data, record.nbytes, release_counted, keep(source), options);
   }

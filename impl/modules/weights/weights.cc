@@ -78,8 +78,12 @@ Weights::Weights(std::string label, Contents contents)
 Result<Ref<Weights>> Weights::open(const std::string& path, const module::ImportOptions& options) {
   TENON_TRY(module::check_devices(options));
   TENON_ASSIGN(Ref<archive::ZipSource> file, archive::FileMapping::open(path));
-  std::string label = path.substr(path.rfind('/') + 1);
-  TENON_ASSIGN(Contents contents, read_contents(std::move(file), label, options));
+  return read(std::move(file), path.substr(path.rfind('/') + 1), options);
+}
+
+Result<Ref<Weights>> Weights::read(Ref<archive::ZipSource> source, std::string label,
+                                   const module::ImportOptions& options) {
+  TENON_ASSIGN(Contents contents, read_contents(std::move(source), label, options));
   return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 

@@ -68,6 +68,10 @@ class Weights final : public Counted {
   // checked. The other errors are those of tenon_open_weights (tenon/weights.h).
   static Result<Ref<Weights>> open(const std::string& path, const module::ImportOptions& options);
 
+  // Does the same with bytes that are not read from a path. `label` is their name in messages.
+  static Result<Ref<Weights>> read(Ref<archive::ZipSource> source, std::string label,
+                                   const module::ImportOptions& options);
+
   const std::vector<Weight>& list() const noexcept { return contents_.weights; }
 
   // The tensor, with its replacement if there is one. Names that share a storage give tensors over

@@ -2727,6 +2727,153 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct tenon_shared_weights {
+    _unused: [u8; 0],
+}
+/**Admit members of options.group besides the user and root, and accept a server that is a member
+ of that group. It needs options.directory.*/
+pub const TENON_SHARED_WEIGHTS_GROUP: _bindgen_ty_40 = 1;
+pub type _bindgen_ty_40 = ::core::ffi::c_uint;
+/**Called on the thread of tenon_open_shared_weights while this process loads the file, and while it
+ waits for the process that loads it. It must not throw or longjmp, and may not fork.
+ @param[in] context  options.progress_context.
+ @param[in] done     the bytes that are loaded.
+ @param[in] total    the bytes of the file.*/
+pub type tenon_shared_weights_progress = ::core::option::Option<
+    unsafe extern "C" fn(context: *mut ::core::ffi::c_void, done: u64, total: u64),
+>;
+///How to open shared weights. A NULL pointer means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_shared_weights_options {
+    ///sizeof(tenon_shared_weights_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_SHARED_WEIGHTS_*.
+    pub flags: u32,
+    ///The group id for TENON_SHARED_WEIGHTS_GROUP. Without that flag it must be 0.
+    pub group: u32,
+    /**Borrowed: the absolute path of a directory of this machine. All processes that share a name
+ must name the same directory. NULL means /dev/shm/tenon-weights-UID.*/
+    pub directory: *const ::core::ffi::c_char,
+    ///The largest file that this process loads. 0 means no limit.
+    pub max_nbytes: u64,
+    ///May be NULL.
+    pub progress: tenon_shared_weights_progress,
+    ///The first argument of `progress`.
+    pub progress_context: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_shared_weights_options",
+    ][::core::mem::size_of::<tenon_shared_weights_options>() - 48usize];
+    [
+        "Alignment of tenon_shared_weights_options",
+    ][::core::mem::align_of::<tenon_shared_weights_options>() - 8usize];
+    [
+        "Offset of field: tenon_shared_weights_options::struct_size",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_shared_weights_options::flags",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_shared_weights_options::group",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, group) - 12usize];
+    [
+        "Offset of field: tenon_shared_weights_options::directory",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, directory) - 16usize];
+    [
+        "Offset of field: tenon_shared_weights_options::max_nbytes",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, max_nbytes) - 24usize];
+    [
+        "Offset of field: tenon_shared_weights_options::progress",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, progress) - 32usize];
+    [
+        "Offset of field: tenon_shared_weights_options::progress_context",
+    ][::core::mem::offset_of!(tenon_shared_weights_options, progress_context) - 40usize];
+};
+///Facts about shared weights. They change when other processes come and go.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_shared_weights_info {
+    ///sizeof(tenon_shared_weights_info), set by the caller.
+    pub struct_size: usize,
+    ///The bytes of the shared memory.
+    pub nbytes: u64,
+    ///The size of the file when it was loaded.
+    pub file_nbytes: u64,
+    ///When the file was last changed before it was loaded, since 1970.
+    pub file_mtime_ns: i64,
+    ///The CRC-32 of the first MiB of the file.
+    pub file_crc: u64,
+    ///The version of the weights under this name. It is 1.
+    pub version: u64,
+    ///How many tensors there are.
+    pub count: u64,
+    ///1: this object loaded the file. 0: it found the weights in memory.
+    pub loaded: u32,
+    ///1: this process hands the weights to others now.
+    pub serves: u32,
+    ///The process that loaded the file. It may have ended.
+    pub loader_pid: i32,
+    /**The process that hands the weights to others. 0: it has ended, and its successor is being
+  chosen, or this process is a child of fork.*/
+    pub server_pid: i32,
+    /**If `serves` is 1: how many processes have the weights. Otherwise how many there were when this
+  process came.*/
+    pub holders: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_shared_weights_info",
+    ][::core::mem::size_of::<tenon_shared_weights_info>() - 80usize];
+    [
+        "Alignment of tenon_shared_weights_info",
+    ][::core::mem::align_of::<tenon_shared_weights_info>() - 8usize];
+    [
+        "Offset of field: tenon_shared_weights_info::struct_size",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_shared_weights_info::nbytes",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, nbytes) - 8usize];
+    [
+        "Offset of field: tenon_shared_weights_info::file_nbytes",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, file_nbytes) - 16usize];
+    [
+        "Offset of field: tenon_shared_weights_info::file_mtime_ns",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, file_mtime_ns) - 24usize];
+    [
+        "Offset of field: tenon_shared_weights_info::file_crc",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, file_crc) - 32usize];
+    [
+        "Offset of field: tenon_shared_weights_info::version",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, version) - 40usize];
+    [
+        "Offset of field: tenon_shared_weights_info::count",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, count) - 48usize];
+    [
+        "Offset of field: tenon_shared_weights_info::loaded",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, loaded) - 56usize];
+    [
+        "Offset of field: tenon_shared_weights_info::serves",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, serves) - 60usize];
+    [
+        "Offset of field: tenon_shared_weights_info::loader_pid",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, loader_pid) - 64usize];
+    [
+        "Offset of field: tenon_shared_weights_info::server_pid",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, server_pid) - 68usize];
+    [
+        "Offset of field: tenon_shared_weights_info::holders",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, holders) - 72usize];
+    [
+        "Offset of field: tenon_shared_weights_info::reserved",
+    ][::core::mem::offset_of!(tenon_shared_weights_info, reserved) - 76usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct tenon_weights {
     _unused: [u8; 0],
 }
@@ -2764,24 +2911,24 @@ const _: () = {
 pub struct tenon_object {
     _unused: [u8; 0],
 }
-pub const TENON_OBJECT_NONE: _bindgen_ty_40 = 0;
-pub const TENON_OBJECT_BOOL: _bindgen_ty_40 = 1;
-pub const TENON_OBJECT_INT: _bindgen_ty_40 = 2;
-pub const TENON_OBJECT_FLOAT: _bindgen_ty_40 = 3;
-pub const TENON_OBJECT_COMPLEX: _bindgen_ty_40 = 4;
-pub const TENON_OBJECT_STR: _bindgen_ty_40 = 5;
-pub const TENON_OBJECT_BYTES: _bindgen_ty_40 = 6;
-pub const TENON_OBJECT_TENSOR: _bindgen_ty_40 = 7;
-pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_40 = 8;
-pub const TENON_OBJECT_TUPLE: _bindgen_ty_40 = 9;
-pub const TENON_OBJECT_LIST: _bindgen_ty_40 = 10;
-pub const TENON_OBJECT_SET: _bindgen_ty_40 = 11;
-pub const TENON_OBJECT_DICT: _bindgen_ty_40 = 12;
+pub const TENON_OBJECT_NONE: _bindgen_ty_41 = 0;
+pub const TENON_OBJECT_BOOL: _bindgen_ty_41 = 1;
+pub const TENON_OBJECT_INT: _bindgen_ty_41 = 2;
+pub const TENON_OBJECT_FLOAT: _bindgen_ty_41 = 3;
+pub const TENON_OBJECT_COMPLEX: _bindgen_ty_41 = 4;
+pub const TENON_OBJECT_STR: _bindgen_ty_41 = 5;
+pub const TENON_OBJECT_BYTES: _bindgen_ty_41 = 6;
+pub const TENON_OBJECT_TENSOR: _bindgen_ty_41 = 7;
+pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_41 = 8;
+pub const TENON_OBJECT_TUPLE: _bindgen_ty_41 = 9;
+pub const TENON_OBJECT_LIST: _bindgen_ty_41 = 10;
+pub const TENON_OBJECT_SET: _bindgen_ty_41 = 11;
+pub const TENON_OBJECT_DICT: _bindgen_ty_41 = 12;
 ///The kinds of values.
-pub type _bindgen_ty_40 = ::core::ffi::c_uint;
-///How deep values can be nested.
-pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_41 = 200;
 pub type _bindgen_ty_41 = ::core::ffi::c_uint;
+///How deep values can be nested.
+pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_42 = 200;
+pub type _bindgen_ty_42 = ::core::ffi::c_uint;
 /**One value of an object. The nodes of an object form an array, in the order in which the object is
  written as text. The items of a tuple, list or set follow it. The keys and values of a dict
  follow it in turn. Everything inside an item follows that item. For example, the dict
@@ -2870,23 +3017,23 @@ pub struct tenon_subscriber {
 ///What tenon_publish does when a subscriber has no room for another message.
 pub type tenon_publish_policy = u32;
 ///It waits until every subscriber has room.
-pub const TENON_PUBLISH_BLOCK: _bindgen_ty_42 = 0;
+pub const TENON_PUBLISH_BLOCK: _bindgen_ty_43 = 0;
 /**It withdraws the oldest message that the subscriber has not taken, and never waits. If a
  subscriber has not read its socket for so long that the socket is full, a message that needs
  the socket does not reach this subscriber.*/
-pub const TENON_PUBLISH_DROP_OLDEST: _bindgen_ty_42 = 1;
+pub const TENON_PUBLISH_DROP_OLDEST: _bindgen_ty_43 = 1;
 ///It fails with TENON_RESOURCE_EXHAUSTED, and no subscriber gets the message.
-pub const TENON_PUBLISH_ERROR: _bindgen_ty_42 = 2;
-pub type _bindgen_ty_42 = ::core::ffi::c_uint;
-///Refuse a subscriber whose user is neither this process's (effective) user nor root.
-pub const TENON_PUBLISHER_SAME_USER: _bindgen_ty_43 = 1;
-///As TENON_PUBLISHER_SAME_USER, but also accept members of options.group.
-pub const TENON_PUBLISHER_GROUP: _bindgen_ty_43 = 2;
-///tenon_publish does not report that a subscriber is gone.
-pub const TENON_PUBLISHER_IGNORE_DEATHS: _bindgen_ty_43 = 4;
-///A new subscriber does not get the latest message. Otherwise the publisher keeps its memory.
-pub const TENON_PUBLISHER_FORGET_LATEST: _bindgen_ty_43 = 8;
+pub const TENON_PUBLISH_ERROR: _bindgen_ty_43 = 2;
 pub type _bindgen_ty_43 = ::core::ffi::c_uint;
+///Refuse a subscriber whose user is neither this process's (effective) user nor root.
+pub const TENON_PUBLISHER_SAME_USER: _bindgen_ty_44 = 1;
+///As TENON_PUBLISHER_SAME_USER, but also accept members of options.group.
+pub const TENON_PUBLISHER_GROUP: _bindgen_ty_44 = 2;
+///tenon_publish does not report that a subscriber is gone.
+pub const TENON_PUBLISHER_IGNORE_DEATHS: _bindgen_ty_44 = 4;
+///A new subscriber does not get the latest message. Otherwise the publisher keeps its memory.
+pub const TENON_PUBLISHER_FORGET_LATEST: _bindgen_ty_44 = 8;
+pub type _bindgen_ty_44 = ::core::ffi::c_uint;
 ///How to make a publisher. A NULL pointer means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2981,13 +3128,13 @@ const _: () = {
 ///What a subscriber is doing.
 pub type tenon_subscriber_state = u32;
 ///It has not read anything yet.
-pub const TENON_SUBSCRIBER_JOINING: _bindgen_ty_44 = 1;
-pub const TENON_SUBSCRIBER_HERE: _bindgen_ty_44 = 2;
+pub const TENON_SUBSCRIBER_JOINING: _bindgen_ty_45 = 1;
+pub const TENON_SUBSCRIBER_HERE: _bindgen_ty_45 = 2;
 ///It has left in order. The next tenon_publish removes it.
-pub const TENON_SUBSCRIBER_LEFT: _bindgen_ty_44 = 3;
+pub const TENON_SUBSCRIBER_LEFT: _bindgen_ty_45 = 3;
 ///It is gone. The next tenon_publish removes and reports it.
-pub const TENON_SUBSCRIBER_GONE: _bindgen_ty_44 = 4;
-pub type _bindgen_ty_44 = ::core::ffi::c_uint;
+pub const TENON_SUBSCRIBER_GONE: _bindgen_ty_45 = 4;
+pub type _bindgen_ty_45 = ::core::ffi::c_uint;
 ///A subscriber, as its publisher sees it.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3088,8 +3235,8 @@ pub struct tenon_queue {
     _unused: [u8; 0],
 }
 ///tenon_queue_send and tenon_queue_recv do not report that a member has died.
-pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_45 = 1;
-pub type _bindgen_ty_45 = ::core::ffi::c_uint;
+pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_46 = 1;
+pub type _bindgen_ty_46 = ::core::ffi::c_uint;
 ///How to make a queue or to join one. A NULL pointer means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3190,13 +3337,13 @@ const _: () = {
 ///What a member of a queue is doing.
 pub type tenon_queue_member_state = u32;
 ///It is about to become a member.
-pub const TENON_QUEUE_MEMBER_JOINING: _bindgen_ty_46 = 1;
-pub const TENON_QUEUE_MEMBER_HERE: _bindgen_ty_46 = 2;
+pub const TENON_QUEUE_MEMBER_JOINING: _bindgen_ty_47 = 1;
+pub const TENON_QUEUE_MEMBER_HERE: _bindgen_ty_47 = 2;
 ///It left in order.
-pub const TENON_QUEUE_MEMBER_LEFT: _bindgen_ty_46 = 3;
+pub const TENON_QUEUE_MEMBER_LEFT: _bindgen_ty_47 = 3;
 ///Its process ended while it was a member.
-pub const TENON_QUEUE_MEMBER_DEAD: _bindgen_ty_46 = 4;
-pub type _bindgen_ty_46 = ::core::ffi::c_uint;
+pub const TENON_QUEUE_MEMBER_DEAD: _bindgen_ty_47 = 4;
+pub type _bindgen_ty_47 = ::core::ffi::c_uint;
 ///A member of a queue, or one that has gone and whose place nobody has taken since.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -6787,6 +6934,98 @@ extern "C" {
         path: *const ::core::ffi::c_char,
         options: *const tenon_package_options,
         report: *mut tenon_export_report,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens weights by name. If no process has them, this process loads the file into shared memory.
+ Otherwise it maps the memory that another process has, however long ago that one loaded it.
+
+ The path only says which file is meant. The weights of a name stay as they were loaded when the
+ file changes. A process that opens the name with a changed file gets an error.
+ @param[in]  path     borrowed. NULL means to load nothing: the call succeeds only if a process
+                      has the weights.
+ @param[in]  name     borrowed: at most 200 bytes, without a slash, not beginning with a dot.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[in]  wait     borrowed. It bounds the wait for other processes. NULL means to wait for
+                      ever. Only its cancel ends a load that this process does itself.
+ @param[out] out      new reference; release it with tenon_shared_weights_release. Untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, or
+ - TENON_INVALID_ARGUMENT: a name or a directory that is not allowed; an empty file.
+ - TENON_NOT_FOUND: there is no such file or directory; or the path is NULL, and no process has
+   the weights.
+ - TENON_PERMISSION with the detail "field": the name stands for another file, or for another
+   version of the file. The detail "pid" names the process that hands it out.
+ - TENON_PERMISSION without "field": the weights are another user's, or the file or the directory
+   may not be used.
+ - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process was loading, or did not
+   answer. The detail "pid" names that process, which may be stopped (SIGSTOP).
+ - TENON_INTERRUPTED, TENON_CANCELLED.
+ - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" is one of the limits.
+ - TENON_CORRUPT: the file changed while it was loaded, or is broken; or another program listens
+   on the socket.
+ - TENON_INCOMPATIBLE: a process has the weights with a later version of Tenon.
+ - TENON_UNSUPPORTED: a file of another kind, as from tenon_open_weights; a directory on a network
+   file system.
+ - TENON_IO.
+ @since 0.1. Any thread may call this function. A child of fork that calls it has weights of its
+         own, and the weights that it has inherited stay readable but are not handed on.*/
+    pub fn tenon_open_shared_weights(
+        path: *const ::core::ffi::c_char,
+        name: *const ::core::ffi::c_char,
+        options: *const tenon_shared_weights_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_shared_weights,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds a reference.
+ @param[in] weights  borrowed. NULL is allowed.
+ @return `weights`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_retain(
+        weights: *mut tenon_shared_weights,
+    ) -> *mut tenon_shared_weights;
+    /**Releases a reference. Values that tenon_shared_weights_tensor gave stay usable. This process
+ hands the weights on until the last of them is released.
+ @param[in] weights  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_release(weights: *mut tenon_shared_weights);
+    /**Lists the names of all tensors in the order of the file.
+ @param[in]  weights  borrowed.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_names(
+        weights: *const tenon_shared_weights,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives a tensor as a value, as tenon_weights_tensor does. Its elements are read-only.
+ @param[in]  weights  borrowed.
+ @param[in]  name     borrowed.
+ @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED,
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_tensor(
+        weights: *const tenon_shared_weights,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives facts about shared weights.
+ @param[in]     weights  borrowed.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call. It
+                         is untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_shared_weights_info_get(
+        weights: *const tenon_shared_weights,
+        out: *mut tenon_shared_weights_info,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Opens a file of weights and reads its tensors. The file must not be changed while views of it are

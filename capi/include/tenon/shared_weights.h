@@ -1,0 +1,206 @@
+#ifndef TENON_SHARED_WEIGHTS_H
+#define TENON_SHARED_WEIGHTS_H
+
+/**
+ * @file
+ * Weights once: the processes of a machine share the weights of a model under a name. The first
+ * process that opens the name loads the file into memory. Every other process maps the same memory
+ * read-only, and the kernel enforces that nobody changes it. While one process loads, the others
+ * wait for it, so there is never a second copy.
+ *
+ * No server has to run. Each process that has the weights can hand them on: if the process that
+ * loaded them ends or is killed, another one that has them takes over, in its service thread (rule
+ * 10 in tenon.h). The memory is freed when no process has a tensor of it any more.
+ *
+ * A name is three files in a directory, NAME.sock, NAME.lock and NAME.hold. The default directory
+ * is /dev/shm/tenon-weights-UID, which belongs to the user alone. The processes of several
+ * containers share weights in a directory that is mounted into all of them.
+ *
+ * The form of the file is one that tenon_open_weights reads. The tensors are views of one FROZEN
+ * segment, so they can be sent to other processes too. A tensor that no view can show, because its
+ * record is compressed, has the other byte order or is misaligned, is a copy that is private to
+ * each process.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/error.h>
+#include <tenon/module.h>
+#include <tenon/value.h>
+#include <tenon/wait.h>
+
+TENON_BEGIN_DECLS
+
+/** Weights that this process shares with others. */
+typedef struct tenon_shared_weights tenon_shared_weights;
+
+enum {
+  /**
+   * Admit members of options.group besides the user and root, and accept a server that is a member
+   * of that group. It needs options.directory.
+   */
+  TENON_SHARED_WEIGHTS_GROUP = 1
+};
+
+/**
+ * Called on the thread of tenon_open_shared_weights while this process loads the file, and while it
+ * waits for the process that loads it. It must not throw or longjmp, and may not fork.
+ * @param[in] context  options.progress_context.
+ * @param[in] done     the bytes that are loaded.
+ * @param[in] total    the bytes of the file.
+ */
+typedef void (*tenon_shared_weights_progress)(void *context, uint64_t done, uint64_t total);
+
+/** How to open shared weights. A NULL pointer means that all fields are zero. */
+typedef struct tenon_shared_weights_options {
+  /** sizeof(tenon_shared_weights_options), set by the caller. */
+  size_t struct_size;
+  /** TENON_SHARED_WEIGHTS_*. */
+  uint32_t flags;
+  /** The group id for TENON_SHARED_WEIGHTS_GROUP. Without that flag it must be 0. */
+  uint32_t group;
+  /**
+   * Borrowed: the absolute path of a directory of this machine. All processes that share a name
+   * must name the same directory. NULL means /dev/shm/tenon-weights-UID.
+   */
+  const char *directory;
+  /** The largest file that this process loads. 0 means no limit. */
+  uint64_t max_nbytes;
+  /** May be NULL. */
+  tenon_shared_weights_progress progress;
+  /** The first argument of `progress`. */
+  void *progress_context;
+} tenon_shared_weights_options;
+
+/** Facts about shared weights. They change when other processes come and go. */
+typedef struct tenon_shared_weights_info {
+  /** sizeof(tenon_shared_weights_info), set by the caller. */
+  size_t struct_size;
+  /** The bytes of the shared memory. */
+  uint64_t nbytes;
+  /** The size of the file when it was loaded. */
+  uint64_t file_nbytes;
+  /** When the file was last changed before it was loaded, since 1970. */
+  int64_t file_mtime_ns;
+  /** The CRC-32 of the first MiB of the file. */
+  uint64_t file_crc;
+  /** The version of the weights under this name. It is 1. */
+  uint64_t version;
+  /** How many tensors there are. */
+  uint64_t count;
+  /** 1: this object loaded the file. 0: it found the weights in memory. */
+  uint32_t loaded;
+  /** 1: this process hands the weights to others now. */
+  uint32_t serves;
+  /** The process that loaded the file. It may have ended. */
+  int32_t loader_pid;
+  /** The process that hands the weights to others. 0: it has ended, and its successor is being
+   *  chosen, or this process is a child of fork. */
+  int32_t server_pid;
+  /** If `serves` is 1: how many processes have the weights. Otherwise how many there were when this
+   *  process came. */
+  uint32_t holders;
+  uint32_t reserved;
+} tenon_shared_weights_info;
+
+/**
+ * Opens weights by name. If no process has them, this process loads the file into shared memory.
+ * Otherwise it maps the memory that another process has, however long ago that one loaded it.
+ *
+ * The path only says which file is meant. The weights of a name stay as they were loaded when the
+ * file changes. A process that opens the name with a changed file gets an error.
+ * @param[in]  path     borrowed. NULL means to load nothing: the call succeeds only if a process
+ *                      has the weights.
+ * @param[in]  name     borrowed: at most 200 bytes, without a slash, not beginning with a dot.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[in]  wait     borrowed. It bounds the wait for other processes. NULL means to wait for
+ *                      ever. Only its cancel ends a load that this process does itself.
+ * @param[out] out      new reference; release it with tenon_shared_weights_release. Untouched on
+ *                      failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or
+ * - TENON_INVALID_ARGUMENT: a name or a directory that is not allowed; an empty file.
+ * - TENON_NOT_FOUND: there is no such file or directory; or the path is NULL, and no process has
+ *   the weights.
+ * - TENON_PERMISSION with the detail "field": the name stands for another file, or for another
+ *   version of the file. The detail "pid" names the process that hands it out.
+ * - TENON_PERMISSION without "field": the weights are another user's, or the file or the directory
+ *   may not be used.
+ * - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process was loading, or did not
+ *   answer. The detail "pid" names that process, which may be stopped (SIGSTOP).
+ * - TENON_INTERRUPTED, TENON_CANCELLED.
+ * - TENON_RESOURCE_EXHAUSTED: no memory, or a limit. "max_nbytes" is one of the limits.
+ * - TENON_CORRUPT: the file changed while it was loaded, or is broken; or another program listens
+ *   on the socket.
+ * - TENON_INCOMPATIBLE: a process has the weights with a later version of Tenon.
+ * - TENON_UNSUPPORTED: a file of another kind, as from tenon_open_weights; a directory on a network
+ *   file system.
+ * - TENON_IO.
+ * @since 0.1. Any thread may call this function. A child of fork that calls it has weights of its
+ *         own, and the weights that it has inherited stay readable but are not handed on.
+ */
+TENON_API tenon_status tenon_open_shared_weights(const char *path, const char *name,
+                                                 const tenon_shared_weights_options *options,
+                                                 const tenon_wait *wait, tenon_shared_weights **out,
+                                                 tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Adds a reference.
+ * @param[in] weights  borrowed. NULL is allowed.
+ * @return `weights`, as a new reference that must be released too.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_shared_weights *tenon_shared_weights_retain(tenon_shared_weights *weights)
+    TENON_NOEXCEPT;
+
+/**
+ * Releases a reference. Values that tenon_shared_weights_tensor gave stay usable. This process
+ * hands the weights on until the last of them is released.
+ * @param[in] weights  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API void tenon_shared_weights_release(tenon_shared_weights *weights) TENON_NOEXCEPT;
+
+/**
+ * Lists the names of all tensors in the order of the file.
+ * @param[in]  weights  borrowed.
+ * @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+ *                      on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_shared_weights_names(const tenon_shared_weights *weights,
+                                                  tenon_name_list **out,
+                                                  tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives a tensor as a value, as tenon_weights_tensor does. Its elements are read-only.
+ * @param[in]  weights  borrowed.
+ * @param[in]  name     borrowed.
+ * @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_UNSUPPORTED,
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_shared_weights_tensor(const tenon_shared_weights *weights,
+                                                   const char *name, tenon_value **out,
+                                                   tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives facts about shared weights.
+ * @param[in]     weights  borrowed.
+ * @param[in,out] out      struct_size set by the caller, the other fields filled in by the call. It
+ *                         is untouched on failure.
+ * @param[out]    err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_shared_weights_info_get(const tenon_shared_weights *weights,
+                                                     tenon_shared_weights_info *out,
+                                                     tenon_error **err) TENON_NOEXCEPT;
+
+TENON_END_DECLS
+
+#endif

@@ -1,0 +1,262 @@
+#include "modules/shared_weights/load.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "memory/spare.h"
+#include "modules/archive/crc32.h"
+#include "modules/archive/zip_source.h"
+#include "modules/module/import.h"
+#include "os/file_kind.h"
+#include "os/file_stream.h"
+#include "os/limits.h"
+#include "os/poller.h"
+#include "share/by_fd.h"
+#include "share/cache.h"
+#include "storage/storage.h"
+
+namespace tenon::shared_weights {
+
+using memory::Segment;
+
+namespace {
+
+constexpr uint64_t kFileHeadNbytes = uint64_t{1} << 20;
+constexpr uint64_t kPieceNbytes = uint64_t{8} << 20;
+constexpr unsigned kMostThreads = 4;
+constexpr uint64_t kAlignment = 64;
+
+int64_t mtime_ns_of(const struct stat& info) noexcept {
+  return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+// The work of the threads that read one file. Each thread keeps a reference, so a thread that has
+// just found nothing more to do may outlive the call.
+class Reading {
+ public:
+  Reading(const OpenedFile& file, std::byte* to, std::atomic<uint64_t>* done)
+      : file_(file), to_(to), done_(done), nbytes_(file.identity.nbytes) {}
+
+  // Reads one piece. False: none is left, or the reading has failed.
+  bool read_piece() noexcept {
+    const uint64_t from = next_.fetch_add(kPieceNbytes, std::memory_order_relaxed);
+    if (from >= nbytes_ || is_over_.load(std::memory_order_relaxed)) return false;
+    const uint64_t size = std::min(kPieceNbytes, nbytes_ - from);
+    try {
+      Status status = os::ask_headroom(size);
+      if (status.is_ok()) status = os::read_at(file_.fd.get(), from, to_ + from, size, file_.path);
+      if (status.is_ok()) {
+        done_->fetch_add(size, std::memory_order_relaxed);
+        return true;
+      }
+      fail(std::move(status));
+    } catch (...) {
+      fail_without_memory();
+    }
+    return false;
+  }
+  void fail(Status status) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_.is_ok()) failure_ = std::move(status);
+    is_over_.store(true, std::memory_order_relaxed);
+  }
+  void begin_helper() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++helpers_;
+  }
+  void end_helper() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --helpers_;
+    ended_.notify_all();
+  }
+  // Ends the reading, and waits until no helper reads any more.
+  void stop() noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    is_over_.store(true, std::memory_order_relaxed);
+    ended_.wait(lock, [&] { return helpers_ == 0; });
+  }
+  // Waits until all is read, or until the reading has failed.
+  Status finish() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [&] { return helpers_ == 0; });
+    if (has_no_memory_)
+      return Status(Code::kResourceExhausted, "no memory while reading a file")
+          .with("limit", "memory");
+    return failure_;
+  }
+
+ private:
+  void fail_without_memory() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    has_no_memory_ = true;
+    is_over_.store(true, std::memory_order_relaxed);
+  }
+  const OpenedFile& file_;
+  std::byte* const to_;
+  std::atomic<uint64_t>* const done_;
+  const uint64_t nbytes_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<bool> is_over_{false};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  unsigned helpers_ = 0;
+  bool has_no_memory_ = false;
+  Status failure_;
+};
+
+void help(void* argument) noexcept {
+  const std::unique_ptr<std::shared_ptr<Reading>> reading(
+      static_cast<std::shared_ptr<Reading>*>(argument));
+  while ((*reading)->read_piece()) {
+  }
+  (*reading)->end_helper();
+}
+
+bool start_helper(std::shared_ptr<Reading>* argument) noexcept {
+  try {
+    return os::start_thread("tenon-load", os::Stack::kSmall, &help, argument).is_ok();
+  } catch (...) {
+    return false;
+  }
+}
+
+Status read_all(const OpenedFile& file, std::byte* to, std::atomic<uint64_t>* done,
+                const std::function<Status()>& report, const os::Waiter& waiter) {
+  const auto reading = std::make_shared<Reading>(file, to, done);
+  // The helpers use `file` and `to`, so an exception waits for them too.
+  struct Stop {
+    Reading* reading;
+    ~Stop() { reading->stop(); }
+  } const stop{reading.get()};
+  const uint64_t pieces = (file.identity.nbytes + kPieceNbytes - 1) / kPieceNbytes;
+  const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1U);
+  const uint64_t threads = std::min<uint64_t>({pieces, cpus, kMostThreads});
+  for (uint64_t i = 1; i < threads; ++i) {
+    auto argument = std::make_unique<std::shared_ptr<Reading>>(reading);
+    reading->begin_helper();
+    if (!start_helper(argument.get())) {
+      reading->end_helper();  // the other threads read all
+      break;
+    }
+    (void)argument.release();
+  }
+  while (reading->read_piece()) {
+    Status status = waiter.check_cancel();
+    if (status.is_ok()) status = report();
+    if (!status.is_ok()) reading->fail(std::move(status));
+  }
+  return reading->finish();
+}
+
+Status changed(const std::string& path) {
+  return Status(Code::kCorrupt,
+                format("%s changed while it was loaded: write a new file and rename it over the "
+                       "old one, then open the weights again",
+                       path.c_str()))
+      .with("path", path);
+}
+
+// The bytes of a file in a frozen segment.
+class FrozenSource final : public archive::ZipSource {
+ public:
+  FrozenSource(std::string name, Ref<Segment> segment, uint64_t offset, uint64_t nbytes)
+      : ZipSource(std::move(name), segment->base() + offset, nbytes),
+        segment_(std::move(segment)),
+        offset_(offset) {}
+  Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
+    if (nbytes > 0) std::memcpy(to, base() + offset, nbytes);
+    return Status::ok();
+  }
+  Result<Ref<storage::Storage>> shared_view(uint64_t offset, uint64_t nbytes) const override {
+    if (nbytes == 0) return Ref<storage::Storage>();
+    return share::open_range(segment_, offset_ + offset, nbytes, nullptr);
+  }
+
+ private:
+  ~FrozenSource() override = default;
+  void dispose() noexcept override { segment_ = nullptr; }
+  Ref<Segment> segment_;
+  const uint64_t offset_;
+};
+
+}  // namespace
+
+Result<OpenedFile> open_file(const std::string& path) {
+  OpenedFile file;
+  file.path = path;
+  TENON_ASSIGN(file.fd, os::open_to_read(path));
+  struct stat info{};
+  if (::fstat(file.fd.get(), &info) != 0)
+    return errno_status(errno, format("looking at %s", path.c_str())).with("path", path);
+  file.identity.nbytes = static_cast<uint64_t>(info.st_size);
+  file.identity.mtime_ns = mtime_ns_of(info);
+  if (file.identity.nbytes == 0)
+    return invalid(format("%s is empty, and has no weights", path.c_str())).with("path", path);
+  std::vector<std::byte> head(std::min(kFileHeadNbytes, file.identity.nbytes));
+  TENON_TRY(os::read_at(file.fd.get(), 0, head.data(), head.size(), path));
+  file.identity.head_crc = archive::crc32(0, head.data(), head.size());
+  return file;
+}
+
+Status check_unchanged(const OpenedFile& file) {
+  struct stat opened{};
+  struct stat named{};
+  const bool is_known =
+      ::fstat(file.fd.get(), &opened) == 0 && ::stat(file.path.c_str(), &named) == 0;
+  const bool is_same = is_known && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino &&
+                       static_cast<uint64_t>(opened.st_size) == file.identity.nbytes &&
+                       mtime_ns_of(opened) == file.identity.mtime_ns;
+  return is_same ? Status::ok() : changed(file.path);
+}
+
+Result<uint64_t> choose_file_offset(const OpenedFile& file) {
+  std::array<std::byte, 16> head{};
+  const uint64_t nbytes = std::min<uint64_t>(head.size(), file.identity.nbytes);
+  TENON_TRY(os::read_at(file.fd.get(), 0, head.data(), nbytes, file.path));
+  if (!os::is_safetensors(head, file.identity.nbytes)) return uint64_t{0};
+  uint64_t header_nbytes = 0;
+  for (size_t i = 0; i < 8; ++i) header_nbytes |= std::to_integer<uint64_t>(head[i]) << (8 * i);
+  const uint64_t tensors_at = 8 + header_nbytes;
+  return (kAlignment - tensors_at % kAlignment) % kAlignment;
+}
+
+Result<Loaded> load_file(const OpenedFile& file, std::atomic<uint64_t>* done,
+                         const std::function<Status()>& report, const os::Waiter& waiter) {
+  Loaded loaded;
+  TENON_ASSIGN(loaded.file_offset, choose_file_offset(file));
+  const uint64_t nbytes = loaded.file_offset + file.identity.nbytes;
+  TENON_ASSIGN(loaded.segment, memory::with_spare([&]() -> Result<Ref<Segment>> {
+                 done->store(0, std::memory_order_relaxed);
+                 TENON_ASSIGN(Ref<Segment> segment, Segment::create(memory::Mode::kFrozen, nbytes));
+                 TENON_TRY(segment->fill([&](std::byte* base) {
+                   return read_all(file, base + loaded.file_offset, done, report, waiter);
+                 }));
+                 return segment;
+               }));
+  TENON_TRY(check_unchanged(file));
+  TENON_TRY(loaded.segment->freeze());
+  loaded.segment = share::intern_segment(std::move(loaded.segment));
+  return loaded;
+}
+
+Result<Ref<weights::Weights>> weights_of(const Ref<Segment>& segment, uint64_t file_offset,
+                                         uint64_t file_nbytes, const std::string& label) {
+  auto source =
+      Ref<archive::ZipSource>::adopt(new FrozenSource(label, segment, file_offset, file_nbytes));
+  return weights::Weights::read(std::move(source), label, module::ImportOptions{});
+}
+
+}  // namespace tenon::shared_weights

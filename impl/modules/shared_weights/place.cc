@@ -1,0 +1,167 @@
+#include "modules/shared_weights/place.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "names/filename.h"
+#include "os/host.h"
+#include "os/local_socket.h"
+#include "os/lock_file.h"
+#include "os/named_file.h"
+#include "tensor/name.h"
+
+namespace tenon::shared_weights {
+namespace {
+
+constexpr std::string_view kSocketEnding = ".sock";
+constexpr std::string_view kLockEnding = ".lock";
+constexpr std::string_view kHoldEnding = ".hold";
+constexpr size_t kMaxNameNbytes = 200;
+// os::listen_local() prepares a socket under such a name.
+constexpr std::string_view kMakingSocket = ".tenon-";
+constexpr int64_t kMakingNs = 60'000'000'000;
+constexpr size_t kMostSwept = 256;
+
+Status check_name(const std::string& name) {
+  const auto refuse = [&](const char* why) {
+    return invalid(format("the name '%.200s' of the weights %s", name.c_str(), why));
+  };
+  if (name.empty()) return refuse("is empty");
+  if (name.size() > kMaxNameNbytes) return refuse("is longer than 200 bytes");
+  if (name.front() == '.') return refuse("begins with a dot");
+  const bool is_text = tensor::is_utf8(name) && std::ranges::none_of(name, [](char each) {
+                         return static_cast<unsigned char>(each) < 0x20 || each == '/';
+                       });
+  return is_text ? Status::ok() : refuse("has a slash or a control character, or is no UTF-8");
+}
+
+void set_files(Place* place) {
+  const std::string begin = place->directory + "/" + place->name;
+  place->socket = begin + std::string(kSocketEnding);
+  place->lock = begin + std::string(kLockEnding);
+  place->hold = begin + std::string(kHoldEnding);
+}
+
+// The result is not open if the lock is taken, or if the file was removed before it was locked.
+Result<ForkClosed> open_and_lock(const Place& place, const std::string& path, bool create,
+                                 bool (*take)(int fd) noexcept) {
+  return ForkClosed::make([&]() -> Result<os::Fd> {
+    TENON_ASSIGN(os::Fd fd, os::open_lock_file(path, create, place.mode, place.group));
+    if (!take(fd.get()) || !os::is_still_at(fd.get(), path)) return os::Fd();
+    return fd;
+  });
+}
+
+}  // namespace
+
+Result<Place> choose_place(const std::string& name, const Access& access) {
+  TENON_TRY(check_name(name));
+  Place place;
+  place.name = name;
+  if (access.directory.empty()) {
+    if (access.group)
+      return invalid(
+          "weights for a group need a directory, because the default one belongs to "
+          "this user alone");
+    place.directory =
+        format("%s/tenon-weights-%u", std::string(names::kSharedMemory).c_str(), os::user_id());
+    place.is_default = true;
+    TENON_TRY(make_directory(place));
+  } else {
+    TENON_ASSIGN(place.directory, names::check_directory(access.directory));
+    TENON_ASSIGN(const os::Fd directory, os::open_directory(place.directory));
+    if (os::is_on_network(directory.get()))
+      return Status(Code::kUnsupported,
+                    format("%s is on a network file system, whose locks other machines have too: "
+                           "choose a directory of this machine",
+                           place.directory.c_str()))
+          .with("path", place.directory);
+    if (access.group) {
+      place.mode = 0660;
+      place.group = *access.group;
+    }
+  }
+  set_files(&place);
+  return place;
+}
+
+Status make_directory(const Place& place) {
+  if (!place.is_default) return Status::ok();
+  return os::make_private_directory(place.directory);
+}
+
+Result<ForkClosed> try_place_lock(const Place& place) {
+  return open_and_lock(place, place.lock, true, &os::take_exclusive_lock);
+}
+
+Result<ForkClosed> try_hold(const Place& place) {
+  Result<ForkClosed> held = open_and_lock(place, place.hold, false, &os::take_shared_lock);
+  if (held.status().code() == Code::kNotFound) return ForkClosed();
+  return held;
+}
+
+Result<ForkClosed> try_first_hold(const Place& place) {
+  return open_and_lock(place, place.hold, true, [](int fd) noexcept {
+    // The change to a shared lock is not atomic. But every process that wants the exclusive lock
+    // has NAME.lock, which the caller has now.
+    return os::take_exclusive_lock(fd) && os::take_shared_lock(fd);
+  });
+}
+
+bool remove_if_last(const Place& place, int hold) noexcept {
+  Result<ForkClosed> own = ForkClosed();
+  if (hold < 0) {
+    try {
+      own = open_and_lock(place, place.hold, false, &os::take_exclusive_lock);
+    } catch (...) {
+      return false;
+    }
+    const bool is_absent = own.status().code() == Code::kNotFound;
+    if (!is_absent && (!own.is_ok() || !own.value().is_open())) return false;
+  } else if (!os::take_exclusive_lock(hold)) {
+    return false;
+  }
+  ::unlink(place.socket.c_str());
+  ::unlink(place.hold.c_str());
+  ::unlink(place.lock.c_str());
+  if (place.is_default) ::rmdir(place.directory.c_str());
+  return true;
+}
+
+void sweep_dead_names(const Place& place) noexcept {
+  try {
+    Result<os::Fd> directory = os::open_directory(place.directory);
+    if (!directory.is_ok()) return;
+    std::vector<std::string> names;
+    size_t seen = 0;
+    (void)os::list_names(directory.value().get(), [&](const char* leaf) {
+      const std::string_view each(leaf);
+      if (each.ends_with(kHoldEnding)) {
+        names.emplace_back(each.substr(0, each.size() - kHoldEnding.size()));
+      } else if (each.starts_with(kMakingSocket)) {
+        Result<os::NameInfo> info = os::look_at_name(directory.value().get(), leaf);
+        const bool is_old = info.is_ok() && info.value().kind == os::NameInfo::Kind::kSocket &&
+                            os::real_time_ns() - info.value().changed_ns > kMakingNs;
+        if (is_old) (void)os::unlink_name(directory.value().get(), leaf);
+      }
+      return ++seen < kMostSwept;
+    });
+    for (const std::string& name : names) {
+      if (name == place.name) continue;
+      Place dead = place;
+      dead.name = name;
+      set_files(&dead);
+      dead.is_default = false;  // the directory stays
+      Result<ForkClosed> lock = try_place_lock(dead);
+      if (lock.is_ok() && lock.value().is_open()) (void)remove_if_last(dead, -1);
+    }
+  } catch (...) {
+    // No memory: the next process that loads weights here sweeps.
+  }
+}
+
+}  // namespace tenon::shared_weights

@@ -1,0 +1,60 @@
+// The files by which the processes that share weights under one name find each other, and the locks
+// of these files. member.cc and shared_weights.cc follow the protocol with them
+// (docs/format/shared_weights.md).
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "modules/shared_weights/fork_closed.h"
+
+namespace tenon::shared_weights {
+
+struct Access {
+  std::string directory;       // empty: the directory of this user in /dev/shm
+  std::optional<gid_t> group;  // members of this group may open the weights too
+};
+
+struct Place {
+  std::string directory;
+  std::string name;
+  std::string socket;  // the server listens here
+  std::string lock;    // held exclusively for microseconds, while the server changes
+  std::string hold;    // held shared by each process that has the weights
+  mode_t mode = 0600;
+  gid_t group = static_cast<gid_t>(-1);
+  bool is_default = false;
+  std::optional<gid_t> admitted_group() const noexcept {
+    if (group == static_cast<gid_t>(-1)) return std::nullopt;
+    return group;
+  }
+};
+
+// Checks the name and the directory, and makes the default directory. INVALID_ARGUMENT: the name is
+// empty, too long, begins with a dot, or has a slash or a control character; the directory is not
+// absolute; a group without a directory. NOT_FOUND: there is no such directory. UNSUPPORTED: it is
+// on a network file system. PERMISSION: the default directory belongs to another user.
+Result<Place> choose_place(const std::string& name, const Access& access);
+// Makes the default directory again, which the last process that left it may have removed.
+Status make_directory(const Place& place);
+
+// Takes NAME.lock without waiting. Not open: another process has it now. The file is made if there
+// is none.
+Result<ForkClosed> try_place_lock(const Place& place);
+// Takes NAME.hold shared. Not open: there is no such file, or a process has it exclusively for a
+// moment.
+Result<ForkClosed> try_hold(const Place& place);
+// Makes NAME.hold, and takes it shared if no process holds it. Not open: a process holds it. The
+// caller has NAME.lock.
+Result<ForkClosed> try_first_hold(const Place& place);
+// Removes the files if no other process holds NAME.hold. `hold` is the caller's hold, or -1 if it
+// has none. The caller has NAME.lock. True: the files are gone.
+bool remove_if_last(const Place& place, int hold) noexcept;
+// Removes the files of names in the directory that nobody holds, because their last process was
+// killed, and the temporary sockets of killed processes. Looks at a limited number of files.
+void sweep_dead_names(const Place& place) noexcept;
+
+}  // namespace tenon::shared_weights
