@@ -34,6 +34,7 @@ TEST_FOLDERS = (
     "tests/process/namespaces",
     "tests/process/queue",
     "tests/process/publish",
+    "tests/process/shared_weights",
     "tests/process/storm",
     "tests/support/storm",
     "tests/unit/*",

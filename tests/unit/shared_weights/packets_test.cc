@@ -96,7 +96,8 @@ TEST(SharedWeightsPackets, OfAnyOtherSizeAreRefused) {
   }
 }
 
-// A changed byte gives a refusal, or a packet that encodes to the changed bytes: no byte is ignored.
+// A changed byte gives a refusal or a packet that encodes to the changed bytes, so no byte is
+// ignored.
 TEST(SharedWeightsPackets, HaveNoByteThatDoesNotCount) {
   for (const char* const name : {"hello", "progress", "weights", "refused"}) {
     const Bytes whole = golden_packet(name);
