@@ -19,6 +19,7 @@ using namespace std::string_view_literals;
 constexpr size_t kFlatbufferAt = 4;
 constexpr std::string_view kFlatbuffer = "PTMF";
 constexpr std::string_view kFlatTensor = "FT01";
+constexpr std::string_view kNumpyArray = "\x93NUMPY"sv;
 
 constexpr KnownStart kStarts[] = {
     {0, "PYTORCH1"sv, "an archive of a preview of PyTorch 1.0, which no PyTorch since reads"},
@@ -45,7 +46,8 @@ constexpr KnownStart kStarts[] = {
     {0, "GGUF"sv,
      "a GGUF file: tensors without a module. Build or import the module, and load these tensors "
      "into it"},
-    {0, "\x93NUMPY"sv, "an array of NumPy, and no module: read it with numpy.load"},
+    {0, kNumpyArray,
+     "an array of NumPy: a tensor without a module. Open it as weights (tenon_open_weights)"},
 };
 
 bool is_web_page(std::string_view head) {
@@ -72,6 +74,11 @@ bool is_flatbuffer_module(std::span<const std::byte> head) noexcept {
 bool is_flat_tensor(std::span<const std::byte> head) noexcept {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   return text.size() >= kFlatbufferAt && text.substr(kFlatbufferAt).starts_with(kFlatTensor);
+}
+
+bool is_numpy_array(std::span<const std::byte> head) noexcept {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  return text.starts_with(kNumpyArray);
 }
 
 // A safetensors file has the length of its header in eight bytes, and then the header in JSON.

@@ -23,6 +23,9 @@ bool is_flatbuffer_module(std::span<const std::byte> head) noexcept;
 // Whether the file begins like ExecuTorch's file of weights, which has the extension .ptd. Eight
 // bytes are enough.
 bool is_flat_tensor(std::span<const std::byte> head) noexcept;
+// Whether the file begins like an array of NumPy, which has the extension .npy. Six bytes are
+// enough.
+bool is_numpy_array(std::span<const std::byte> head) noexcept;
 // The most bytes that the format allows in the header of a safetensors file.
 inline constexpr uint64_t kMostSafetensorsHeader = 100'000'000;
 // Whether the file begins like a safetensors file. Nine bytes are enough. `nbytes` is the size of

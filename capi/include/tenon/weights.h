@@ -4,8 +4,8 @@
 /**
  * @file
  * Files of weights: these functions read the tensors in a program that torch.export saved (.pt2),
- * in a safetensors file, in a file that torch.save wrote, and in a file of ExecuTorch (.ptd). No
- * PyTorch is needed, and nothing in a file is executed.
+ * in a safetensors file, in a file that torch.save wrote, in a file of NumPy (.npy, .npz), and in a
+ * file of ExecuTorch (.ptd). No PyTorch is needed, and nothing in a file is executed.
  */
 
 #include <stddef.h>
@@ -18,10 +18,11 @@
 TENON_BEGIN_DECLS
 
 /**
- * An opened file of weights (docs/format/exported_program.md and docs/format/safetensors.md). Each
+ * An opened file of weights (exported_program.md, safetensors.md and numpy.md in docs/format). Each
  * weight is a tensor with a name, such as "encoder.0.weight". In a program it is a parameter, a
  * buffer or a constant. If a file has several programs, the program's name and a slash come first.
  * In a file of torch.save the keys that lead to a tensor are its name, with dots between them.
+ * In an .npz file the name of an array is its name, and in an .npy file the name is empty.
  *
  * Any file but a .ptd file can be written again with other weights (tenon_weights_rewrite).
  * Everything else in the file stays as it is.

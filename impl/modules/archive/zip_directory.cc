@@ -152,6 +152,7 @@ class DirectoryReader {
   }
 
   Status take_prefix() {
+    if (prefix_ == Prefix::kNone) return Status::ok();
     const std::string_view first = entries_.front().name;
     if (first.find('/') == std::string_view::npos) {
       if (prefix_ == Prefix::kOptional) return Status::ok();

@@ -31,8 +31,8 @@ struct ZipLimits {
 
 // Whether all records lie in one directory. torch.export of PyTorch 2.6 writes an archive without
 // one. With kOptional, if the first entry is in no directory, every file is a record, and the
-// prefix is empty.
-enum class Prefix { kRequired, kOptional };
+// prefix is empty. With kNone this is so wherever the first entry is, as in NumPy's .npz files.
+enum class Prefix { kRequired, kOptional, kNone };
 
 struct ZipRecord {
   std::string_view name;  // without the prefix

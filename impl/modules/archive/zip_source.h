@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/counted.h"
 #include "base/status.h"
@@ -54,6 +55,19 @@ class MemorySource : public ZipSource {
 
  private:
   explicit MemorySource(std::span<const std::byte> bytes);
+};
+
+// Memory that belongs to the source, such as the bytes of a compressed record, inflated.
+class OwnedSource final : public ZipSource {
+ public:
+  static Ref<ZipSource> create(std::string name, std::vector<std::byte> bytes);
+  Status read(uint64_t offset, void* to, uint64_t nbytes) const override;
+
+ private:
+  OwnedSource(std::string name, std::vector<std::byte> bytes);
+
+  // Moving the vector into the object does not change the address of its bytes.
+  std::vector<std::byte> bytes_;
 };
 
 }  // namespace tenon::archive

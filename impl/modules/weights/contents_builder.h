@@ -76,6 +76,11 @@ Status read_payloads(const module::ImportOptions& options, Contents* contents);
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents);
 // A safetensors file.
 Status read_safetensors(const module::ImportOptions& options, Contents* contents);
+// A file of NumPy with one array (.npy), whose name is empty.
+Status read_npy(const module::ImportOptions& options, Contents* contents);
+// An archive of arrays of NumPy (.npz). contents->archive was opened with Prefix::kNone and
+// Check::kStructure.
+Status read_npz(const module::ImportOptions& options, Contents* contents);
 // A file that is itself an archive of torch.save, with a state dict. contents->archive is that
 // archive.
 Status read_state_dict(const module::ImportOptions& options, Contents* contents);

@@ -66,22 +66,39 @@ Status read_first_form(const module::ImportOptions& options, Contents* contents)
   return Status::ok();
 }
 
+// NumPy writes each array as a record <name>.npy.
+bool is_npz(const ZipReader& archive) {
+  return std::ranges::any_of(archive.records(),
+                             [](const ZipRecord& record) { return record.name.ends_with(".npy"); });
+}
+
 const char* other_kind(const ZipReader& archive) {
   if (archive.has("data.pkl") && archive.has("constants.pkl"))
     return "It is a module archive. Open it with tenon_import_module";
   if (archive.has(".data/extern_modules"))
     return "It is a torch.package archive. Open it with tenon_package_open";
-  return "Give a file that torch.export.save wrote";
+  return "Give a file that torch.export.save, torch.save or numpy.savez wrote";
 }
 
 Status read_archive(const module::ImportOptions& options, Contents* contents) {
-  Result<Ref<ZipReader>> opened = ZipReader::open(contents->source, options.check,
-                                                  options.zip_limits, archive::Prefix::kOptional);
+  const auto open = [&](archive::Prefix prefix) {
+    return ZipReader::open(contents->source, archive::Check::kStructure, options.zip_limits,
+                           prefix);
+  };
+  Result<Ref<ZipReader>> opened = open(archive::Prefix::kOptional);
   // INCOMPATIBLE speaks of versions of PyTorch, which do not matter for another kind of file.
   if (opened.status().code() == Code::kIncompatible)
     return {Code::kUnsupported, opened.status().message()};
   TENON_ASSIGN(contents->archive, std::move(opened));
+  const bool has_form = contents->archive->has(kProgram) || contents->archive->has(kFormat) ||
+                        contents->archive->has("data.pkl");
+  if (!has_form && is_npz(*contents->archive)) {
+    // The names of arrays may have slashes, and the first part of such a name is no folder.
+    TENON_ASSIGN(contents->archive, open(archive::Prefix::kNone));
+    return read_npz(options, contents);
+  }
   const ZipReader& archive = *contents->archive;
+  if (options.check == archive::Check::kAll) TENON_TRY(archive.verify_all());
   if (archive.has(kProgram)) return read_first_form(options, contents);
   const bool is_saved = archive.has("data.pkl") && !archive.has("constants.pkl");
   if (is_saved && !archive.has(kFormat)) return read_state_dict(options, contents);
@@ -94,6 +111,7 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
 Status read_any_form(std::span<const std::byte> head, const module::ImportOptions& options,
                      Contents* contents) {
   if (os::is_flat_tensor(head)) return read_flat_tensors(options, contents);
+  if (os::is_numpy_array(head)) return read_npy(options, contents);
   if (os::is_safetensors(head, contents->source->nbytes()))
     return read_safetensors(options, contents);
   return read_archive(options, contents);

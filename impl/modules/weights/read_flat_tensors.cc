@@ -49,6 +49,8 @@ Status read_flat_tensors(const module::ImportOptions& options, Contents* content
   Part added;
   added.reader = archive::ZipReader::of_ranges(contents->source, file.segments, "segment ");
   added.fixed_because = "it is in a .ptd file, which Tenon reads and does not write";
+  contents->read_only_because =
+      "a .ptd file, which Tenon reads and does not write. ExecuTorch writes it";
   contents->parts.push_back(std::move(added));
   PartStorages part(contents, options, false);
   for (FlatTensorEntry& entry : file.entries) {

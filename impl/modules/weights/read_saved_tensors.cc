@@ -1,6 +1,5 @@
 // Reads the weights of an archive of torch.save (contents_builder.h). It is the file itself, or a
 // record of the file, as in exported programs of PyTorch 2.6.
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,25 +43,6 @@ class RecordSource final : public ZipSource {
 
   Ref<ZipSource> file_;
   uint64_t begin_;
-};
-
-// A source for the bytes of a compressed record, inflated.
-class InflatedSource final : public ZipSource {
- public:
-  static Ref<ZipSource> create(std::string name, std::vector<std::byte> bytes) {
-    return Ref<ZipSource>::adopt(new InflatedSource(std::move(name), std::move(bytes)));
-  }
-  Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
-    if (nbytes != 0) std::memcpy(to, base() + offset, nbytes);
-    return Status::ok();
-  }
-
- private:
-  InflatedSource(std::string name, std::vector<std::byte> bytes)
-      : ZipSource(std::move(name), bytes.data(), bytes.size()), bytes_(std::move(bytes)) {}
-
-  // Moving the vector into the object does not change the address of its bytes.
-  std::vector<std::byte> bytes_;
 };
 
 // A reader of the inner archive's records as ranges of `file`, so that tensors are views of the
@@ -152,8 +132,8 @@ Status read_saved_tensors(const ZipRecord& record, const std::string& prefix,
   Part part;
   if (record.deflated) {
     TENON_ASSIGN(std::vector<std::byte> bytes, contents->archive->read(record));
-    source = InflatedSource::create(contents->source->name() + ": " + std::string(record.name),
-                                    std::move(bytes));
+    source = archive::OwnedSource::create(
+        contents->source->name() + ": " + std::string(record.name), std::move(bytes));
     file = source;
     part.fixed_because = "the archive is compressed. Write it again uncompressed, as PyTorch does";
   } else {

@@ -209,12 +209,8 @@ Status Weights::replace(std::string_view name, const TensorValue& tensor) {
 }
 
 Status Weights::rewrite(const std::string& path, archive::Durability durability) const {
-  if (!contents_.archive && !contents_.parts.empty() &&
-      contents_.parts.front().fixed_because != nullptr) {
-    return {Code::kUnsupported,
-            format("%s is a .ptd file, which Tenon reads and does not write. ExecuTorch writes it",
-                   label_.c_str())};
-  }
+  if (contents_.read_only_because != nullptr)
+    return {Code::kUnsupported, format("%s is %s", label_.c_str(), contents_.read_only_because)};
   PatchedFile file(*contents_.source);
   std::vector<ChangedRecord> records;
   std::map<size_t, ChangedRecord> archives;  // the records that contain inner archives, by part
@@ -229,6 +225,11 @@ Status Weights::rewrite(const std::string& path, archive::Durability durability)
     const ZipRecord& record = record_of(slot);
     file.replace(record.data_offset, record.nbytes, slot.bytes, slot.from);
     if (!contents_.archive) continue;  // this form has no checksums
+    if (!part.members.empty()) {
+      records.push_back(
+          {contents_.source.get(), &contents_.archive->records()[part.members[slot.record]], 0});
+      continue;
+    }
     const ZipReader& reader = part.inner ? *part.inner : *part.reader;
     records.push_back({reader.source().get(), &reader.records()[slot.record], part.base});
     if (part.inner) archives.insert({slot.part, {contents_.source.get(), &part.outer, 0}});

@@ -1,7 +1,7 @@
 // A file of weights has tensors by name. A caller can replace tensors, and write the file again
 // with them. The file is an archive of torch.export (.pt2), a state dict that torch.save wrote, a
-// file of ExecuTorch (.ptd) or a safetensors file. docs/format/exported_program.md and
-// docs/format/safetensors.md describe them. Nothing in a file is executed.
+// file of ExecuTorch (.ptd), a safetensors file or a file of NumPy. The pages exported_program.md,
+// safetensors.md and numpy.md in docs/format describe them. Nothing in a file is executed.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +32,9 @@ struct Part {
   uint64_t base = 0;                    // the offset of the inner archive in the file
   archive::ZipRecord outer;             // the record that contains the inner archive
   const char* fixed_because = nullptr;  // why elements cannot be replaced; null if they can
+  // For the arrays of an .npz file, whose records here are parts of the archive's records: the
+  // index of the archive's record, by the record here. A rewrite mends the checksum of that record.
+  std::vector<size_t> members;
 };
 
 // The record behind a weight. Weights that share a storage have one slot.
@@ -58,6 +61,9 @@ struct Contents {
   std::vector<Part> parts;
   std::vector<Slot> slots;
   std::vector<Weight> weights;
+  // Why the file cannot be written again, as the end of a sentence that begins with its name. Null:
+  // it can.
+  const char* read_only_because = nullptr;
 };
 
 // Any thread may call any function. The lock of modules/value/tree_lock.h guards the bytes that

@@ -38,7 +38,7 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
       {"\x80\x04\x95", {"a pickle"}},
       {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46", {"torch.save", "before 1.6"}},
       {"PYTORCH1", {"preview"}},
-      {"\x93NUMPY", {"NumPy", "numpy.load"}},
+      {"\x93NUMPY", {"NumPy", "tenon_open_weights"}},
       {"PK\3\4", {"cut short", "download it again"}},
       {std::string(257, 'a') + "ustar", {"tar"}},
   };
