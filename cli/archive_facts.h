@@ -79,7 +79,8 @@ struct ArchiveFacts {
   std::vector<MemberFact> members;
   std::vector<MethodFact> methods;
   std::vector<CodeFact> code;
-  // The names of values that are not tensors, at most StateDict::kMaxOthers.
+  // The names of values that are not tensors, and what was skipped.
+  static constexpr size_t kMostOthers = 64;
   std::vector<std::string> others;
   uint64_t n_others = 0;
   // For a module, the reason why PyTorch refuses the code. ok: PyTorch accepts it, as far as it can

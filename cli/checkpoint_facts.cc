@@ -146,9 +146,17 @@ Status gather_checkpoint(ArchiveFacts* facts) {
   options.any_device = true;
   TENON_ASSIGN(archive::StateDict read, archive::pickle_state_dict(tree, options));
   CheckpointGatherer gatherer(facts, storages);
-  for (const archive::NamedTensor& named : read.tensors) gatherer.add(named);
-  facts->others = std::move(read.others);
-  facts->n_others = read.n_others;
+  for (const archive::NamedTensor& named : read.tensors) {
+    if (named.tensor) {
+      gatherer.add(named);
+    } else {
+      read.leaves.push_back({named.name, nullptr, named.why.message()});
+    }
+  }
+  for (const archive::StateDictLeaf& leaf : read.leaves) {
+    if (++facts->n_others > ArchiveFacts::kMostOthers) continue;
+    facts->others.push_back(leaf.value ? leaf.name : leaf.name + ": " + leaf.what);
+  }
   return Status::ok();
 }
 

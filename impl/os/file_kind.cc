@@ -29,8 +29,8 @@ constexpr KnownStart kStarts[] = {
      "an ExecuTorch file of weights (.ptd): tensors without a module. Open it as weights "
      "(tenon_open_weights)"},
     {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46"sv,
-     "a torch.save file of PyTorch before 1.6: tensors without a module. Save the module by "
-     "torch.jit.save"},
+     "a torch.save file of PyTorch before 1.6: tensors without a module. Open it as weights "
+     "(tenon_open_weights), or save the module by torch.jit.save"},
     {0, "\x1f\x8b"sv, "compressed by gzip: decompress it with gunzip"},
     {0,
      "\xfd"
@@ -60,10 +60,6 @@ bool is_web_page(std::string_view head) {
          start.starts_with("<head") || start.starts_with("<?xml");
 }
 
-bool is_pickle(std::string_view head) {
-  return head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
-}
-
 }  // namespace
 
 bool is_flatbuffer_module(std::span<const std::byte> head) noexcept {
@@ -79,6 +75,11 @@ bool is_flat_tensor(std::span<const std::byte> head) noexcept {
 bool is_numpy_array(std::span<const std::byte> head) noexcept {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   return text.starts_with(kNumpyArray);
+}
+
+bool is_pickle(std::span<const std::byte> head) noexcept {
+  return head.size() >= 2 && head[0] == std::byte{0x80} && head[1] >= std::byte{2} &&
+         head[1] <= std::byte{5};
 }
 
 // A safetensors file has the length of its header in eight bytes, and then the header in JSON.
@@ -98,7 +99,7 @@ std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {
   if (is_web_page(text))
     return "a web page, as a server sends it in place of a file: look at the address, and download "
            "the file itself";
-  if (is_pickle(text))
+  if (is_pickle(head))
     return "a pickle, as torch.save wrote before PyTorch 1.6, and no archive. Save the module by "
            "torch.jit.save";
   if (is_safetensors(head, nbytes)) {

@@ -26,6 +26,8 @@ bool is_flat_tensor(std::span<const std::byte> head) noexcept;
 // Whether the file begins like an array of NumPy, which has the extension .npy. Six bytes are
 // enough.
 bool is_numpy_array(std::span<const std::byte> head) noexcept;
+// Whether the file begins like a pickle of protocol 2 to 5. Two bytes are enough.
+bool is_pickle(std::span<const std::byte> head) noexcept;
 // The most bytes that the format allows in the header of a safetensors file.
 inline constexpr uint64_t kMostSafetensorsHeader = 100'000'000;
 // Whether the file begins like a safetensors file. Nine bytes are enough. `nbytes` is the size of

@@ -40,6 +40,11 @@ Status PickleMachine::error(Code code, const std::string& message) const {
       .with("opcode", name);
 }
 
+Status PickleMachine::cut_short(const std::string& message) const {
+  if (options_.is_cut_short != nullptr) *options_.is_cut_short = true;
+  return error(Code::kCorrupt, message);
+}
+
 Status PickleMachine::over_limit(const char* limit, uint64_t value) const {
   return error(Code::kResourceExhausted,
                format("the pickle exceeds the limit %s: %llu", limit, as_llu(value)))
@@ -78,7 +83,7 @@ Status PickleMachine::read_opcodes() {
       options_.dialect == PickleDialect::kModule ? kOpcodeOfModules : kOpcodeOfAll;
   for (;;) {
     opcode_at_ = cursor_;
-    if (cursor_ >= bytes_.size()) return error(Code::kCorrupt, "the pickle ends without STOP");
+    if (cursor_ >= bytes_.size()) return cut_short("the pickle ends without STOP");
     const auto byte = static_cast<uint8_t>(bytes_[cursor_++]);
     if ((kOpcodeDialects[byte] & dialect) == 0) return unknown_opcode(byte);
     const auto opcode = static_cast<Opcode>(byte);
@@ -279,6 +284,7 @@ Status PickleMachine::read_call(Opcode opcode) {
   if (opcode == Opcode::kNewObjEx && tree_.kind(keyword_args) != NodeKind::kDict) {
     return error(Code::kCorrupt, "keyword arguments that are no dict");
   }
+  if (options_.dialect == PickleDialect::kGeneral) TENON_TRY(name_callable(&callable));
   if (tree_.kind(callable) != NodeKind::kGlobal) {
     return error(Code::kCorrupt, format("%s cannot be called", tree_.describe(callable).c_str()));
   }
@@ -289,6 +295,24 @@ Status PickleMachine::read_call(Opcode opcode) {
   TENON_TRY(push_node(opcode == Opcode::kReduce ? NodeKind::kReduce : NodeKind::kNew,
                       {.pair = {callable, args}}));
   if (keyword_args != kNoNode) make_long_call(stack_.back()).keyword_args = keyword_args;
+  return Status::ok();
+}
+
+// torch.save before PyTorch 1.6 wrote the class of a module as a persistent id ("module", class,
+// …). Other picklers write classes that a call makes. Readers expect a global as the callable, so a
+// class without a name gets one that no module has.
+Status PickleMachine::name_callable(NodeId* callable) {
+  const NodeKind kind = tree_.kind(*callable);
+  if (kind == NodeKind::kPersistent) {
+    const NodeId id = tree_.persistent_id(*callable);
+    const std::span<const NodeId> parts =
+        tree_.kind(id) == NodeKind::kTuple ? tree_.children(id) : std::span<const NodeId>();
+    if (parts.size() < 2 || tree_.kind(parts[1]) != NodeKind::kGlobal) return Status::ok();
+    *callable = parts[1];
+  } else if (kind == NodeKind::kReduce || kind == NodeKind::kNew) {
+    TENON_TRY(push_global("<unnamed>", "class"));
+    pop(callable);
+  }
   return Status::ok();
 }
 

@@ -32,6 +32,7 @@ class PickleMachine {
 
   // Errors at the opcode that is being read.
   Status error(Code code, const std::string& message) const;
+  Status cut_short(const std::string& message) const;  // the bytes end too early
   Status over_limit(const char* limit, uint64_t value) const;
 
   Status read_opcodes();  // up to STOP, inclusive
@@ -51,6 +52,7 @@ class PickleMachine {
   Status read_addition(Opcode opcode);
   Status read_persistent();
   Status read_call(Opcode opcode);
+  Status name_callable(NodeId* callable);
   Status read_build();
   Status read_sparse_get(uint64_t index);
   Status finish();

@@ -19,8 +19,8 @@ bool PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) noexc
 }
 
 Status PickleMachine::missing_bytes(uint64_t nbytes) const {
-  return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", as_llu(nbytes),
-                                      bytes_.size() - cursor_));
+  return cut_short(
+      format("%llu bytes are named, %zu are left", as_llu(nbytes), bytes_.size() - cursor_));
 }
 
 Status PickleMachine::read_protocol() {
@@ -41,8 +41,8 @@ Status PickleMachine::read_frame() {
   uint64_t nbytes = 0;
   if (!take_number<uint64_t>(&nbytes)) return missing_bytes(8);
   if (!range_inside(cursor_, nbytes, bytes_.size())) {
-    return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", as_llu(nbytes),
-                                        bytes_.size() - cursor_));
+    return cut_short(
+        format("a frame of %llu bytes, %zu are left", as_llu(nbytes), bytes_.size() - cursor_));
   }
   return Status::ok();
 }
@@ -114,7 +114,7 @@ template Status PickleMachine::read_text<uint64_t>(NodeKind kind);
 Status PickleMachine::read_line(std::string_view* out) {
   const std::span<const std::byte> rest = bytes_.subspan(cursor_);
   const void* end = rest.empty() ? nullptr : std::memchr(rest.data(), '\n', rest.size());
-  if (end == nullptr) return error(Code::kCorrupt, "a name without its end");
+  if (end == nullptr) return cut_short("a name without its end");
   *out = {reinterpret_cast<const char*>(rest.data()),
           static_cast<size_t>(static_cast<const std::byte*>(end) - rest.data())};
   cursor_ += out->size() + 1;

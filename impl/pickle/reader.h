@@ -42,6 +42,9 @@ struct PickleReadOptions {
   PickleDialect dialect = PickleDialect::kModule;
   PickleLimits limits;
   std::string record = "data.pkl";  // the record's name in messages
+  // Set to true if the pickle goes on behind the bytes. Null: nobody asks. A caller that does not
+  // know how long the pickle is gives more bytes then.
+  bool* is_cut_short = nullptr;
 };
 
 // CORRUPT if the bytes are no pickle, UNSUPPORTED for an opcode or protocol that the dialect does

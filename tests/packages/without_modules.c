@@ -31,6 +31,7 @@ static void modules_are_refused(void) {
   REFUSED(tenon_module_warnings(NULL, &names, ERR));
   REFUSED(tenon_export_opnames(NULL, NULL, &names, ERR));
   REFUSED(tenon_weights_names(NULL, &names, ERR));
+  REFUSED(tenon_weights_skipped(NULL, &names, ERR));
   CHECK(names == PATTERN && report.nbytes == 0);
 }
 

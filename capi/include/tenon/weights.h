@@ -4,8 +4,9 @@
 /**
  * @file
  * Files of weights: these functions read the tensors in a program that torch.export saved (.pt2),
- * in a safetensors file, in a file that torch.save wrote, in a file of NumPy (.npy, .npz), and in a
- * file of ExecuTorch (.ptd). No PyTorch is needed, and nothing in a file is executed.
+ * in a safetensors file, in a file that torch.save or torch.jit.save wrote, in a file of NumPy
+ * (.npy, .npz), and in a file of ExecuTorch (.ptd). No PyTorch is needed, and nothing in a file is
+ * executed.
  */
 
 #include <stddef.h>
@@ -21,8 +22,9 @@ TENON_BEGIN_DECLS
  * An opened file of weights (exported_program.md, safetensors.md and numpy.md in docs/format). Each
  * weight is a tensor with a name, such as "encoder.0.weight". In a program it is a parameter, a
  * buffer or a constant. If a file has several programs, the program's name and a slash come first.
- * In a file of torch.save the keys that lead to a tensor are its name, with dots between them.
- * In an .npz file the name of an array is its name, and in an .npy file the name is empty.
+ * In a file of torch.save the keys that lead to a tensor are its name, with dots between them. In a
+ * module of TorchScript the names of the attributes are, and the module's code is not read. In an
+ * .npz file the name of an array is its name, and in an .npy file the name is empty.
  *
  * Any file but a .ptd file can be written again with other weights (tenon_weights_rewrite).
  * Everything else in the file stays as it is.
@@ -105,6 +107,47 @@ TENON_API tenon_status tenon_weights_names(const tenon_weights *weights, tenon_n
  */
 TENON_API tenon_status tenon_weights_tensor(const tenon_weights *weights, const char *name,
                                             tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Lists the names of the values in the file that are no tensors: the numbers, texts, booleans and
+ * None in a file of torch.save or in a module, and the texts of `__metadata__` in a safetensors
+ * file, as "__metadata__.format". The names are formed as those of tensors.
+ * @param[in]  weights  borrowed.
+ * @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+ *                      on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_weights_value_names(const tenon_weights *weights,
+                                                 tenon_name_list **out,
+                                                 tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives a value of tenon_weights_value_names.
+ * @param[in]  weights  borrowed.
+ * @param[in]  name     borrowed.
+ * @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_weights_value(const tenon_weights *weights, const char *name,
+                                           tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Lists what the file has and the library cannot read, such as an object of a class of Python. Each
+ * line has the name and the reason: "sampler: an object of 'mine.Sampler'". The list is empty if
+ * everything in the file is a weight or a value.
+ * @param[in]  weights  borrowed.
+ * @param[out] out      new reference to a list of lines; release it with tenon_name_list_release.
+ *                      Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_weights_skipped(const tenon_weights *weights, tenon_name_list **out,
+                                             tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Replaces the elements of a weight. The element type and the shape must be those of the weight,

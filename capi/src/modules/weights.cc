@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "archive_options.h"
 #include "boundary.h"
@@ -20,8 +21,27 @@ using tenon::Status;
 using tenon::value::TensorValueRef;
 using tenon::value::Value;
 using tenon::value::ValueKind;
+using tenon::weights::NamedValue;
 using tenon::weights::Weight;
 using tenon::weights::Weights;
+
+namespace {
+
+using ListNames = void (*)(const Weights& from, std::vector<std::string>* names);
+
+tenon_status weight_names(const tenon_weights* weights, tenon_name_list** out, tenon_error** err,
+                        ListNames list) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    auto found = std::make_unique<NameList>();
+    list(*object(weights), &found->names);
+    *out = handle<tenon_name_list>(found.release());
+    return Status::ok();
+  });
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -49,12 +69,33 @@ void tenon_weights_release(tenon_weights* weights) noexcept {
 
 tenon_status tenon_weights_names(const tenon_weights* weights, tenon_name_list** out,
                                  tenon_error** err) noexcept {
+  return weight_names(weights, out, err, [](const Weights& from, std::vector<std::string>* names) {
+    for (const Weight& weight : from.list()) names->push_back(weight.name);
+  });
+}
+
+tenon_status tenon_weights_value_names(const tenon_weights* weights, tenon_name_list** out,
+                                       tenon_error** err) noexcept {
+  return weight_names(weights, out, err, [](const Weights& from, std::vector<std::string>* names) {
+    for (const NamedValue& value : from.values()) names->push_back(value.name);
+  });
+}
+
+tenon_status tenon_weights_skipped(const tenon_weights* weights, tenon_name_list** out,
+                                   tenon_error** err) noexcept {
+  return weight_names(weights, out, err, [](const Weights& from, std::vector<std::string>* lines) {
+    *lines = from.skipped();
+  });
+}
+
+tenon_status tenon_weights_value(const tenon_weights* weights, const char* name, tenon_value** out,
+                                 tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    auto found = std::make_unique<NameList>();
-    for (const Weight& weight : object(weights)->list()) found->names.push_back(weight.name);
-    *out = handle<tenon_name_list>(found.release());
+    TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
+    TENON_ASSIGN(Ref<Value> value, object(weights)->value(text));
+    *out = handle<tenon_value>(value.detach());
     return Status::ok();
   });
 }

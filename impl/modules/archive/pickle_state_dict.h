@@ -18,16 +18,21 @@ struct NamedTensor {
   std::string name;
   value::TensorValueRef tensor;  // a tensor that is pickled once and has two names is one object
   bool is_parameter = false;
+  // The error UNSUPPORTED if the tensor is of a kind that is not known. Then `tensor` is null.
+  Status why;
+};
+
+// A value that is neither a tensor nor a container: a number, a text, None, or an object that only
+// Python could make.
+struct StateDictLeaf {
+  std::string name;
+  value::ValueRef value;  // null: it was skipped
+  std::string what;       // what was skipped: "a call of 'numpy.core.multiarray.scalar'"
 };
 
 struct StateDict {
   std::vector<NamedTensor> tensors;  // in the order of the file
-  // The names of values that are neither tensors nor containers: numbers and texts. A value that
-  // only Python could make has its description too: "epoch: a call of 'numpy.core.…'". This list
-  // has at most kMaxOthers names, and n_others is the full count.
-  std::vector<std::string> others;
-  uint64_t n_others = 0;
-  static constexpr size_t kMaxOthers = 64;
+  std::vector<StateDictLeaf> leaves;
 };
 
 struct StateDictOptions {
@@ -36,14 +41,18 @@ struct StateDictOptions {
   // Whether find_storage is asked for storages of every device ("cuda:0"), whose bytes are in the
   // file all the same. If not, a tensor on a device other than cpu and meta is refused.
   bool any_device = false;
+  // Whether the pickle is that of a module archive (data.pkl of torch.jit.save). Then `tree` was
+  // read with PickleDialect::kModule, and the attributes of objects have names too. What is in the
+  // state of an object has "state" in its name: "conv.state.0".
+  bool is_module = false;
   pickle::PickleLimits limits;
 };
 
-// `tree` was read with PickleDialect::kGeneral. Looks into dicts, OrderedDicts, lists and tuples.
-// CORRUPT or UNSUPPORTED for a tensor that cannot be read. UNSUPPORTED for two tensors of one name,
-// for a container that contains itself, and for a root that is neither a container nor a tensor.
-// RESOURCE_EXHAUSTED beyond a limit. Errors of find_storage are returned as they are. The result
-// does not refer to `tree`.
+// `tree` was read with PickleDialect::kGeneral. Looks into dicts, OrderedDicts, defaultdicts, lists
+// and tuples. A container that contains itself, and an object of any other class, is a leaf without
+// a value. CORRUPT for a tensor that is malformed. UNSUPPORTED for two tensors of one name, and for
+// a root that is neither a container nor a tensor. RESOURCE_EXHAUSTED beyond a limit. Other errors
+// of find_storage than UNSUPPORTED are returned as they are. The result does not refer to `tree`.
 Result<StateDict> pickle_state_dict(const pickle::PickleTree& tree,
                                     const StateDictOptions& options);
 

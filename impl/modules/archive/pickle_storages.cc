@@ -60,9 +60,17 @@ Status PickledTensors::check_device(pickle::NodeId id) {
   return Status::ok();
 }
 
+bool PickledTensors::is_storage(pickle::NodeId id) const noexcept {
+  if (tree_.kind(id) != pickle::NodeKind::kPersistent) return false;
+  const pickle::NodeId tuple = tree_.persistent_id(id);
+  return tree_.kind(tuple) == pickle::NodeKind::kTuple && !tree_.children(tuple).empty() &&
+         tree_.kind(tree_.children(tuple)[0]) == pickle::NodeKind::kStr &&
+         tree_.text(tree_.children(tuple)[0]) == "storage";
+}
+
 // Reads the tuple of a storage. Archives of PyTorch 1.4 have a sixth element, None.
-Result<StorageValueRef> PickledTensors::find_storage(pickle::NodeId id,
-                                                     std::optional<ScalarType> element) {
+Result<PickledStorage> PickledTensors::storage_of(pickle::NodeId id,
+                                                  std::optional<ScalarType> element) {
   const pickle::NodeId tuple = tree_.persistent_id(id);
   const std::span<const pickle::NodeId> parts = tree_.kind(tuple) == pickle::NodeKind::kTuple
                                                     ? tree_.children(tuple)
@@ -92,24 +100,29 @@ Result<StorageValueRef> PickledTensors::find_storage(pickle::NodeId id,
   if (element && tree_.name(parts[1]) == "UntypedStorage")
     storage.numel /= tensor::scalar_type_info(*element).nbytes;
   if (parts[3] != checked_.device) TENON_TRY(check_device(parts[3]));
+  return storage;
+}
+
+Result<StorageValueRef> PickledTensors::find_storage(pickle::NodeId id,
+                                                     std::optional<ScalarType> element) {
+  TENON_ASSIGN(const PickledStorage storage, storage_of(id, element));
+  const auto refuse = [&](Code code, const char* what) {
+    return tree_.error(code, id,
+                       format("the storage '%.200s' %s", std::string(storage.key).c_str(), what));
+  };
   if (options_.general) {
     const auto same = by_key_.find(storage.key);
     if (same != by_key_.end()) {
       if (same->second->type() == storage.type && same->second->numel() == storage.numel)
         return same->second;
-      return tree_.error(
-          Code::kUnsupported, id,
-          format("the storage %s is there twice, and differs", tree_.describe(parts[2]).c_str()));
+      return refuse(Code::kUnsupported, "is there twice, and differs");
     }
   }
   if (!options_.find_storage)
     return tree_.error(Code::kUnsupported, id, "a tensor where none can be");
   TENON_ASSIGN(StorageValueRef found, options_.find_storage(storage));
-  if (found->type() != storage.type || found->numel() < storage.numel) {
-    return tree_.error(
-        Code::kInternal, id,
-        format("the storage %s was found as another", tree_.describe(parts[2]).c_str()));
-  }
+  if (found->type() != storage.type || found->numel() < storage.numel)
+    return refuse(Code::kInternal, "was found as another");
   if (options_.general) by_key_.emplace(storage.key, found);
   return found;
 }

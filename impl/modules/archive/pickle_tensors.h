@@ -44,6 +44,11 @@ class PickledTensors {
   // are those of pickle_to_values(), and those of find_storage.
   Result<value::TensorValueRef> read(pickle::NodeId id);
 
+  // Whether the node is the persistent id of a storage. storage_of() reads it. `element` is the
+  // element type if the tensor says it and the storage does not. The result borrows from the tree.
+  bool is_storage(pickle::NodeId id) const noexcept;
+  Result<PickledStorage> storage_of(pickle::NodeId id, std::optional<tensor::ScalarType> element);
+
  private:
   enum class Form : uint8_t {
     kNone,

@@ -14,7 +14,6 @@ using value::Value;
 using value::ValueKind;
 using value::ValueRef;
 
-constexpr std::string_view kTypedListModule = "torch.jit._pickle";
 constexpr std::string_view kCustomClasses = "__torch__.torch.classes";
 
 // Modules whose names have a special meaning to PyTorch. No class of an archive is in one of them.
@@ -23,11 +22,6 @@ bool is_reserved_module(std::string_view module) {
       "torch",    "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization",
       "builtins", "__builtin__",  "collections",   "copyreg",           "copy_reg"};
   return std::ranges::find(kReserved, module) != std::end(kReserved);
-}
-
-bool is_custom_module(std::string_view module) {
-  return module.starts_with(kCustomClasses) &&
-         (module.size() == kCustomClasses.size() || module[kCustomClasses.size()] == '.');
 }
 
 // The kind that the items of a list must have, for the lists that PyTorch writes in a special form.
@@ -44,6 +38,11 @@ std::optional<ValueKind> item_kind(const value::TypeRef& list) {
 }
 
 }  // namespace
+
+bool is_custom_module(std::string_view module) noexcept {
+  return module.starts_with(kCustomClasses) &&
+         (module.size() == kCustomClasses.size() || module[kCustomClasses.size()] == '.');
+}
 
 Result<UnpickledValue> pickle_to_values(const pickle::PickleTree& tree,
                                         const ToValuesOptions& options) {

@@ -59,6 +59,11 @@ struct UnpickledValue {
   std::vector<value::ValueRef> memoised;
 };
 
+// The module of the functions that make lists and dicts of declared types.
+inline constexpr std::string_view kTypedListModule = "torch.jit._pickle";
+// Whether the classes of that module are PyTorch's custom classes in C++.
+bool is_custom_module(std::string_view module) noexcept;
+
 // CORRUPT for content that PyTorch never writes, and for a value that contains itself. UNSUPPORTED,
 // by name, for globals, devices and tensors that are not known here. RESOURCE_EXHAUSTED beyond a
 // limit. All have the details record and offset. INVALID_ARGUMENT of find_storage or check_class

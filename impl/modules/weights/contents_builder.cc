@@ -1,5 +1,6 @@
 #include "modules/weights/contents_builder.h"
 
+#include "tensor/name.h"
 #include "tensor/scalar_type.h"
 
 namespace tenon::weights {
@@ -52,6 +53,48 @@ Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents*
   }
   contents->weights.push_back(std::move(weight));
   return Status::ok();
+}
+
+void add_value(std::string name, value::ValueRef value, Contents* contents) {
+  if (tensor::is_utf8(name) && name.find('\0') == std::string::npos) {
+    contents->values.push_back({std::move(name), std::move(value)});
+  } else {
+    add_skipped(name, "a value whose name is no text", contents);
+  }
+}
+
+std::string text_of(std::string bytes) {
+  const bool is_text = tensor::is_utf8(bytes);
+  for (char& c : bytes) {
+    if (c == '\0' || (!is_text && static_cast<signed char>(c) < 0)) c = '?';
+  }
+  return bytes;
+}
+
+void add_skipped(const std::string& name, const std::string& what, Contents* contents) {
+  contents->skipped.push_back(text_of(name + ": " + what));
+}
+
+void add_state_dict(archive::StateDict found, const std::string& prefix, const PartStorages& part,
+                    Contents* contents) {
+  for (archive::NamedTensor& named : found.tensors) {
+    Weight weight;
+    weight.name = prefix + named.name;
+    if (!named.why.is_ok()) weight.refusal = Status(named.why.code(), text_of(named.why.message()));
+    if (named.tensor) {
+      const StorageValueRef& storage = named.tensor->storage();
+      if (storage && storage->bytes()) weight.slot = part.slot_of(storage->bytes().get());
+    }
+    weight.tensor = std::move(named.tensor);
+    contents->weights.push_back(std::move(weight));
+  }
+  for (archive::StateDictLeaf& leaf : found.leaves) {
+    if (leaf.value) {
+      add_value(prefix + leaf.name, std::move(leaf.value), contents);
+    } else {
+      add_skipped(prefix + leaf.name, leaf.what, contents);
+    }
+  }
 }
 
 size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& record) noexcept {

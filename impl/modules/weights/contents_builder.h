@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "modules/archive/pickle_state_dict.h"
 #include "modules/archive/pickle_to_values.h"
 #include "modules/archive/zip_reader.h"
 #include "modules/module/import.h"
@@ -66,6 +67,17 @@ Status corrupt_weight(const std::string& name, const Status& why);
 // of the layout, becomes CORRUPT for the whole file. Other errors are returned as they are.
 Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents* contents);
 
+// Adds a value that is no tensor. A value whose name is no text in UTF-8 is skipped.
+void add_value(std::string name, value::ValueRef value, Contents* contents);
+// The bytes for a message. If they are no UTF-8, those that are not ASCII become question marks.
+std::string text_of(std::string bytes);
+// Lists something that was skipped.
+void add_skipped(const std::string& name, const std::string& what, Contents* contents);
+
+// Adds the tensors and values of a state dict. `part` gave their storages.
+void add_state_dict(archive::StateDict found, const std::string& prefix, const PartStorages& part,
+                    Contents* contents);
+
 // Each of these reads one form of file. `contents` already has `source`, and `archive` if the form
 // is a zip archive. `options` is borrowed. The errors are those of Weights::open(). A weight of a
 // kind that is not supported is no error (Weight::refusal). After an error `contents` is of no use.
@@ -81,9 +93,13 @@ Status read_npy(const module::ImportOptions& options, Contents* contents);
 // An archive of arrays of NumPy (.npz). contents->archive was opened with Prefix::kNone and
 // Check::kStructure.
 Status read_npz(const module::ImportOptions& options, Contents* contents);
-// A file that is itself an archive of torch.save, with a state dict. contents->archive is that
-// archive.
-Status read_state_dict(const module::ImportOptions& options, Contents* contents);
+// A file that is itself an archive: of torch.save, with a state dict, or of torch.jit.save, whose
+// code is not read. contents->archive is that archive.
+Status read_state_dict(bool is_module, const module::ImportOptions& options, Contents* contents);
+// A module in PyTorch's flatbuffer form. Its code is not read.
+Status read_flatbuffer_module(const module::ImportOptions& options, Contents* contents);
+// A file that torch.save of PyTorch before 1.6 wrote: pickles, and the bytes of storages.
+Status read_legacy_save(const module::ImportOptions& options, Contents* contents);
 // A record of contents->archive that is such an archive, as in exported programs of PyTorch 2.6.
 // `prefix` is put before the names of its weights.
 Status read_saved_tensors(const archive::ZipRecord& record, const std::string& prefix,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -73,8 +74,8 @@ bool is_npz(const ZipReader& archive) {
 }
 
 const char* other_kind(const ZipReader& archive) {
-  if (archive.has("data.pkl") && archive.has("constants.pkl"))
-    return "It is a module archive. Open it with tenon_import_module";
+  if (archive.has("model.json"))
+    return "It is a module archive of PyTorch 1.0 to 1.3. Load and save it with PyTorch 1.4 to 2.4";
   if (archive.has(".data/extern_modules"))
     return "It is a torch.package archive. Open it with tenon_package_open";
   return "Give a file that torch.export.save, torch.save or numpy.savez wrote";
@@ -100,10 +101,13 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
   const ZipReader& archive = *contents->archive;
   if (options.check == archive::Check::kAll) TENON_TRY(archive.verify_all());
   if (archive.has(kProgram)) return read_first_form(options, contents);
-  const bool is_saved = archive.has("data.pkl") && !archive.has("constants.pkl");
-  if (is_saved && !archive.has(kFormat)) return read_state_dict(options, contents);
+  if (archive.has("data.pkl") && !archive.has(kFormat)) {
+    const bool is_module = archive.has("constants.pkl") || archive.has("bytecode.pkl");
+    return read_state_dict(is_module, options, contents);
+  }
   if (!archive.has(kFormat))
-    return {Code::kUnsupported, format("is no .pt2 archive. %s", other_kind(archive))};
+    return {Code::kUnsupported,
+            format("is an archive without weights that Tenon reads. %s", other_kind(archive))};
   TENON_TRY(check_version(archive, kFormatVersion, kNewestFormat));
   return read_payloads(options, contents);
 }
@@ -111,7 +115,9 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
 Status read_any_form(std::span<const std::byte> head, const module::ImportOptions& options,
                      Contents* contents) {
   if (os::is_flat_tensor(head)) return read_flat_tensors(options, contents);
+  if (os::is_flatbuffer_module(head)) return read_flatbuffer_module(options, contents);
   if (os::is_numpy_array(head)) return read_npy(options, contents);
+  if (os::is_pickle(head)) return read_legacy_save(options, contents);
   if (os::is_safetensors(head, contents->source->nbytes()))
     return read_safetensors(options, contents);
   return read_archive(options, contents);
@@ -133,6 +139,23 @@ Status check_names(const std::vector<Weight>& weights) {
           format("two weights have the name \"%.200s\"", std::string(*twice).c_str())};
 }
 
+// Of two values with one name, as of {"a.b": 1, "a": {"b": 2}}, the first one is kept.
+void skip_repeated_values(Contents* contents) {
+  std::vector<NamedValue>& values = contents->values;
+  std::set<std::string_view> names;
+  std::vector<bool> is_repeated(values.size());
+  for (size_t i = 0; i < values.size(); ++i) is_repeated[i] = !names.insert(values[i].name).second;
+  size_t kept = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (is_repeated[i]) {
+      add_skipped(values[i].name, "a second value of this name", contents);
+    } else if (kept++ != i) {
+      values[kept - 1] = std::move(values[i]);
+    }
+  }
+  values.resize(kept);
+}
+
 }  // namespace
 
 Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
@@ -144,10 +167,14 @@ Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string
                                   std::min<uint64_t>(head.size(), contents.source->nbytes())));
   Status status = read_any_form(head, options, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
-  if (status.is_ok()) return contents;
+  if (status.is_ok()) {
+    skip_repeated_values(&contents);
+    return contents;
+  }
   // The messages of the zip reader already contain the file's name.
-  if (status.message().starts_with(contents.source->name())) return status;
-  return Status(status.code(), label + ": " + status.message()).with_details_of(status);
+  const bool has_name = status.message().starts_with(contents.source->name());
+  const std::string message = text_of((has_name ? "" : label + ": ") + status.message());
+  return Status(status.code(), message).with_details_of(status);
 }
 
 }  // namespace tenon::weights

@@ -111,7 +111,10 @@ class NpzArrays {
   Status read_headers() {
     for (size_t i = 0; i < archive_.records().size(); ++i) {
       const ZipRecord& record = archive_.records()[i];
-      if (!record.name.ends_with(kNpySuffix)) continue;
+      if (!record.name.ends_with(kNpySuffix)) {
+        add_skipped(std::string(record.name), "a record that is no array", contents_);
+        continue;
+      }
       Array array;
       array.member = i;
       if (!record.deflated) {

@@ -52,6 +52,8 @@ Status read_safetensors(const module::ImportOptions& options, Contents* contents
     if (entry.nbytes != 0) weight.slot = part.slot_of(i);
     TENON_TRY(add_weight(std::move(weight), std::move(tensor), contents));
   }
+  for (auto& [key, text] : header.metadata)
+    add_value("__metadata__." + key, value::Value::of_str(std::move(text)), contents);
   return part.finish();
 }
 

@@ -56,10 +56,10 @@ Ref<ZipReader> ranges_of(const ZipReader& inner, Ref<ZipSource> file, uint64_t b
 
 class SavedTensors {
  public:
-  SavedTensors(const ZipReader& inner, PartStorages* part) noexcept : inner_(inner), part_(part) {}
+  SavedTensors(const ZipReader& inner, bool is_module, PartStorages* part) noexcept
+      : inner_(inner), is_module_(is_module), part_(part) {}
 
-  Status read(const std::string& prefix, const pickle::PickleLimits& limits,
-              std::vector<Weight>* out) {
+  Status read(const std::string& prefix, const pickle::PickleLimits& limits, Contents* out) {
     const ZipRecord* const pickle = inner_.find("data.pkl");
     if (pickle == nullptr) return wrong("has no record data.pkl");
     if (pickle->nbytes > limits.max_nbytes) {
@@ -69,23 +69,17 @@ class SavedTensors {
     }
     TENON_ASSIGN(const std::vector<std::byte> bytes, inner_.read(*pickle));
     pickle::PickleReadOptions read;
-    read.dialect = pickle::PickleDialect::kGeneral;
+    read.dialect = is_module_ ? pickle::PickleDialect::kModule : pickle::PickleDialect::kGeneral;
     read.limits = limits;
     read.record = inner_.source()->name() + ": data.pkl";
     TENON_ASSIGN(const PickleTree tree, pickle::read_pickle(bytes, read));
     archive::StateDictOptions options;
     options.find_storage = [&](const PickledStorage& wanted) { return find(wanted, tree); };
     options.any_device = true;
+    options.is_module = is_module_;
     options.limits = limits;
     TENON_ASSIGN(archive::StateDict found, archive::pickle_state_dict(tree, options));
-    for (archive::NamedTensor& named : found.tensors) {
-      Weight weight;
-      weight.name = prefix + named.name;
-      const StorageValueRef& storage = named.tensor->storage();
-      if (storage && storage->bytes()) weight.slot = part_->slot_of(storage->bytes().get());
-      weight.tensor = std::move(named.tensor);
-      out->push_back(std::move(weight));
-    }
+    add_state_dict(std::move(found), prefix, *part_, out);
     return Status::ok();
   }
 
@@ -120,6 +114,7 @@ class SavedTensors {
   }
 
   const ZipReader& inner_;
+  const bool is_module_;  // whether torch.jit.save wrote the archive
   PartStorages* part_;
 };
 
@@ -153,20 +148,19 @@ Status read_saved_tensors(const ZipRecord& record, const std::string& prefix,
     part.fixed_because = "the archive is big-endian";
   contents->parts.push_back(std::move(part));
   PartStorages storages(contents, options, foreign_endian);
-  TENON_TRY(
-      SavedTensors(*inner, &storages).read(prefix, options.pickle_limits, &contents->weights));
+  TENON_TRY(SavedTensors(*inner, false, &storages).read(prefix, options.pickle_limits, contents));
   return storages.finish();
 }
 
-Status read_state_dict(const module::ImportOptions& options, Contents* contents) {
+Status read_state_dict(bool is_module, const module::ImportOptions& options, Contents* contents) {
   const bool foreign_endian = module::is_foreign_endian(*contents->archive);
   Part part;
   part.reader = contents->archive;
   if (foreign_endian) part.fixed_because = "the archive is big-endian";
   contents->parts.push_back(std::move(part));
   PartStorages storages(contents, options, foreign_endian);
-  TENON_TRY(SavedTensors(*contents->archive, &storages)
-                .read("", options.pickle_limits, &contents->weights));
+  TENON_TRY(SavedTensors(*contents->archive, is_module, &storages)
+                .read("", options.pickle_limits, contents));
   return storages.finish();
 }
 

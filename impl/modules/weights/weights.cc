@@ -73,6 +73,8 @@ Weights::Weights(std::string label, Contents contents)
     : label_(std::move(label)), contents_(std::move(contents)) {
   for (size_t i = 0; i < contents_.weights.size(); ++i)
     by_name_.emplace(contents_.weights[i].name, i);
+  for (size_t i = 0; i < contents_.values.size(); ++i)
+    values_by_name_.emplace(contents_.values[i].name, i);
 }
 
 Result<Ref<Weights>> Weights::open(const std::string& path, const module::ImportOptions& options) {
@@ -87,14 +89,33 @@ Result<Ref<Weights>> Weights::read(Ref<archive::ZipSource> source, std::string l
   return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 
+Status Weights::not_found(const char* what, std::string_view name,
+                          const std::map<std::string_view, size_t>& among) const {
+  script::Nearest nearest(name);
+  for (const auto& [known, index] : among) nearest.consider(known);
+  return {Code::kNotFound,
+          format("%s has no %s \"%.200s\"%s", label_.c_str(), what, std::string(name).c_str(),
+                 script::did_you_mean(nearest.best()).c_str())};
+}
+
 Result<const Weight*> Weights::find(std::string_view name) const {
   if (const auto found = by_name_.find(name); found != by_name_.end())
     return &contents_.weights[found->second];
-  script::Nearest nearest(name);
-  for (const Weight& weight : contents_.weights) nearest.consider(weight.name);
-  return Status(Code::kNotFound,
-                format("%s has no weight \"%.200s\"%s", label_.c_str(), std::string(name).c_str(),
-                       script::did_you_mean(nearest.best()).c_str()));
+  return not_found("weight", name, by_name_);
+}
+
+Result<value::ValueRef> Weights::value(std::string_view name) const {
+  if (const auto found = values_by_name_.find(name); found != values_by_name_.end())
+    return contents_.values[found->second].value;
+  return not_found("value", name, values_by_name_);
+}
+
+std::vector<std::string> Weights::skipped() const {
+  std::vector<std::string> all = contents_.skipped;
+  for (const Weight& weight : contents_.weights) {
+    if (!weight.tensor) all.push_back(weight.name + ": " + weight.refusal.message());
+  }
+  return all;
 }
 
 Slot Weights::slot_now(size_t index) const {

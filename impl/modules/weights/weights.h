@@ -17,6 +17,7 @@
 #include "modules/archive/zip_reader.h"
 #include "modules/module/import.h"
 #include "modules/value/tensor_value.h"
+#include "modules/value/value.h"
 #include "storage/storage.h"
 
 namespace tenon::weights {
@@ -54,6 +55,12 @@ struct Weight {
   size_t slot = kNoSlot;         // kNoSlot for a tensor without bytes, or of several storages
 };
 
+// A number, a text or another value of the file that is no tensor.
+struct NamedValue {
+  std::string name;
+  value::ValueRef value;
+};
+
 // The content of an opened file. The reader of the file's form fills it in.
 struct Contents {
   Ref<archive::ZipSource> source;   // the file
@@ -61,6 +68,9 @@ struct Contents {
   std::vector<Part> parts;
   std::vector<Slot> slots;
   std::vector<Weight> weights;
+  std::vector<NamedValue> values;
+  // What was skipped, with its name: "sampler: an object of 'mine.Sampler'". Texts in UTF-8.
+  std::vector<std::string> skipped;
   // Why the file cannot be written again, as the end of a sentence that begins with its name. Null:
   // it can.
   const char* read_only_because = nullptr;
@@ -85,6 +95,12 @@ class Weights final : public Counted {
   // read.
   Result<value::TensorValueRef> tensor(std::string_view name) const;
 
+  const std::vector<NamedValue>& values() const noexcept { return contents_.values; }
+  // NOT_FOUND if there is no such value.
+  Result<value::ValueRef> value(std::string_view name) const;
+  // Contents::skipped, and the weights that cannot be read with their reasons.
+  std::vector<std::string> skipped() const;
+
   // Replaces the elements of a weight by those of `tensor`, which must have the same element type
   // and shape. The memory of `tensor` is used in place if it has the layout of the file, is aligned
   // to 8 bytes, and the weight fills its record. Otherwise the elements are copied now. So the
@@ -100,6 +116,8 @@ class Weights final : public Counted {
  private:
   Weights(std::string label, Contents contents);
   ~Weights() override = default;
+  Status not_found(const char* what, std::string_view name,
+                   const std::map<std::string_view, size_t>& among) const;
   Result<const Weight*> find(std::string_view name) const;
   Slot slot_now(size_t index) const;
   // Replaces the bytes of a slot, unless another thread has replaced those that `before` has.
@@ -115,6 +133,7 @@ class Weights final : public Counted {
   const std::string label_;
   Contents contents_;
   std::map<std::string_view, size_t> by_name_;
+  std::map<std::string_view, size_t> values_by_name_;
 };
 
 }  // namespace tenon::weights

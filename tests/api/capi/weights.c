@@ -1,5 +1,5 @@
 /* Tests tenon/weights.h: programs of torch.export whose weights are read, replaced and written
-   again, a file of ExecuTorch, and what the calls refuse. */
+   again, a file of ExecuTorch, values that are no tensors, and what the calls refuse. */
 #include "archive_folder.h"
 
 #include <pthread.h>
@@ -197,6 +197,63 @@ static void of_executorch(void) {
   tenon_weights_release(weights);
 }
 
+/* The attributes of a module of TorchScript, and the values of a checkpoint. */
+static void values(void) {
+  tenon_weights *weights = open_weights(golden("../module/2.2.0/net.pt"));
+  tenon_value *value = NULL, *none = PATTERN;
+  tenon_name_list *names = NULL;
+  const char *text = NULL;
+  int64_t epoch = 0;
+  tenon_tensor_release(tensor_of(weights, "weight"));
+  OK(tenon_weights_value(weights, "text", &value, ERR));
+  OK(tenon_value_get_str(value, &text, NULL, ERR));
+  CHECK(strncmp(text, "gr", 2) == 0);
+  tenon_value_release(value);
+  FAILS_KEEPING(TENON_NOT_FOUND, none, tenon_weights_value(weights, "weight", &none, ERR));
+  INVALID_KEEPING(none, tenon_weights_value(weights, NULL, &none, ERR));
+  INVALID_KEEPING(none, tenon_weights_value(NULL, "text", &none, ERR));
+  INVALID(tenon_weights_value(weights, "text", NULL, ERR));
+  tenon_weights_release(weights);
+
+  weights = open_weights(golden("../checkpoint/1.13.1/checkpoint.pt"));
+  OK(tenon_weights_value(weights, "epoch", &value, ERR));
+  OK(tenon_value_get_int(value, &epoch, ERR));
+  CHECK(epoch == 3);
+  tenon_value_release(value);
+  OK(tenon_weights_value_names(weights, &names, ERR));
+  CHECK(tenon_name_list_count(names) > 10);
+  CHECK(strcmp(tenon_name_list_get(names, 0), "optimizer.param_groups.0.lr") == 0);
+  tenon_name_list_release(names);
+  OK(tenon_weights_skipped(weights, &names, ERR));
+  CHECK(tenon_name_list_count(names) == 0);
+  tenon_name_list_release(names);
+  INVALID(tenon_weights_value_names(NULL, &names, ERR));
+  INVALID(tenon_weights_skipped(weights, NULL, ERR));
+  tenon_weights_release(weights);
+}
+
+/* Python made an object that no other language knows. */
+static void skipped(void) {
+  static const char *const lines[] = {"odd: a call of 'mine.make'"};
+  static const char pickle[] =
+      "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+      "\x80\x02M\xe9\x03."
+      "\x80\x02}."
+      "\x80\x02}X\x03\0\0\0oddcmine\nmake\n)Rs."
+      "\x80\x02].";
+  tenon_weights *weights;
+  tenon_name_list *names = NULL;
+  FILE *file = fopen(path, "wb");
+  CHECK(file != NULL && fwrite(pickle, 1, sizeof(pickle) - 1, file) == sizeof(pickle) - 1);
+  CHECK(fclose(file) == 0);
+  weights = open_weights(path);
+  OK(tenon_weights_skipped(weights, &names, ERR));
+  names_are(names, lines, COUNT_OF(lines));
+  tenon_name_list_release(names);
+  tenon_weights_release(weights);
+  unlink(path);
+}
+
 static void refused(void) {
   tenon_weights *weights = open_weights(golden("torch-2.6.0.pt2")), *none = PATTERN;
   tenon_value *vector = new_vector(6, 0), *number = new_int(1), *found = PATTERN;
@@ -204,7 +261,7 @@ static void refused(void) {
   INVALID_KEEPING(none, tenon_open_weights(NULL, NULL, &none, ERR));
   FAILS_KEEPING(TENON_NOT_FOUND, none, tenon_open_weights("/nowhere/net.pt2", NULL, &none, ERR));
   FAILS_KEEPING(TENON_UNSUPPORTED, none,
-                tenon_open_weights(golden("../module/2.2.0/net.pt"), NULL, &none, ERR));
+                tenon_open_weights(golden("../package/torch-2.15.0.pt"), NULL, &none, ERR));
   INVALID(tenon_open_weights(golden("torch-2.6.0.pt2"), NULL, NULL, ERR));
   FAILS_KEEPING(TENON_NOT_FOUND, found, tenon_weights_tensor(weights, "wait", &found, ERR));
   INVALID_KEEPING(found, tenon_weights_tensor(weights, NULL, &found, ERR));
@@ -235,6 +292,8 @@ int main(void) {
   RUN(into_an_arena);
   RUN_ONCE(in_many_threads);
   RUN(of_executorch);
+  RUN(values);
+  RUN(skipped);
   RUN(refused);
   remove_folder();
   return 0;

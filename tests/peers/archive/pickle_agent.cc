@@ -136,6 +136,7 @@ Status state_dict(const std::vector<std::string>& words) {
   options.find_storage = folder.finder();
   TENON_ASSIGN(const StateDict read, pickle_state_dict(tree, options));
   for (const NamedTensor& named : read.tensors) {
+    TENON_TRY(named.why);
     const value::TensorValue& tensor = *named.tensor;
     std::cout << named.name << "\t" << (named.is_parameter ? "parameter" : "tensor") << "\t"
               << (tensor.requires_grad() ? "grad" : "no grad") << "\t"
@@ -151,7 +152,8 @@ Status state_dict(const std::vector<std::string>& words) {
     }
     std::cout << "\n";
   }
-  for (const std::string& other : read.others) std::cout << other << "\tother\n";
+  for (const StateDictLeaf& leaf : read.leaves)
+    std::cout << leaf.name << (leaf.value ? "" : ": " + leaf.what) << "\tother\n";
   return Status::ok();
 }
 

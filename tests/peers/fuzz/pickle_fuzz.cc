@@ -79,13 +79,15 @@ void check_values(std::span<const std::byte> bytes) {
   require(write(second.value().root, &more_keys) == written, "a second round gives other bytes");
 }
 
-void check_state_dict(std::span<const std::byte> bytes) {
-  const PickleReadOptions options = options_of(PickleDialect::kGeneral);
+void check_state_dict(std::span<const std::byte> bytes, bool is_module) {
+  const PickleReadOptions options =
+      options_of(is_module ? PickleDialect::kModule : PickleDialect::kGeneral);
   Result<PickleTree> tree = read_pickle(bytes, options);
   if (!tree.is_ok()) return check_refusal(tree.status());
   StateDictOptions state_dict;
   state_dict.find_storage = find_storage;
   state_dict.any_device = true;
+  state_dict.is_module = is_module;
   state_dict.limits = options.limits;
   const Status status = pickle_state_dict(tree.value(), state_dict).status();
   if (!status.is_ok()) check_refusal(status);
@@ -96,6 +98,7 @@ void check_state_dict(std::span<const std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   check_values(bytes);
-  check_state_dict(bytes);
+  check_state_dict(bytes, false);
+  check_state_dict(bytes, true);
   return 0;
 }

@@ -138,8 +138,32 @@ class Weights:
         _call("tenon_open_weights", os.fsencode(path), c.byref(options), c.byref(self.handle))
 
     def names(self) -> list[str]:
+        return self._list("tenon_weights_names")
+
+    def skipped(self) -> list[str]:
+        return self._list("tenon_weights_skipped")
+
+    def values(self) -> dict[str, bool | int | float | str | None]:
+        """Returns the values that are no tensors, by name."""
+        return {name: self._value(name) for name in self._list("tenon_weights_value_names")}
+
+    def _value(self, name: str) -> bool | int | float | str | None:
+        value = c.c_void_p()
+        _call("tenon_weights_value", self.handle, name.encode(), c.byref(value))
+        kinds = [("bool", c.c_int), ("int", c.c_int64), ("float", c.c_double), ("str", c.c_char_p)]
+        kind = _LIBRARY.tenon_value_kind(value)
+        found = None
+        if kind != 0:
+            word, ctype = kinds[kind - 1] if kind < 4 else kinds[3]
+            out, more = ctype(), [c.byref(c.c_size_t())] if word == "str" else []
+            _call(f"tenon_value_get_{word}", value, c.byref(out), *more)
+            found = bool(out.value) if word == "bool" else out.value
+        _LIBRARY.tenon_value_release(value)
+        return found.decode() if isinstance(found, bytes) else found
+
+    def _list(self, function: str) -> list[str]:
         names = c.c_void_p()
-        _call("tenon_weights_names", self.handle, c.byref(names))
+        _call(function, self.handle, c.byref(names))
         found = [
             _LIBRARY.tenon_name_list_get(names, c.c_size_t(i)).decode()
             for i in range(_LIBRARY.tenon_name_list_count(names))

@@ -15,24 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from library import TenonError, Tensor, Weights
+from library import TenonError, Weights
+from tensors import given, raw, seen
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "weights"
 FLOAT = 6
-TYPES = [
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.float32,
-    torch.float64,
-]
-TYPE_NUMBERS = {dtype: number for number, dtype in enumerate(TYPES)} | {
-    torch.bool: 11,
-    torch.bfloat16: 15,
-}
 
 
 class Net(torch.nn.Module):
@@ -64,32 +51,6 @@ class Net(torch.nn.Module):
             + self.empty.sum()
         )
         return y * torch.tensor([1.5, 2.5, 3.5]) + self.temporary.sum()
-
-
-def raw(tensor: torch.Tensor) -> bytes:
-    return bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
-
-
-def given(tensor: torch.Tensor) -> Tensor:
-    """Makes a tensor of Tenon with the bytes and the strides of a tensor of PyTorch."""
-    storage = torch.tensor([], dtype=tensor.dtype).set_(tensor.detach().untyped_storage())
-    return Tensor.of(
-        raw(storage),
-        TYPE_NUMBERS[tensor.dtype],
-        tuple(tensor.shape),
-        tensor.stride(),
-        tensor.storage_offset(),
-    )
-
-
-def seen(tensor: Tensor) -> torch.Tensor:
-    """Makes a tensor of PyTorch from what Tenon gave."""
-    dtype = {number: dtype for dtype, number in TYPE_NUMBERS.items()}[tensor.scalar_type]
-    if 0 in tensor.sizes:
-        return torch.empty(tensor.sizes, dtype=dtype)
-    return torch.frombuffer(bytearray(tensor.data()), dtype=dtype).as_strided(
-        tensor.sizes, tensor.strides, tensor.offset
-    )
 
 
 def records(path: Path) -> dict[str, bytes]:
@@ -382,6 +343,9 @@ class StateDict(Case):
         momentum = optimiser.state_dict()["state"][0]["momentum_buffer"]
         self.assertTrue(torch.equal(seen(weights["optim.state.0.momentum_buffer"]), momentum))
         self.assertNotIn("epoch", weights.names())
+        self.assertEqual(weights.values()["epoch"], 3)
+        self.assertEqual(weights.values()["optim.param_groups.0.lr"], 0.1)
+        self.assertEqual(weights.skipped(), [])
 
     def test_compressed_and_damaged(self) -> None:
         path, packed = self.folder / "state.pth", self.folder / "packed.pth"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Starts torch_cases.py with the Python of the newest PyTorch. CTest runs this file.
+"""Runs saved_cases.py with each PyTorch, and torch_cases.py with the newest. CTest runs this file.
 
-Exit status 77 means that there is no such PyTorch.
+Exit status 77 means that a PyTorch is missing, and that nothing failed.
 """
 
 from __future__ import annotations
 
-import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,9 +14,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 from torches import SKIPPED, find_torches
 
-python = find_torches().get("newest")
-if python is None:
-    print("skipped: TENON_TORCH_NEWEST has no PyTorch")
-    sys.exit(SKIPPED)
-cases = Path(__file__).resolve().parent / "torch_cases.py"
-os.execv(python, [python, "-B", "-W", "ignore", str(cases), *sys.argv[1:]])
+torches = find_torches()
+status = 0 if len(torches) == 2 else SKIPPED
+for name, python in torches.items():
+    for cases in ["saved_cases.py"] + ["torch_cases.py"] * (name == "newest"):
+        print(f"{cases} with the PyTorch {name}", flush=True)
+        file = Path(__file__).resolve().with_name(cases)
+        done = subprocess.run([python, "-B", "-W", "ignore", str(file), *sys.argv[1:]], check=False)
+        status = 1 if done.returncode != 0 else status
+sys.exit(status)
