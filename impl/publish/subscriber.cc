@@ -19,12 +19,31 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(int socket,
   return std::unique_ptr<Subscriber>(new Subscriber(std::move(connection)));
 }
 
+namespace {
+
+// Says what to do about a path at which no publisher listens. Other errors stay as they are.
+Status name_remedy(Status status, const std::string& path) {
+  const bool is_missing = status.code() == Code::kNotFound;
+  if (!is_missing && status.code() != Code::kPeerGone) return status;
+  return Status(
+             status.code(),
+             format("no publisher listens at %s, %s: start the publisher first, or connect again "
+                    "when it listens there",
+                    path.c_str(),
+                    is_missing ? "where there is no socket" : "whose socket nobody serves"))
+      .with_details_of(status);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Subscriber>> Subscriber::connect(const std::string& path,
                                                         const channel::ConnectionOptions& options,
                                                         const os::Wait& wait) {
   const int64_t start = os::monotonic_ns();
   os::Waiter waiter(wait);
-  TENON_ASSIGN(os::Fd socket, os::connect_local(os::SocketKind::kPackets, path, &waiter));
+  Result<os::Fd> connected = os::connect_local(os::SocketKind::kPackets, path, &waiter);
+  if (!connected.is_ok()) return name_remedy(std::move(connected).status(), path);
+  os::Fd socket = std::move(connected).value();
   TENON_ASSIGN(std::unique_ptr<Subscriber> subscriber, create(socket.get(), options));
   subscriber->adopt_socket();
   (void)socket.detach();

@@ -364,6 +364,11 @@ static void wrong_arguments(void) {
   INVALID_KEEPING(subscriber, tenon_subscriber_connect(NULL, NULL, NULL, &subscriber, ERR));
   FAILS_SAYING(TENON_NOT_FOUND, "path", "/nowhere/x",
                tenon_subscriber_connect("/nowhere/x", NULL, NULL, &subscriber, ERR));
+  FAILS_RAW(TENON_NOT_FOUND, TENON_NOT_FOUND,
+            tenon_subscriber_connect("/nowhere/x", NULL, NULL, &subscriber, ERR));
+  CHECK(strstr(tenon_error_message(check_error), "start the publisher first") != NULL);
+  tenon_error_release(check_error);
+  check_error = NULL;
   FAILS_SAYING(TENON_CORRUPT, "path", "/dev/null",
                tenon_subscriber_connect("/dev/null", NULL, NULL, &subscriber, ERR));
   INVALID_KEEPING(received, tenon_subscriber_recv(NULL, NULL, &received, ERR));

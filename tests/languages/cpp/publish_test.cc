@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
+#include <ranges>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -76,6 +78,21 @@ class Publishers : public kit::Leaves {
   }
   static std::string path() { return kit::Folder::at("publisher"); }
 };
+
+static_assert(std::ranges::input_range<tenon::Subscriber>);
+
+TEST_F(Publishers, ALoopEndsWithThePublisher) {
+  std::optional<tenon::Publisher> publisher = tenon::Publisher::make();
+  tenon::Subscriber subscriber = subscribe_here(*publisher);
+  for (float number = 1; number <= 3; ++number) publish_number(*publisher, number);
+  std::vector<float> numbers;
+  for (const tenon::Message& message : subscriber) {
+    numbers.push_back(number_in(message));
+    if (numbers.size() == 3) publisher.reset();
+  }
+  EXPECT_EQ(numbers, (std::vector<float>{1, 2, 3}));
+  EXPECT_TRUE(subscriber.begin() == subscriber.end());
+}
 
 TEST_F(Publishers, OneProcessPublishesToItself) {
   tenon::Publisher publisher = tenon::Publisher::make();

@@ -32,6 +32,38 @@ def pair(publisher: tenon.Publisher, **options: Any) -> tenon.Subscriber:
         return tenon.Subscriber(theirs, **options)
 
 
+def test_a_loop_ends_with_the_publisher() -> None:
+    tensor = tenon.from_numpy(np.arange(10))
+
+    def end_after(notes: list[bytes], publisher: tenon.Publisher) -> None:
+        if len(notes) == 3:
+            publisher.close()
+
+    async def loop(publisher: tenon.Publisher, subscriber: tenon.Subscriber) -> list[bytes]:
+        notes = []
+        async for message in subscriber:
+            with message:
+                notes.append(bytes(message.user_bytes))
+            end_after(notes, publisher)
+        return notes
+
+    for is_async in (False, True):
+        publisher = tenon.Publisher()
+        with pair(publisher) as subscriber:
+            for note in (b"1", b"2", b"3"):
+                publisher.send(tensor, user_bytes=note)
+            notes = []
+            if is_async:
+                notes = asyncio.run(loop(publisher, subscriber))
+            else:
+                for message in subscriber:
+                    with message:
+                        notes.append(bytes(message.user_bytes))
+                    end_after(notes, publisher)
+            assert notes == [b"1", b"2", b"3"]
+            assert list(subscriber) == []
+
+
 def test_each_message_to_each_subscriber(folder: str) -> None:
     path = f"{folder}/publisher"
     tensor = tenon.from_numpy(np.arange(1000))

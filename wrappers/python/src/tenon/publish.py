@@ -12,7 +12,7 @@ from tenon._native import address_of, ffi, lib, new_struct
 from tenon._native_ext import message_of, message_value
 from tenon._options import ACCESSES, LENDER_GONE, flags, names_of, number_of, small, words
 from tenon._queue_values import corrupt, describe, restore
-from tenon.error import WouldBlock, call, filled, listed, owned
+from tenon.error import PeerGone, WouldBlock, call, filled, listed, owned
 from tenon.message import Message
 from tenon.tensor import Tensor
 from tenon.wait import run, waited
@@ -20,7 +20,7 @@ from tenon.wait import run, waited
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket as _socket
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from typing import Any, Literal, Self
 
     from typing_extensions import Buffer
@@ -328,6 +328,24 @@ class Subscriber(Managed):
             except WouldBlock:
                 pass
             await self._until_ready()
+
+    def __iter__(self) -> Iterator[Message]:
+        """Receive messages until the publisher is gone and all that it published is received."""
+        while True:
+            try:
+                message = self.recv()
+            except PeerGone:
+                return
+            yield message
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """As iter, for a task of asyncio."""
+        while True:
+            try:
+                message = await self.recv_async()
+            except PeerGone:
+                return
+            yield message
 
     async def _until_ready(self) -> None:
         from tenon._async_wait import until_ready

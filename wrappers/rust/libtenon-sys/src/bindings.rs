@@ -7239,7 +7239,9 @@ extern "C" {
  @return TENON_OK, TENON_INVALID_ARGUMENT (a number that a publisher cannot have, an unknown
          policy, a group without TENON_PUBLISHER_GROUP), TENON_UNSUPPORTED (unknown flags).
  @since 0.1. Any thread may call this function. After fork only the process that made the
-         publisher can use it. The child may release it.*/
+         publisher can use it. A child has no copies of its sockets, because fork closes them
+         there: the subscribers are told when the process that made the publisher ends, even if
+         a child of it lives on. The child may release its copy.*/
     pub fn tenon_publisher_new(
         options: *const tenon_publisher_options,
         out: *mut *mut tenon_publisher,
@@ -7358,7 +7360,7 @@ extern "C" {
     ) -> tenon_status;
     /**Releases a publisher. Its sockets are removed, and no thread may be inside a call on it.
  Subscribers still receive what was published, and then TENON_PEER_GONE. In a child of fork the
- call only frees the child's memory and closes its copies of the sockets.
+ call only frees the child's memory.
  @param[in] publisher  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_publisher_release(publisher: *mut tenon_publisher);
@@ -7372,7 +7374,10 @@ extern "C" {
  @param[out] err      optional, see rule 2 in tenon.h.
  @return as from tenon_connection_new.
  @since 0.1. Any thread may call this function. After fork only the process that made the
-         subscriber can use it. The child may release it.*/
+         subscriber can use it. A child has no copy of an adopted socket, because fork closes it
+         there: the publisher is told when the process that made the subscriber ends, even if
+         a child of it lives on. The child may release its copy, and use messages that were
+         received.*/
     pub fn tenon_subscriber_new(
         socket: ::core::ffi::c_int,
         options: *const tenon_connection_options,
@@ -7428,7 +7433,8 @@ extern "C" {
  returns TENON_WOULD_BLOCK. Call it so before the first poll too. The fd does not become readable
  for a message that comes before such a call has found nothing.
  @param[in] subscriber  borrowed. NULL is allowed.
- @return the socket, borrowed; -1 for NULL.
+ @return the socket, borrowed; -1 for NULL, and in a child of fork if the subscriber has adopted
+         the socket.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_subscriber_fd(
         subscriber: *const tenon_subscriber,

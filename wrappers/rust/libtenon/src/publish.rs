@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use crate::connection::ConnectionOptions;
-use crate::error::{check, list, make, Result};
+use crate::error::{check, list, make, ErrorKind, Result};
 use crate::message::Message;
 use crate::sys;
 use crate::text::c_path;
@@ -349,6 +349,19 @@ impl Subscriber {
                 sys::tenon_subscriber_recv(self.as_raw(), &wait, out, err)
             })?))
         }
+    }
+
+    /// Receives messages without a time limit. The iterator ends when the publisher is gone and all
+    /// that it published is received. Any other error is the last item, and a new iterator goes on
+    /// behind it.
+    pub fn messages(&self) -> impl Iterator<Item = Result<Message>> + '_ {
+        let mut is_over = false;
+        std::iter::from_fn(move || {
+            let next = (!is_over).then(|| self.recv(Wait::FOREVER))?;
+            is_over = next.is_err();
+            Some(next)
+                .filter(|next| !matches!(next, Err(error) if error.kind() == ErrorKind::PeerGone))
+        })
     }
 
     /// Returns the figures of this moment.

@@ -54,6 +54,24 @@ fn is_named(error: &Error, kind: ErrorKind, pid: u32) -> bool {
 }
 
 #[test]
+fn a_loop_ends_with_the_publisher() {
+    let mut publisher = Some(Publisher::new(PublisherOptions::new()).unwrap());
+    let subscriber = subscribe_here(publisher.as_ref().unwrap());
+    for number in 1..=3 {
+        publish_number(publisher.as_ref().unwrap(), number as f32);
+    }
+    let mut numbers = Vec::new();
+    for message in subscriber.messages() {
+        numbers.push(number_in(&message.unwrap()));
+        if numbers.len() == 3 {
+            drop(publisher.take());
+        }
+    }
+    assert_eq!(numbers, [1.0, 2.0, 3.0]);
+    assert!(subscriber.messages().next().is_none());
+}
+
+#[test]
 fn one_process_publishes_to_itself() {
     let publisher = Publisher::new(PublisherOptions::new()).unwrap();
     publish_number(&publisher, 0.0); // nobody is there

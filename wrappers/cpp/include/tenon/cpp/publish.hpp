@@ -12,8 +12,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 TENON_CPP_BEGIN
@@ -251,6 +253,34 @@ class Subscriber : public detail::Owned<Subscriber, tenon_subscriber, tenon_subs
   }
   Message recv(const Wait& wait = {}) { return try_recv(wait).value(); }
   SubscriberStats stats() const { return try_stats().value(); }
+
+  /// The messages, as an input range: `for (tenon::Message& message : subscriber)`. Each step
+  /// receives without a time limit. The range ends when the publisher is gone and all that it
+  /// published is received. Any other error is thrown, and a new loop goes on behind it.
+  class Iterator {
+   public:
+    using value_type = Message;
+    using difference_type = std::ptrdiff_t;
+
+    explicit Iterator(Subscriber& from) : from_(&from) { ++*this; }
+    Message& operator*() const noexcept { return message_; }
+    Message* operator->() const noexcept { return &message_; }
+    Iterator& operator++() {
+      Result<Message> next = from_->try_recv();
+      is_over_ = next.code() == Code::kPeerGone;
+      message_ = is_over_ ? Message() : std::move(next).value();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const noexcept { return is_over_; }
+
+   private:
+    Subscriber* from_;
+    mutable Message message_;
+    bool is_over_ = false;
+  };
+  Iterator begin() { return Iterator(*this); }
+  static std::default_sentinel_t end() noexcept { return std::default_sentinel; }
 #endif
 };
 
