@@ -143,8 +143,11 @@ TEST(Fork, AKilledSubscriberIsGoneWhileItsChildLives) {
     CHECK_SAYING(told.status == TENON_PEER_GONE && told.detail("pid") == std::to_string(victim),
                  told.text());
     CHECK(publish(publisher, 3, kPromptNs).ok());
+    // The child may use the memory of the first message.
+    CHECK_EQ(leases_granted(), 1);
     signals.tell(0);
     signals.await(0);
+    CHECK(fault::wait_until([] { return leases_granted() == 0; }));
     tenon_publisher_release(publisher);
   });
 }
