@@ -173,7 +173,7 @@ class Connection {
   // that are known to have come back, which can also be those of an earlier message. `withdrawn` is
   // raised by the number of messages that the peer will never see.
   bool withdraw_oldest(std::vector<TakenBack>* back, uint64_t* withdrawn);
-  // Takes back the leases of all messages in the ring. The peer has left.
+  // Takes back the leases of all messages that the peer has not taken. It has left or is gone.
   void take_all_back(std::vector<TakenBack>* back);
   // From now on the peer rings on the socket when it takes a message. Look at standing() after this
   // call.

@@ -228,13 +228,22 @@ bool Connection::withdraw_oldest(std::vector<TakenBack>* back, uint64_t* withdra
 void Connection::take_all_back(std::vector<TakenBack>* back) {
   const std::lock_guard<std::mutex> lock(send_mutex_);
   const RingSender& ring = *frames_.ring();
+  Publishing& publishing = *publishing_;
   const uint64_t waiting = frames_.ring()->waiting();
   make_room(back, waiting + 1);
-  // The peer has left, so it has decided about every message that it had begun to take.
+  if (publishing.begun && ring.fate_of(*publishing.begun) == RingSender::Fate::kUnknown) {
+    // The peer ended while it took this message.
+    TakenBack& one = back->emplace_back();
+    one.ledger = std::move(publishing.begun_leases.ledger);
+    one.slots = std::exchange(publishing.begun_leases.slots, {});
+    publishing.begun.reset();
+  }
+  // The peer has ended or left, so it has decided about every other message that it had begun to
+  // take.
   uint64_t withdrawn = 0;
   resolve_begun(back, &withdrawn, true);
   for (uint64_t position = ring.position() - waiting; position < ring.position(); ++position) {
-    Publishing::Leases& leases = publishing_->leases_of(position);
+    Publishing::Leases& leases = publishing.leases_of(position);
     TakenBack& one = back->emplace_back();
     one.ledger = std::move(leases.ledger);
     one.slots = std::exchange(leases.slots, {});

@@ -173,7 +173,8 @@ Status Publisher::remove_gone(Discarded* discarded) {
       told = std::move(told).with("pid", pid);
     }
     make_room(&discarded->readers, 1);
-    if (has_left) connection.take_all_back(&discarded->leases);
+    // Nobody else ends these leases while a child of the subscriber lives.
+    if (has_left || reader.standing.is_gone) connection.take_all_back(&discarded->leases);
     if (is_death) ++totals_.gone;
     discarded->readers.push_back(std::move(readers_[i]));
     readers_.erase(readers_.begin() + static_cast<std::ptrdiff_t>(i));
