@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "channel/deposit.h"
+#include "channel/lease_block.h"
 #include "channel/lender_link.h"
 #include "channel/ticket.h"
 #include "memory/claims_page.h"

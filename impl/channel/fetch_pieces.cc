@@ -7,6 +7,7 @@
 
 #include "base/fork.h"
 #include "channel/deposit.h"
+#include "channel/lease_block.h"
 #include "channel/lender_link.h"
 #include "memory/claims_page.h"
 #include "memory/lease.h"
