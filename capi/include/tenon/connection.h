@@ -3,8 +3,9 @@
 
 /**
  * @file
- * Connections: these functions send and receive messages over a connected AF_UNIX socket. Storages
- * that travel over a connection are lent under leases (tenon/lease.h).
+ * Connections: these functions send and receive messages between two processes over a connected
+ * AF_UNIX socket. Storages that travel over a connection are not copied. They are lent under leases
+ * (tenon/lease.h), which end with the receiver's last reference or with its process.
  */
 
 #include <stddef.h>
@@ -42,8 +43,8 @@ enum {
   TENON_CONNECTION_NAMED_FILES = 32,
   /**
    * Send through a ring in shared memory. While the receiver is awake, a message whose segments it
-   * knows then takes no system call. Messages that bring fds, messages of more than about 1,000
-   * bytes of descriptor, and all messages while 64 wait still cross on the socket, and the order
+   * knows then takes no system call. Messages still cross on the socket if they bring fds, if their
+   * descriptor has more than about 1,000 bytes, or while 64 messages wait in the ring. The order
    * stays. The receiver needs no flag. If no memory can be had for the ring, all messages cross on
    * the socket. A ring takes 68 KiB.
    */
@@ -137,7 +138,7 @@ typedef struct tenon_peer {
 } tenon_peer;
 
 /**
- * Makes a connection on a socket. The socket may be blocking or non-blocking; its flags are not
+ * Makes a connection on a socket. The socket may be blocking or non-blocking, and its flags are not
  * changed. Without TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP every peer is accepted,
  * because the program that made the socket has decided who can connect. With one of these flags,
  * the peer's tenon_peer decides, together with the groups that the peer had at the same moment
@@ -150,10 +151,10 @@ typedef struct tenon_peer {
  *                      failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (`socket` is closed or is not a connected AF_UNIX stream
- *         or seqpacket socket; a group without TENON_CONNECTION_GROUP; with TENON_LENDER_GONE_DROP,
- *         another connection on the same socket watches its lender), TENON_UNSUPPORTED (unknown
- *         flags), TENON_PERMISSION (the peer belongs to another user; details "pid", "uid"),
- *         TENON_RESOURCE_EXHAUSTED.
+ *         or seqpacket socket, or a group is given without TENON_CONNECTION_GROUP, or
+ *         TENON_LENDER_GONE_DROP is given and another connection on the same socket already watches
+ *         for its lender's end), TENON_UNSUPPORTED (unknown flags), TENON_PERMISSION (the peer
+ *         belongs to another user; details "pid", "uid"), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread may call this function. After fork only the process that made the
  *         connection can use it. The child may release it.
  */
@@ -184,16 +185,16 @@ TENON_API tenon_status tenon_connection_peer(const tenon_connection *connection,
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Gives the fd that tells when the lender is gone. The fd is readable (POLLIN) from that moment on;
- * with TENON_LENDER_GONE_DROP, once the memory was dropped. The service thread (rule 10 in tenon.h)
- * notices the end within microseconds. In a process that chose to have no thread, tenon_lease_poll
- * notices it. Poll the fd, and do not read from it.
+ * Gives the fd that tells when the lender is gone (tenon_lender_gone). The fd is readable (POLLIN)
+ * from that moment on. With TENON_LENDER_GONE_DROP the memory has been dropped by then. The service
+ * thread (rule 10 in tenon.h) notices the end within microseconds. In a process that chose to have
+ * no thread, tenon_lease_poll notices it. Poll the fd, and do not read from it.
  * @param[in]  connection  borrowed.
  * @param[out] out         the fd, borrowed from the connection and valid until its release. It is
  *                         untouched on failure.
  * @param[out] err         optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket watches its
- *         lender), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket already watches
+ *         for its lender's end), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
  * @since 0.1. Any thread may call this function. A child of fork is not told: memory that its
  *         parent received stays valid in the child.
  */
@@ -262,6 +263,9 @@ TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_mess
 
 /**
  * Receives the next message. If the wait ends first, nothing is lost: the next call continues.
+ * After TENON_CORRUPT every later call fails. Any other failure about one message loses that
+ * message, and the next call receives the message behind it. If there was no memory for the call
+ * itself, the message stays, and the next call tries again.
  * @param[in]  connection  borrowed.
  * @param[in]  wait        borrowed. NULL means to wait for ever.
  * @param[out] out         new reference; release it with tenon_message_release. It is untouched on

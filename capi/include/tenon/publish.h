@@ -19,9 +19,10 @@
  * When a subscriber is slow, the publisher's policy decides (TENON_PUBLISH_*). A stopped process
  * (SIGSTOP) is a slow subscriber.
  *
- * When a process dies. A subscriber whose process has ended is removed, its leases end, and
- * tenon_publish tells it once. A subscriber first receives what a publisher had published before it
- * ended, and is then told. The end of a process is noticed in any pid namespace.
+ * The death of a process. A subscriber whose process has ended is removed, its leases end, and
+ * tenon_publish reports it once. When a publisher has ended, a subscriber first receives the
+ * messages that were published before, and then TENON_PEER_GONE. The end of a process is noticed in
+ * any pid namespace.
  */
 
 #include <stddef.h>
@@ -96,12 +97,14 @@ typedef struct tenon_publisher_stats {
   size_t struct_size;
   /** Messages that were published. */
   uint64_t published;
-  /** Messages that subscribers did not get because of TENON_PUBLISH_DROP_OLDEST, of all together.
+  /**
+   * Messages that a subscriber did not get because of TENON_PUBLISH_DROP_OLDEST, counted for each
+   * subscriber.
    */
   uint64_t dropped;
-  /** Subscribers now. */
+  /** Subscribers now, also those that have left or are gone and are not removed yet. */
   uint64_t subscribers;
-  /** Subscribers that are gone without having left, and that the publisher has removed. */
+  /** Subscribers that died or broke the protocol, and that the publisher has removed. */
   uint64_t gone;
 } tenon_publisher_stats;
 
@@ -111,7 +114,8 @@ enum {
   TENON_SUBSCRIBER_JOINING = 1, /**< It has not read anything yet. */
   TENON_SUBSCRIBER_HERE = 2,
   TENON_SUBSCRIBER_LEFT = 3, /**< It has left in order. The next tenon_publish removes it. */
-  TENON_SUBSCRIBER_GONE = 4  /**< It is gone. The next tenon_publish removes and reports it. */
+  /** It has died or broken the protocol. The next tenon_publish removes and reports it. */
+  TENON_SUBSCRIBER_GONE = 4
 };
 
 /** A subscriber, as its publisher sees it. */
@@ -133,7 +137,7 @@ typedef struct tenon_publisher_subscriber {
   uint64_t waiting;
   /** Messages that were published since it came, also those that it did not get. */
   uint64_t published;
-  /** How many of these were withdrawn before it took them. */
+  /** How many of these it did not get, because of TENON_PUBLISH_DROP_OLDEST. */
   uint64_t dropped;
 } tenon_publisher_subscriber;
 
@@ -218,16 +222,20 @@ TENON_API tenon_status tenon_publisher_add(tenon_publisher *publisher, int socke
  * @param[out] err        optional, see rule 2 in tenon.h.
  * @return TENON_OK, or
  * - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. The
- *   detail "pid" names the subscriber that has no room.
+ *   detail "pid" names the subscriber that has no room. TENON_WOULD_BLOCK without it: another
+ *   thread is publishing.
  * - TENON_RESOURCE_EXHAUSTED, limit "capacity": the policy is TENON_PUBLISH_ERROR, and the
  *   subscriber of the detail "pid" has no room.
  * - TENON_RESOURCE_EXHAUSTED for other limits.
  * - TENON_PEER_GONE with the detail "pid": the process of a subscriber has ended without leaving,
- *   or broke the protocol. Each is reported once, unless TENON_PUBLISHER_IGNORE_DEATHS is set.
+ *   or broke the protocol. Each is reported once, unless TENON_PUBLISHER_IGNORE_DEATHS is set. A
+ *   subscriber that left in order, or ended before it read anything, is removed without a report.
  * - TENON_PEER_GONE without "pid": a storage of the message was dropped.
  * - TENON_INVALID_ARGUMENT.
  * - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
- * @since 0.1. Any thread may call this function. Calls on one publisher wait for each other.
+ * @since 0.1. Any thread may call this function. Calls on one publisher wait for each other, and
+ *         the timeout of a call begins when the call before it is over. With timeout 0 a call does
+ *         not wait for another one.
  */
 TENON_API tenon_status tenon_publish(tenon_publisher *publisher, const tenon_message *message,
                                      const tenon_wait *wait, tenon_error **err) TENON_NOEXCEPT;
@@ -277,9 +285,9 @@ TENON_API tenon_status tenon_publisher_stats_get(tenon_publisher *publisher,
                                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Releases a publisher. Its sockets are removed, and no thread may be inside a call on it.
- * Subscribers still receive what was published, and then TENON_PEER_GONE. In a child of fork the
- * call only frees the child's memory.
+ * Releases a publisher, and removes its sockets. No thread may be inside a call on it. Subscribers
+ * still receive what was published, and then TENON_PEER_GONE. In a child of fork the call only
+ * frees the child's memory.
  * @param[in] publisher  consumed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
@@ -307,8 +315,8 @@ TENON_API tenon_status tenon_subscriber_new(int socket, const tenon_connection_o
 
 /**
  * Connects to the socket of a publisher, and waits until the publisher has taken this subscriber.
- * Every message that is published after this call reaches the subscriber, and the latest one before
- * comes first.
+ * Every message that is published after this call reaches the subscriber. The latest message before
+ * that comes first, unless the publisher has TENON_PUBLISHER_FORGET_LATEST.
  * @param[in]  path     borrowed. The path that the publisher gave to tenon_publisher_listen.
  * @param[in]  options  borrowed. NULL means the defaults. As for tenon_subscriber_new, and
  *                      TENON_CONNECTION_ADOPT_SOCKET makes no difference.
@@ -343,7 +351,8 @@ TENON_API tenon_status tenon_subscriber_connect(const char *path,
  * - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
  * - TENON_PEER_GONE: the publisher is gone, and all that it published is received. The detail "pid"
  *   names its process.
- * - The other codes of tenon_recv, which also concern one message or the whole subscriber as there.
+ * - The other codes of tenon_recv, which mean the same: after TENON_CORRUPT the subscriber cannot
+ *   be used any more, and another failure may lose one message.
  * @since 0.1. Any thread may call this function. Receives wait for each other.
  */
 TENON_API tenon_status tenon_subscriber_recv(tenon_subscriber *subscriber, const tenon_wait *wait,
@@ -351,8 +360,8 @@ TENON_API tenon_status tenon_subscriber_recv(tenon_subscriber *subscriber, const
 
 /**
  * Returns the fd to poll. When it is readable, call tenon_subscriber_recv with timeout 0 until it
- * returns TENON_WOULD_BLOCK. Call it so before the first poll too. The fd does not become readable
- * for a message that comes before such a call has found nothing.
+ * returns TENON_WOULD_BLOCK. Do the same before the first poll: the fd becomes readable only for
+ * messages that come after a call has returned TENON_WOULD_BLOCK.
  * @param[in] subscriber  borrowed. NULL is allowed.
  * @return the socket, borrowed; -1 for NULL, and in a child of fork if the subscriber has adopted
  *         the socket.

@@ -17,18 +17,22 @@
  * Order: the messages of one sender are received in the order in which it sent them. Messages of
  * several senders have no order.
  *
- * When a process dies. The other members go on. They are told once, by TENON_PEER_GONE from
- * tenon_queue_send and tenon_queue_recv, which names the process. Messages that the dead process
- * had sent can still be received by processes that had received from it before and know the
- * segments; any other receiver gets TENON_PEER_GONE with the detail "lost" for each of them. A
- * message without tensors whose bytes fit into a slot can be received by any process. A message
- * that the dead process had taken out of the queue is not delivered again: a queue delivers at most
- * once. Its leases end. The same is true of a member that ends in order while messages of it are
- * unreceived: let the sender live until its messages are received, or hand them over
- * (tenon_deposit_hand_over). Its memory stays mapped in a receiver until that receiver meets
- * another sender. A stopped process (SIGSTOP) delays only the messages that it sent itself. If it
- * was asleep in tenon_queue_recv, a sender may wake it in vain, and looks again after 100 ms.
- * Deaths are noticed in other pid namespaces too, if the members there have a /proc.
+ * The death of a process. The other members go on. Each of them is told once, by TENON_PEER_GONE
+ * from tenon_queue_send or tenon_queue_recv, which names the process. Members in other
+ * pid namespaces notice it too, if they have a /proc.
+ *
+ * Messages that the dead process had sent are received only by processes that had received from it
+ * before and know the segments. Any other receiver gets TENON_PEER_GONE with the detail "lost" for
+ * each of these messages. A message without tensors whose bytes fit into a slot can be received by
+ * any process. A process that ends in order leaves its messages in the same state. So let a sender
+ * live until its messages are received, or hand them over (tenon_deposit_hand_over). A receiver
+ * keeps the memory of a dead sender mapped until it meets another sender.
+ *
+ * A message that the dead process had taken out of the queue is not delivered again: a queue
+ * delivers at most once. The leases of that message end.
+ *
+ * A stopped process (SIGSTOP) delays only the messages that it sent itself. If it was asleep in
+ * tenon_queue_recv, a sender may wake it in vain, and looks again after 100 ms.
  */
 
 #include <stddef.h>
@@ -41,13 +45,16 @@
 TENON_BEGIN_DECLS
 
 /**
- * The membership of this process in a queue. A process that joins the same queue twice is two
- * members.
+ * The membership of this process in a queue. A process that joins the same queue twice has two
+ * memberships, which count as two members.
  */
 typedef struct tenon_queue tenon_queue;
 
 enum {
-  /** tenon_queue_send and tenon_queue_recv do not report that a member has died. */
+  /**
+   * tenon_queue_send and tenon_queue_recv do not report that a member has died. A lost message is
+   * still reported.
+   */
   TENON_QUEUE_IGNORE_DEATHS = 1
 };
 
@@ -58,13 +65,13 @@ typedef struct tenon_queue_options {
   /** TENON_QUEUE_*. */
   uint32_t flags;
   /**
-   * The most processes that can be members at a time, 1 to 256. 0 means 32. To join, leave this
-   * field and the next two 0, or give the queue's own numbers.
+   * The most members at a time, 1 to 256. 0 means 32. For tenon_queue_join this field and the next
+   * two are 0 or the queue's own numbers.
    */
   uint32_t members;
   /**
-   * How many messages of one member can wait, a power of two from 2 to 65,536. 0 means 128. When so
-   * many wait, the member's next send waits for a receiver.
+   * How many messages of one member can wait in the queue, a power of two from 2 to 65,536. 0 means
+   * 128. When so many wait, the member's next send waits for a receiver.
    */
   uint32_t capacity;
   /**
@@ -93,8 +100,8 @@ typedef struct tenon_queue_stats {
   /** Messages that this member has received. */
   uint64_t received;
   /**
-   * Messages of this member that a process took which died before it had them. Messages without
-   * tensors that fit into a slot are not counted.
+   * Messages of this member that are lost, because the process that took them died before it had
+   * fetched them. Messages without tensors that fit into a slot are not counted.
    */
   uint64_t lost;
 } tenon_queue_stats;
@@ -154,7 +161,8 @@ TENON_API tenon_status tenon_queue_new(const tenon_queue_options *options, tenon
  *   the options name numbers that the queue does not have.
  * - TENON_CORRUPT, TENON_INCOMPATIBLE: the storage holds no queue that this version of Tenon knows
  *   (detail "field" is "queue").
- * - TENON_RESOURCE_EXHAUSTED, limit "members": the queue has as many members as it can have.
+ * - TENON_RESOURCE_EXHAUSTED, limit "members": the queue has as many members as it can have. A
+ *   member that has gone counts as long as messages of it wait in the queue.
  * - TENON_RESOURCE_EXHAUSTED for other limits.
  * - TENON_PEER_GONE: the storage was dropped (tenon_storage_check_lender).
  * @since 0.1. Any thread may call this function.
@@ -182,10 +190,11 @@ TENON_API tenon_storage *tenon_queue_storage(const tenon_queue *queue) TENON_NOE
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, or
  * - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
- * - TENON_INVALID_ARGUMENT: this process has left the queue, or the ticket of the message is larger
- *   than a slot.
- * - TENON_PEER_GONE: a member has died (details "pid" and "member"). Each death is reported once.
- *   Or: a storage of the message was dropped.
+ * - TENON_INVALID_ARGUMENT: this process has left the queue, or slot_nbytes is too small even to
+ *   refer to a message that does not fit into a slot.
+ * - TENON_PEER_GONE with the details "pid" and "member": a member has died. Each death is reported
+ *   once.
+ * - TENON_PEER_GONE without "member": a storage of the message was dropped.
  * - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
  * - TENON_PERMISSION: a storage that is not frozen yet.
  * - TENON_RESOURCE_EXHAUSTED: a limit of leases, segments or memory.
@@ -196,11 +205,11 @@ TENON_API tenon_status tenon_queue_send(tenon_queue *queue, const tenon_message 
                                         const tenon_wait *wait, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Receives a message. If the wait ends first, nothing is lost.
+ * Receives a message. If the wait ends first, nothing is lost. The first message of a sender takes
+ * an exchange with that sender, for which even a call with timeout 0 waits up to 20 ms. After each
+ * failure but TENON_INVALID_ARGUMENT and TENON_UNSUPPORTED the next call goes on.
  * @param[in]  queue  borrowed.
  * @param[in]  wait   borrowed. NULL means to wait for ever. A cancel ends the wait within 20 ms.
- * The first message of a sender takes an exchange with the sender, for which even a call with
- * timeout 0 waits up to 20 ms.
  * @param[out] out    new reference; release it with tenon_message_release. It is untouched on
  *                    failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
@@ -208,25 +217,26 @@ TENON_API tenon_status tenon_queue_send(tenon_queue *queue, const tenon_message 
  * - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. If a
  *   sender does not answer and its message waits for it, the detail "pid" names that sender.
  * - TENON_INVALID_ARGUMENT: this process has left the queue.
- * - TENON_PEER_GONE: a member has died (details "pid" and "member"; each death is reported once).
- *   With the detail "lost": the sender of a message is gone, and so is the message.
+ * - TENON_PEER_GONE: a member has died (details "pid" and "member"). Each death is reported once.
+ * - TENON_PEER_GONE with the detail "lost": the sender of a message is gone, and so is the message.
  * - TENON_NOT_FOUND: the sender has withdrawn the message (tenon_deposit_limits_set).
- * - TENON_CORRUPT, TENON_INCOMPATIBLE: a member (details "pid" and "member") sent what is no
- * message. This member takes no message of it any more.
+ * - TENON_CORRUPT, TENON_INCOMPATIBLE: the member of the details "pid" and "member" sent bytes that
+ *   are no message of this version. No message of that member is received here any more.
  * - TENON_UNSUPPORTED: this process is a child of fork.
  * - TENON_RESOURCE_EXHAUSTED: no memory, fds or address space. The message stays, and a later call
- *   tries again. With the detail "lost": the message is larger than max_message_nbytes or
- *   max_tensors allow.
+ *   tries again.
+ * - TENON_RESOURCE_EXHAUSTED with the detail "lost": the message is larger than max_message_nbytes
+ *   or max_tensors allow. It is lost.
  * @since 0.1. Any thread may call this function. Receives of one member wait for each other.
  */
 TENON_API tenon_status tenon_queue_recv(tenon_queue *queue, const tenon_wait *wait,
                                         tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Sends messages in their order, as tenon_queue_send sends each, and waits until all are sent. If
- * the wait ends or another failure comes before that, the call returns TENON_OK and the number of
- * messages that it sent. Call again with the others: that call gives the failure. If no message was
- * sent, this call gives it.
+ * Sends messages in their order, each as tenon_queue_send does, and waits until all are sent. If
+ * the wait ends or another failure comes after the first message, the call returns TENON_OK and the
+ * number of messages that it sent. Call it again with the others, and that call gives the failure.
+ * If the failure comes before the first message, this call gives it.
  * @param[in]  queue     borrowed.
  * @param[in]  messages  an array of n borrowed messages. NULL is allowed if n is 0.
  * @param[in]  n         how many messages there are.
@@ -242,16 +252,17 @@ TENON_API tenon_status tenon_queue_send_many(tenon_queue *queue,
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Receives up to n messages. The call waits for the first one as tenon_queue_recv does, and then
- * takes those that are there. A failure that comes after the first message is the result of the
- * next receive.
+ * Receives up to n messages, and at most 1,024. The call waits for the first message as
+ * tenon_queue_recv does, and then takes the messages that are there. A failure that comes after the
+ * first message is the result of the next receive. If n is 0, the call receives nothing and does
+ * not wait.
  * @param[in]  queue     borrowed.
  * @param[in]  wait      borrowed. NULL means to wait for ever.
  * @param[out] out       an array of n pointers. The call writes the first *received of them: new
  *                       references; release each with tenon_message_release. NULL is allowed if n
  *                       is 0. It is untouched on failure.
  * @param[in]  n         how many messages fit into `out`.
- * @param[out] received  how many messages there are. It is untouched on failure.
+ * @param[out] received  how many messages the call received. It is untouched on failure.
  * @param[out] err       optional, see rule 2 in tenon.h.
  * @return as tenon_queue_recv.
  * @since 0.1. Any thread may call this function.
@@ -277,9 +288,9 @@ TENON_API tenon_status tenon_queue_discard(tenon_queue *queue, size_t *discarded
 
 /**
  * Gives the fd by which an event loop waits for messages (poll, epoll, asyncio, tokio). It is
- * readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or that
- * the queue was left. When it is readable, call tenon_queue_recv with timeout 0. The fd stays
- * readable until such a call has returned TENON_WOULD_BLOCK, and it may be readable in vain.
+ * readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or the
+ * error after tenon_queue_leave. When it is readable, call tenon_queue_recv with timeout 0. The fd
+ * stays readable until such a call has returned TENON_WOULD_BLOCK, and it may be readable in vain.
  *
  * From that TENON_WOULD_BLOCK until the next receive this process counts as asleep in
  * tenon_queue_recv (tenon_queue_member.asleep): a sender may wake it instead of another receiver.
@@ -302,8 +313,9 @@ TENON_API tenon_status tenon_queue_recv_fd(tenon_queue *queue, int *out,
 /**
  * Gives the fd by which an event loop waits for room. It is readable (POLLIN, although the program
  * wants to send) when tenon_queue_send may not have to wait: there may be room, or there is a death
- * to report, or the queue was left. The fd stays readable until tenon_queue_send with timeout 0 has
- * returned TENON_WOULD_BLOCK. For all else it is as the fd of tenon_queue_recv_fd.
+ * to report, or tenon_queue_leave was called. The fd stays readable until tenon_queue_send with
+ * timeout 0 has returned TENON_WOULD_BLOCK. Everything else that tenon_queue_recv_fd says holds for
+ * this fd and for sends.
  * @param[in]  queue  borrowed.
  * @param[out] out    the fd, borrowed from the queue and valid until its release. Do not read from
  *                    it. It is untouched on failure.
@@ -315,21 +327,22 @@ TENON_API tenon_status tenon_queue_send_fd(tenon_queue *queue, int *out,
                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Says that the program does not look at the fds of the queue for now, so that senders wake other
- * receivers. If a sender has woken this process for a message, the call wakes another receiver.
- * Both fds become readable. The next call with timeout 0 that returns TENON_WOULD_BLOCK ends the
- * pause. The call never waits, and does nothing where another thread is receiving or sending.
+ * Says that the program will not look at the fds of the queue for a while, so that senders wake
+ * other receivers. If a sender has woken this process for a message, the call wakes another
+ * receiver. Both fds become readable. The next receive (or send) with timeout 0 that returns
+ * TENON_WOULD_BLOCK ends the pause of its fd. The call never waits. It does nothing for receives
+ * while another thread is receiving, and nothing for sends while another thread is sending.
  * @param[in] queue  borrowed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_queue_pause_fds(tenon_queue *queue) TENON_NOEXCEPT;
 
 /**
- * Gives the numbers with which a queue was made: members, capacity and slot_nbytes. The other
- * fields are those that this member gave.
+ * Gives the options of a membership. members, capacity and slot_nbytes are those with which the
+ * queue was made. The other fields are those that this member gave.
  * @param[in]     queue  borrowed.
  * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
- * is untouched on failure.
+ *                       is untouched on failure.
  * @param[out]    err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT.
  * @since 0.1. Any thread may call this function, also in a child of fork.
@@ -353,16 +366,17 @@ TENON_API tenon_status tenon_queue_nbytes(const tenon_queue_options *options, ui
  * Gives figures about a queue. They change while they are read.
  * @param[in]     queue  borrowed.
  * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
- * is untouched on failure.
+ *                       is untouched on failure.
  * @param[out]    err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function.
+ * @since 0.1. Any thread may call this function, also in a child of fork.
  */
 TENON_API tenon_status tenon_queue_stats_get(const tenon_queue *queue, tenon_queue_stats *out,
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Lists the members of a queue. What another member says about itself may be wrong.
+ * Lists the members of a queue, and those that have gone and whose place nobody has taken. Each
+ * member wrote its entry itself, and a hostile one may have written anything.
  * @param[in]     queue  borrowed.
  * @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
  *                       is the size of every entry. The call writes it to the other entries and
@@ -372,16 +386,17 @@ TENON_API tenon_status tenon_queue_stats_get(const tenon_queue *queue, tenon_que
  * @param[out]    total  how many entries there are. The first n of them are in `out`.
  * @param[out]    err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread may call this function.
+ * @since 0.1. Any thread may call this function, also in a child of fork.
  */
 TENON_API tenon_status tenon_queue_members(const tenon_queue *queue, tenon_queue_member *out,
                                            size_t n, size_t *total,
                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Leaves the queue. Threads of this process that wait in it return TENON_INVALID_ARGUMENT, and so
- * do later sends and receives. Messages that were sent stay in the queue as long as this process
- * lives. A second call does nothing. A process that ends by exit() leaves its queues by itself.
+ * Leaves the queue. Calls that wait on this membership return TENON_INVALID_ARGUMENT, and so do
+ * later sends and receives. Messages that this member sent stay in the queue as long as this
+ * process lives. A second call does nothing. A process that ends by exit() leaves its queues by
+ * itself.
  * @param[in] queue  borrowed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
