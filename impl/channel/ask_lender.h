@@ -1,6 +1,6 @@
 // Asks the lender of a message over its depot's socket: to meet it, or for segments and tokens. A
-// LenderLink (lender_link.h) asks. docs/format/deposit.md specifies the packets, and
-// depot_packets.h has them.
+// Link (lender_link.h) asks. docs/format/deposit.md specifies the packets, and depot_packets.h has
+// them.
 #pragma once
 
 #include <cstdint>

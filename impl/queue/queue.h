@@ -99,24 +99,23 @@ class Queue final : public ProcessWatcher {
   const QueueOptions& options() const noexcept { return options_; }
 
   // Sends a message. The call waits while the lane of this member is full, which means that nobody
-  // has taken the message in the next slot. After an error nothing was sent. The errors are those
-  // of the wait and of channel::deposit_message(), and: INVALID_ARGUMENT, a slot of this queue is
-  // too short for the ticket. PEER_GONE with details "pid" and "member", a death that was not
-  // reported yet; the next call goes on. CORRUPT, another member has overwritten this lane, and
+  // has taken the message in the next slot. After an error nothing was sent. Errors: those of the
+  // wait and of channel::deposit_message(). INVALID_ARGUMENT: a slot of this queue is too short for
+  // the ticket. PEER_GONE with details "pid" and "member": a member has died, and the next call
+  // goes on. Each death is reported once. CORRUPT: another member has overwritten this lane, and
   // this member cannot send any more.
   Status send(const tensor::Message& message, const os::Wait& wait);
   // Receives a message that any member sent to this queue, this member included. Messages of one
   // sender come in order. If a sender does not answer the fetch of its message, the message stays
   // in this object (Lane::stalled), later calls try it again, and other senders' messages come
-  // before it. Errors: those of the wait (TIMEOUT names a sender that does not answer), and those
-  // of memory and fds that may pass (RESOURCE_EXHAUSTED or IO without the detail "lost"). After
-  // these the message stays here too. PEER_GONE with detail "pid": a member has died. CORRUPT with
-  // detail "pid": that member sent what is no message, and this member reads nothing more of its
-  // lane until the entry has a new member. A message that was taken and can never be fetched is
-  // lost. The error of its fetch then comes with the detail "lost": PEER_GONE if its sender died,
-  // RESOURCE_EXHAUSTED if it is beyond the limits of QueueOptions, INCOMPATIBLE or CORRUPT if this
-  // Tenon cannot read it (its lane is given up too). After each of these errors the next call goes
-  // on.
+  // before it. Errors: those of the wait (TIMEOUT names a sender that does not answer).
+  // RESOURCE_EXHAUSTED or IO without the detail "lost": memory or fds are lacking, and the message
+  // stays here too. PEER_GONE with detail "pid": a member has died. CORRUPT with detail "pid": that
+  // member sent what is no message, and this member reads nothing more of its lane until the entry
+  // has a new member. A message that was taken and can never be fetched is lost. The error of its
+  // fetch then comes with the detail "lost": PEER_GONE if its sender died, RESOURCE_EXHAUSTED if it
+  // is beyond the limits of QueueOptions, INCOMPATIBLE or CORRUPT if this Tenon cannot read it (its
+  // lane is given up too). After each of these errors the next call goes on.
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
   // Sends messages in their order, and returns how many it sent. It waits until all are sent. If
