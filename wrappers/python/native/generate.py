@@ -16,8 +16,9 @@ import cffi
 # cffi knows the types of these two headers by itself. It cannot read the real headers.
 STUBS = ("stddef.h", "stdint.h")
 
-# The functions that the library calls during an export. tenon/archive.py defines them.
+# The functions that the library calls. tenon/archive.py and tenon/shared_weights.py define them.
 CALLBACKS = """
+extern "Python" void tenon_python_progress(void *, uint64_t, uint64_t);
 extern "Python" int64_t tenon_python_write(void *, const void *, size_t);
 extern "Python" tenon_status tenon_python_extra_files(void *, const tenon_module *,
                                                       const tenon_file **, size_t *);

@@ -96,6 +96,8 @@ if TYPE_CHECKING:
     from tenon.queue import Queue as Queue
     from tenon.queue import QueueMember as QueueMember
     from tenon.queue import QueueStats as QueueStats
+    from tenon.shared_weights import SharedWeights as SharedWeights
+    from tenon.shared_weights import SharedWeightsInfo as SharedWeightsInfo
 
 __all__ = [
     "Arena",
@@ -147,6 +149,8 @@ __all__ = [
     "QueueStats",
     "ResourceExhausted",
     "ScalarType",
+    "SharedWeights",
+    "SharedWeightsInfo",
     "SparseTensor",
     "States",
     "Stats",
@@ -201,6 +205,7 @@ _LATE = ("deposit", "multiprocessing", "pickle", "torch")
 # Names of such a module.
 _LATE_NAMES = {
     **dict.fromkeys(("Queue", "QueueMember", "QueueStats"), "queue"),
+    **dict.fromkeys(("SharedWeights", "SharedWeightsInfo"), "shared_weights"),
     **dict.fromkeys(
         ("Publisher", "PublisherStats", "Subscriber", "SubscriberInfo", "SubscriberStats"),
         "publish",

@@ -1,5 +1,5 @@
 """Files of weights: programs of torch.export (.pt2), safetensors files, files of torch.save and
-files of ExecuTorch (.ptd), without PyTorch.
+files of ExecuTorch (.ptd), without PyTorch. Processes can share the weights of a file by a name.
 """
 
 from __future__ import annotations
@@ -21,9 +21,51 @@ if TYPE_CHECKING:
     from tenon._options import Mode
     from tenon.archive import Check, Durability, Path, Tensors
     from tenon.arena import Arena
+    from tenon.shared_weights import Progress
+    from tenon.wait import Cancel
 
 
-class Weights(Managed):
+class NamedWeights(Managed):
+    """Weights by their names, with the two functions of the C library that read them."""
+
+    __slots__ = ()
+    _names: Any
+    _tensor: Any
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all weights in the order of the file."""
+        return names_by(self._names, self._own())
+
+    def __getitem__(self, name: str) -> Any:
+        """The weight as a tenon.Tensor, or as a tenon.TensorSpec if a Tensor cannot express it.
+
+        Weights that share a storage in the file share it in memory. After replace a weight has its
+        new elements. Tensors that were taken before keep the old ones.
+        """
+        from tenon._from_value import Reader
+
+        with key_errors():
+            own = owned("tenon_value", self._tensor, self._own(), encoded(name, "the name"))
+        return Reader().read(own)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def keys(self) -> tuple[str, ...]:
+        """The names, so that dict(weights) has all weights."""
+        return self.names()
+
+    def _shown(self) -> str:
+        return f" {list(self.names())}"
+
+
+class Weights(NamedWeights):
     """The weights of a file that open_weights opened, by their names. Nothing in the file is
     executed.
 
@@ -36,35 +78,11 @@ class Weights(Managed):
     """
 
     __slots__ = ()
+    _names = lib.tenon_weights_names
+    _tensor = lib.tenon_weights_tensor
 
     def __init__(self, pointer: Any) -> None:
         self._cdata = ffi.gc(pointer, lib.tenon_weights_release)
-
-    def names(self) -> tuple[str, ...]:
-        """The names of all weights in the order of the file."""
-        return names_by(lib.tenon_weights_names, self._own())
-
-    def __getitem__(self, name: str) -> Any:
-        """The weight as a tenon.Tensor, or as a tenon.TensorSpec if a Tensor cannot express it.
-
-        Weights that share a storage in the file share it in memory. After replace a weight has its
-        new elements. Tensors that were taken before keep the old ones.
-        """
-        from tenon._from_value import Reader
-
-        with key_errors():
-            key = encoded(name, "the name")
-            own = owned("tenon_value", lib.tenon_weights_tensor, self._own(), key)
-        return Reader().read(own)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
-
-    def __len__(self) -> int:
-        return len(self.names())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names()
 
     def replace(self, name: str, tensor: Any) -> None:
         """Replace the elements of a weight. The element type and the shape must be those of the
@@ -84,9 +102,6 @@ class Weights(Managed):
         number = number_of(DURABILITIES, durability, "durability")
         options = new_struct("tenon_weights_rewrite_options", durability=number)
         call(lib.tenon_weights_rewrite, self._own(), path_of(path), options)
-
-    def _shown(self) -> str:
-        return f" {list(self.names())}"
 
 
 def open_weights(
@@ -111,3 +126,50 @@ def open_weights(
     limits = max_inflated_nbytes, max_records, max_depth
     options = import_options(tensors, check, arena, mode, device, device_map, *limits)
     return Weights(given("tenon_weights *", lib.tenon_open_weights, path_of(path), options.cdata))
+
+
+def open(
+    path: Path | None = None,
+    *,
+    name: str | None = None,
+    directory: Path | None = None,
+    group: int | None = None,
+    max_nbytes: int = 0,
+    progress: Progress | None = None,
+    timeout: float | None = None,
+    cancel: Cancel | None = None,
+) -> Any:
+    """Open the weights of a file, once for all processes of this machine.
+
+    If no process has the weights of this name, this process loads the file into shared memory.
+    Otherwise it maps the memory of a process that has them. No server has to run: each process that
+    has the weights can hand them on, and if the process that loads is killed, another one loads.
+    Without a name this is open_weights(path), which shares nothing.
+
+    - path: None loads nothing. It raises NotFound if no process has the weights.
+    - directory: Where the processes meet, if not in this user's own directory in /dev/shm.
+    - group: Admit members of this gid. It needs a directory.
+    - max_nbytes: The largest file to load. 0 means no limit.
+    - progress: A function that gets the bytes that are loaded and the bytes of the file, while this
+      process loads or waits for the process that loads.
+    - timeout: How long to wait for other processes, in seconds. None waits for ever.
+
+    Raises PermissionDenied if the name stands for another version of the file, and Timeout if the
+    process that has the weights is still loading or does not answer. Its details name the pid.
+    """
+    if name is None:
+        if path is None:
+            raise TypeError("weights.open needs a path or a name")
+        return open_weights(path)
+    from tenon.shared_weights import open_shared
+
+    return open_shared(
+        path,
+        name,
+        directory=directory,
+        group=group,
+        max_nbytes=max_nbytes,
+        progress=progress,
+        timeout=timeout,
+        cancel=cancel,
+    )

@@ -1,0 +1,166 @@
+"""Weights that processes share by a name: tenon.weights.open. tests/process/shared_weights kills
+and stops processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import tenon
+from safetensors.numpy import save_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPENER = """
+import json, sys, tenon
+path, directory = sys.argv[1:]
+with tenon.weights.open(path or None, name="net", directory=directory, timeout=30) as weights:
+    info = weights.info()
+    print(json.dumps([info.loaded, info.server_pid, weights["a"].tolist()]), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    names = tmp_path / "names"
+    names.mkdir()
+    return names
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "net.safetensors"
+    tensors = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(4, np.int64)}
+    save_file(tensors, path)
+    return path
+
+
+class Opener:
+    """Another process that has the weights until it is ended."""
+
+    def __init__(self, file: Path | str, folder: Path) -> None:
+        command = [sys.executable, "-c", OPENER, str(file), str(folder)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.loaded, self.server, self.elements = json.loads(self.process.stdout.readline())
+
+    def __enter__(self) -> Opener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate()
+
+
+def test_one_process_loads_and_hands_on(file: Path, folder: Path) -> None:
+    weights = tenon.weights.open(file, name="net", directory=folder)
+    info = weights.info()
+    assert info.loaded and info.serves and info.loader_pid == info.server_pid == os.getpid()
+    assert info.version == 1 and info.file_nbytes == file.stat().st_size <= info.nbytes
+    assert info.file_mtime_ns == file.stat().st_mtime_ns
+    with Opener(file, folder) as first, Opener("", folder) as second:
+        assert not first.loaded and not second.loaded and second.server == os.getpid()
+        assert second.elements == [[0, 1, 2], [3, 4, 5]]
+        assert weights.info().holders == 3
+        weights.close()
+        # One of the two has taken over.
+        with tenon.weights.open(name="net", directory=folder, timeout=30) as again:
+            assert not again.info().loaded
+            assert again.info().server_pid in (first.process.pid, second.process.pid)
+    assert not list(folder.iterdir())
+
+
+def test_it_is_a_mapping_of_read_only_tensors(file: Path, folder: Path) -> None:
+    with tenon.weights.open(file, name="net", directory=folder) as weights:
+        assert weights.names() == tuple(weights) == weights.keys() and len(weights) == 2
+        assert "a" in weights and "c" not in weights and "'a'" in repr(weights)
+        tensors = dict(weights)
+        with pytest.raises(KeyError, match='no weight "c"'):
+            weights["c"]
+    assert repr(weights) == "<tenon.SharedWeights, closed>"
+    assert tensors["a"].read_only and tensors["a"].storage.mode == "frozen"
+    array = tensors["a"].numpy()
+    assert array.tolist() == [[0, 1, 2], [3, 4, 5]] and not array.flags.writeable
+    assert array.ctypes.data % 8 == 0
+    # The tensors are the weights. Others can still attach.
+    with tenon.weights.open(name="net", directory=folder) as again:
+        assert not again.info().loaded and again["b"].tolist() == [1, 1, 1, 1]
+
+
+def test_without_a_name_nothing_is_shared(file: Path) -> None:
+    with tenon.weights.open(file) as weights:
+        assert isinstance(weights, tenon.Weights) and weights["b"].tolist() == [1, 1, 1, 1]
+    with pytest.raises(TypeError, match="needs a path or a name"):
+        tenon.weights.open()
+
+
+def test_progress(file: Path, folder: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    see: Any = lambda done, total: seen.append((done, total))  # noqa: E731
+    with tenon.weights.open(file, name="net", directory=folder, progress=see):
+        size = file.stat().st_size
+        assert seen == [(0, size), (size, size)]
+
+    def fail(done: int, total: int) -> None:
+        raise KeyError(done)
+
+    with pytest.raises(KeyError):
+        tenon.weights.open(file, name="net", directory=folder, progress=fail)
+    assert not list(folder.iterdir())
+
+
+def test_another_version_is_refused(file: Path, folder: Path) -> None:
+    with tenon.weights.open(file, name="net", directory=folder):
+        os.utime(file, ns=(1, 2))
+        with pytest.raises(tenon.PermissionDenied, match="another version") as refused:
+            tenon.weights.open(file, name="net", directory=folder)
+        assert refused.value.details["field"] == "mtime_ns"
+        assert refused.value.details["pid"] == str(os.getpid())
+
+
+def test_what_is_refused(file: Path, folder: Path) -> None:
+    open_weights = tenon.weights.open
+    with pytest.raises(tenon.NotFound, match="no process has weights"):
+        open_weights(name="net", directory=folder)
+    with pytest.raises(tenon.NotFound):
+        open_weights(folder / "none", name="net", directory=folder)
+    for name in ("", ".net", "a/b", "n" * 201):
+        with pytest.raises(tenon.InvalidArgument):
+            open_weights(file, name=name, directory=folder)
+    with pytest.raises(tenon.InvalidArgument, match="need a directory"):
+        open_weights(file, name="net", group=0)
+    with pytest.raises(tenon.ResourceExhausted, match="raise max_nbytes") as small:
+        open_weights(file, name="net", directory=folder, max_nbytes=100)
+    assert small.value.details["limit"] == "max_nbytes"
+    file.write_bytes(b"no weights")
+    with pytest.raises(tenon.Corrupt):
+        open_weights(file, name="net", directory=folder)
+    assert not list(folder.iterdir())
+
+
+def test_threads_share_one_copy(file: Path, folder: Path) -> None:
+    opened: list[Any] = []
+
+    def run() -> None:
+        opened.append(tenon.weights.open(file, name="net", directory=folder, timeout=30))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(each.info().loaded for each in opened) == 1
+    assert len({each["a"].numpy().ctypes.data for each in opened}) == 1
+    for each in opened:
+        each.close()
+    assert not list(folder.iterdir())
