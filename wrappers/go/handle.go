@@ -30,6 +30,7 @@ const (
 	kindComposite
 	kindPackage
 	kindWeights
+	kindSharedWeights
 	kindQueue
 	kindPublisher
 	kindSubscriber
@@ -81,6 +82,8 @@ func (r reference) giveBack() {
 		C.tenon_package_release((*C.tenon_package)(r.pointer))
 	case kindWeights:
 		C.tenon_weights_release((*C.tenon_weights)(r.pointer))
+	case kindSharedWeights:
+		C.tenon_shared_weights_release((*C.tenon_shared_weights)(r.pointer))
 	case kindQueue:
 		C.tenon_queue_release((*C.tenon_queue)(r.pointer))
 	case kindPublisher:

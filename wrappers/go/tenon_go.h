@@ -176,6 +176,22 @@ static inline tenon_status tenon_go_subscriber_connect(const char* path,
   return tenon_subscriber_connect(path, options, &wait, out, err);
 }
 
+static inline tenon_status tenon_go_open_shared_weights(const char* path, const char* name,
+                                                        const char* directory, uint32_t flags,
+                                                        uint32_t group, uint64_t max_nbytes,
+                                                        int64_t timeout_ns, tenon_cancel* cancel,
+                                                        tenon_shared_weights** out,
+                                                        tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  tenon_shared_weights_options options = {0};
+  options.struct_size = sizeof options;
+  options.flags = flags;
+  options.group = group;
+  options.directory = directory;
+  options.max_nbytes = max_nbytes;
+  return tenon_open_shared_weights(path, name, &options, &wait, out, err);
+}
+
 static inline tenon_status tenon_go_subscriber_recv_now(tenon_subscriber* subscriber,
                                                         tenon_message** out, tenon_error** err) {
   tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};

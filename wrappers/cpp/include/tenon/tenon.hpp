@@ -65,6 +65,7 @@
 #include <tenon/cpp/publish.hpp>
 #include <tenon/cpp/queue.hpp>
 #include <tenon/cpp/scalar_type.hpp>
+#include <tenon/cpp/shared_weights.hpp>
 #include <tenon/cpp/stats.hpp>
 #include <tenon/cpp/storage.hpp>
 #include <tenon/cpp/tensor.hpp>

@@ -45,6 +45,7 @@ mod queue_async;
 #[cfg(feature = "tokio")]
 mod readable;
 mod scalar_type;
+mod shared_weights;
 mod spec;
 mod stats;
 mod storage;
@@ -102,6 +103,7 @@ pub use publish::{
 };
 pub use queue::{Queue, QueueMember, QueueMemberState, QueueOptions, QueueStats};
 pub use scalar_type::ScalarType;
+pub use shared_weights::{SharedWeights, SharedWeightsInfo, SharedWeightsOptions};
 pub use spec::{Flags, TensorSpec};
 pub use stats::{stats, version, Stats};
 pub use storage::{trim, Mode, Storage, StorageMut};

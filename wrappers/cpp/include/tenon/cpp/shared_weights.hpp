@@ -1,0 +1,121 @@
+/// @file
+/// Weights that the processes of a machine share by a name: the first process loads the file, and
+/// every other process maps the same memory. tenon/shared_weights.h has the details.
+#ifndef TENON_CPP_SHARED_WEIGHTS_HPP
+#define TENON_CPP_SHARED_WEIGHTS_HPP
+
+#include <tenon/shared_weights.h>
+#include <tenon/cpp/error.hpp>
+#include <tenon/cpp/handle.hpp>
+#include <tenon/cpp/module.hpp>
+#include <tenon/cpp/text.hpp>
+#include <tenon/cpp/value.hpp>
+#include <tenon/cpp/wait.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+TENON_CPP_BEGIN
+
+/// How to open shared weights.
+struct SharedWeightsOptions {
+  /// The absolute path of the directory where the processes meet. Empty means the user's own
+  /// directory in /dev/shm.
+  std::string directory;
+  /// Admit members of the group with this id too. It needs a directory.
+  std::optional<std::uint32_t> group = std::nullopt;
+  /// The largest file that this process loads. 0 means no limit.
+  std::uint64_t max_nbytes = 0;
+  /// Called with the bytes that are loaded and the bytes of the file, while this process loads or
+  /// waits for the process that loads. It must not throw.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+};
+
+/// Facts about shared weights. tenon/shared_weights.h explains each of them.
+using SharedWeightsInfo = tenon_shared_weights_info;
+
+/// The weights of a name. The tensors are read-only. They stay usable after the last SharedWeights
+/// object is gone, and as long as one of them lives, this process hands the weights on.
+class SharedWeights
+    : public detail::Counted<SharedWeights, tenon_shared_weights, tenon_shared_weights_retain,
+                             tenon_shared_weights_release> {
+ public:
+  /// Opens the weights of a name. If no process has them, this process loads the file. Without a
+  /// path it loads nothing, and kNotFound says that no process has the weights. kPermission with
+  /// the detail "field" says that the name stands for another version of the file. The wait is for
+  /// other processes.
+  static Result<SharedWeights> try_open(const std::optional<std::string>& path,
+                                        const std::string& name,
+                                        const SharedWeightsOptions& options = {},
+                                        const Wait& wait = {}) {
+    if (path && !detail::is_c_text(*path)) return detail::has_nul("the path");
+    if (!detail::is_c_text(name)) return detail::has_nul("the name");
+    if (!detail::is_c_text(options.directory)) return detail::has_nul("the directory");
+    tenon_shared_weights_options c{};
+    c.struct_size = sizeof c;
+    c.flags = options.group ? std::uint32_t{TENON_SHARED_WEIGHTS_GROUP} : 0U;
+    c.group = options.group.value_or(0);
+    c.directory = options.directory.empty() ? nullptr : options.directory.c_str();
+    c.max_nbytes = options.max_nbytes;
+    if (options.progress) {
+      c.progress = &tell;
+      c.progress_context = const_cast<SharedWeightsOptions*>(&options);
+    }
+    tenon_shared_weights* out = nullptr;
+    const Result<void> called =
+        detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) {
+          return tenon_open_shared_weights(path ? path->c_str() : nullptr, name.c_str(), &c,
+                                           waiting, &out, err);
+        });
+    if (!called) return called.error();
+    return adopt(out);
+  }
+
+  /// Gives the names of all tensors in the order of the file.
+  Result<std::vector<std::string>> try_names() const {
+    const Result<detail::NameList> list =
+        detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
+          return tenon_shared_weights_names(get(), out, err);
+        });
+    if (!list) return list.error();
+    return detail::names(*list);
+  }
+
+  /// Gives a tensor, whose elements are read-only.
+  Result<Value> try_tensor(const std::string& name) const {
+    if (!detail::is_c_text(name)) return detail::has_nul("the name");
+    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+      return tenon_shared_weights_tensor(get(), name.c_str(), out, err);
+    });
+  }
+
+  /// Gives the facts of this moment.
+  Result<SharedWeightsInfo> try_info() const {
+    return detail::fill<SharedWeightsInfo>([&](tenon_shared_weights_info* out, tenon_error** err) {
+      return tenon_shared_weights_info_get(get(), out, err);
+    });
+  }
+
+#ifndef TENON_NO_EXCEPTIONS
+  // Each function throws the error that its try_ form returns.
+  static SharedWeights open(const std::optional<std::string>& path, const std::string& name,
+                            const SharedWeightsOptions& options = {}, const Wait& wait = {}) {
+    return try_open(path, name, options, wait).value();
+  }
+  std::vector<std::string> names() const { return try_names().value(); }
+  Value tensor(const std::string& name) const { return try_tensor(name).value(); }
+  SharedWeightsInfo info() const { return try_info().value(); }
+#endif
+
+ private:
+  static void tell(void* context, std::uint64_t done, std::uint64_t total) noexcept {
+    static_cast<const SharedWeightsOptions*>(context)->progress(done, total);
+  }
+};
+
+TENON_CPP_END
+
+#endif

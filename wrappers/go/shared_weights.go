@@ -1,0 +1,156 @@
+// Shared weights: the processes of a machine share the weights of a file by a name.
+
+package tenon
+
+/*
+#include "tenon_go.h"
+*/
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// SharedWeightsOptions say how to open shared weights. Nil and the zero value mean the defaults.
+type SharedWeightsOptions struct {
+	// The absolute path of the directory where the processes meet. "" means the user's own
+	// directory in /dev/shm.
+	Directory string
+	Group     *uint32 // admit members of this group (a gid) too; it needs a Directory
+	MaxBytes  uint64  // the largest file that this process loads; 0 means no limit
+}
+
+// SharedWeightsInfo are facts about shared weights. They change when other processes come and go.
+type SharedWeightsInfo struct {
+	Bytes       uint64 // the bytes of the shared memory
+	FileBytes   uint64 // the size of the file when it was loaded
+	FileMtimeNS int64  // when the file was last changed before it was loaded, since 1970
+	FileCRC     uint64 // the CRC-32 of the first MiB of the file
+	Version     uint64 // the version of the weights under this name, which is 1
+	Count       uint64 // how many tensors there are
+	Loaded      bool   // this object loaded the file; otherwise it found the weights in memory
+	Serves      bool   // this process hands the weights to others now
+	LoaderPID   int32  // the process that loaded the file, which may have ended
+	ServerPID   int32  // the process that hands the weights to others, or 0 while one is chosen
+	// If Serves is true, how many processes have the weights. Otherwise how many there were when
+	// this process came.
+	Holders uint32
+}
+
+// SharedWeights are the weights of a name. The tensors are read-only. They stay usable after Close,
+// and as long as one of them lives, this process hands the weights on to others. Any number of
+// goroutines may call the methods.
+type SharedWeights struct{ handle }
+
+func (w *SharedWeights) begin() (*C.tenon_shared_weights, error) {
+	if w == nil {
+		return nil, nil
+	}
+	pointer, err := w.acquire()
+	return (*C.tenon_shared_weights)(pointer), err
+}
+
+func (w *SharedWeights) end() {
+	if w != nil {
+		w.release()
+	}
+}
+
+// OpenSharedWeights opens the weights of a name. If no process has them, this process loads the
+// file. With the path "" it loads nothing, and ErrNotFound says that no process has the weights.
+// ErrPermission with the detail "field" says that the name stands for another version of the file.
+// ctx ends the wait for other processes.
+func OpenSharedWeights(
+	ctx context.Context, path, name string, options *SharedWeightsOptions,
+) (*SharedWeights, error) {
+	if options == nil {
+		options = &SharedWeightsOptions{}
+	}
+	var file, directory *C.char
+	text, err := cText("the name", name)
+	if err == nil && path != "" {
+		file, err = cText("the path", path)
+	}
+	if err == nil && options.Directory != "" {
+		directory, err = cText("the directory", options.Directory)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var group, flags C.uint32_t
+	if options.Group != nil {
+		group, flags = C.uint32_t(*options.Group), C.TENON_SHARED_WEIGHTS_GROUP
+	}
+	return waitFor(
+		ctx,
+		newSharedWeights,
+		func(w waiting[*C.tenon_shared_weights]) C.tenon_status {
+			return C.tenon_go_open_shared_weights(
+				file, text, directory, flags, group, C.uint64_t(options.MaxBytes), w.timeout,
+				w.cancel, w.out, w.failure,
+			)
+		},
+	)
+}
+
+func newSharedWeights(pointer *C.tenon_shared_weights) *SharedWeights {
+	w := new(SharedWeights)
+	w.own(kindSharedWeights, unsafe.Pointer(pointer))
+	return w
+}
+
+// Names lists the names of all tensors in the order of the file.
+func (w *SharedWeights) Names() ([]string, error) {
+	return ask(w, func(pointer *C.tenon_shared_weights) ([]string, error) {
+		var list *C.tenon_name_list
+		var failure *C.tenon_error
+		status := C.tenon_shared_weights_names(pointer, &list, &failure)
+		if status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return takeNames(list), nil
+	})
+}
+
+// Tensor gives a tensor, whose elements are read-only. The caller closes the Value.
+func (w *SharedWeights) Tensor(name string) (*Value, error) {
+	text, err := cText("the name", name)
+	if err != nil {
+		return nil, err
+	}
+	return ask(w, func(pointer *C.tenon_shared_weights) (*Value, error) {
+		var out *C.tenon_value
+		var failure *C.tenon_error
+		status := C.tenon_shared_weights_tensor(pointer, text, &out, &failure)
+		if status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return newValue(out), nil
+	})
+}
+
+// Info gives the facts of this moment.
+func (w *SharedWeights) Info() (SharedWeightsInfo, error) {
+	return ask(w, func(pointer *C.tenon_shared_weights) (SharedWeightsInfo, error) {
+		out := C.tenon_shared_weights_info{struct_size: C.sizeof_tenon_shared_weights_info}
+		var failure *C.tenon_error
+		status := C.tenon_shared_weights_info_get(pointer, &out, &failure)
+		if status != C.TENON_OK {
+			return SharedWeightsInfo{}, takeError(status, failure)
+		}
+		return SharedWeightsInfo{
+			Bytes:       uint64(out.nbytes),
+			FileBytes:   uint64(out.file_nbytes),
+			FileMtimeNS: int64(out.file_mtime_ns),
+			FileCRC:     uint64(out.file_crc),
+			Version:     uint64(out.version),
+			Count:       uint64(out.count),
+			Loaded:      out.loaded != 0,
+			Serves:      out.serves != 0,
+			LoaderPID:   int32(out.loader_pid),
+			ServerPID:   int32(out.server_pid),
+			Holders:     uint32(out.holders),
+		}, nil
+	})
+}

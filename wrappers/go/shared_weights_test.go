@@ -1,0 +1,88 @@
+// Tests of weights that processes share by a name.
+
+package tenon_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"libtenon/tenon"
+)
+
+func openShared(
+	t testing.TB, path string, options *tenon.SharedWeightsOptions,
+) (*tenon.SharedWeights, tenon.SharedWeightsInfo) {
+	t.Helper()
+	weights := must(tenon.OpenSharedWeights(context.Background(), path, "net", options))
+	return weights, must(weights.Info())
+}
+
+func TestSharedWeightsAreLoadedOnce(t *testing.T) {
+	nothingLeft(t)
+	options := &tenon.SharedWeightsOptions{Directory: t.TempDir()}
+	first, info := openShared(t, goldenWeights("torch-2.8.0.pt2"), options)
+	if !info.Loaded || !info.Serves || info.Count != 4 || info.ServerPID != int32(os.Getpid()) {
+		t.Errorf("the loader has %+v", info)
+	}
+	second, info := openShared(t, "", options)
+	if info.Loaded || info.Version != 1 || info.FileBytes > info.Bytes {
+		t.Errorf("the other has %+v", info)
+	}
+	first.Close()
+	if names := must(second.Names()); !slices.Equal(
+		names,
+		[]string{"weight", "tied", "columns", "shift"},
+	) {
+		t.Errorf("the names are %v", names)
+	}
+	value := must(second.Tensor("weight"))
+	second.Close()
+	// The tensor is enough to hand the weights on.
+	third, info := openShared(t, "", options)
+	if info.Loaded {
+		t.Error("a second copy was loaded")
+	}
+	third.Close()
+	value.Close()
+	ctx := context.Background()
+	if _, err := tenon.OpenSharedWeights(ctx, "", "net", options); !errors.Is(
+		err,
+		tenon.ErrNotFound,
+	) {
+		t.Errorf("nobody has the weights: %v", err)
+	}
+	if left := must(os.ReadDir(options.Directory)); len(left) != 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func TestSharedWeightsAreRefused(t *testing.T) {
+	nothingLeft(t)
+	ctx, file := context.Background(), goldenWeights("torch-2.8.0.pt2")
+	options := &tenon.SharedWeightsOptions{Directory: t.TempDir(), MaxBytes: 10}
+	for _, name := range []string{"", "a/b", "a\x00b"} {
+		if _, err := tenon.OpenSharedWeights(ctx, file, name, options); !errors.Is(
+			err,
+			tenon.ErrInvalidArgument,
+		) {
+			t.Errorf("the name %q: %v", name, err)
+		}
+	}
+	if _, err := tenon.OpenSharedWeights(ctx, file, "net", options); !errors.Is(
+		err,
+		tenon.ErrResourceExhausted,
+	) {
+		t.Errorf("a file that is too large: %v", err)
+	}
+	group := uint32(1)
+	options = &tenon.SharedWeightsOptions{Group: &group}
+	if _, err := tenon.OpenSharedWeights(ctx, file, "net", options); !errors.Is(
+		err,
+		tenon.ErrInvalidArgument,
+	) {
+		t.Errorf("a group without a directory: %v", err)
+	}
+}

@@ -1,0 +1,187 @@
+//! Weights that the processes of a machine share by a name: the first process loads the file, and
+//! every other process maps the same memory.
+
+use std::ffi::CString;
+use std::fmt;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+
+use crate::error::{check, make, Result};
+use crate::member::names;
+use crate::sys;
+use crate::text::{c_path, c_text};
+use crate::value::Value;
+use crate::wait::Wait;
+
+/// Says how to open shared weights.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct SharedWeightsOptions {
+    directory: Option<CString>,
+    group: Option<u32>,
+    max_nbytes: u64,
+}
+
+impl SharedWeightsOptions {
+    /// The processes meet in the user's own directory in `/dev/shm`, and any file is loaded.
+    pub fn new() -> SharedWeightsOptions {
+        SharedWeightsOptions::default()
+    }
+
+    /// Names the directory where the processes meet, which has an absolute path.
+    pub fn directory(self, directory: impl AsRef<Path>) -> Result<Self> {
+        Ok(SharedWeightsOptions { directory: Some(c_path(directory.as_ref())?), ..self })
+    }
+
+    /// Admits members of a group too. It needs a directory.
+    pub fn group(self, gid: u32) -> Self {
+        SharedWeightsOptions { group: Some(gid), ..self }
+    }
+
+    /// Sets the largest file that this process loads.
+    pub fn max_nbytes(self, max_nbytes: u64) -> Self {
+        SharedWeightsOptions { max_nbytes, ..self }
+    }
+}
+
+/// Facts about shared weights. They change when other processes come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedWeightsInfo {
+    /// The bytes of the shared memory.
+    pub nbytes: u64,
+    /// The size of the file when it was loaded.
+    pub file_nbytes: u64,
+    /// When the file was last changed before it was loaded, in nanoseconds since 1970.
+    pub file_mtime_ns: i64,
+    /// The CRC-32 of the first MiB of the file.
+    pub file_crc: u64,
+    /// The version of the weights under this name, which is 1.
+    pub version: u64,
+    /// How many tensors there are.
+    pub count: u64,
+    /// This object loaded the file. Otherwise it found the weights in memory.
+    pub loaded: bool,
+    /// This process hands the weights to others now.
+    pub serves: bool,
+    /// The process that loaded the file, which may have ended.
+    pub loader_pid: i32,
+    /// The process that hands the weights to others, or 0 while another one is chosen.
+    pub server_pid: i32,
+    /// With `serves`, how many processes have the weights. Otherwise how many there were when this
+    /// process came.
+    pub holders: u32,
+}
+
+/// The weights of a name. The tensors are read-only. They stay usable without the `SharedWeights`,
+/// and as long as one of them lives, this process hands the weights on to others.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tenon::{SharedWeights, SharedWeightsOptions};
+///
+/// let options = SharedWeightsOptions::new();
+/// let patience = Duration::from_secs(60);
+/// let weights = SharedWeights::open("net.safetensors", "net", &options, patience)?;
+/// let tensor = weights.tensor("fc.weight")?.to_tensor()?;
+/// # let _ = tensor;
+/// # Ok::<(), tenon::Error>(())
+/// ```
+pub struct SharedWeights {
+    raw: NonNull<sys::tenon_shared_weights>,
+}
+
+handle!(
+    SharedWeights,
+    tenon_shared_weights,
+    tenon_shared_weights_release,
+    retain tenon_shared_weights_retain
+);
+
+impl SharedWeights {
+    /// Opens the weights of a name. If no process has them, this process loads the file.
+    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) with the detail `field` says that
+    /// the name stands for another version of the file. The wait is for other processes.
+    pub fn open<'w>(
+        path: impl AsRef<Path>,
+        name: &str,
+        options: &SharedWeightsOptions,
+        wait: impl Into<Wait<'w>>,
+    ) -> Result<SharedWeights> {
+        Self::open_raw(Some(&c_path(path.as_ref())?), name, options, wait.into())
+    }
+
+    /// Opens the weights of a name that another process has, and loads nothing.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) says that no process has them.
+    pub fn attach<'w>(
+        name: &str,
+        options: &SharedWeightsOptions,
+        wait: impl Into<Wait<'w>>,
+    ) -> Result<SharedWeights> {
+        Self::open_raw(None, name, options, wait.into())
+    }
+
+    fn open_raw(
+        path: Option<&CString>,
+        name: &str,
+        options: &SharedWeightsOptions,
+        wait: Wait<'_>,
+    ) -> Result<SharedWeights> {
+        let (name, wait) = (c_text(name, "the name")?, wait.raw());
+        let given = blank!(tenon_shared_weights_options {
+            flags: options.group.map_or(0, |_| sys::TENON_SHARED_WEIGHTS_GROUP),
+            group: options.group.unwrap_or(0),
+            directory: options.directory.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
+            max_nbytes: options.max_nbytes,
+        });
+        let path = path.map_or(ptr::null(), |path| path.as_ptr());
+        // SAFETY: all arguments are borrowed for the call, and the result is a new reference.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_open_shared_weights(path, name.as_ptr(), &given, &wait, out, err)
+        })?;
+        Ok(SharedWeights { raw })
+    }
+
+    /// Lists the names of all tensors in the order of the file.
+    pub fn names(&self) -> Result<Vec<String>> {
+        // SAFETY: self keeps the weights, and the list belongs to this function.
+        names(make(|out, err| unsafe {
+            sys::tenon_shared_weights_names(self.as_raw(), out, err)
+        })?)
+    }
+
+    /// Gives a tensor, whose elements are read-only.
+    pub fn tensor(&self, name: &str) -> Result<Value> {
+        let name = c_text(name, "the name")?;
+        // SAFETY: self keeps the weights, and the result is a new reference.
+        Value::new(|out, err| unsafe {
+            sys::tenon_shared_weights_tensor(self.as_raw(), name.as_ptr(), out, err)
+        })
+    }
+
+    /// Gives the facts of this moment.
+    pub fn info(&self) -> Result<SharedWeightsInfo> {
+        let mut raw = blank!(tenon_shared_weights_info);
+        // SAFETY: raw belongs to this function, and has the size that it says.
+        check(|err| unsafe { sys::tenon_shared_weights_info_get(self.as_raw(), &mut raw, err) })?;
+        Ok(SharedWeightsInfo {
+            nbytes: raw.nbytes,
+            file_nbytes: raw.file_nbytes,
+            file_mtime_ns: raw.file_mtime_ns,
+            file_crc: raw.file_crc,
+            version: raw.version,
+            count: raw.count,
+            loaded: raw.loaded != 0,
+            serves: raw.serves != 0,
+            loader_pid: raw.loader_pid,
+            server_pid: raw.server_pid,
+            holders: raw.holders,
+        })
+    }
+}
+
+impl fmt::Debug for SharedWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedWeights").field("names", &self.names().unwrap_or_default()).finish()
+    }
+}

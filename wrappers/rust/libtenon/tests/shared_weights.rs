@@ -1,0 +1,61 @@
+//! Tests of weights that processes share by a name.
+
+mod common;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::Folder;
+use tenon::{ErrorKind, SharedWeights, SharedWeightsOptions};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn golden() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/peers/golden/weights"))
+        .join("torch-2.8.0.pt2")
+}
+
+#[test]
+fn loaded_once() {
+    let folder = Folder::new();
+    let options = SharedWeightsOptions::new().directory(&folder.0).unwrap();
+    let kept = {
+        let first = SharedWeights::open(golden(), "net", &options, PATIENCE).unwrap();
+        let second = SharedWeights::attach("net", &options, PATIENCE).unwrap();
+        let info = first.info().unwrap();
+        assert!(info.loaded && info.serves && info.count == 4 && info.version == 1);
+        assert_eq!(info.server_pid, std::process::id() as i32);
+        assert!(!second.info().unwrap().loaded);
+        assert_eq!(second.clone().names().unwrap(), ["weight", "tied", "columns", "shift"]);
+        assert!(format!("{second:?}").contains("columns"));
+        let here = first.tensor("weight").unwrap().to_tensor().unwrap();
+        let there = second.tensor("weight").unwrap().to_tensor().unwrap();
+        assert!(here.writable().is_err());
+        let place = |tensor: &tenon::Tensor| tensor.cells::<f32>().unwrap().as_ptr();
+        assert_eq!(place(&here), place(&there));
+        there
+    };
+    // The tensor is enough to hand the weights on.
+    assert!(!SharedWeights::attach("net", &options, PATIENCE).unwrap().info().unwrap().loaded);
+    assert_eq!(kept.cells::<f32>().unwrap()[5].get(), 5.0);
+    drop(kept);
+    let nobody = SharedWeights::attach("net", &options, PATIENCE).unwrap_err();
+    assert_eq!(nobody.kind(), ErrorKind::NotFound);
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+}
+
+#[test]
+fn refused() {
+    let folder = Folder::new();
+    let options = SharedWeightsOptions::new().directory(&folder.0).unwrap();
+    for name in ["", "a/b", "a\0b"] {
+        let error = SharedWeights::open(golden(), name, &options, PATIENCE).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+    let small = options.clone().max_nbytes(10);
+    let error = SharedWeights::open(golden(), "net", &small, PATIENCE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+    let group = SharedWeightsOptions::new().group(1);
+    let error = SharedWeights::open(golden(), "net", &group, PATIENCE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
