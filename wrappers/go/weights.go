@@ -11,8 +11,8 @@ import "unsafe"
 
 // Weights are the tensors of a file by their names, such as "encoder.0.weight": the parameters, the
 // buffers and the constants of a program of torch.export (.pt2), the tensors of a safetensors file
-// or of a file of torch.save, or the data of a file of ExecuTorch (.ptd). Nothing in a file is
-// executed, and no PyTorch is needed.
+// or of its index, of a file of torch.save, torch.jit.save or NumPy (.npy, .npz), or the data of a
+// file of ExecuTorch (.ptd). Nothing in a file is executed, and no PyTorch is needed.
 //
 // Any number of goroutines may call the methods of one Weights. Values stay usable after the
 // Weights were closed.
@@ -57,13 +57,8 @@ func OpenWeights(path string, options *ImportOptions) (*Weights, error) {
 
 // Names lists the names of all weights in the order of the file.
 func (w *Weights) Names() ([]string, error) {
-	return ask(w, func(pointer *C.tenon_weights) ([]string, error) {
-		var list *C.tenon_name_list
-		var failure *C.tenon_error
-		if status := C.tenon_weights_names(pointer, &list, &failure); status != C.TENON_OK {
-			return nil, takeError(status, failure)
-		}
-		return takeNames(list), nil
+	return w.list(func(q namesQuery) C.tenon_status {
+		return C.tenon_weights_names(q.pointer, q.out, q.failure)
 	})
 }
 
@@ -71,21 +66,59 @@ func (w *Weights) Names() ([]string, error) {
 // share it in memory. After Replace the Value has the new elements, and Values that were given
 // before keep the old ones.
 func (w *Weights) Tensor(name string) (*Value, error) {
+	return w.read(name, func(text *C.char, q valueQuery) C.tenon_status {
+		return C.tenon_weights_tensor(q.pointer, text, q.out, q.failure)
+	})
+}
+
+// ValueNames lists the names of the values that are no tensors, such as the numbers in a
+// checkpoint.
+func (w *Weights) ValueNames() ([]string, error) {
+	return w.list(func(q namesQuery) C.tenon_status {
+		return C.tenon_weights_value_names(q.pointer, q.out, q.failure)
+	})
+}
+
+// Value gives a value that is no tensor, and the caller closes it.
+func (w *Weights) Value(name string) (*Value, error) {
+	return w.read(name, func(text *C.char, q valueQuery) C.tenon_status {
+		return C.tenon_weights_value(q.pointer, text, q.out, q.failure)
+	})
+}
+
+// Skipped gives a line with the name and the reason for everything in the file that cannot be read.
+func (w *Weights) Skipped() ([]string, error) {
+	return w.list(func(q namesQuery) C.tenon_status {
+		return C.tenon_weights_skipped(q.pointer, q.out, q.failure)
+	})
+}
+
+type (
+	namesQuery = query[*C.tenon_weights, *C.tenon_name_list]
+	valueQuery = query[*C.tenon_weights, *C.tenon_value]
+)
+
+func (w *Weights) list(call func(namesQuery) C.tenon_status) ([]string, error) {
+	return ask(w, func(pointer *C.tenon_weights) ([]string, error) {
+		var list *C.tenon_name_list
+		var failure *C.tenon_error
+		if status := call(namesQuery{pointer, &list, &failure}); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		return takeNames(list), nil
+	})
+}
+
+func (w *Weights) read(name string, call func(*C.char, valueQuery) C.tenon_status) (*Value, error) {
 	text, err := cText("the name", name)
 	if err != nil {
 		return nil, err
 	}
-	pointer, err := w.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer w.end()
-	var out *C.tenon_value
-	var failure *C.tenon_error
-	if status := C.tenon_weights_tensor(pointer, text, &out, &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	return newValue(out), nil
+	return ask(w, func(pointer *C.tenon_weights) (*Value, error) {
+		return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+			return call(text, valueQuery{pointer, out, failure})
+		})
+	})
 }
 
 // Replace replaces the elements of a weight. The element type and the shape must be those of the

@@ -60,6 +60,27 @@ func TestWeightsReplacedAndWrittenAgain(t *testing.T) {
 	}
 }
 
+func TestWeightsHaveValues(t *testing.T) {
+	nothingLeft(t)
+	path := goldenWeights(filepath.Join("..", "checkpoint", "1.13.1", "checkpoint.pt"))
+	weights := must(tenon.OpenWeights(path, nil))
+	defer weights.Close()
+	epoch := must(weights.Value("epoch"))
+	defer epoch.Close()
+	if number := must(epoch.Int()); number != 3 {
+		t.Errorf("epoch is %d", number)
+	}
+	if names := must(weights.ValueNames()); !slices.Contains(names, "epoch") {
+		t.Errorf("the values are %v", names)
+	}
+	if lines := must(weights.Skipped()); len(lines) != 0 {
+		t.Errorf("skipped: %v", lines)
+	}
+	if _, err := weights.Value("none"); !errors.Is(err, tenon.ErrNotFound) {
+		t.Errorf("an unknown name: %v", err)
+	}
+}
+
 func TestWeightsOfExecuTorch(t *testing.T) {
 	nothingLeft(t)
 	weights := must(tenon.OpenWeights(goldenWeights("executorch-1.5.1.ptd"), nil))

@@ -24,10 +24,11 @@ TENON_BEGIN_DECLS
  * buffer or a constant. If a file has several programs, the program's name and a slash come first.
  * In a file of torch.save the keys that lead to a tensor are its name, with dots between them. In a
  * module of TorchScript the names of the attributes are, and the module's code is not read. In an
- * .npz file the name of an array is its name, and in an .npy file the name is empty.
+ * .npz file the name of an array is its name, and in an .npy file the name is empty. An index of
+ * shards (*.index.json) is opened with all its shards, which must lie in its folder.
  *
- * Any file but a .ptd file can be written again with other weights (tenon_weights_rewrite).
- * Everything else in the file stays as it is.
+ * Any file but a .ptd file and an index can be written again with other weights
+ * (tenon_weights_rewrite). Everything else in the file stays as it is.
  *
  * Threads: any thread may call any function of this header at any time. A rewrite contains the
  * weights that were replaced before it began.
@@ -56,8 +57,9 @@ typedef struct tenon_weights_rewrite_options {
  *                      views of the file.
  * @param[out] out      new reference; release it with tenon_weights_release. Untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
- *         TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT (also
+ *         for an index that names a weight which its shard lacks: the details "name" and "path"
+ * have both), TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
  *         built without JSON and the file is a safetensors file or a .pt2 file of PyTorch's newest
  *         form; it was built without FlatBuffers and the file is a .ptd file),
  *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
@@ -161,9 +163,9 @@ TENON_API tenon_status tenon_weights_skipped(const tenon_weights *weights, tenon
  * @param[in] tensor   borrowed: a value of kind tensor in the memory of the CPU.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also for another element type or shape),
- *         TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of
- *         a big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a
- *         device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
+ *         TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a shard, of a compressed
+ *         record or of a big-endian file, and a weight that is sparse, quantised or expanded; a
+ * tensor on a device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
  *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
  * @since 0.1. Any thread may call this function.
  */
@@ -181,8 +183,8 @@ TENON_API tenon_status tenon_weights_replace(tenon_weights *weights, const char 
  * @param[in]  options  borrowed. NULL means the defaults.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
- *         .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
- *         TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ *         .ptd file or an index), TENON_CORRUPT (the file was changed or cut short),
+ * TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED, TENON_IO.
  * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_weights_rewrite(const tenon_weights *weights, const char *path,

@@ -30,7 +30,7 @@ namespace {
 using ListNames = void (*)(const Weights& from, std::vector<std::string>* names);
 
 tenon_status weight_names(const tenon_weights* weights, tenon_name_list** out, tenon_error** err,
-                        ListNames list) noexcept {
+                          ListNames list) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));

@@ -88,6 +88,8 @@ Status read_payloads(const module::ImportOptions& options, Contents* contents);
 Status read_flat_tensors(const module::ImportOptions& options, Contents* contents);
 // A safetensors file.
 Status read_safetensors(const module::ImportOptions& options, Contents* contents);
+// An index of shards (*.index.json), and all its shards.
+Status read_shards(const module::ImportOptions& options, Contents* contents);
 // A file of NumPy with one array (.npy), whose name is empty.
 Status read_npy(const module::ImportOptions& options, Contents* contents);
 // An archive of arrays of NumPy (.npz). contents->archive was opened with Prefix::kNone and

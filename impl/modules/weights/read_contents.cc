@@ -123,6 +123,13 @@ Status read_any_form(std::span<const std::byte> head, const module::ImportOption
   return read_archive(options, contents);
 }
 
+// The index of shards is an object of JSON. No other form begins so.
+bool is_json(std::span<const std::byte> head) {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
 // The C API gives names as UTF-8 texts that end with NUL, so a name must be UTF-8 without NUL.
 Status check_names(const std::vector<Weight>& weights) {
   std::vector<std::string_view> names;
@@ -159,13 +166,16 @@ void skip_repeated_values(Contents* contents) {
 }  // namespace
 
 Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
-                               const module::ImportOptions& options) {
+                               const module::ImportOptions& options, bool may_be_index) {
   Contents contents;
   contents.source = std::move(source);
   std::array<std::byte, 16> head{};
-  TENON_TRY(contents.source->read(0, head.data(),
-                                  std::min<uint64_t>(head.size(), contents.source->nbytes())));
-  Status status = read_any_form(head, options, &contents);
+  const uint64_t nbytes = std::min<uint64_t>(head.size(), contents.source->nbytes());
+  TENON_TRY(contents.source->read(0, head.data(), nbytes));
+  Status status = is_json(std::span(head).first(nbytes))
+                      ? may_be_index ? read_shards(options, &contents)
+                                     : Status(Code::kCorrupt, "is a file of JSON, and no shard")
+                      : read_any_form(head, options, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
   if (status.is_ok()) {
     skip_repeated_values(&contents);

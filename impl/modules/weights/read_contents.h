@@ -13,7 +13,8 @@ namespace tenon::weights {
 
 // `label` is the file's name in messages. UNSUPPORTED for another kind of file, which the message
 // names. The other errors are those of tenon_open_weights (tenon/weights.h).
+// `may_be_index`: the file may be an index of shards, whose files are read too.
 Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
-                               const module::ImportOptions& options);
+                               const module::ImportOptions& options, bool may_be_index);
 
 }  // namespace tenon::weights

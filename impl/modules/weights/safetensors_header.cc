@@ -65,10 +65,13 @@ enum HeaderField : uint8_t { kDtypeField = 1, kShapeField = 2, kOffsetsField = 4
 constexpr uint8_t kEntryFields = kDtypeField | kShapeField | kOffsetsField;
 
 // Receives the events of the JSON parser. A function that returns false ends the reading, and
-// `wrong_` says why.
+// `wrong_` says why. An index of shards has an object of texts as a header has, and is read by the
+// same class, because the parser is compiled anew for each class.
 class HeaderReader {
  public:
-  explicit HeaderReader(SafetensorsHeader* header) noexcept : header_(header) {}
+  HeaderReader(bool is_index, SafetensorsHeader* header) noexcept
+      : is_index_(is_index), header_(header) {}
+  bool has_texts() const noexcept { return has_texts_; }
   const std::string& wrong() const noexcept { return wrong_; }
   size_t wrong_at() const noexcept { return wrong_at_; }
 
@@ -93,7 +96,7 @@ class HeaderReader {
   bool string(std::string& value) {
     if (level() == HeaderLevel::kMetadata) {
       if (header_->metadata.emplace(std::move(key_), std::move(value)).second) return true;
-      return refuse("has a key of __metadata__ twice");
+      return refuse("has a key of " + texts_name() + " twice");
     }
     if (level() != HeaderLevel::kEntry || field_ != kDtypeField) return skip("a text");
     entry().dtype = std::move(value);
@@ -105,10 +108,11 @@ class HeaderReader {
     switch (level()) {
       case HeaderLevel::kOutside: return enter(HeaderLevel::kRoot);
       case HeaderLevel::kRoot:
-        if (key_ == "__metadata__") {
-          if (std::exchange(has_metadata_, true)) return refuse("has __metadata__ twice");
+        if (key_ == texts_name()) {
+          if (std::exchange(has_texts_, true)) return refuse("has " + texts_name() + " twice");
           return enter(HeaderLevel::kMetadata);
         }
+        if (is_index_) return enter(HeaderLevel::kSkipped);
         header_->entries.emplace_back().name = std::move(key_);
         seen_ = 0;
         return enter(HeaderLevel::kEntry);
@@ -175,6 +179,7 @@ class HeaderReader {
   bool skip(const char* what) {
     const HeaderLevel at = level();
     if (at == HeaderLevel::kSkipped || (at == HeaderLevel::kEntry && field_ == 0)) return true;
+    if (is_index_ && at == HeaderLevel::kRoot && key_ != texts_name()) return true;
     return refuse(std::string("has ") + what + " where the format has none");
   }
   bool refuse(const std::string& what) {
@@ -184,6 +189,10 @@ class HeaderReader {
     return false;
   }
 
+  // The name of the object whose values are texts.
+  std::string texts_name() const { return is_index_ ? "weight_map" : "__metadata__"; }
+
+  const bool is_index_;
   SafetensorsHeader* header_;
   std::vector<HeaderLevel> levels_;
   std::string key_;
@@ -191,7 +200,7 @@ class HeaderReader {
   uint8_t seen_ = 0;   // the fields of the entry so far, as bits
   int offsets_ = 0;
   uint64_t end_ = 0;
-  bool has_metadata_ = false;
+  bool has_texts_ = false;
   std::string wrong_;
   size_t wrong_at_ = 0;
 };
@@ -248,7 +257,7 @@ Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& sour
   std::string text(length, '\0');
   TENON_TRY(source.read(kLengthNbytes, reinterpret_cast<std::byte*>(text.data()), length));
   SafetensorsHeader header;
-  HeaderReader reader(&header);
+  HeaderReader reader(false, &header);
   if (!text.starts_with('{')) return broken("does not begin with {");
   if (!Json::sax_parse(text.begin(), text.end(), &reader))
     return broken(reader.wrong()).with("offset", kLengthNbytes + reader.wrong_at());
@@ -267,7 +276,36 @@ Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& sour
                        at > wanted ? ": it is cut short. Copy or download it again" : ""));
 }
 
+Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSource& source,
+                                                            uint64_t max_nbytes) {
+  const uint64_t nbytes = source.nbytes();
+  if (nbytes > max_nbytes) {
+    return Status(Code::kResourceExhausted,
+                  format("the index of shards has %llu bytes, and the limit max_nbytes is %llu",
+                         as_llu(nbytes), as_llu(max_nbytes)))
+        .with("limit", "max_nbytes")
+        .with("limit_value", max_nbytes);
+  }
+  std::string text(nbytes, '\0');
+  TENON_TRY(source.read(0, reinterpret_cast<std::byte*>(text.data()), nbytes));
+  SafetensorsHeader index;
+  HeaderReader reader(true, &index);
+  if (!Json::sax_parse(text.begin(), text.end(), &reader)) {
+    return Status(Code::kCorrupt, "the index of shards " + reader.wrong())
+        .with("offset", reader.wrong_at());
+  }
+  if (reader.has_texts()) return std::move(index.metadata);
+  return Status(Code::kUnsupported,
+                "is a file of JSON without weight_map, and so no index of shards. Give the file "
+                "that ends in .index.json, or a file of weights");
+}
+
 #else
+
+Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSource& source,
+                                                            uint64_t max_nbytes) {
+  return read_safetensors_header(source, max_nbytes).status();
+}
 
 Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource&, uint64_t) {
   return Status(Code::kUnsupported,

@@ -1,5 +1,6 @@
 // Reads the header of a safetensors file (docs/format/safetensors.md): the names, types, shapes and
-// places of its tensors. read_safetensors() makes weights of them.
+// places of its tensors. read_safetensors() makes weights of them. Also reads the index of files
+// that together have the weights of a model.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +35,12 @@ struct SafetensorsHeader {
 // caller checks. Time and memory are linear in the header.
 Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& source,
                                                   uint64_t max_nbytes);
+
+// Reads an index of shards (*.index.json): the file of each weight, by the weight's name. CORRUPT
+// if it is no JSON, if a name is there twice, or if weight_map has anything but texts. UNSUPPORTED
+// if it has no weight_map. The other errors are those of read_safetensors_header(). The caller
+// checks the names of the files.
+Result<std::map<std::string, std::string>> read_shard_index(const archive::ZipSource& source,
+                                                            uint64_t max_nbytes);
 
 }  // namespace tenon::weights

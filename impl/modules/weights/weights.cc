@@ -80,12 +80,14 @@ Weights::Weights(std::string label, Contents contents)
 Result<Ref<Weights>> Weights::open(const std::string& path, const module::ImportOptions& options) {
   TENON_TRY(module::check_devices(options));
   TENON_ASSIGN(Ref<archive::ZipSource> file, archive::FileMapping::open(path));
-  return read(std::move(file), path.substr(path.rfind('/') + 1), options);
+  std::string label = path.substr(path.rfind('/') + 1);
+  TENON_ASSIGN(Contents contents, read_contents(std::move(file), label, options, true));
+  return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 
 Result<Ref<Weights>> Weights::read(Ref<archive::ZipSource> source, std::string label,
                                    const module::ImportOptions& options) {
-  TENON_ASSIGN(Contents contents, read_contents(std::move(source), label, options));
+  TENON_ASSIGN(Contents contents, read_contents(std::move(source), label, options, false));
   return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 

@@ -43,6 +43,14 @@ TEST_F(WeightsFile, AreReplacedAndWrittenAgain) {
   std::filesystem::remove(path);
 }
 
+TEST_F(WeightsFile, HaveValues) {
+  const Weights weights = Weights::open(golden_weights("../checkpoint/1.13.1/checkpoint.pt"));
+  EXPECT_EQ(weights.value_names().front(), "optimizer.param_groups.0.lr");
+  EXPECT_EQ(weights.value("epoch").as<std::int64_t>(), 3);
+  EXPECT_EQ(weights.skipped(), std::vector<std::string>{});
+  EXPECT_CODE(kNotFound, weights.try_value("model.0.weight").error());
+}
+
 TEST_F(WeightsFile, AreRefusedByName) {
   Weights weights = Weights::open(golden_weights("executorch-1.5.1.ptd"));
   EXPECT_EQ(first_element(weights, "linear.weight"), 0);

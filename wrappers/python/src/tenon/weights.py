@@ -1,5 +1,6 @@
-"""Files of weights: programs of torch.export (.pt2), safetensors files, files of torch.save and
-files of ExecuTorch (.ptd), without PyTorch. Processes can share the weights of a file by a name.
+"""Files of weights: programs of torch.export (.pt2), safetensors files and their indexes, files of
+torch.save and torch.jit.save, of NumPy (.npy, .npz) and of ExecuTorch (.ptd), without PyTorch.
+Processes can share the weights of a file by a name.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ class NamedWeights(Managed):
         Weights that share a storage in the file share it in memory. After replace a weight has its
         new elements. Tensors that were taken before keep the old ones.
         """
+        return self._read(self._tensor, name)
+
+    def _read(self, function: Any, name: str) -> Any:
         from tenon._from_value import Reader
 
         with key_errors():
-            own = owned("tenon_value", self._tensor, self._own(), encoded(name, "the name"))
+            own = owned("tenon_value", function, self._own(), encoded(name, "the name"))
         return Reader().read(own)
 
     def __iter__(self) -> Iterator[str]:
@@ -84,6 +88,18 @@ class Weights(NamedWeights):
     def __init__(self, pointer: Any) -> None:
         self._cdata = ffi.gc(pointer, lib.tenon_weights_release)
 
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the values that are no tensors, such as the numbers in a checkpoint."""
+        return names_by(lib.tenon_weights_value_names, self._own())
+
+    def value(self, name: str) -> Any:
+        """A value that is no tensor."""
+        return self._read(lib.tenon_weights_value, name)
+
+    def skipped(self) -> tuple[str, ...]:
+        """A line with the name and the reason for everything in the file that cannot be read."""
+        return names_by(lib.tenon_weights_skipped, self._own())
+
     def replace(self, name: str, tensor: Any) -> None:
         """Replace the elements of a weight. The element type and the shape must be those of the
         weight. The strides may be others. Weights that share a storage with this one change with
@@ -117,8 +133,9 @@ def open_weights(
     max_records: int = 0,
     max_depth: int = 0,
 ) -> Weights:
-    """Open a program that torch.export saved (.pt2), a safetensors file, a file of torch.save, or a
-    file of ExecuTorch's weights (.ptd). A .ptd file can be read and not rewritten.
+    """Open a program that torch.export saved (.pt2), a safetensors file, a file of torch.save or
+    torch.jit.save, a file of NumPy (.npy, .npz), a file of ExecuTorch's weights (.ptd), or an index
+    of shards (.index.json). A .ptd file and an index can be read and not rewritten.
 
     The options are those of import_module. With tensors="map" the tensors are read-only views of
     the file, which must not be changed while they are in use. The file may be replaced by a rename.

@@ -3501,6 +3501,7 @@ extern "C" {
  - A module: "name" (a name that exists already or is given twice), "class", "missing" and
    "unexpected" (numbers of tensors), and "operator", "module" and "other_module" (two modules
    that need different versions of an operator).
+ - An index of shards: "name" (of a weight) and "path" (of the shard that lacks it).
  - A queue: "member" (a member's number), and "lost" (how many messages are lost).
  - CUDA's driver: "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040
    means 11.4).
@@ -7036,8 +7037,9 @@ extern "C" {
                       views of the file.
  @param[out] out      new reference; release it with tenon_weights_release. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
-         TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT (also
+         for an index that names a weight which its shard lacks: the details "name" and "path"
+ have both), TENON_UNSUPPORTED (the file is of another kind or of a newer version; the library was
          built without JSON and the file is a safetensors file or a .pt2 file of PyTorch's newest
          form; it was built without FlatBuffers and the file is a .ptd file),
          TENON_RESOURCE_EXHAUSTED, TENON_IO.
@@ -7085,6 +7087,47 @@ extern "C" {
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Lists the names of the values in the file that are no tensors: the numbers, texts, booleans and
+ None in a file of torch.save or in a module, and the texts of `__metadata__` in a safetensors
+ file, as "__metadata__.format". The names are formed as those of tensors.
+ @param[in]  weights  borrowed.
+ @param[out] out      new reference to a list; release it with tenon_name_list_release. Untouched
+                      on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_weights_value_names(
+        weights: *const tenon_weights,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives a value of tenon_weights_value_names.
+ @param[in]  weights  borrowed.
+ @param[in]  name     borrowed.
+ @param[out] out      new reference; release it with tenon_value_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_weights_value(
+        weights: *const tenon_weights,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lists what the file has and the library cannot read, such as an object of a class of Python. Each
+ line has the name and the reason: "sampler: an object of 'mine.Sampler'". The list is empty if
+ everything in the file is a weight or a value.
+ @param[in]  weights  borrowed.
+ @param[out] out      new reference to a list of lines; release it with tenon_name_list_release.
+                      Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_weights_skipped(
+        weights: *const tenon_weights,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Replaces the elements of a weight. The element type and the shape must be those of the weight,
  because the program depends on them. The layout may differ. Weights that share a storage with
  this one change with it. The file does not change.
@@ -7096,9 +7139,9 @@ extern "C" {
  @param[in] tensor   borrowed: a value of kind tensor in the memory of the CPU.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (also for another element type or shape),
-         TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a compressed record or of
-         a big-endian archive, and a weight that is sparse, quantised or expanded; a tensor on a
-         device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
+         TENON_NOT_FOUND, TENON_UNSUPPORTED (a weight of a .ptd file, of a shard, of a compressed
+         record or of a big-endian file, and a weight that is sparse, quantised or expanded; a
+ tensor on a device), TENON_CORRUPT (the file was cut short), TENON_PEER_GONE,
          TENON_RESOURCE_EXHAUSTED, TENON_IO.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_weights_replace(
@@ -7116,8 +7159,8 @@ extern "C" {
  @param[in]  options  borrowed. NULL means the defaults.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_UNSUPPORTED (a
-         .ptd file), TENON_CORRUPT (the file was changed or cut short), TENON_PEER_GONE,
-         TENON_RESOURCE_EXHAUSTED, TENON_IO.
+         .ptd file or an index), TENON_CORRUPT (the file was changed or cut short),
+ TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED, TENON_IO.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_weights_rewrite(
         weights: *const tenon_weights,

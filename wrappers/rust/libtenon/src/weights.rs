@@ -1,5 +1,6 @@
-//! Files of weights: programs of torch.export (`.pt2`), safetensors files, files of torch.save and
-//! files of ExecuTorch (`.ptd`). Nothing in a file is executed.
+//! Files of weights: programs of torch.export (`.pt2`), safetensors files and their indexes, files
+//! of torch.save and torch.jit.save, of NumPy (`.npy`, `.npz`) and of ExecuTorch (`.ptd`). Nothing
+//! in a file is executed.
 
 use std::fmt;
 use std::path::Path;
@@ -61,6 +62,27 @@ impl Weights {
         Value::new(|out, err| unsafe {
             sys::tenon_weights_tensor(self.as_raw(), name.as_ptr(), out, err)
         })
+    }
+
+    /// Lists the names of the values that are no tensors, such as the numbers in a checkpoint.
+    pub fn value_names(&self) -> Result<Vec<String>> {
+        // SAFETY: as in names().
+        names(make(|out, err| unsafe { sys::tenon_weights_value_names(self.as_raw(), out, err) })?)
+    }
+
+    /// Gives a value that is no tensor.
+    pub fn value(&self, name: &str) -> Result<Value> {
+        let name = c_text(name, "the name")?;
+        // SAFETY: as in tensor().
+        Value::new(|out, err| unsafe {
+            sys::tenon_weights_value(self.as_raw(), name.as_ptr(), out, err)
+        })
+    }
+
+    /// Gives a line with the name and the reason for everything in the file that cannot be read.
+    pub fn skipped(&self) -> Result<Vec<String>> {
+        // SAFETY: as in names().
+        names(make(|out, err| unsafe { sys::tenon_weights_skipped(self.as_raw(), out, err) })?)
     }
 
     /// Replaces the elements of a weight. The element type and the shape must be those of the

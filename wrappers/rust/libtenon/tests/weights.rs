@@ -41,6 +41,16 @@ fn replaced_and_written_again() {
 }
 
 #[test]
+fn values() {
+    let file = golden("../checkpoint/1.13.1/checkpoint.pt");
+    let weights = Weights::open(file, &ImportOptions::new()).unwrap();
+    assert!(weights.value_names().unwrap().contains(&"epoch".to_owned()));
+    assert_eq!(weights.value("epoch").unwrap().as_int().unwrap(), 3);
+    assert_eq!(weights.skipped().unwrap(), Vec::<String>::new());
+    assert_eq!(weights.value("none").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn of_executorch() {
     let weights = Weights::open(golden("executorch-1.5.1.ptd"), &ImportOptions::new()).unwrap();
     assert_eq!(elements(&weights, "tied.weight"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);

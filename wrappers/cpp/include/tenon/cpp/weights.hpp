@@ -1,6 +1,7 @@
 /// @file
-/// Files of weights: these functions read programs of torch.export (.pt2), safetensors files, files
-/// of torch.save and files of ExecuTorch (.ptd), without PyTorch. tenon/weights.h has the details.
+/// Files of weights: these functions read programs of torch.export (.pt2), safetensors files and
+/// their indexes, files of torch.save and torch.jit.save, of NumPy (.npy, .npz) and of ExecuTorch
+/// (.ptd), without PyTorch. tenon/weights.h has the details.
 #ifndef TENON_CPP_WEIGHTS_HPP
 #define TENON_CPP_WEIGHTS_HPP
 
@@ -39,23 +40,24 @@ class Weights
   }
 
   /// Gives the names of all weights in the order of the file.
-  Result<std::vector<std::string>> try_names() const {
-    const Result<detail::NameList> list =
-        detail::make<detail::NameList>([&](tenon_name_list** out, tenon_error** err) {
-          return tenon_weights_names(get(), out, err);
-        });
-    if (!list) return list.error();
-    return detail::names(*list);
-  }
+  Result<std::vector<std::string>> try_names() const { return list(tenon_weights_names); }
 
   /// Gives a weight. Weights that share a storage in the file share it in memory. After try_replace
   /// this function gives the new elements. Values that it gave before keep the old elements.
   Result<Value> try_tensor(const std::string& name) const {
-    if (!detail::is_c_text(name)) return detail::has_nul("the name");
-    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
-      return tenon_weights_tensor(get(), name.c_str(), out, err);
-    });
+    return read(tenon_weights_tensor, name);
   }
+
+  /// Gives the names of the values that are no tensors, such as the numbers in a checkpoint.
+  Result<std::vector<std::string>> try_value_names() const {
+    return list(tenon_weights_value_names);
+  }
+
+  /// Gives a value that is no tensor.
+  Result<Value> try_value(const std::string& name) const { return read(tenon_weights_value, name); }
+
+  /// Gives a line with the name and the reason for everything in the file that cannot be read.
+  Result<std::vector<std::string>> try_skipped() const { return list(tenon_weights_skipped); }
 
   /// Replaces the elements of a weight. The element type and the shape must be those of the weight.
   /// The layout may differ. Weights that share a storage with this one change with it. The tensor's
@@ -87,11 +89,32 @@ class Weights
   }
   std::vector<std::string> names() const { return try_names().value(); }
   Value tensor(const std::string& name) const { return try_tensor(name).value(); }
+  std::vector<std::string> value_names() const { return try_value_names().value(); }
+  Value value(const std::string& name) const { return try_value(name).value(); }
+  std::vector<std::string> skipped() const { return try_skipped().value(); }
   void replace(const std::string& name, const Value& tensor) { try_replace(name, tensor).value(); }
   void rewrite(const std::string& path, Durability durability = Durability::kNone) const {
     try_rewrite(path, durability).value();
   }
 #endif
+
+ private:
+  Result<std::vector<std::string>> list(tenon_status (*function)(const tenon_weights*,
+                                                                 tenon_name_list**,
+                                                                 tenon_error**)) const {
+    const Result<detail::NameList> found = detail::make<detail::NameList>(
+        [&](tenon_name_list** out, tenon_error** err) { return function(get(), out, err); });
+    if (!found) return found.error();
+    return detail::names(*found);
+  }
+  Result<Value> read(tenon_status (*function)(const tenon_weights*, const char*, tenon_value**,
+                                              tenon_error**),
+                     const std::string& name) const {
+    if (!detail::is_c_text(name)) return detail::has_nul("the name");
+    return detail::make<Value>([&](tenon_value** out, tenon_error** err) {
+      return function(get(), name.c_str(), out, err);
+    });
+  }
 };
 
 TENON_CPP_END
