@@ -114,6 +114,8 @@ Status Publisher::add(os::Fd* socket, UnsharedSocket unshared) {
   how.limits = {.max_nbytes = 4096, .max_tensors = 1, .max_segments = 1};
   auto reader = std::make_shared<Reader>();
   TENON_ASSIGN(reader->connection, Connection::create(socket->get(), how));
+  reader->unshared =
+      unshared.has_socket() ? std::move(unshared) : UnsharedSocket::of(socket->get());
   Connection& connection = *reader->connection;
   const std::lock_guard<std::mutex> lock(mutex_);
   // Subscribers that are gone are removed by the next publish, which reports them. Until then they
@@ -136,8 +138,6 @@ Status Publisher::add(os::Fd* socket, UnsharedSocket unshared) {
       ++reader->sent;
     }
   }
-  reader->unshared =
-      unshared.has_socket() ? std::move(unshared) : UnsharedSocket::of(socket->get());
   connection.adopt_unshared_socket();
   (void)socket->detach();
   readers_.push_back(std::move(reader));
