@@ -412,7 +412,7 @@ def walk(name: str, value: Any, out: list[tuple[str, Any]]) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
             walk(f"{name}.{key}" if name else str(key), item, out)
-    elif isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+    elif isinstance(value, (list, tuple)):  # torch.Size is a tuple
         for i, item in enumerate(value):
             walk(f"{name}.{i}" if name else str(i), item, out)
     elif isinstance(value, torch.Tensor):

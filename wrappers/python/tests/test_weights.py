@@ -1,4 +1,4 @@
-"""Weights of torch.export's programs, of ExecuTorch's files and of safetensors files.
+"""Weights of torch.export's programs, of ExecuTorch's files, of safetensors files and of modules.
 tests/peers/weights runs the programs with new weights in PyTorch, and reads torch.save files.
 """
 
@@ -76,6 +76,10 @@ def test_safetensors(tmp_path: Path) -> None:
         assert weights[name].numpy().dtype == array.dtype, name
         assert np.array_equal(weights[name].numpy(), array), name
     assert weights["float16"].read_only
+    assert weights.value_names() == ("__metadata__.format",)
+    assert weights.value("__metadata__.format") == "np"
+    with pytest.raises(KeyError, match="did you mean __metadata__.format"):
+        weights.value("__metadata__.formats")
     weights.replace("float32", np.full((2, 3), 7, np.float32))
     weights.replace("int8", np.array([4, 5, 6], np.int8))
     weights.rewrite(new)
@@ -85,10 +89,27 @@ def test_safetensors(tmp_path: Path) -> None:
     assert load_file(path)["int8"].tolist() == [1, -2, 3]
 
 
+def silero_vad(file: str) -> Path:
+    (path,) = find_spec("silero_vad").submodule_search_locations  # type: ignore[union-attr]
+    return Path(path) / "data" / file
+
+
+def test_weights_of_a_real_module_are_those_of_the_module() -> None:
+    file = silero_vad("silero_vad.jit")
+    weights = tenon.open_weights(file)
+    with tenon.import_module(file) as module:
+        wanted = dict(module.tensors())
+        assert wanted.keys() <= set(weights) and len(wanted) == 30
+        for name, tensor in wanted.items():
+            assert np.array_equal(weights[name].numpy(), tensor.numpy()), name
+    # These two are attributes that are no buffers.
+    assert set(weights) - wanted.keys() == {"_context", "_state"}
+    assert weights.value("training") is False and weights.skipped() == ()
+
+
 @pytest.mark.parametrize("tensors", ["map", "fill"])
 def test_weights_of_a_real_model_are_those_that_safetensors_reads(tensors: Any) -> None:
-    (path,) = find_spec("silero_vad").submodule_search_locations  # type: ignore[union-attr]
-    file = Path(path) / "data/silero_vad_16k.safetensors"
+    file = silero_vad("silero_vad_16k.safetensors")
     wanted = load_file(file)
     weights = tenon.open_weights(file, tensors=tensors)
     assert set(weights) == set(wanted) and len(wanted) == 15
