@@ -37,6 +37,14 @@ size_t PartStorages::slot_of(const Storage* bytes) const noexcept {
   return found == slot_by_bytes_.end() ? Weight::kNoSlot : found->second;
 }
 
+std::string text_of(std::string bytes) {
+  const bool is_text = tensor::is_utf8(bytes);
+  for (char& c : bytes) {
+    if (c == '\0' || (!is_text && static_cast<signed char>(c) < 0)) c = '?';
+  }
+  return bytes;
+}
+
 Status corrupt_weight(const std::string& name, const Status& why) {
   return {Code::kCorrupt, format("the weight \"%.200s\": %s", name.c_str(), why.message().c_str())};
 }
@@ -45,7 +53,7 @@ Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents*
   if (tensor.is_ok()) {
     weight.tensor = std::move(tensor).value();
   } else if (tensor.status().code() == Code::kUnsupported) {
-    weight.refusal = tensor.status();
+    weight.refusal = Status(Code::kUnsupported, text_of(tensor.status().message()));
   } else if (tensor.status().code() == Code::kInvalidArgument) {
     return corrupt_weight(weight.name, tensor.status());
   } else {
@@ -61,14 +69,6 @@ void add_value(std::string name, value::ValueRef value, Contents* contents) {
   } else {
     add_skipped(name, "a value whose name is no text", contents);
   }
-}
-
-std::string text_of(std::string bytes) {
-  const bool is_text = tensor::is_utf8(bytes);
-  for (char& c : bytes) {
-    if (c == '\0' || (!is_text && static_cast<signed char>(c) < 0)) c = '?';
-  }
-  return bytes;
 }
 
 void add_skipped(const std::string& name, const std::string& what, Contents* contents) {

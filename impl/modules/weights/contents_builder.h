@@ -60,6 +60,8 @@ class PartStorages {
 // The index of a record among the records of the reader that gave it.
 size_t index_of(const archive::ZipReader& reader, const archive::ZipRecord& record) noexcept;
 
+// The bytes for a message. If they are no UTF-8, those that are not ASCII become question marks.
+std::string text_of(std::string bytes);
 // The error CORRUPT of a weight's elements or layout, with the name of the weight.
 Status corrupt_weight(const std::string& name, const Status& why);
 // Adds a weight whose tensor its reader has made or failed to make. If `tensor` is the error
@@ -69,8 +71,6 @@ Status add_weight(Weight weight, Result<value::TensorValueRef> tensor, Contents*
 
 // Adds a value that is no tensor. A value whose name is no text in UTF-8 is skipped.
 void add_value(std::string name, value::ValueRef value, Contents* contents);
-// The bytes for a message. If they are no UTF-8, those that are not ASCII become question marks.
-std::string text_of(std::string bytes);
 // Lists something that was skipped.
 void add_skipped(const std::string& name, const std::string& what, Contents* contents);
 

@@ -112,22 +112,27 @@ Status read_archive(const module::ImportOptions& options, Contents* contents) {
   return read_payloads(options, contents);
 }
 
+// The index of shards is an object of JSON. A safetensors file, whose first byte belongs to a
+// length, and a flatbuffer may begin so too.
+bool is_json(std::span<const std::byte> head) {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
 Status read_any_form(std::span<const std::byte> head, const module::ImportOptions& options,
-                     Contents* contents) {
+                     bool may_be_index, Contents* contents) {
   if (os::is_flat_tensor(head)) return read_flat_tensors(options, contents);
   if (os::is_flatbuffer_module(head)) return read_flatbuffer_module(options, contents);
   if (os::is_numpy_array(head)) return read_npy(options, contents);
   if (os::is_pickle(head)) return read_legacy_save(options, contents);
   if (os::is_safetensors(head, contents->source->nbytes()))
     return read_safetensors(options, contents);
+  if (is_json(head)) {
+    if (may_be_index) return read_shards(options, contents);
+    return {Code::kCorrupt, "is a file of JSON, and no shard"};
+  }
   return read_archive(options, contents);
-}
-
-// The index of shards is an object of JSON. No other form begins so.
-bool is_json(std::span<const std::byte> head) {
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{';
 }
 
 // The C API gives names as UTF-8 texts that end with NUL, so a name must be UTF-8 without NUL.
@@ -172,10 +177,7 @@ Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string
   std::array<std::byte, 16> head{};
   const uint64_t nbytes = std::min<uint64_t>(head.size(), contents.source->nbytes());
   TENON_TRY(contents.source->read(0, head.data(), nbytes));
-  Status status = is_json(std::span(head).first(nbytes))
-                      ? may_be_index ? read_shards(options, &contents)
-                                     : Status(Code::kCorrupt, "is a file of JSON, and no shard")
-                      : read_any_form(head, options, &contents);
+  Status status = read_any_form(std::span(head).first(nbytes), options, may_be_index, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
   if (status.is_ok()) {
     skip_repeated_values(&contents);

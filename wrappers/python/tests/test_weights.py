@@ -78,7 +78,7 @@ def test_safetensors(tmp_path: Path) -> None:
     assert weights["float16"].read_only
     assert weights.value_names() == ("__metadata__.format",)
     assert weights.value("__metadata__.format") == "np"
-    with pytest.raises(KeyError, match="did you mean __metadata__.format"):
+    with pytest.raises(KeyError, match=r"did you mean __metadata__\.format"):
         weights.value("__metadata__.formats")
     weights.replace("float32", np.full((2, 3), 7, np.float32))
     weights.replace("int8", np.array([4, 5, 6], np.int8))

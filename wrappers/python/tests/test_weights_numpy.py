@@ -100,6 +100,7 @@ def test_what_a_tensor_cannot_hold_is_refused_by_name(tmp_path: Path) -> None:
     np.savez(path, good=np.ones(2), **{name: array for name, (array, _) in odd.items()})
     weights = tenon.open_weights(path)
     assert weights["good"].tolist() == [1, 1]
+    assert {line.split(":")[0] for line in weights.skipped()} == set(odd)
     for name, (_, words) in odd.items():
         with pytest.raises(tenon.Unsupported, match=f'"{name}" cannot be read') as refused:
             weights[name]

@@ -63,6 +63,15 @@ def test_a_link_to_a_shard_is_followed(folder: Path, tmp_path_factory: Any) -> N
     assert weights["head.weight"].tolist() == [[1, 1], [1, 1]]
 
 
+@pytest.mark.parametrize("nbytes", [0x7B, 0x120, 0x10A, 0x17B])
+def test_a_length_that_looks_like_an_index(tmp_path: Path, nbytes: int) -> None:
+    """The first byte of a safetensors file is that of a length, and may be { or a space."""
+    path = tmp_path / "w.safetensors"
+    header = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'.ljust(nbytes)
+    path.write_bytes(nbytes.to_bytes(8, "little") + header + b"\7")
+    assert tenon.open_weights(path)["w"].tolist() == [7]
+
+
 def test_a_name_that_the_shard_lacks(folder: Path) -> None:
     file = PLACES["head.weight"]
     index = write(folder, {**PLACES, "head.bias": file})
