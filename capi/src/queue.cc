@@ -30,10 +30,12 @@ struct QueueRequest {
 tenon::Result<QueueRequest> read_queue_options(const tenon_queue_options* options) {
   tenon_queue_options given{};
   TENON_TRY(read_struct(options, "tenon_queue_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_QUEUE_IGNORE_DEATHS, "tenon_queue_options"));
+  TENON_TRY(check_flags(given.flags, TENON_QUEUE_IGNORE_DEATHS | TENON_QUEUE_REDELIVER,
+                        "tenon_queue_options"));
   TENON_TRY(check_flags(given.reserved, 0, "tenon_queue_options"));
   QueueRequest request;
-  request.geometry = {given.members, given.capacity, given.slot_nbytes};
+  request.geometry = {given.members, given.capacity, given.slot_nbytes,
+                      (given.flags & TENON_QUEUE_REDELIVER) != 0};
   request.options.report_deaths = (given.flags & TENON_QUEUE_IGNORE_DEATHS) == 0;
   tenon::tensor::DescriptorLimits& limits = request.options.fetch.limits;
   if (given.max_message_nbytes != 0) limits.max_nbytes = given.max_message_nbytes;
@@ -47,7 +49,7 @@ page::Geometry with_defaults(const page::Geometry& given) noexcept {
   };
   return {or_default(given.members, kDefaultGeometry.members),
           or_default(given.capacity, kDefaultGeometry.capacity),
-          or_default(given.slot_nbytes, kDefaultGeometry.slot_nbytes)};
+          or_default(given.slot_nbytes, kDefaultGeometry.slot_nbytes), given.redelivers};
 }
 
 // The list of members also looks who has joined and died since, which changes nothing that a caller
@@ -140,6 +142,10 @@ tenon_status tenon_queue_send_many(tenon_queue* queue, const tenon_message* cons
   });
 }
 
+uint32_t tenon_queue_redelivered(const tenon_message* message) noexcept {
+  return message == nullptr ? 0 : object(message)->redelivered();
+}
+
 tenon_status tenon_queue_discard(tenon_queue* queue, size_t* discarded,
                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
@@ -198,6 +204,7 @@ tenon_status tenon_queue_options_get(const tenon_queue* queue, tenon_queue_optio
     const QueueOptions& given = object(queue)->options();
     tenon_queue_options options{};
     options.flags = given.report_deaths ? 0 : TENON_QUEUE_IGNORE_DEATHS;
+    if (geometry.redelivers) options.flags |= TENON_QUEUE_REDELIVER;
     options.members = geometry.members;
     options.capacity = geometry.capacity;
     options.slot_nbytes = geometry.slot_nbytes;

@@ -36,7 +36,7 @@ void write_header(std::byte* base, const Geometry& geometry) noexcept {
   header.members = geometry.members;
   header.capacity = geometry.capacity;
   header.slot_nbytes = geometry.slot_nbytes;
-  header.incompat = 0;
+  header.incompat = geometry.redelivers ? kRedelivers : 0;
   header.magic = kMagic;
 }
 
@@ -54,16 +54,17 @@ Result<Geometry> read_header(std::span<const std::byte, sizeof(Header)> bytes, u
     return refuse_memory(
         Code::kIncompatible,
         format("a queue of version %u, and this Tenon knows version %u", version, kVersion));
-  if (incompat != 0)
+  if ((incompat & ~kRedelivers) != 0)
     return refuse_memory(Code::kIncompatible, "a queue with features of a later version");
   const Geometry geometry{read(offsetof(Header, members)), read(offsetof(Header, capacity)),
-                          read(offsetof(Header, slot_nbytes))};
+                          read(offsetof(Header, slot_nbytes)), (incompat & kRedelivers) != 0};
   if (!check_geometry(geometry).is_ok() || geometry.nbytes() > nbytes)
     return refuse_memory(Code::kCorrupt, "a queue of a size that its storage does not have");
   return geometry;
 }
 
-void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> bytes) noexcept {
+void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> bytes,
+          uint32_t put_backs) noexcept {
   slot[1].store(uint64_t{static_cast<uint32_t>(kind)} << 32 | bytes.size(),
                 std::memory_order_relaxed);
   Word* to = slot + 2;
@@ -81,7 +82,7 @@ void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> b
     to->store(word, std::memory_order_relaxed);
   }
   // The sender looks for sleepers next. A release store could be seen after that look.
-  slot[0].store(word_of({position, 0, SlotState::kFull}), std::memory_order_seq_cst);
+  slot[0].store(word_of({position, put_backs, SlotState::kFull}), std::memory_order_seq_cst);
 }
 
 uint32_t copy(const Word* slot, uint32_t room, Kind* kind, std::byte* out) noexcept {

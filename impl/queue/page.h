@@ -32,6 +32,10 @@ using Half = std::atomic<uint32_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 static_assert(Half::is_always_lock_free && sizeof(Half) == 4);
 
+// Bits of Header::incompat. With kRedelivers a receiver acknowledges each message, and the message
+// of a receiver that has gone before that is put back.
+inline constexpr uint64_t kRedelivers = 1;
+
 // A set of members: bit m % 64 of word m / 64.
 using MemberSet = std::array<Word, kMostMembers / 64>;
 
@@ -42,7 +46,7 @@ struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): each line 
   uint32_t members;      // the most processes that can be members at a time
   uint32_t capacity;     // slots of a lane, a power of two
   uint32_t slot_nbytes;  // bytes of a slot, a multiple of 64
-  uint64_t incompat;     // not 0: a reader refuses the memory with INCOMPATIBLE
+  uint64_t incompat;     // kRedelivers; a reader refuses other bits with INCOMPATIBLE
   // The members that may sleep because they found no message, or no room in their lane. Only the
   // member itself sets and clears its bit. The bit of a member that ended asleep stays, until a new
   // member has its entry.
@@ -116,6 +120,9 @@ constexpr uint64_t lock_at(uint32_t index, uint32_t generation) noexcept {
 struct LaneHeader {
   // The CPU on which the member filled a slot last. A receiver on the same CPU does not spin.
   alignas(64) Half cpu;
+  // With kRedelivers: the number of put-backs, times 2. Odd: the member puts a message back. A
+  // receiver that sees another number than last time looks through the whole lane.
+  Half put_back;
   // The address of the member's depot (short_form.h), and its number, which is even and grows with
   // each change. Odd: the address is being written.
   alignas(64) Half address_number;
@@ -131,10 +138,14 @@ enum class SlotState : uint8_t {
   kEmpty = 0,
   kFull = 1,
   kTaken = 2,  // a receiver has copied the message, and the sender may fill the slot again
+  kHeld = 3,   // with kRedelivers: as kTaken, but the receiver has not acknowledged the message
 };
 struct SlotWord {
   uint64_t position = 0;  // 48 bits: the message is the lane's message of this number, from 0 on
-  uint32_t taker = 0;     // 12 bits: taker_of() the member that took it
+  // 12 bits. kTaken, kHeld: taker_of() the member that took it. kFull: how often it was put back.
+  // So a message that was put back has another word than before, and a copy that was begun before
+  // that is not taken.
+  uint32_t taker = 0;
   SlotState state = SlotState::kEmpty;
   bool operator==(const SlotWord&) const = default;
 };
@@ -154,6 +165,9 @@ constexpr uint32_t taker_of(uint32_t index, uint32_t generation) noexcept {
   return (generation & 0xfU) << 8 | index;
 }
 
+// A message that was put back so often is lost when its next receiver has gone.
+inline constexpr uint32_t kMostPutBacks = 0xfff;
+
 // What a slot holds behind its word.
 enum class Kind : uint32_t {
   kTicket = 1,  // the ticket of a deposited message (channel/ticket.h)
@@ -172,6 +186,7 @@ struct Geometry {
   uint32_t members = 0;
   uint32_t capacity = 0;
   uint32_t slot_nbytes = 0;
+  bool redelivers = false;
 
   constexpr size_t lane_nbytes() const noexcept {
     return kLaneHeaderNbytes + size_t{capacity} * slot_nbytes;
@@ -245,7 +260,8 @@ inline void remove(MemberSet* set, uint32_t member) noexcept {
 // The sender fills a slot that it owns, and publishes it. The bytes are stored word by word,
 // because a receiver that is late may read them while the sender fills the slot again. The
 // receiver notices it by the slot's word, which has another value then.
-void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> bytes) noexcept;
+void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> bytes,
+          uint32_t put_backs = 0) noexcept;
 
 // Copies a published message. `out` has room for Geometry::room() bytes. The copy is whole if the
 // slot's word is unchanged after it, which take() checks. The length that is returned is at most
@@ -255,9 +271,24 @@ uint32_t copy(const Word* slot, uint32_t room, Kind* kind, std::byte* out) noexc
 
 // Takes the message for the receiver `taker`. False: the slot's word, which was `seen` with the
 // state kFull before, has changed, so another receiver was faster.
-inline bool take(Word* slot, uint64_t seen, uint32_t taker) noexcept {
+inline bool take(Word* slot, uint64_t seen, uint32_t taker,
+                 SlotState taken = SlotState::kTaken) noexcept {
   const SlotWord full = slot_of(seen);
-  return slot->compare_exchange_strong(seen, word_of({full.position, taker, SlotState::kTaken}),
+  return slot->compare_exchange_strong(seen, word_of({full.position, taker, taken}),
+                                       std::memory_order_seq_cst, std::memory_order_relaxed);
+}
+
+// The message of a slot that `taker` holds is acknowledged. False: it was put back.
+inline bool acknowledge(Word* slot, uint64_t position, uint32_t taker) noexcept {
+  uint64_t held = word_of({position, taker, SlotState::kHeld});
+  return slot->compare_exchange_strong(held, word_of({position, taker, SlotState::kTaken}),
+                                       std::memory_order_seq_cst, std::memory_order_relaxed);
+}
+
+// The sender takes a message from `taker`, which is gone. False: it was acknowledged.
+inline bool hold(Word* slot, uint64_t position, uint32_t taker, uint32_t sender) noexcept {
+  uint64_t held = word_of({position, taker, SlotState::kHeld});
+  return slot->compare_exchange_strong(held, word_of({position, sender, SlotState::kHeld}),
                                        std::memory_order_seq_cst, std::memory_order_relaxed);
 }
 

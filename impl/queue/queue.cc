@@ -63,6 +63,8 @@ Result<Ref<Queue>> Queue::join(Ref<storage::Storage> storage, const page::Geomet
   TENON_TRY(check_number(wanted.members, geometry.members, "members"));
   TENON_TRY(check_number(wanted.capacity, geometry.capacity, "capacity"));
   TENON_TRY(check_number(wanted.slot_nbytes, geometry.slot_nbytes, "slot_nbytes"));
+  if (wanted.redelivers && !geometry.redelivers)
+    return invalid("the queue was not made to redeliver messages: join it without that option");
   auto queue = Ref<Queue>::adopt(new Queue(std::move(storage), geometry, options));
   add_watcher(queue.get());
   TENON_TRY(queue->enter());
@@ -78,7 +80,9 @@ Queue::Queue(Ref<storage::Storage> storage, const page::Geometry& geometry,
       options_(options),
       sent_(geometry.capacity),
       lanes_(geometry.members),
-      known_(geometry.members) {}
+      known_(geometry.members) {
+  if (geometry.redelivers) taken_ = SlotState::kHeld;
+}
 
 void Queue::dispose() noexcept {
   if (generation_ == fork_generation()) {
@@ -129,6 +133,18 @@ uint64_t Queue::next_position(uint32_t index) const noexcept {
   return next;
 }
 
+// A joiner takes over a lane. The sender of its messages puts none back any more, so each that a
+// receiver holds is that receiver's alone.
+void Queue::drop_held(uint32_t index) const noexcept {
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    page::Word* const slot = page::slot(lane(index), geometry_, i);
+    const page::SlotWord word = page::slot_of(slot->load(std::memory_order_acquire));
+    if (word.state == SlotState::kHeld) (void)page::acknowledge(slot, word.position, word.taker);
+  }
+  page::Half& put_back = page::lane_header(lane(index)).put_back;
+  put_back.store((put_back.load(std::memory_order_relaxed) + 1) & ~1U, std::memory_order_seq_cst);
+}
+
 // Takes an entry for this member. Entries that nobody had come first: what is left of a member that
 // has gone stays to be seen as long as possible.
 Status Queue::enter() {
@@ -153,6 +169,7 @@ Status Queue::enter() {
     // have a new member by then.
     page::remove(&header().receivers_asleep, index);
     page::remove(&header().senders_asleep, index);
+    if (geometry_.redelivers) drop_held(index);
     const uint64_t next = next_position(index);
     seen = page::word_of(joining);
     const MemberWord here{pid, joining.generation, MemberState::kHere};
@@ -240,6 +257,10 @@ Status Queue::refuse_call() const {
 void Queue::leave() noexcept {
   if (self_ == UINT32_MAX || generation_ != fork_generation() || has_left_.exchange(true)) return;
   page::Member& entry = member(self_);
+  if (geometry_.redelivers) {
+    // A put-back that has begun ends before the lane can get another member, and none begins.
+    const std::lock_guard<std::mutex> lock(sent_mutex_);
+  }
   uint64_t seen = entry.word.load(std::memory_order_acquire);
   MemberWord word = page::member_of(seen);
   if (word.state == MemberState::kHere) {
@@ -492,6 +513,7 @@ void Queue::look_again() noexcept {
     wake(&member(self_).receive);
     wake(&member(self_).send);
   }
+  if (geometry_.redelivers && let_go_of_acknowledged()) look_later(kLetGoNs);
   if (const int64_t end_ns = lock_looks_end_ns_.load(std::memory_order_relaxed);
       end_ns != 0 && look_at_locks()) {
     if (os::monotonic_ns() < end_ns) {

@@ -166,7 +166,10 @@ class Queue final : public ProcessWatcher {
  private:
   // How this member reads another one's lane.
   struct Lane {
-    uint64_t cursor = 0;  // the position of the next message
+    uint64_t cursor = 0;    // the position of the next message
+    uint32_t put_back = 0;  // LaneHeader::put_back as it was when no put-back was left
+    // The message that was taken last, in a queue that redelivers.
+    page::SlotWord taken;
     bool has_start = false;
     // The lane's member wrote what cannot be, so the lane is given up. `bad_generation` is the
     // generation of that member. Once the entry has another generation, a new member has it, and
@@ -212,6 +215,16 @@ class Queue final : public ProcessWatcher {
     memory::Depot::MessageSlot outer;
     uint64_t position = kNoPosition;
     uint32_t taker = 0;  // only in `unfetched_`: who took it (page::taker_of())
+    // In a queue that redelivers: the message, if the slot alone does not hold it, until it was
+    // acknowledged, and how often it was put back.
+    std::unique_ptr<tensor::Message> message;
+    uint32_t put_backs = 0;
+  };
+  // A message as it goes into a slot.
+  struct Ready {
+    Sent sent;
+    page::Kind kind = page::Kind::kTicket;
+    std::vector<std::byte> bytes;
   };
   // Another member, as this one saw it last.
   enum class Watch : uint8_t {
@@ -242,6 +255,7 @@ class Queue final : public ProcessWatcher {
                     memory::board::Word* nbytes) noexcept;
   bool is_drained(uint32_t index) const noexcept;
   uint64_t next_position(uint32_t index) const noexcept;
+  void drop_held(uint32_t index) const noexcept;
   // Looks at the members if one has joined or left since the last time.
   void look_at_members() {
     if (header().joined.load(std::memory_order_acquire) !=
@@ -259,6 +273,8 @@ class Queue final : public ProcessWatcher {
   // How long after a wake look_again() checks that this member's messages have been taken. If not,
   // it wakes other receivers.
   static constexpr int64_t kLookAgainNs = 100'000'000;
+  // How often a member looks which of its messages were acknowledged, if it does not send.
+  static constexpr int64_t kLetGoNs = 500'000'000;
   // The kernel tells that a file was closed before it drops the lock. So this member asks for the
   // locks for a while.
   static constexpr int64_t kFirstLockLookNs = 5'000'000;
@@ -275,11 +291,18 @@ class Queue final : public ProcessWatcher {
   }
   void forget_taken_by(uint32_t taker) noexcept;
   static bool withdraw(const Sent& sent) noexcept;
+  void lose() noexcept;
+  void wake_own_sender() noexcept;
+  void put_back_taken_by(uint32_t taker) noexcept;
+  bool put_back(Sent sent) noexcept;
+  Status deposit_again(Ready* again, bool* is_short);
+  bool let_go_of_acknowledged() noexcept;
 
   Status send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first);
   Result<bool> has_room(uint64_t position) const;
   Status publish(const tensor::Message& message);
   Result<bool> publish_short(const tensor::Message& message);
+  Result<Ready> deposit_ticket_of(const tensor::Message& message) const;
   void fill_next(Sent sent, const Form& form);
   void prefetch_slot() const noexcept;
   bool ring_one_receiver() noexcept;
@@ -288,6 +311,10 @@ class Queue final : public ProcessWatcher {
 
   bool take_next(uint32_t* from);
   bool take_from(uint32_t index);
+  enum class Take { kDone, kChanged, kScrambled };
+  Take take_slot(uint32_t index, page::Word* slot, uint64_t seen);
+  bool take_put_back(uint32_t index);
+  bool sees_put_back(uint32_t index) const noexcept;
   void read_address_of(uint32_t index, std::span<const std::byte> bytes);
   bool has_new_member(uint32_t index) noexcept;
   void give_up_lane(uint32_t index) noexcept;
@@ -316,10 +343,11 @@ class Queue final : public ProcessWatcher {
   page::Geometry geometry_;
   QueueOptions options_;
   uint64_t generation_ = fork_generation();
-  uint32_t self_ = UINT32_MAX;  // the index of this member
-  uint32_t taker_ = 0;          // page::taker_of() this member
-  uint64_t pid_namespace_ = 0;  // of this process when it joined
-  uint64_t lock_at_ = 0;        // page::lock_at() this member
+  uint32_t self_ = UINT32_MAX;                       // the index of this member
+  uint32_t taker_ = 0;                               // page::taker_of() this member
+  page::SlotState taken_ = page::SlotState::kTaken;  // what it makes a slot that it takes
+  uint64_t pid_namespace_ = 0;                       // of this process when it joined
+  uint64_t lock_at_ = 0;                             // page::lock_at() this member
   std::atomic<bool> has_left_{false};
   // Set at the end of enter(). The service thread may call look_again() before that.
   std::atomic<bool> is_member_{false};
@@ -335,7 +363,9 @@ class Queue final : public ProcessWatcher {
   bool has_lane_ = false;     // this member is in Header::lanes
   Ref<memory::Depot> depot_;  // the depot whose address the lane has
   os::Spin send_spin_;
-  std::mutex sent_mutex_;        // guards the next two; held for a short time
+  // Guards the next two, and changes of `depot_`. A put-back holds it while it fills a slot, and
+  // leave() while it says that this member has left. Held for a short time.
+  std::mutex sent_mutex_;
   std::vector<Sent> sent_;       // by slot
   std::vector<Sent> unfetched_;  // taken and perhaps not fetched, and their slot is filled again
   ReadyFd send_ready_;

@@ -39,6 +39,42 @@ bool may_be_fetched(const Status& status) noexcept {
   }
 }
 
+// Acknowledges a message of a queue that redelivers when the message ends. The message may outlive
+// the membership, so the receipt keeps the queue's memory.
+class QueueReceipt final : public Message::Receipt {
+ public:
+  // `full` is the word that the slot had before `taker` took it.
+  QueueReceipt(Ref<storage::Storage> storage, const page::Geometry& geometry, uint32_t lane,
+               page::SlotWord full, uint32_t taker) noexcept
+      : storage_(std::move(storage)),
+        geometry_(geometry),
+        lane_(lane),
+        full_(full),
+        taker_(taker) {}
+  ~QueueReceipt() override {
+    // A forked child has a copy of its parent's message.
+    if (!is_armed_ || generation_ != fork_generation()) return;
+    std::byte* const base = storage_->segment()->base() + storage_->offset();
+    page::Word* const slot =
+        page::slot(page::lane(base, geometry_, lane_), geometry_, full_.position);
+    if (!page::acknowledge(slot, full_.position, taker_)) return;
+    // The lane has room now, for which its member may wait.
+    page::SleepWords& words = page::member(base, lane_).send;
+    if ((words.asleep.load(std::memory_order_seq_cst) & 1) != 0) wake(&words);
+  }
+  void arm() noexcept { is_armed_ = true; }
+  uint32_t redelivered() const noexcept override { return full_.taker; }
+
+ private:
+  const Ref<storage::Storage> storage_;
+  const page::Geometry geometry_;
+  const uint32_t lane_;
+  const page::SlotWord full_;
+  const uint32_t taker_;
+  const uint64_t generation_ = fork_generation();
+  bool is_armed_ = false;
+};
+
 bool is_of_wait(Code code) noexcept { return code == Code::kWouldBlock || code == Code::kTimeout; }
 
 }  // namespace
@@ -58,6 +94,7 @@ bool Queue::take_from(uint32_t index) {
   Lane& from = lanes_[index];
   if (from.has_stalled || (from.is_bad && !has_new_member(index))) return false;
   if (!from.has_start) find_start(index);
+  if (geometry_.redelivers && take_put_back(index)) return true;
   std::byte* const base = lane(index);
   for (uint32_t steps = 0; steps <= 2 * geometry_.capacity; ++steps) {
     page::Word* const slot = page::slot(base, geometry_, from.cursor);
@@ -75,27 +112,71 @@ bool Queue::take_from(uint32_t index) {
       continue;
     }
     if (word.state == SlotState::kFull) {
-      prefetch_for_write(slot);  // for page::take()
-      // Memory for the copy is there before the message is taken.
-      if (from.stalled.size() < geometry_.room()) from.stalled.resize(geometry_.room());
-      const uint32_t nbytes =
-          page::copy(slot, geometry_.room(), &from.stalled_kind, from.stalled.data());
-      if (nbytes == UINT32_MAX) {
-        if (slot->load(std::memory_order_seq_cst) != seen) continue;  // the sender fills the slot
-        give_up_lane(index);
-        return false;
+      switch (take_slot(index, slot, seen)) {
+        case Take::kDone: ++from.cursor; return true;
+        case Take::kChanged: continue;
+        case Take::kScrambled: return false;
       }
-      from.stalled_nbytes = nbytes;
-      if (from.stalled_kind == page::Kind::kShort) read_address_of(index, from.bytes());
-      if (!page::take(slot, seen, taker_)) continue;
-      ++from.cursor;
-      from.has_stalled = true;
-      ++n_stalled_;
-      return true;
     }
     ++from.cursor;
   }
   return false;  // other receivers are faster, and the next call goes on from this cursor
+}
+
+// Copies the message of a slot whose word is `seen`, and takes it.
+inline Queue::Take Queue::take_slot(uint32_t index, page::Word* slot, uint64_t seen) {
+  Lane& from = lanes_[index];
+  prefetch_for_write(slot);  // for page::take()
+  // Memory for the copy is there before the message is taken.
+  if (from.stalled.size() < geometry_.room()) from.stalled.resize(geometry_.room());
+  const uint32_t nbytes =
+      page::copy(slot, geometry_.room(), &from.stalled_kind, from.stalled.data());
+  if (nbytes == UINT32_MAX) {
+    // The sender fills the slot.
+    if (slot->load(std::memory_order_seq_cst) != seen) return Take::kChanged;
+    give_up_lane(index);
+    return Take::kScrambled;
+  }
+  from.stalled_nbytes = nbytes;
+  if (from.stalled_kind == page::Kind::kShort) read_address_of(index, from.bytes());
+  if (!page::take(slot, seen, taker_, taken_)) return Take::kChanged;
+  from.taken = page::slot_of(seen);
+  from.has_stalled = true;
+  ++n_stalled_;
+  return Take::kDone;
+}
+
+// Takes a message that was put back. The cursor may have passed it, so this looks at all slots of
+// the lane, until it has seen after the last put-back that there is none.
+bool Queue::take_put_back(uint32_t index) {
+  Lane& from = lanes_[index];
+  std::byte* const base = lane(index);
+  const uint32_t count = page::lane_header(base).put_back.load(std::memory_order_seq_cst);
+  if (count == from.put_back) return false;
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    page::Word* const slot = page::slot(base, geometry_, i);
+    const uint64_t seen = slot->load(std::memory_order_seq_cst);
+    const page::SlotWord word = page::slot_of(seen);
+    if (word.state != SlotState::kFull || word.taker == 0) continue;
+    const Take taken = take_slot(index, slot, seen);
+    if (taken == Take::kDone) return true;
+    if (taken == Take::kScrambled) return false;
+  }
+  if ((count & 1) == 0) from.put_back = count;
+  return false;
+}
+
+// As take_put_back(), but it only looks.
+bool Queue::sees_put_back(uint32_t index) const noexcept {
+  std::byte* const base = lane(index);
+  if (page::lane_header(base).put_back.load(std::memory_order_seq_cst) == lanes_[index].put_back)
+    return false;
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    const page::SlotWord word =
+        page::slot_of(page::slot(base, geometry_, i)->load(std::memory_order_seq_cst));
+    if (word.state == SlotState::kFull && word.taker != 0) return true;
+  }
+  return false;
 }
 
 // Reads the address of a lane, if the message of the short form in `bytes` needs one that this
@@ -158,6 +239,7 @@ bool Queue::sees_message() const noexcept {
     const Lane& from = lanes_[index];
     if (from.is_bad || from.has_stalled) return false;
     if (!from.has_start) return true;
+    if (geometry_.redelivers && sees_put_back(index)) return true;
     const page::SlotWord word = page::slot_of(
         page::slot(lane(index), geometry_, from.cursor)->load(std::memory_order_seq_cst));
     return word.state != SlotState::kEmpty && word.position >= from.cursor;
@@ -170,6 +252,7 @@ bool Queue::has_message(uint32_t index) noexcept {
   Lane& from = lanes_[index];
   if (from.is_bad) return false;
   if (!from.has_start) find_start(index);
+  if (geometry_.redelivers && sees_put_back(index)) return true;
   uint64_t at = from.cursor;
   for (uint32_t steps = 0; steps <= geometry_.capacity; ++steps) {
     const page::SlotWord word =
@@ -206,7 +289,8 @@ void Queue::ring_sender(uint32_t index) noexcept {
   if ((bits >> (index % 64) & 1) == 0) return;
   page::SleepWords& words = member(index).send;
   const uint32_t asleep = words.asleep.load(std::memory_order_seq_cst);
-  if ((asleep & 1) == 0 || sender_rung_[index] == asleep) return;
+  // To take a message makes room only if nobody acknowledges messages.
+  if ((asleep & 1) == 0 || sender_rung_[index] == asleep || geometry_.redelivers) return;
   sender_rung_[index] = asleep;
   wake(&words);
 }
@@ -221,6 +305,9 @@ void Queue::forget_stalled(uint32_t index) noexcept {
 // message of this version, the lane is given up too.
 Status Queue::give_up(uint32_t index, const Status& why) {
   forget_stalled(index);
+  // Another receiver could not open it either.
+  if (geometry_.redelivers)
+    QueueReceipt(storage_, geometry_, index, lanes_[index].taken, taker_).arm();
   if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) {
     give_up_lane(index);
     scrambled_ = UINT32_MAX;  // the error that this function returns reports it already
@@ -316,10 +403,17 @@ Result<std::unique_ptr<Message>> Queue::open(uint32_t index) {
       return channel::fetch(from.bytes(), options_.fetch, kFetchWait);
     return Status(Code::kIncompatible, "a message of a kind that this Tenon does not know");
   };
+  std::unique_ptr<QueueReceipt> receipt;
+  if (geometry_.redelivers)
+    receipt = std::make_unique<QueueReceipt>(storage_, geometry_, index, from.taken, taker_);
   Result<std::unique_ptr<Message>> message = open_bytes();
   if (!message.is_ok()) {
     if (may_be_fetched(message.status())) return message;
     return give_up(index, message.status());
+  }
+  if (receipt) {
+    receipt->arm();
+    message.value()->set_receipt(std::move(receipt));
   }
   forget_stalled(index);
   n_received_.store(n_received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

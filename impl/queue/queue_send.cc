@@ -84,6 +84,7 @@ Result<bool> Queue::has_room(uint64_t position) const {
   if (slot.state == SlotState::kTaken && is_of_last_round) return true;
   if (slot.state == SlotState::kEmpty) return true;
   if (slot.state == SlotState::kFull && is_of_last_round) return false;
+  if (slot.state == SlotState::kHeld && is_of_last_round && geometry_.redelivers) return false;
   return Status(Code::kCorrupt,
                 "another member has overwritten this process's lane of the queue: join a new queue")
       .with("field", std::string("queue"));
@@ -176,9 +177,10 @@ Result<bool> Queue::publish_short(const tensor::Message& message) {
   DepositGuard guard(deposited.depot.get(), deposited.place);
   page::LaneHeader& header = page::lane_header(lane(self_));
   if (depot_.get() != deposited.depot.get()) {
+    TENON_ASSIGN(const channel::Ticket address, channel::depot_address(*deposited.depot));
+    const std::lock_guard<std::mutex> lock(sent_mutex_);
     // A message that still lies in the lane may need the address that this member wrote before.
     if (depot_ && !is_drained(self_)) return false;
-    TENON_ASSIGN(const channel::Ticket address, channel::depot_address(*deposited.depot));
     write_address(&header, address);
     depot_ = deposited.depot;
   }
@@ -188,6 +190,7 @@ Result<bool> Queue::publish_short(const tensor::Message& message) {
   Sent sent;
   sent.depot = std::move(deposited.depot);  // the guard's pointer stays good: `depot_` keeps it too
   sent.place = deposited.place;
+  if (geometry_.redelivers) sent.message = message.copy();
   fill_next(std::move(sent), {page::Kind::kShort, std::span(bytes).first(nbytes)});
   guard.keep();
   return true;
@@ -203,29 +206,44 @@ Status Queue::publish(const tensor::Message& message) {
   }
   TENON_ASSIGN(const bool is_done, publish_short(message));
   if (is_done) return Status::ok();
-  TENON_ASSIGN(const Deposited deposited, channel::deposit_message(message));
+  TENON_ASSIGN(Ready ready, deposit_ticket_of(message));
+  const Ref<Depot> depot = ready.sent.depot;
+  const Ref<Depot> outer_depot = ready.sent.outer_depot;
+  DepositGuard guard(depot.get(), ready.sent.place);
+  DepositGuard outer_guard(outer_depot.get(), ready.sent.outer);
+  if (geometry_.redelivers) ready.sent.message = message.copy();
+  fill_next(std::move(ready.sent), {ready.kind, ready.bytes});
+  outer_guard.keep();
+  guard.keep();
+  return Status::ok();
+}
+
+// Deposits the message, and gives its ticket in a form that fits into a slot.
+Result<Queue::Ready> Queue::deposit_ticket_of(const tensor::Message& message) const {
+  TENON_ASSIGN(Deposited deposited, channel::deposit_message(message));
   DepositGuard guard(deposited.depot.get(), deposited.place);
-  Sent sent;
-  sent.depot = deposited.depot;
-  sent.place = deposited.place;
+  Ready ready;
+  ready.sent.depot = deposited.depot;
+  ready.sent.place = deposited.place;
   if (deposited.ticket.size() <= geometry_.room()) {
-    fill_next(std::move(sent), {page::Kind::kTicket, deposited.ticket});
+    ready.bytes = std::move(deposited.ticket);
     guard.keep();
-    return Status::ok();
+    return ready;
   }
-  TENON_ASSIGN(const Deposited outer, deposit_ticket(deposited.ticket));
+  TENON_ASSIGN(Deposited outer, deposit_ticket(deposited.ticket));
   DepositGuard outer_guard(outer.depot.get(), outer.place);
   if (outer.ticket.size() > geometry_.room())
     return invalid(
         format("a ticket of %zu bytes does not fit into a slot of this queue, which has "
                "room for %u: make the queue with a larger slot_nbytes",
                outer.ticket.size(), geometry_.room()));
-  sent.outer_depot = outer.depot;
-  sent.outer = outer.place;
-  fill_next(std::move(sent), {page::Kind::kIndirect, outer.ticket});
+  ready.sent.outer_depot = outer.depot;
+  ready.sent.outer = outer.place;
+  ready.kind = page::Kind::kIndirect;
+  ready.bytes = std::move(outer.ticket);
   outer_guard.keep();
   guard.keep();
-  return Status::ok();
+  return ready;
 }
 
 // Fills the next slot, and wakes a receiver. After std::bad_alloc nothing has changed.
@@ -258,6 +276,7 @@ void Queue::fill_next(Sent sent, const Form& form) {
   }
   ++next_;
   if (has_rung) look_later(kLookAgainNs);
+  if (geometry_.redelivers) look_later(kLetGoNs);
   last_nbytes_ = page::kSlotHeadNbytes + form.bytes.size();
   prefetch_slot();
   Half& cpu = page::lane_header(lane(self_)).cpu;
@@ -291,7 +310,7 @@ Result<size_t> Queue::discard() {
       const uint64_t position = end - 1 - n;
       Sent& here = sent_[position & (geometry_.capacity - 1)];
       page::Word* const slot = page::slot(lane(self_), geometry_, position);
-      const uint64_t full = page::word_of({position, 0, SlotState::kFull});
+      const uint64_t full = page::word_of({position, here.put_backs, SlotState::kFull});
       if (here.position != position || slot->load(std::memory_order_relaxed) != full ||
           !page::take(slot, full, taker_))
         continue;
@@ -300,8 +319,7 @@ Result<size_t> Queue::discard() {
     }
   }
   for (const Sent& each : withdrawn) (void)withdraw(each);
-  page::SleepWords& words = member(self_).send;
-  if (discarded > 0 && (words.asleep.load(std::memory_order_seq_cst) & 1) != 0) wake(&words);
+  if (discarded > 0) wake_own_sender();
   return discarded;
 }
 
@@ -310,11 +328,7 @@ Result<size_t> Queue::discard() {
 // without sent_mutex_, because that can run release functions of its owners.
 void Queue::forget_taken_by(uint32_t taker) noexcept {
   if (n_sent_.load(std::memory_order_acquire) == 0) return;
-  const auto lose = [&](const Sent& sent) {
-    if (!withdraw(sent)) return;
-    n_lost_.fetch_add(1, std::memory_order_relaxed);
-    figures_->lost.fetch_add(1, std::memory_order_relaxed);
-  };
+  if (geometry_.redelivers) put_back_taken_by(taker);
   for (uint32_t i = 0; i < geometry_.capacity; ++i) {
     Sent sent;
     {
@@ -327,7 +341,7 @@ void Queue::forget_taken_by(uint32_t taker) noexcept {
         continue;
       sent = std::exchange(here, Sent());
     }
-    lose(sent);
+    if (withdraw(sent)) lose();
   }
   for (;;) {
     Sent sent;
@@ -339,8 +353,149 @@ void Queue::forget_taken_by(uint32_t taker) noexcept {
       sent = std::move(*found);
       unfetched_.erase(found);
     }
-    lose(sent);
+    if (withdraw(sent)) lose();
   }
+}
+
+void Queue::lose() noexcept {
+  n_lost_.fetch_add(1, std::memory_order_relaxed);
+  figures_->lost.fetch_add(1, std::memory_order_relaxed);
+}
+
+// ---- messages that are put back
+
+// Puts back what a member that is gone took and did not acknowledge.
+void Queue::put_back_taken_by(uint32_t taker) noexcept {
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    page::Word* const slot = page::slot(lane(self_), geometry_, i);
+    Sent sent;
+    {
+      const std::lock_guard<std::mutex> lock(sent_mutex_);
+      Sent& here = sent_[i];
+      // A taker that has left may still acknowledge the message. From this exchange on it cannot.
+      if (here.position == kNoPosition || !page::hold(slot, here.position, taker, taker_)) continue;
+      // Nobody else finds it here, and the sender does not fill the slot.
+      sent = std::exchange(here, Sent());
+    }
+    const uint64_t position = sent.position;
+    if (put_back(std::move(sent))) continue;
+    lose();
+    (void)page::acknowledge(slot, position, taker_);
+    wake_own_sender();
+  }
+}
+
+// Puts a message back into its slot, in which this member holds it. False: it is lost.
+bool Queue::put_back(Sent sent) noexcept {
+  try {
+    // The leases of a receiver that had claimed the message end with its token.
+    if (sent.depot) (void)withdraw(sent);
+    if (sent.put_backs == page::kMostPutBacks) return false;
+    Ready again;
+    again.sent.message = std::move(sent.message);
+    again.sent.position = sent.position;
+    again.sent.put_backs = sent.put_backs + 1;
+    bool is_short = false;
+    // A message without tensors still lies in the slot.
+    const bool is_deposited = again.sent.message != nullptr;
+    if (is_deposited && !deposit_again(&again, &is_short).is_ok()) return false;
+    const Ref<Depot> depot = again.sent.depot;
+    const Ref<Depot> outer_depot = again.sent.outer_depot;
+    DepositGuard guard(depot.get(), again.sent.place);
+    DepositGuard outer_guard(outer_depot.get(), again.sent.outer);
+    bool has_rung = false;
+    {
+      const std::lock_guard<std::mutex> lock(sent_mutex_);
+      // From LEFT on another member may have the lane. A short form needs the lane's address.
+      if (has_left_.load() || (is_short && depot_.get() != depot.get())) return false;
+      page::LaneHeader& header = page::lane_header(lane(self_));
+      const uint32_t count = header.put_back.load(std::memory_order_relaxed);
+      header.put_back.store(count | 1, std::memory_order_seq_cst);
+      page::Word* const slot = page::slot(lane(self_), geometry_, again.sent.position);
+      if (is_deposited) {
+        page::fill(slot, again.sent.position, again.kind, again.bytes, again.sent.put_backs);
+      } else {
+        slot->store(page::word_of({again.sent.position, again.sent.put_backs, SlotState::kFull}),
+                    std::memory_order_seq_cst);
+      }
+      header.put_back.store((count | 1) + 1, std::memory_order_seq_cst);
+      sent_[again.sent.position & (geometry_.capacity - 1)] = std::move(again.sent);
+      has_rung = ring_one_receiver();
+    }
+    outer_guard.keep();
+    guard.keep();
+    if (has_rung) look_later(kLookAgainNs);
+    look_later(kLetGoNs);
+    return true;
+  } catch (...) {
+    return false;  // no memory
+  }
+}
+
+// Deposits a message that is put back, in the form that it had: a slot may have no room for
+// another one.
+Status Queue::deposit_again(Ready* again, bool* is_short) {
+  const tensor::Message& message = *again->sent.message;
+  const tensor::Message::Item* const item = short_item(message);
+  if (item != nullptr &&
+      geometry_.room() >= short_nbytes(item->tensor->sizes().size(), message.user_bytes().size())) {
+    channel::DepositedStorage deposited;
+    TENON_ASSIGN(*is_short,
+                 channel::deposit_storage(item->tensor->storage(), item->access, &deposited));
+    if (*is_short) {
+      DepositGuard guard(deposited.depot.get(), deposited.place);
+      again->kind = page::Kind::kShort;
+      again->bytes.resize(kShortNbytes);
+      // The lane's address stays as it is while `depot_` does, which put_back() checks.
+      again->bytes.resize(encode_short(
+          message, deposited,
+          page::lane_header(lane(self_)).address_number.load(std::memory_order_relaxed),
+          std::span<std::byte, kShortNbytes>(again->bytes)));
+      again->sent.depot = deposited.depot;
+      again->sent.place = deposited.place;
+      guard.keep();
+      return Status::ok();
+    }
+  }
+  TENON_ASSIGN(Ready ready, deposit_ticket_of(message));
+  again->kind = ready.kind;
+  again->bytes = std::move(ready.bytes);
+  again->sent.depot = std::move(ready.sent.depot);
+  again->sent.place = ready.sent.place;
+  again->sent.outer_depot = std::move(ready.sent.outer_depot);
+  again->sent.outer = ready.sent.outer;
+  return Status::ok();
+}
+
+// Lets go of the messages that were acknowledged, and looks for members that have left. Returns
+// whether others may still have to be put back.
+bool Queue::let_go_of_acknowledged() noexcept {
+  if (n_sent_.load(std::memory_order_acquire) == 0) return false;
+  try {
+    look_at_members();
+  } catch (...) {
+    // No memory: the next look comes later.
+  }
+  bool has_others = false;
+  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
+    Sent sent;  // its storages are released after the lock
+    const std::lock_guard<std::mutex> lock(sent_mutex_);
+    Sent& here = sent_[i];
+    if (here.position == kNoPosition) continue;
+    const page::SlotWord word =
+        page::slot_of(page::slot(lane(self_), geometry_, i)->load(std::memory_order_acquire));
+    if (word.position != here.position || word.state == SlotState::kTaken) {
+      sent.message = std::move(here.message);
+    } else {
+      has_others = true;
+    }
+  }
+  return has_others && !has_left_.load(std::memory_order_relaxed);
+}
+
+void Queue::wake_own_sender() noexcept {
+  page::SleepWords& words = member(self_).send;
+  if ((words.asleep.load(std::memory_order_seq_cst) & 1) != 0) wake(&words);
 }
 
 // Wakes one receiver that sleeps and that this member has not woken for that sleep yet. Returns

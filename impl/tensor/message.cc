@@ -42,6 +42,17 @@ Message::~Message() {
   only_.tensor = nullptr;
 }
 
+std::unique_ptr<Message> Message::copy() const {
+  auto copied = std::make_unique<Message>();
+  copied->only_ = only_;
+  copied->has_only_ = has_only_;
+  copied->items_ = items_;
+  copied->composites_ = composites_;
+  copied->names_ = names_;
+  copied->user_ = user_;
+  return copied;
+}
+
 uint64_t Message::id() const noexcept {
   uint64_t id = id_.load(std::memory_order_relaxed);
   if (id != 0) return id;

@@ -52,6 +52,18 @@ class Message {
     uint32_t name_ = Item::kNoName;
   };
 
+  // The destructor of the message ends it, after the tensors. A carrier learns by it that the
+  // receiver is done with the message.
+  class Receipt {
+   public:
+    Receipt() noexcept = default;
+    Receipt(const Receipt&) = delete;
+    Receipt& operator=(const Receipt&) = delete;
+    virtual ~Receipt() = default;
+    // How often the message had been given to a receiver before.
+    virtual uint32_t redelivered() const noexcept = 0;
+  };
+
   Message() noexcept;
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
@@ -77,6 +89,11 @@ class Message {
   // INVALID_ARGUMENT for more than kMaxUserNbytes bytes.
   Status set_user_bytes(std::span<const std::byte> bytes);
   Status set_user_bytes(std::vector<std::byte>&& bytes);
+
+  // A message of the same tensors, composites, names and user's bytes, with an id of its own.
+  std::unique_ptr<Message> copy() const;
+  void set_receipt(std::unique_ptr<Receipt> receipt) noexcept { receipt_ = std::move(receipt); }
+  uint32_t redelivered() const noexcept { return receipt_ ? receipt_->redelivered() : 0; }
 
   std::span<const Item> items() const noexcept {
     return items_.empty() ? std::span<const Item>(&only_, has_only_ ? 1 : 0) : std::span(items_);
@@ -107,6 +124,7 @@ class Message {
   void make_room_for_items(size_t more);
   void append(Item item) noexcept;
 
+  std::unique_ptr<Receipt> receipt_;  // the first member, so that it ends last
   // Most messages have one tensor, which needs no memory of its own. With a second one, all items
   // lie in `items_`.
   Item only_;

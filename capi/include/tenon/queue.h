@@ -29,7 +29,8 @@
  * keeps the memory of a dead sender mapped until it meets another sender.
  *
  * A message that the dead process had taken out of the queue is not delivered again: a queue
- * delivers at most once. The leases of that message end.
+ * delivers at most once, unless it was made with TENON_QUEUE_REDELIVER. The leases of that message
+ * end.
  *
  * A stopped process (SIGSTOP) delays only the messages that it sent itself. If it was asleep in
  * tenon_queue_recv, a sender may wake it in vain, and looks again after 100 ms.
@@ -55,7 +56,23 @@ enum {
    * tenon_queue_send and tenon_queue_recv do not report that a member has died. A lost message is
    * still reported.
    */
-  TENON_QUEUE_IGNORE_DEATHS = 1
+  TENON_QUEUE_IGNORE_DEATHS = 1,
+  /**
+   * The queue delivers a message again if its receiver died, or left the queue, before it
+   * acknowledged the message. A receiver acknowledges a message when it releases the message
+   * (tenon_message_release), so it keeps the message until it is done with it. A message that was
+   * acknowledged is never delivered again. tenon_queue_redelivered tells how often a message was
+   * delivered before. Such a message may come after later ones of its sender.
+   *
+   * The sender keeps each message until it is acknowledged, and puts it back itself. A message
+   * whose sender has died or left too is lost with its receiver. `capacity` counts the messages
+   * that are not acknowledged yet: a sender waits for room while the oldest of `capacity` messages
+   * is not acknowledged.
+   *
+   * A queue is made with this flag or without. To join, leave it out, or give it if the queue has
+   * it.
+   */
+  TENON_QUEUE_REDELIVER = 2
 };
 
 /** How to make a queue or to join one. A NULL pointer means that all fields are zero. */
@@ -101,7 +118,8 @@ typedef struct tenon_queue_stats {
   uint64_t received;
   /**
    * Messages of this member that are lost, because the process that took them died before it had
-   * fetched them. Messages without tensors that fit into a slot are not counted.
+   * fetched them. Messages without tensors that fit into a slot are not counted. In a
+   * queue that redelivers: messages that could not be put back.
    */
   uint64_t lost;
 } tenon_queue_stats;
@@ -270,6 +288,15 @@ TENON_API tenon_status tenon_queue_send_many(tenon_queue *queue,
 TENON_API tenon_status tenon_queue_recv_many(tenon_queue *queue, const tenon_wait *wait,
                                              tenon_message **out, size_t n, size_t *received,
                                              tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Tells how often a message was delivered before, to processes that died or left the queue without
+ * an acknowledgement (TENON_QUEUE_REDELIVER).
+ * @param[in] message  borrowed. NULL is allowed.
+ * @return 0 for a message that comes for the first time, or not by such a queue.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API uint32_t tenon_queue_redelivered(const tenon_message *message) TENON_NOEXCEPT;
 
 /**
  * Takes back the messages that this member has sent and that no process has received. Their

@@ -317,7 +317,7 @@ static void wrong_arguments(void) {
     INVALID_KEEPING(out, tenon_queue_new(&options, &out, ERR));
   }
   SIZED(options);
-  options.flags = 2;
+  options.flags = 4;
   FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_queue_new(&options, &out, ERR));
   INVALID(tenon_queue_new(NULL, NULL, ERR));
   SIZED(options);
@@ -822,6 +822,203 @@ static void a_queue_travels_as_its_storage(void) {
   tenon_queue_release(queue);
 }
 
+/* ---- messages that are delivered again ------------------------------------------------------- */
+
+static tenon_queue *redelivering(uint32_t members, uint32_t capacity) {
+  tenon_queue_options options;
+  tenon_queue *queue = NULL;
+  SIZED(options);
+  options.flags = TENON_QUEUE_REDELIVER | TENON_QUEUE_IGNORE_DEATHS;
+  options.members = members;
+  options.capacity = capacity;
+  OK(tenon_queue_new(&options, &queue, ERR));
+  return queue;
+}
+
+/* Receives a message and does not acknowledge it. */
+static tenon_message *take(tenon_queue *queue) {
+  const tenon_wait wait = check_wait_ns(20000000000);
+  tenon_message *message = NULL;
+  OK(tenon_queue_recv(queue, &wait, &message, ERR));
+  return message;
+}
+
+static void *release_soon(void *message) {
+  usleep(20000);
+  tenon_message_release(message);
+  return NULL;
+}
+
+static void a_release_acknowledges(void) {
+  tenon_queue *queue = redelivering(2, 2), *plain = queue_of(2, 2, 0), *out = PATTERN;
+  tenon_message *message = message_of(0, 1, 64, 3), *first, *second;
+  const tenon_wait at_once = check_wait_ns(0);
+  tenon_queue_options options;
+  pthread_t thread;
+  SIZED(options);
+  OK(tenon_queue_options_get(queue, &options, ERR));
+  CHECK_EQ(options.flags, TENON_QUEUE_REDELIVER | TENON_QUEUE_IGNORE_DEATHS);
+  INVALID_KEEPING(out, tenon_queue_join(tenon_queue_storage(plain), &options, &out, ERR));
+  OK(tenon_queue_join(tenon_queue_storage(queue), &options, &out, ERR));
+  tenon_queue_release(out);
+  send_filled(queue, 1, 64, 1);
+  send_filled(queue, 0, 0, 2);
+  first = take(queue);
+  second = take(queue);
+  CHECK(tenon_queue_redelivered(first) == 0 && tenon_queue_redelivered(NULL) == 0);
+  CHECK_EQ(tenon_queue_redelivered(message), 0);
+  FAILS(TENON_WOULD_BLOCK, tenon_queue_send(queue, message, &at_once, ERR));
+  tenon_message_release(second); /* the slot of the first one is the next */
+  FAILS(TENON_WOULD_BLOCK, tenon_queue_send(queue, message, &at_once, ERR));
+  CHECK(pthread_create(&thread, NULL, release_soon, first) == 0);
+  OK(tenon_queue_send(queue, message, NULL, ERR));
+  CHECK(pthread_join(thread, NULL) == 0);
+  first = take(queue);
+  RECV_FAILS(TENON_WOULD_BLOCK, queue, 0);
+  /* A message outlives the membership of its receiver. */
+  tenon_queue_release(queue);
+  CHECK_EQ(check_message(first, 1, 64), 3);
+  tenon_message_release(message);
+  tenon_queue_release(plain);
+}
+
+/* A member that leaves gives back what it has not acknowledged. */
+static void a_member_that_leaves_acknowledges_nothing(void) {
+  tenon_queue *queue = redelivering(3, 4), *other = NULL;
+  tenon_message *message, *again;
+  OK(tenon_queue_join(tenon_queue_storage(queue), NULL, &other, ERR));
+  send_filled(queue, 1, 64, 1);
+  message = take(other);
+  RECV_FAILS(TENON_WOULD_BLOCK, queue, 0);
+  tenon_queue_leave(other);
+  again = take(queue);
+  CHECK_EQ(tenon_queue_redelivered(again), 1);
+  CHECK_EQ(check_message(message, 1, 64), 1); /* too late */
+  tenon_queue_release(other);
+  OK(tenon_queue_join(tenon_queue_storage(queue), NULL, &other, ERR));
+  CHECK_EQ(check_message(again, 1, 64), 1);
+  RECV_FAILS(TENON_TIMEOUT, other, 600000000);
+  /* What was put back is taken back as any message. */
+  send_filled(queue, 1, 64, 2);
+  message = take(other);
+  tenon_queue_leave(other);
+  while (stats_of(queue).waiting == 0) usleep(1000);
+  CHECK(discard(queue) == 1 && unfetched() == 0);
+  tenon_message_release(message);
+  tenon_queue_release(other);
+  tenon_queue_release(queue);
+}
+
+/* Takes as many messages as it is told, acknowledges the first, and waits to be killed. */
+static void take_and_stay(int socket) {
+  tenon_queue *queue = join_inherited(there);
+  size_t n = 0, i;
+  check_signal(socket);
+  (void)check_recv(socket, &n, sizeof(n), NULL, 0);
+  for (i = 0; i < n; i++) {
+    tenon_message *message = take(queue);
+    if (i == 0) tenon_message_release(message);
+  }
+  check_signal(socket);
+  pause();
+}
+
+/* Lets a child take n messages, and kills it. */
+static void take_in_vain(size_t n) {
+  int socket;
+  const pid_t child = check_spawn(SOCK_STREAM, take_and_stay, &socket);
+  check_await(socket);
+  check_send(socket, &n, sizeof(n), NULL, 0);
+  check_await(socket);
+  kill_and_wait(child, socket);
+}
+
+/* Messages of each form: a ticket, one tensor, bytes alone, and a ticket longer than a slot. */
+static void messages_of_a_dead_receiver_come_again(void) {
+  static const size_t kCounts[] = {2, 2, 1, 0, 100};
+  unsigned seen = 0;
+  size_t i, round;
+  there = redelivering(0, 8);
+  for (round = 1; round <= 3; round++) {
+    for (i = 0; i < COUNT_OF(kCounts) && round == 1; i++)
+      send_filled(there, kCounts[i], kCounts[i] == 0 ? 0 : 64, i);
+    if (round > 1) send_filled(there, 1, 64, 99); /* the child acknowledges one of them */
+    take_in_vain(COUNT_OF(kCounts));
+  }
+  for (i = 0; i < COUNT_OF(kCounts) - 1; i++) {
+    tenon_message *message = take(there);
+    const uint64_t seed = seed_of(message);
+    const size_t count = seed == 99 ? 1 : kCounts[seed];
+    CHECK(seed == 99 || (seed < COUNT_OF(kCounts) && (seen >> seed & 1) == 0));
+    if (seed != 99) seen |= 1U << seed;
+    CHECK(tenon_queue_redelivered(message) >= 1 && tenon_queue_redelivered(message) <= 3);
+    CHECK_EQ(check_message(message, count, count == 0 ? 0 : 64), seed);
+  }
+  RECV_FAILS(TENON_TIMEOUT, there, 100000000);
+  CHECK(unfetched() == 0 && stats_of(there).lost == 0);
+  /* The lane goes on behind the messages that were put back. */
+  for (i = 0; i < 20; i++) {
+    send_filled(there, 1, 64, i);
+    CHECK_EQ(receive_filled(there, 1, 64), i);
+  }
+  tenon_queue_release(there);
+}
+
+/* A receiver that sleeps is woken for a message that is put back. */
+static void a_message_that_is_put_back_wakes_a_receiver(void) {
+  tenon_queue *sleeper = NULL;
+  pthread_t thread;
+  void *message = NULL;
+  there = redelivering(4, 2);
+  send_filled(there, 1, 64, 1);
+  OK(tenon_queue_join(tenon_queue_storage(there), NULL, &sleeper, ERR));
+  {
+    int socket;
+    size_t n = 2;
+    const pid_t child = check_spawn(SOCK_STREAM, take_and_stay, &socket);
+    check_await(socket);
+    send_filled(there, 1, 64, 2);
+    check_send(socket, &n, sizeof(n), NULL, 0);
+    check_await(socket);
+    CHECK(pthread_create(&thread, NULL, receive_anything, sleeper) == 0);
+    while (asleep_in(there) == 0) usleep(1000);
+    kill_and_wait(child, socket);
+  }
+  CHECK(pthread_join(thread, &message) == 0);
+  CHECK_EQ(tenon_queue_redelivered(message), 1);
+  CHECK_EQ(check_message(message, 1, 64), 2);
+  tenon_queue_release(sleeper);
+  tenon_queue_release(there);
+}
+
+/* A message whose sender and receiver are dead is lost, and its lane serves another member. */
+static void a_message_of_a_dead_sender_is_not_put_back(void) {
+  int sockets[2];
+  pid_t children[2];
+  size_t n = 2, i;
+  there = redelivering(3, 2);
+  children[0] = check_spawn(SOCK_STREAM, send_two_and_stay, &sockets[0]);
+  check_await(sockets[0]);
+  children[1] = check_spawn(SOCK_STREAM, take_and_stay, &sockets[1]);
+  check_await(sockets[1]);
+  check_send(sockets[1], &n, sizeof(n), NULL, 0);
+  check_await(sockets[1]);
+  kill_and_wait(children[0], sockets[0]);
+  kill_and_wait(children[1], sockets[1]);
+  RECV_FAILS(TENON_TIMEOUT, there, 100000000);
+  for (i = 0; i < 2; i++) {
+    tenon_queue *next = NULL;
+    size_t sent;
+    OK(tenon_queue_join(tenon_queue_storage(there), NULL, &next, ERR));
+    for (sent = 0; sent < 3; sent++) {
+      send_filled(next, 1, 64, sent);
+      CHECK_EQ(receive_filled(there, 1, 64), sent);
+    }
+    tenon_queue_release(next);
+  }
+  tenon_queue_release(there);
+}
+
 int main(void) {
   check_begin(120);
   begin_depot();
@@ -848,5 +1045,10 @@ int main(void) {
   RUN_APART(messages_of_a_dead_sender_are_reported);
   RUN_APART(a_stopped_sender_delays_only_its_own_messages);
   RUN_APART(a_queue_travels_as_its_storage);
+  RUN(a_release_acknowledges);
+  RUN(a_member_that_leaves_acknowledges_nothing);
+  RUN_APART(messages_of_a_dead_receiver_come_again);
+  RUN_APART(a_message_that_is_put_back_wakes_a_receiver);
+  RUN_APART(a_message_of_a_dead_sender_is_not_put_back);
   return 0;
 }

@@ -1,7 +1,8 @@
 /*
  * The model of a queue (docs/format/queue.md) for SPIN: memory that shows stores late, kills, stops
- * and the service threads that hear of deaths. queue_sleep.pml and queue_lane.pml have the steps of
- * senders and receivers. run.py has the variants and their mutants.
+ * and the service threads that hear of deaths. queue_sleep.pml, queue_lane.pml and
+ * queue_redeliver.pml have the steps of senders and receivers. run.py has the variants and their
+ * mutants.
  *
  * Processes 0 and 1 send, processes 2 and 3 receive. A step is one atomic operation on shared
  * memory or one system call, with what the process does in its own memory before the next one. A
@@ -9,7 +10,7 @@
  * Every run ends, and Judge looks at its end.
  */
 mtype:member = { FREE, JOINING, HERE, LEFT, DEAD };
-mtype:slot = { EMPTY, FULL, TAKEN };
+mtype:slot = { EMPTY, FULL, TAKEN, HELD };
 
 #define PROCESSES 4
 mtype:member member[PROCESSES];
@@ -162,6 +163,8 @@ inline say_awake() {
 
 #ifdef LANE
 #include "queue_lane.pml"
+#elif defined(REDELIVER)
+#include "queue_redeliver.pml"
 #else
 #include "queue_sleep.pml"
 #endif

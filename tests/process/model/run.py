@@ -144,6 +144,19 @@ VARIANTS = {
         "QUEUE LANE DISCARDS MESSAGES=3",
         ["DISCARDS_BY_STORE", "DISCARDS_SILENTLY", "TAKES_BY_STORE"],
     ),
+    # A lane whose messages are put back: the sender or a receiver is killed, or a receiver leaves.
+    "queue_redeliver_kill": (
+        "QUEUE REDELIVER MESSAGES=1 KILLED=4",
+        ["COUNTS_FIRST", "LOOKS_AHEAD_ONLY", "COMPARES_NO_COUNT"],
+    ),
+    "queue_redeliver_leave": (
+        "QUEUE REDELIVER LEAVES MESSAGES=3",
+        ["ACKS_BY_STORE", "HOLDS_NOT", "REFILLS_HELD"],
+    ),
+    "queue_redeliver_leave_kill": (
+        "QUEUE REDELIVER AWAKE LEAVES MESSAGES=1 KILLED=1",
+        ["COUNTS_LAST"],
+    ),
     # A ring beside a socket: frames cross on both, and the receiver sleeps.
     "ring": (
         "RING",

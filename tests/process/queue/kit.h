@@ -30,7 +30,7 @@ inline int64_t now_ns() {
 // ---- the memory of a queue. The numbers are those of the format and not the library's constants.
 
 enum MemberState : uint64_t { kFree = 0, kJoining = 1, kHere = 2, kLeft = 3, kDead = 4 };
-enum SlotState : uint64_t { kEmpty = 0, kFull = 1, kTaken = 2 };
+enum SlotState : uint64_t { kEmpty = 0, kFull = 1, kTaken = 2, kHeldSlot = 3 };
 
 class Memory {
  public:
@@ -101,8 +101,10 @@ class Memory {
 
 // ---- queues and messages
 
-inline tenon_queue* new_queue(uint32_t members, uint32_t capacity, uint32_t slot_nbytes = 1024) {
+inline tenon_queue* new_queue(uint32_t members, uint32_t capacity, uint32_t slot_nbytes = 1024,
+                              uint32_t flags = 0) {
   auto options = tenon::test::sized<tenon_queue_options>();
+  options.flags = flags;
   options.members = members;
   options.capacity = capacity;
   options.slot_nbytes = slot_nbytes;
@@ -162,6 +164,7 @@ struct Received {
   fault::Outcome outcome;
   uint64_t number = 0;  // if a message was received
   bool is_right = true;
+  uint32_t redelivered = 0;
 
   bool is_death() const {
     return outcome.status == TENON_PEER_GONE && outcome.detail("lost").empty();
@@ -175,6 +178,7 @@ struct Received {
 // Reads the number of a message, checks its bytes and releases it.
 inline Received read_message(tenon_message* message) {
   Received received;
+  received.redelivered = tenon_queue_redelivered(message);
   size_t nbytes = 0;
   const void* const number = tenon_message_user_bytes(message, &nbytes);
   received.is_right = nbytes == sizeof received.number && tenon_message_count(message) == 1;

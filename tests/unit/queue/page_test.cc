@@ -133,6 +133,30 @@ Bytes lane_bytes() {
   return memory.bytes(kGeometry.lanes_offset() + kGeometry.lane_nbytes(), kGeometry.lane_nbytes());
 }
 
+// A lane of a queue that redelivers: message 0 was acknowledged, member 2 holds message 1, and
+// message 2 was put back once.
+Bytes lane_redeliver_bytes() {
+  const PageMemory memory;
+  std::byte* const lane = page::lane(memory.base(), kGeometry, 1);
+  for (uint64_t i = 0; i < 3; ++i) {
+    Word* const word = slot(lane, kGeometry, i);
+    fill(word, i, Kind::kBytes, numbered(16, static_cast<uint8_t>(0x10 * (i + 1))), i == 2 ? 1 : 0);
+    if (i < 2) EXPECT_TRUE(take(word, word->load(), taker_of(2, 1), SlotState::kHeld));
+  }
+  EXPECT_TRUE(acknowledge(slot(lane, kGeometry, 0), 0, taker_of(2, 1)));
+  EXPECT_FALSE(acknowledge(slot(lane, kGeometry, 0), 0, taker_of(2, 1)));
+  EXPECT_FALSE(hold(slot(lane, kGeometry, 1), 1, taker_of(3, 1), taker_of(1, 1)));
+  lane_header(lane).put_back.store(2);
+  return memory.bytes(kGeometry.lanes_offset() + kGeometry.lane_nbytes(), kGeometry.lane_nbytes());
+}
+
+Bytes header_redeliver_bytes() {
+  Geometry geometry = kGeometry;
+  geometry.redelivers = true;
+  const PageMemory memory(geometry);
+  return memory.bytes(0, sizeof(Header));
+}
+
 struct GoldenPage {
   const char* file;
   Bytes bytes;
@@ -143,6 +167,8 @@ TEST(QueuePage, TheSameContentHasTheCommittedBytes) {
                                        {"member.bin", member_bytes(0)},
                                        {"member_locked.bin", member_bytes(lock_of(2))},
                                        {"lane.bin", lane_bytes()},
+                                       {"header_redeliver.bin", header_redeliver_bytes()},
+                                       {"lane_redeliver.bin", lane_redeliver_bytes()},
                                        {"short.bin", short_bytes()}};
   test::GoldenFiles("queue").expect_committed(all,
                                               [](const GoldenPage& each) { return each.bytes; });
@@ -156,6 +182,25 @@ TEST(QueuePage, TheCommittedHeaderIsRead) {
   EXPECT_EQ(got.members, 3U);
   EXPECT_EQ(got.capacity, 4U);
   EXPECT_EQ(got.slot_nbytes, 128U);
+}
+
+TEST(QueuePage, TheCommittedQueueThatRedeliversIsRead) {
+  const Bytes header = test::GoldenFiles("queue").read("header_redeliver.bin");
+  ASSERT_EQ(header.size(), sizeof(Header));
+  EXPECT_TRUE(
+      must(read_header(std::span<const std::byte, sizeof(Header)>(header), kGeometry.nbytes()))
+          .redelivers);
+  const Bytes lane = test::GoldenFiles("queue").read("lane_redeliver.bin");
+  ASSERT_EQ(lane.size(), kGeometry.lane_nbytes());
+  const PageMemory memory;
+  std::byte* const base = page::lane(memory.base(), kGeometry, 1);
+  std::memcpy(base, lane.data(), lane.size());
+  EXPECT_EQ(lane_header(base).put_back.load(), 2U);
+  const std::array<SlotWord, 3> words = {SlotWord{0, taker_of(2, 1), SlotState::kTaken},
+                                         SlotWord{1, taker_of(2, 1), SlotState::kHeld},
+                                         SlotWord{2, 1, SlotState::kFull}};
+  for (uint64_t i = 0; i < words.size(); ++i)
+    EXPECT_EQ(slot_of(slot(base, kGeometry, i)->load()), words[i]) << i;
 }
 
 TEST(QueuePage, TheCommittedMemberAndLaneAreRead) {
@@ -219,7 +264,7 @@ TEST(QueuePage, WrongHeadersAreRefused) {
       {"slots that are no multiple of 64", 20, 96, 4, Code::kCorrupt},
       {"larger slots than the memory has", 20, 192, 4, Code::kCorrupt},
       {"too large slots", 20, (1U << 16) + 64, 4, Code::kCorrupt},
-      {"an unknown feature", 24, 1, 8, Code::kIncompatible},
+      {"an unknown feature", 24, 2, 8, Code::kIncompatible},
       {"another unknown feature", 24, uint64_t{1} << 63, 8, Code::kIncompatible}};
   const Bytes good = header_bytes();
   ASSERT_TRUE(read_status(good, kGeometry.nbytes()).is_ok());
