@@ -1,4 +1,4 @@
-// `tenon gc`: lists the names that nobody holds, and removes them.
+// `tenon gc`: lists the names that nobody holds, and removes them if --yes is given.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,14 +17,15 @@ using names::NameReport;
 using names::NameState;
 
 struct Found {
-  std::vector<NameReport> dead;  // names that this call may remove
-  uint64_t torch_left = 0;       // PyTorch's dead names, which need --torch
-  uint64_t kept = 0;             // names that are live or in flight
-  uint64_t unsure = 0;
-  uint64_t not_removed = 0;
+  std::vector<NameReport> dead;   // names that this call may remove
+  uint64_t torch_left = 0;        // PyTorch's dead names, which need --torch
+  uint64_t kept = 0;              // names that are live or in flight
+  uint64_t unsure = 0;            // names of which it is not known whether anybody holds them
+  uint64_t not_removed = 0;       // names in `dead` that --yes could not remove
   uint64_t allocated_nbytes = 0;  // of `dead`; after the removal, of the removed names
 };
 
+// Sorts the names by what this call may do with them.
 Found sort_out(const std::vector<NameReport>& reports, const GcOptions& options) {
   Found found;
   for (const NameReport& report : reports) {
@@ -109,7 +110,8 @@ int run_gc(const GcOptions& options) {
   look.torch = options.torch;
   look.min_age_ns = static_cast<int64_t>(options.min_age * 1e9);
   look.patience = kPatience;
-  // A killed manager leaves a socket and a lock in a folder of its own. This is not a name.
+  // A killed manager leaves a folder with a socket and a lock. They are no names, so
+  // collect_names() does not see them, and the output does not count them.
   if (options.yes && options.directory == names::kSharedMemory) names::remove_dead_managers();
   Result<std::vector<NameReport>> collected = collect_names(options.directory, look, false);
   if (!collected.is_ok()) {

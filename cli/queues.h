@@ -1,7 +1,10 @@
-// Reads the queues (docs/format/queue.md) of other processes for `ls` and `top`. A board says in
-// which queues its process is a member. The queue's own memory says who the other members are, and
-// what waits. It is found through /proc and copied, and never written. Its content is not trusted:
-// the worst that a bad queue can do is to show wrong figures.
+// Reads the queues (docs/format/queue.md) of other processes for `ls` and `top`. The board of a
+// process says in which queues the process is a member. The queue's own memory says who the other
+// members are, and which messages wait. Each member has a lane: the slots for the messages that it
+// sends.
+//
+// The memory of a queue is found in /proc/PID/fd of a member. It is copied and never written. Its
+// content is not trusted: the worst that a bad queue can do is to show wrong figures.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +17,11 @@
 
 namespace tenon::cli {
 
+// kStopped: a signal or a debugger has stopped the member's process. kDead: the process has ended
+// without leaving the queue.
 enum class SeenState : uint8_t { kJoining, kHere, kStopped, kLeft, kDead };
 
-// A member of a queue. It borrows: the Boards must outlive it.
+// A member of a queue. It points into the Boards, which must outlive it.
 struct SeenMember {
   uint32_t index = 0;       // of its entry in the queue
   uint32_t generation = 0;  // of the member in that entry
@@ -24,11 +29,13 @@ struct SeenMember {
   uint32_t said_pid = 0;  // as the member itself sees it; 0: the queue's memory was not read
   pid_t pid = 0;          // as this process sees it; 0: not known
   uint32_t uid = 0;
-  std::string command;              // "" if it is unknown
-  std::optional<uint64_t> waiting;  // messages in its lane that nobody has received
-  bool waits_for_message = false;   // it sleeps until there is a message
-  bool waits_for_room = false;      // it sleeps until its lane has room
-  const Board* board = nullptr;     // null: its board cannot be read, and `row` is null too
+  std::string command;  // "" if it is unknown
+  // The messages in its lane that nobody has received. No value: the lane was not read, because the
+  // queue's memory cannot be read, or its lanes are too large to read them all.
+  std::optional<uint64_t> waiting;
+  bool waits_for_message = false;  // it sleeps until there is a message
+  bool waits_for_room = false;     // it sleeps until its lane has room
+  const Board* board = nullptr;    // null: its board cannot be read, and `row` is null too
   const memory::QueueOnBoard* row = nullptr;
 };
 
@@ -41,13 +48,13 @@ struct SeenQueue {
   uint32_t most_members = 0;
   uint32_t capacity = 0;  // of each lane
   uint32_t slot_nbytes = 0;
-  uint64_t died = 0;  // also those whose death no member has noticed yet
-  std::optional<uint64_t> waiting;
+  uint64_t died = 0;  // members that died, also those whose death no member has noticed yet
+  std::optional<uint64_t> waiting;  // the sum over all members; no value if one has none
   std::vector<SeenMember> members;
 };
 
-// Gives the queues of which the boards tell. A queue whose memory cannot be believed gets a line in
-// `boards->refused`.
+// Gives the queues that the boards name. If the memory of a queue is malformed, `boards->refused`
+// gets a line, and the queue is shown without its memory.
 std::vector<SeenQueue> read_queues(Boards* boards);
 
 // Whether all slots of the member's lane hold messages that nobody has received.
@@ -57,7 +64,7 @@ std::optional<int64_t> full_ns(const Boards& boards, const SeenQueue& queue,
                                const SeenMember& member) noexcept;
 const char* state_text(SeenState state) noexcept;
 Colour state_colour(SeenState state) noexcept;
-std::string queue_text(const SeenQueue& queue);     // "4711", or "4711+64" behind other bytes
+std::string queue_text(const SeenQueue& queue);     // its inode, or inode+offset: "4711+64"
 std::string member_text(const SeenMember& member);  // its pid
 std::string waiting_text(const SeenQueue& queue, const SeenMember& member);  // "3/128"
 std::string full_text(const Boards& boards, const SeenQueue& queue, const SeenMember& member);

@@ -15,8 +15,8 @@ namespace {
 using memory::Segment;
 using storage::Storage;
 
-// Unregisters the segment when it goes, and not already when its last storage goes: the device may
-// still be copying.
+// Unregisters the segment just before the segment is unmapped. The end of the last storage is too
+// early, because the device may still be copying then.
 class PinnedTail final : public memory::SegmentTail {
  public:
   explicit PinnedTail(int32_t device) noexcept : device_(device), generation_(fork_generation()) {}
@@ -36,15 +36,15 @@ class PinnedTail final : public memory::SegmentTail {
   uint64_t generation_;
 };
 
-// Held while a segment is registered, so that each is registered once. It is taken only after the
-// driver was found to work in this process. In a forked child the driver never works, so no child
-// waits for it.
+// A thread holds this mutex while it registers a segment, so that each segment is registered once.
+// pin_cuda() locks the mutex only after cuda::available() has succeeded. That never succeeds in a
+// forked child, so no child waits for a mutex that a thread of the parent held at the fork.
 struct Registering {
   std::mutex mutex;
 };
 std::mutex& registering() noexcept { return immortal<Registering>().mutex; }
 
-// Whether the storage can be pinned.
+// Returns OK if the storage can be pinned. The error says what the caller can do instead.
 Status check(const Storage& storage) {
   if (storage.is_private()) {
     return Status(Code::kUnsupported,
@@ -56,7 +56,8 @@ Status check(const Storage& storage) {
                   format("the storage is on CUDA device %d: only host memory is pinned",
                          storage.device().id));
   }
-  // The kernel refuses to freeze pages that a device may hold.
+  // A FROZEN storage that is still writable would have to be frozen later. The kernel refuses to
+  // freeze pages that a device may hold.
   const Segment* const segment = storage.segment().get();
   if (segment != nullptr && storage.mode() == memory::Mode::kFrozen && !segment->frozen()) {
     return Status(
@@ -70,8 +71,8 @@ Status check(const Storage& storage) {
 Status register_segment(Segment* segment, int32_t device) {
   const std::lock_guard<std::mutex> lock(registering());
   if (segment->find_tail<PinnedTail>() != nullptr) return Status::ok();
-  // Registering makes pages that do not exist yet, without asking whether the machine has memory
-  // for them. So they are reserved first.
+  // Registering allocates the segment's missing pages, and the kernel does not ask first whether
+  // the machine has memory for them. So the pages are reserved here, which fails in an orderly way.
   TENON_TRY(memory::reserve_whole(segment));
   auto tail = std::make_unique<PinnedTail>(device);
   TENON_TRY(cuda::register_host(segment->base(), segment->nbytes(), device, !segment->writable()));

@@ -1,6 +1,7 @@
 // A hash set of objects that know their own keys, for the identity cache (cache.cc) and the table
-// of addresses (storage_at.cc). An open table costs one word for each place, and nothing for each
-// object, because there can be millions of objects.
+// of addresses (storage_at.cc). It stores pointers and does not own the objects. There can be
+// millions of objects. So the table uses open addressing, which costs one word for each place, and
+// nothing more for each object.
 //
 // The table probes linearly from the home place that the key's hash gives. Erasing moves later
 // objects back, so there are no tombstones, and a look-up ends at the first empty place. Alignment
@@ -9,8 +10,8 @@
 //
 // `Traits` has a type `Key`; `static Key key_of(const T&) noexcept`, whose result must not change
 // while the object is in the table; and `static uint64_t hash(const Key&) noexcept`, with good high
-// bits. The table never shrinks below `kKept` places, because messages of thousands of objects come
-// and go again and again. The caller locks.
+// bits. T must be aligned to 2 bytes or more. The table never shrinks below `kKept` places, because
+// messages of thousands of objects come and go again and again. The caller locks.
 #pragma once
 
 #include <bit>
@@ -71,7 +72,8 @@ class ObjectTable {
     words_[place_of_object(old, hash)] = word_of(with, hash);
   }
 
-  // Removes exactly this object. Another one with the same key stays.
+  // Removes exactly this object. Another one with the same key stays. If the table does not have
+  // the object, nothing changes.
   void erase(const T* object) noexcept {
     if (count_ == 0) return;
     size_t hole = place_of_object(object, Traits::hash(Traits::key_of(*object)));
@@ -85,7 +87,7 @@ class ObjectTable {
     }
     words_[hole] = 0;
     --count_;
-    // If memory is lacking, the table keeps its size.
+    // If there is no memory for the smaller table, the larger one stays.
     if (size_ > kKept && count_ * 8 < size_) (void)resize(size_ / 2);
   }
 

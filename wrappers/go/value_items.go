@@ -104,8 +104,8 @@ func CloseValues(values []*Value) {
 	}
 }
 
-// Attributes gives the attributes of an object in their order. The caller closes each value. An
-// attribute that another goroutine removes meanwhile may be left out.
+// Attributes gives the attributes of an object in their order. The caller closes each value. If
+// another goroutine removes attributes meanwhile, others may be left out too.
 func (v *Value) Attributes() ([]Attribute, error) {
 	return ask(v, func(pointer *C.tenon_value) ([]Attribute, error) {
 		var attributes []Attribute

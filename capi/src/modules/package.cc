@@ -29,6 +29,8 @@ using tenon::module::PackageOptions;
 
 namespace {
 
+// Reads the entries of a new package. Each result shares the caller's module and borrows the
+// caller's bytes, so it must not outlive the call.
 Status read_entries(const tenon_package_entry* entries, size_t n, std::vector<PackageEntry>* out) {
   TENON_TRY(check_argument(entries != nullptr || n == 0, "entries is NULL"));
   for (size_t i = 0; i < n; ++i) {
@@ -56,6 +58,8 @@ Status read_entries(const tenon_package_entry* entries, size_t n, std::vector<Pa
   return Status::ok();
 }
 
+// The content of a tenon_package_options. export_package() takes `durability` as an argument of its
+// own.
 struct PackageRequest {
   PackageOptions options;
   Durability durability = Durability::kNone;
@@ -82,7 +86,8 @@ Status read_package_options(const tenon_package_options* options, PackageRequest
   return check_argument(!out->options.archive_name.empty(), "archive_name is empty");
 }
 
-// Makes a list of names. `list` fills it.
+// Makes the tenon_name_list `*out`. The function `list` gets the package and a vector, to which it
+// adds the names.
 template <typename List>
 tenon_status list_names(const tenon_package* package, tenon_name_list** out, tenon_error** err,
                         List list) noexcept {

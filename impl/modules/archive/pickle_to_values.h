@@ -22,14 +22,14 @@
 
 namespace tenon::archive {
 
-// One storage as the pickle describes it. The texts are views into the pickle, which end with the
-// call of FindStorage.
+// One storage as the pickle describes it. The texts are views into the pickle, which are valid only
+// until FindStorage returns.
 struct PickledStorage {
   std::string_view key;  // its record is data/<key>
   tensor::ScalarType type = tensor::ScalarType::kByte;
   uint64_t numel = 0;
-  // A device name that check_device() or is_device_name() accepts. In a file of torch.save it is
-  // "cpu" or "meta", or any name if any_device is set.
+  // In a module archive, a device name that check_device() or is_device_name() accepts. In a file
+  // of torch.save, "cpu" or "meta", or any short name if StateDictOptions::any_device is set.
   std::string_view device;
   pickle::NodeId node = pickle::kNoNode;
 };
@@ -52,10 +52,10 @@ struct ToValuesOptions {
 
 struct UnpickledValue {
   value::ValueRef root;
-  // The values that PyTorch's pickler put into its memo, because something besides the archive held
-  // them. They may or may not be shared within the pickle. values_to_pickle() needs this list to
-  // write the same bytes again. It has no other use. Drop the list as soon as any value is
-  // replaced.
+  // The values that PyTorch's pickler put into its memo. It does so with each value to which the
+  // saving process had another reference, so the pickle may mention such a value only once. With
+  // this list values_to_pickle() writes the same bytes again. The list has no other use. Drop it as
+  // soon as any value is replaced.
   std::vector<value::ValueRef> memoised;
 };
 

@@ -15,9 +15,11 @@ namespace {
 
 using namespace zip;
 
-// The densest code of deflate: 258 bytes for every two bits.
+// The most inflated bytes for one compressed byte. Deflate's densest code stands for 258 bytes in
+// two bits.
 constexpr uint64_t kMostInflation = 1032;
-// Up to this number, the compressed bytes may be more than twice the bytes that they stand for.
+// A record of at most this many compressed bytes may have more compressed bytes than two for each
+// inflated one, because the headers of deflate blocks can be longer than a short content.
 constexpr uint64_t kThinUpTo = 4096;
 
 Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_value,
@@ -32,8 +34,9 @@ Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_val
 
 std::string_view top_of(std::string_view name) noexcept { return name.substr(0, name.find('/')); }
 
-// PyTorch writes extra files under any name that the user gives. They are data. The reader of a
-// module gives them a safe name (zip_names.h), and nothing is ever unpacked.
+// Whether the name is that of an extra file. PyTorch writes extra files under any name that the
+// user gives, so find_name_fault() does not apply to them. That is safe: the reader of a module
+// gives them a safe name (zip_names.h), and no file is ever unpacked under its name.
 bool is_extra_file(std::string_view name) noexcept {
   const std::string_view top = top_of(name);
   return find_prefix_fault(top) == nullptr && name.substr(top.size()).starts_with("/extra/") &&
@@ -135,8 +138,10 @@ class DirectoryReader {
     return Status::ok();
   }
 
-  // Refuses a few compressed bytes that would inflate to fill the memory. Also refuses many
-  // compressed bytes for few inflated ones, which deflate blocks without content make possible.
+  // Counts the entry's inflated bytes towards max_inflated_nbytes. Refuses an entry that claims
+  // more inflated bytes than deflate can make from its compressed ones. Also refuses many
+  // compressed bytes for few inflated ones: deflate blocks without content would cost time and give
+  // nothing.
   Status check_inflation(const ZipEntry& entry) {
     if (!checked_add(inflated_nbytes_, entry.nbytes, &inflated_nbytes_) ||
         inflated_nbytes_ > limits_.max_inflated_nbytes)
@@ -164,8 +169,8 @@ class DirectoryReader {
     return Status::ok();
   }
 
-  // Whether the entry lies in the prefix. inner() removes the prefix from such a name. Two entries
-  // have equal names with the prefix only if their inner names are equal.
+  // Whether the entry lies in the folder result_.prefix. inner() removes the prefix from such a
+  // name. Equal whole names have equal inner names, so a hash of the inner name finds twins too.
   bool is_inside(std::string_view name) const noexcept {
     const size_t nbytes = result_.prefix.size();
     if (nbytes == 0) return true;
@@ -176,7 +181,8 @@ class DirectoryReader {
                                                       : name;
   }
 
-  // Sorts all entries by name, so that equal names are neighbours.
+  // Fills result_.by_name: the entries sorted by the hash of the inner name, and then by the whole
+  // name. Equal names are neighbours then, and are refused with CORRUPT.
   Status sort_names() {
     std::vector<ZipDirectory::Key>& keys = result_.by_name;
     const auto name = [this](const ZipDirectory::Key& key) { return entries_[key.index].name; };
@@ -209,6 +215,8 @@ class DirectoryReader {
                        "is in the directory twice");
   }
 
+  // Makes the records from the entries. Folders and files outside of the prefix become none, and
+  // leave by_name. The indexes in by_name become those of the records.
   void take_records() {
     constexpr auto kNone = std::numeric_limits<uint32_t>::max();
     std::vector<uint32_t> place(entries_.size(), kNone);

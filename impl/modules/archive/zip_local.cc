@@ -12,8 +12,8 @@ namespace {
 
 using namespace zip;
 
-// The least number of bytes to copy: enough for a descriptor, and a header with a name and
-// PyTorch's padding.
+// The least number of bytes to copy. A data descriptor and the next local header, with a name and
+// PyTorch's padding, mostly have fewer.
 constexpr uint64_t kWindowNbytes = 192;
 constexpr uint64_t kMostDescriptorNbytes = 24;
 // Headers that are closer together than this are copied in one call, with the bytes between them.
@@ -22,12 +22,13 @@ constexpr uint64_t kNearNbytes = 4096;
 constexpr uint64_t kMostWindowNbytes = uint64_t{64} << 10;
 
 // A buffer with a copy of a small part of the source. The descriptor of one record and the header
-// of the next are neighbours, and mostly in one copy.
+// of the next are neighbours, so one copy mostly has both.
 class Window {
  public:
   explicit Window(const ZipSource& source) noexcept : source_(source) {}
 
-  // The range must be inside the source. The pointer is valid until the next call.
+  // Returns the bytes of a range, which must be inside the source. The range is copied if the
+  // buffer does not have it. The pointer is valid until the next call.
   Result<const std::byte*> at(uint64_t offset, uint64_t nbytes) {
     if (!has(offset, nbytes)) {
       const uint64_t ahead = offset < ahead_ ? ahead_ - offset : 0;
@@ -38,10 +39,11 @@ class Window {
     }
     return static_cast<const std::byte*>(bytes_.data() + (offset - begin_));
   }
+  // Whether the buffer has the whole range.
   bool has(uint64_t offset, uint64_t nbytes) const noexcept {
     return offset >= begin_ && range_inside(offset - begin_, nbytes, nbytes_);
   }
-  // The next copy will extend at least to `end`.
+  // From now on a copy that begins before the offset `end` extends at least to `end`.
   void look_ahead(uint64_t end) noexcept { ahead_ = end; }
 
  private:
@@ -70,7 +72,8 @@ class LocalHeaders {
     window_.look_ahead(end);
   }
 
-  // Checks an entry. All of its parts must lie before `limit`.
+  // Checks an entry, and sets its data_offset. Its header, bytes and descriptor must lie before the
+  // offset `limit`.
   Status check(ZipEntry* entry, uint64_t limit) {
     const auto wrong = [&](const char* what) {
       return wrong_entry(source_, entry->name, entry->header_offset, Code::kCorrupt, what);
@@ -101,7 +104,8 @@ class LocalHeaders {
   }
 
  private:
-  // Whether the checksum and the sizes agree. They may be zero if a descriptor has them.
+  // Whether the checksum and the sizes in the local header `head` are those of the directory. Each
+  // may be 0 if the entry has a descriptor, which repeats them.
   static bool agrees(const ZipEntry& entry, const std::byte* head, uint64_t extra_nbytes) noexcept {
     const uint32_t crc = get32(head + 14);
     uint64_t stored_nbytes = get32(head + 18);
@@ -123,8 +127,8 @@ class LocalHeaders {
     return is(crc, entry.crc) && is(stored_nbytes, entry.stored_nbytes) && is(nbytes, entry.nbytes);
   }
 
-  // Whether the entry's descriptor is there, in one of four forms: with or without a signature, and
-  // with sizes of 8 or of 4 bytes.
+  // Whether a data descriptor that agrees with the directory follows the entry's bytes. It may have
+  // one of four forms: with or without a signature, and with sizes of 8 or of 4 bytes.
   Result<bool> has_descriptor(const ZipEntry& entry, uint64_t limit) {
     const uint64_t offset = entry.data_offset + entry.stored_nbytes;
     const uint64_t room = std::min(limit - offset, kMostDescriptorNbytes);
@@ -172,7 +176,8 @@ bool read_wide_numbers(const std::byte* extra, uint64_t extra_nbytes,
 
 Status check_local_headers(const ZipSource& source, uint64_t directory_offset,
                            std::vector<ZipEntry>* entries) {
-  // Sorted by their places in the file. For nearly all archives that is the directory's order.
+  // The entries sorted by their places in the file. Nearly all archives have their directory in
+  // this order.
   std::vector<ZipEntry*> in_place;
   in_place.reserve(entries->size());
   for (ZipEntry& entry : *entries) in_place.push_back(&entry);

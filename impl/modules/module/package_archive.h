@@ -45,10 +45,11 @@ class PackageArchive final : public Counted {
   int version() const noexcept { return version_; }
   // The Python modules that the package's pickles import from outside of it.
   const std::vector<std::string>& externs() const noexcept { return externs_; }
+  // Whether the numbers in the package's tensors are big-endian.
   bool is_foreign_endian() const noexcept { return foreign_endian_; }
 
-  // A script module. `id` is PyTorch's. `resource` is the first record that is a pickle of this
-  // module and nothing else, or empty if there is none.
+  // A script module. `id` is the name of its folder in .data/ts_code/. `resource` is the first
+  // record that is a pickle of this module and nothing else, or empty if there is none.
   struct Entry {
     std::string id;
     std::string resource;
@@ -62,7 +63,7 @@ class PackageArchive final : public Counted {
   // tries again. The other errors are those of import_module().
   Result<Ref<Module>> module(std::string_view name);
 
-  // The module of that id if module() has read it; else null.
+  // Gives the module of that id if module() has read it, and null otherwise.
   Ref<Module> find_read(std::string_view id) const;
 
   // The bytes of a record. NOT_FOUND if there is none. The other errors are those of
@@ -72,7 +73,8 @@ class PackageArchive final : public Counted {
   // The storages of the modules that were read, each with the name of its record after ".data/".
   ArchiveStorages::Keys storage_keys() const;
 
-  // The modules and storages of the package that a pickle needs.
+  // The modules and storages of the package that a record needs. A record that is no pickle needs
+  // none.
   struct Mentions {
     bool is_known = true;               // false: the pickle cannot be read, and may need anything
     std::vector<std::string> modules;   // ids

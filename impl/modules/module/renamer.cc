@@ -1,3 +1,5 @@
+// Renamer (resolve.h): gives the values of an export the class names that they have in the archive.
+// Each function returns the value or type that it was given if nothing in it changes.
 #include <utility>
 
 #include "modules/module/resolve.h"
@@ -11,6 +13,8 @@ using value::TypeKind;
 using value::Value;
 using value::ValueKind;
 
+// The archive's name of the class that `class_name` means in the code `around`. A custom C++ class
+// keeps its name, because its code is not in the archive.
 Result<std::string> Renamer::name_of(const std::string& class_name, CodeSet* around) const {
   if (class_name.empty() || is_custom_class(class_name)) return class_name;
   TENON_ASSIGN(const CodeSet::FoundClass found, around->find_class(class_name));
@@ -46,6 +50,7 @@ Result<TypeRef> Renamer::rename_type(const TypeRef& type, CodeSet* around) const
   }
 }
 
+// A value without children stays as it is, unless it is an object, a list or a dict.
 Result<ValueRef> Renamer::rename(const ValueRef& value, CodeSet* around) {
   if (value->child_count() == 0 && !value->is(ValueKind::kObject) && !value->is(ValueKind::kList) &&
       !value->is(ValueKind::kDict)) {
@@ -94,7 +99,7 @@ Result<ValueRef> Renamer::rename_object(const ValueRef& value, CodeSet* around) 
     attributes.push_back({attribute.name, std::move(renamed)});
   }
   if (node != nullptr && node->definition->is_new()) {
-    // PyTorch expects the attributes in the order of the class.
+    // The class is new or was changed, and PyTorch expects the attributes in the class's order.
     TENON_ASSIGN(const ClassBody* body, node->code->body(*node->definition));
     std::vector<Attribute> ordered;
     for (const size_t field : body->field_order()) {

@@ -45,11 +45,14 @@ Result<Resolved> resolve(std::span<const Ref<Module>> modules, int file_version)
 // The code of all objects below a module. An export keeps this code from being changed.
 std::vector<Ref<CodeSet>> codes_below(const Module& module);
 
-// Copies values with the class names that they have in the archive. `graph` must outlive it.
+// Copies the values of a module with the class names that `graph` gives them in the new archive.
+// `graph` and the values must outlive the Renamer. One thread at a time may use it.
 class Renamer {
  public:
   explicit Renamer(const ClassGraph& graph) noexcept : graph_(&graph) {}
-  // Gives `value` itself if no name in it changes. `around` is the code of the value's parent.
+  // Gives `value` itself if nothing in it changes: no class name, and no order of attributes. A
+  // value that occurs twice gives one result. `around` is the code of the value's parent. It tells
+  // which class a name in `value` means, unless the value has code of its own.
   Result<ValueRef> rename(const ValueRef& value, CodeSet* around);
 
  private:
@@ -61,7 +64,7 @@ class Renamer {
   Result<TypeRef> rename_type(const TypeRef& type, CodeSet* around) const;
 
   const ClassGraph* graph_;
-  std::unordered_map<const value::Value*, ValueRef> done_;
+  std::unordered_map<const value::Value*, ValueRef> done_;  // the results, by their values
 };
 
 // The text of a node's class or function, in which the node and the definitions that it mentions

@@ -1,5 +1,6 @@
-// Files that are cut short under an unsealed storage. The library's own copies give an error, and
-// never SIGBUS.
+// Another process may cut a file short under a storage, if the file is not sealed against
+// shrinking. These tests cut such files. The library's own accesses to the bytes then return
+// CORRUPT and never raise SIGBUS: tenon_storage_read(), tenon_storage_write(), tenon_open_fd().
 #include <atomic>
 #include <thread>
 
@@ -10,7 +11,8 @@ namespace {
 
 constexpr uint64_t kShrunkNbytes = 1 << 20;
 
-// Makes an unlinked file in TMPDIR or /tmp, which should lie on a disk.
+// Makes an unlinked file in TMPDIR, or in /tmp if TMPDIR is not set. The test is of use only if
+// that directory lies on a disk.
 int disk_file(uint64_t nbytes) {
   const char* folder = std::getenv("TMPDIR");
   std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/tenon-fault-XXXXXX";
@@ -30,6 +32,7 @@ int unsealed_memfd(uint64_t nbytes) {
   return fd;
 }
 
+// Cuts the file of an open storage to 10,000 bytes, and then to none.
 void cut_while_open(int fd) {
   const Held before = hold();
   const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
@@ -46,7 +49,7 @@ void cut_while_open(int fd) {
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), 10001, err));
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 500000, bytes.data(), 1, err));
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
-  // The same holds for a copy that is made by handle.
+  // A new opening of the handle fails too, whether it copies the bytes or not.
   tenon_storage* again = nullptr;
   for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COPY},
                                uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
@@ -57,10 +60,10 @@ void cut_while_open(int fd) {
   CHECK(again == nullptr);
   REQUIRE(ftruncate(fd, 0) == 0);
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), 1, err));
-  // A write makes the file grow again where a store would be a SIGBUS.
+  // A store there would raise SIGBUS. The write may make the file grow again, or return CORRUPT.
   const Outcome outcome = CALL(tenon_storage_write(storage, 4096, "abc", 3, err));
   CHECK_SAYING(outcome.ok() || outcome.status == TENON_CORRUPT, outcome.text());
-  // The storage can still be lent on, sent and received, because none of these touches a byte.
+  // The storage can still be sent, because sending touches no byte. The receiver refuses the file.
   {
     const Pair pair(SOCK_STREAM);
     tenon_message* message = new_message({tenon_storage_retain(storage)});
@@ -83,8 +86,8 @@ TEST(Shrink, AFileOnADiskWhileOpen) {
   IN_CHILD([] { cut_while_open(disk_file(kShrunkNbytes)); });
 }
 
-// A thread cuts the file and grows it again while this one opens and copies. Each call succeeds or
-// returns CORRUPT.
+// A second thread cuts the file and grows it again, while the test's thread opens it and copies.
+// Each call succeeds or returns CORRUPT.
 void cut_all_the_time(int fd) {
   std::atomic<bool> stop{false};
   const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
@@ -133,7 +136,8 @@ TEST(Shrink, AFileOnADiskAllTheTime) {
   IN_CHILD([] { cut_all_the_time(disk_file(kShrunkNbytes)); });
 }
 
-// A copy-on-write opening of the file. Its written pages are lost with the file's end too.
+// Cuts the file under a copy-on-write opening. When the kernel cuts a file, it also drops the
+// private pages beyond the new end, with the bytes that this process wrote to them.
 void cut_under_private_pages(int fd) {
   const Held before = hold();
   const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
@@ -170,6 +174,8 @@ TEST(Shrink, AMemfdUnderPrivatePages) {
 TEST(Shrink, AFileOnADiskUnderPrivatePages) {
   IN_CHILD([] { cut_under_private_pages(disk_file(kShrunkNbytes)); });
 }
+// A memfd that is sealed against shrinking needs no TENON_OPEN_ALLOW_UNSEALED, and the storage
+// knows that its file is sealed.
 TEST(Shrink, ASealedMemfdUnderPrivatePages) {
   IN_CHILD([] {
     const tenon_fd_handle handle = handle_over(foreign_memfd(kShrunkNbytes), kShrunkNbytes);

@@ -1,4 +1,6 @@
-// A connection between two sides, over a socket in the directory that they share.
+// Unix sockets that connect two sides (sides.h), which are processes in namespaces of their own.
+// The sockets lie in the one directory that both sides see. `place` is the path of that directory
+// for the calling side, and `leaf` is the name of the socket in it.
 #pragma once
 
 #include "process/namespaces/sides.h"
@@ -13,7 +15,7 @@ inline sockaddr_un address_in(const std::string& place, const char* leaf = "talk
   return address;
 }
 
-// A listening socket in the directory, for every process that may enter the directory.
+// A listening socket in the directory. Every user who may enter the directory can connect.
 class Door {
  public:
   Door(const std::string& place, int type, const char* leaf = "talk")
@@ -28,6 +30,7 @@ class Door {
     close(listener_);
     CHECK(unlink(address_.sun_path) == 0);
   }
+  // Waits for a side that connects. Returns the connected fd, which the caller closes.
   int let_in() const {
     const int accepted = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     REQUIRE(accepted >= 0);
@@ -39,7 +42,7 @@ class Door {
   int listener_ = -1;
 };
 
-// Connects to a Door. The Door must exist.
+// Connects to a Door, which must exist already. Returns the fd, which the caller closes.
 inline int enter(const std::string& place, int type, const char* leaf = "talk") {
   const int made = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   const sockaddr_un address = address_in(place, leaf);
@@ -47,7 +50,8 @@ inline int enter(const std::string& place, int type, const char* leaf = "talk") 
   return made;
 }
 
-// Options that admit these peers.
+// Options for a connection that accepts other users only as `flags` (TENON_CONNECTION_SAME_USER,
+// TENON_CONNECTION_GROUP) and `group` say.
 inline tenon_connection_options admitting(uint32_t flags, uint32_t group = 0) {
   auto options = tenon::test::sized<tenon_connection_options>();
   options.flags = flags;

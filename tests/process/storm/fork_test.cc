@@ -1,5 +1,5 @@
-// A forked child holds what it inherited, whatever happens to its parent: the name stays, other
-// processes open it, and messages about it are counted.
+// A forked child holds what it inherited, whatever happens to its parent. The file keeps its name,
+// other processes can open it, and the child can count messages in flight in the file.
 #include <sys/prctl.h>
 
 #include "process/namespaces/names.h"
@@ -9,6 +9,9 @@ namespace {
 
 enum class End { kRelease, kExit, kKill };
 
+// A parent lends a file by its name and forks a child. Then the parent releases the storage, exits
+// or is killed. Afterwards this process opens the name. If `what_child_does` is not 0, the child
+// does to the file's count what a send and a receive do.
 void let_parent_go(End end, uint32_t what_child_does) {
   IN_CHILD([=] {
     const Meeting meeting;
@@ -37,7 +40,8 @@ void let_parent_go(End end, uint32_t what_child_does) {
     if (end != End::kRelease) {
       fault::wait_for_child(parent);
     } else {
-      // This process cannot see the release. The following checks hold before it as well as after.
+      // This process cannot see when the parent releases the storage. The pause makes it likely
+      // that the following checks run after the release. They hold before it too.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     (void)sweep_names(meeting.path());

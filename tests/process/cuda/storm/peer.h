@@ -1,6 +1,7 @@
-// A process of the storm of device memory, for one round. It lends blocks of its own allocations,
-// and opens the blocks that it is sent. It reads them by the driver's copies, checks every byte and
-// gives them back. It also passes messages on unopened.
+// A process of the storm of device memory, for one round (world.cc makes the peers, engine.h drives
+// them). It lends blocks of its own allocations to other peers, and opens the blocks that they
+// send. It copies an opened block to the host by the driver, checks every byte and gives the block
+// back. It also passes messages on unopened.
 #pragma once
 
 #include <cuda.h>
@@ -21,6 +22,8 @@ namespace storm {
 
 inline const tenon::cuda::Driver& driver() { return *tenon::cuda::driver().value(); }
 
+// The calls that a peer announces with Peer::enter(), so that a kill can hit it in one of them.
+// kOps in world.cc names them.
 enum DeviceOp : uint32_t {
   kStart = kFirstOp,
   kWrap,
@@ -32,6 +35,7 @@ enum DeviceOp : uint32_t {
   kCollect,
   kEndOfOps
 };
+// The figures of the storm's report (Peer::count()). kCounts in world.cc says what each counts.
 enum DeviceCount : uint32_t {
   kWrapped,
   kFreed,
@@ -58,6 +62,8 @@ inline constexpr uint32_t kMessages = 4096;  // of one peer in one round
 // message is handed over to it.
 using Custody = std::array<std::array<std::atomic<uint32_t>, kMessages>, kPeers>;
 
+// What the world wants of a peer. The last two members are planted faults (kBreaks in world.cc),
+// which the storm must find.
 struct PeerPlan {
   uint32_t latency_us = 0;        // of each operation in a stream
   uint32_t events = 0;            // interprocess events that the driver grants; 0: no limit
@@ -87,7 +93,8 @@ class DevicePeer : public Peer {
   void be_child() override;
 
  private:
-  // A range of an allocation, wrapped until the library gives it back. Its address never changes.
+  // A range of an allocation. It is wrapped as a tensor until the library gives it back
+  // (came_back()). A Block never moves, because `managed` points to it.
   struct Block {
     DevicePeer* peer = nullptr;
     CUdeviceptr pointer = 0;
@@ -113,7 +120,7 @@ class DevicePeer : public Peer {
     uint32_t sender = 0;
     bool was_right = false;
   };
-  // A running copy from a block that was given back in the meantime.
+  // A copy to the host that still runs, while the peer has already given the block back.
   struct Reading {
     std::vector<unsigned char> bytes;
     CUstream stream = nullptr;
@@ -122,7 +129,8 @@ class DevicePeer : public Peer {
 
   // ---- peer.cc
   void must(CUresult result, const char* what);
-  // The driver may forget a dying process before it has ended.
+  // Whether the sender is dead, or dying and dead soon. The driver may forget the exports of a
+  // dying process before the process has ended.
   bool is_sender_dead(uint32_t peer) const {
     return peer != index_ && is_dead(board_->slots[peer].pid);
   }

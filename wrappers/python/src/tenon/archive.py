@@ -67,9 +67,8 @@ def path_of(path: Path) -> bytes:
 
 
 def _file_of(file: Any) -> io.FileIO | None:
-    """The open file below a file object that passes bytes on unchanged. None for other objects.
-
-    Some other objects have a fileno too, but compress the bytes that they write.
+    """The raw file of a file object that passes bytes on unchanged. None for other objects: some of
+    them have a fileno too, but compress the bytes that they write.
     """
     raw = getattr(file, "raw", file)
     return raw if isinstance(raw, io.FileIO) else None
@@ -119,7 +118,9 @@ class _Export:
         return nbytes
 
     def _count_of(self, count: Any, nbytes: int) -> int:
-        """How many bytes a write has taken, according to its result."""
+        """The number of bytes that a write has taken, according to the count that it returned.
+        None means all of them, except for a raw file, where it means that the write would block.
+        """
         if count is None and not isinstance(self._file, io.RawIOBase):
             return nbytes
         if not count:
@@ -258,7 +259,7 @@ def export_module(
                 call(lib.tenon_export_module_fd, own, below.fileno(), options, out)
             finally:
                 if target.seekable():
-                    # A buffering file object keeps a position of its own.
+                    # A buffering file object remembers its position, and must learn the new one.
                     target.seek(os.lseek(below.fileno(), 0, os.SEEK_CUR))
         elif hasattr(target, "write"):
             call(lib.tenon_export_module_to, own, lib.tenon_python_write, context, options, out)
@@ -335,8 +336,8 @@ def import_module(
     rename.
 
     - file: A path, an fd, a file, a buffer such as bytes, an io.BytesIO, or any object with read.
-      The position of an fd or a file does not matter. An object with read is read from its position
-      on.
+      All of an fd, a file or an io.BytesIO is read, whatever its position. A file object over a
+      pipe, and any other object with read, is read from its position on.
     - tensors: "map" gives read-only views of the file or buffer, and copies where a view is not
       possible. "map_private" gives writable views whose writes stay in this process. "fill" gives
       copies in storages of their own, in the arena if one is given, and else of the given mode.

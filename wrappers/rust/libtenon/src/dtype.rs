@@ -7,15 +7,15 @@ use std::str::FromStr;
 use crate::error::{check, Error, ErrorKind};
 use crate::sys;
 
-/// An element type in DLPack's numbers. It is shown and parsed as text: `float32`, `bfloat16`,
-/// `float8_e4m3fn`, `uint8x4`.
+/// An element type, in the three numbers that DLPack uses. It is shown and parsed as text:
+/// `float32`, `bfloat16`, `float8_e4m3fn`, `uint8x4`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DType {
     /// The type code: `DType::INT`, `DType::FLOAT` and so on.
     pub code: u8,
     /// The size of one lane in bits.
     pub bits: u8,
-    /// How many values one element has; 1 for a scalar.
+    /// The number of values in one element; 1 for a scalar.
     pub lanes: u16,
 }
 
@@ -79,7 +79,7 @@ impl DType {
         DType { lanes, ..self }
     }
 
-    /// Returns the bits of one element, in all lanes.
+    /// Returns the number of bits in one element: those of all its lanes together.
     pub const fn bits_of_element(self) -> u32 {
         self.bits as u32 * self.lanes as u32
     }
@@ -93,7 +93,8 @@ impl DType {
     }
 }
 
-/// Shows the name, such as `float32` or `bfloat16`, or `uint8x4` if there are several lanes.
+/// Shows the name, such as `float32` or `bfloat16`, or `uint8x4` if there are several lanes. A type
+/// without a name of its own is shown by its code and bits, such as `dtype_3_64`.
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if cfg!(miri) {
@@ -137,8 +138,8 @@ impl FromStr for DType {
 /// - Every bit pattern is a value of the type, because other processes write any bytes. (So the
 ///   element of bools is [`Bool`] and not `bool`.)
 /// - The type has no padding, and consists of units of `align_of::<Self>()` bytes, which is 1, 2, 4
-///   or 8.
-/// - It has `DTYPE.bits_of_element()` bits, in the layout that DLPack means.
+///   or 8. The cells of a tensor read and write each unit atomically.
+/// - It has `DTYPE.bits_of_element()` bits, laid out as DLPack lays out that element type.
 pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// The element type of a tensor of this Rust type.
     const DTYPE: DType;

@@ -1,4 +1,5 @@
-//! Reading values: their items, and conversions to Rust's types.
+//! Reading values: their items, and conversions to Rust's types. A conversion of a value of another
+//! kind, and an index past the end, give the error `InvalidArgument`.
 
 use std::ffi::{c_char, CStr};
 use std::ptr;
@@ -18,7 +19,8 @@ impl Value {
             .unwrap_or_default()
     }
 
-    /// Says whether an object has a state, which is its only item, and no attributes.
+    /// Says whether the value is an object with a state. Such an object has no attributes, and the
+    /// state is its only item.
     pub fn is_opaque(&self) -> bool {
         // SAFETY: self keeps the value alive, and any thread may call this (value.h).
         unsafe { sys::tenon_value_is_opaque(self.as_raw()) != 0 }
@@ -58,27 +60,28 @@ impl Value {
             .collect()
     }
 
-    /// Returns the attributes of an object, in the order of its class. Other values have none. An
-    /// attribute that another thread removes meanwhile may be left out.
+    /// Returns the attributes of an object, in the order of its class. Other values have none. If
+    /// another thread removes attributes meanwhile, others may be left out too.
     pub fn attributes(&self) -> Result<Vec<(String, Value)>> {
         let mut attributes = Vec::new();
         loop {
-            // SAFETY: self keeps the value alive, and the name lives as long.
+            // SAFETY: self keeps the value alive, and the name lives as long as the value.
             let name = unsafe { sys::tenon_value_attribute_name(self.as_raw(), attributes.len()) };
             if name.is_null() {
                 return Ok(attributes);
             }
-            // SAFETY: the name is a text.
+            // SAFETY: the name is a text that ends with NUL.
             let name = unsafe { owned(name) };
             match self.find(&name) {
-                // A change of the module has removed the attribute since.
+                // Another thread has removed the attribute since. The next one has its index now.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 value => attributes.push((name, value?)),
             }
         }
     }
 
-    /// Returns the value with a name: of an attribute of an object, or of a str key of a dict.
+    /// Returns the value with a name: of an attribute of an object, or of a str key of a dict. The
+    /// error is `NotFound` if there is none.
     pub fn find(&self, name: &str) -> Result<Value> {
         let name = c_text(name, "the name")?;
         // SAFETY: the name is borrowed for the call, and out belongs to this function.
@@ -149,10 +152,10 @@ impl Value {
     pub fn to_tensor(&self) -> Result<Tensor> {
         // SAFETY: out is ours.
         let raw = make(|out, err| unsafe { sys::tenon_value_get_tensor(self.as_raw(), out, err) })?;
-        // SAFETY: the reference is new. Private, read-only memory in it is of one of three kinds:
-        // it had these properties when the tensor was put into the value, its owner lent it for
-        // good (import_bytes), or it is a file whose importer promised that it does not change
-        // (ImportOptions::mapped).
+        // SAFETY: the reference is new. A Tensor over private, read-only memory needs bytes that
+        // nobody changes. There are three kinds of such memory: it was private and read-only when
+        // the tensor was put into the value, its owner lent it for good (import_bytes), or it is a
+        // file whose importer promised that it does not change (ImportOptions::mapped).
         Ok(unsafe { Tensor::adopt(raw) })
     }
 

@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# The functions that make a tensor. Their result is copied once, before any other code has seen it.
+# The functions that make a tensor. Mostly no other code has seen their result yet. as_tensor, and a
+# call with out, return a tensor that its caller knows. It moves too, as a tensor that is sent does.
 _FACTORIES = frozenset(
     getattr(torch, name)
     for name in (
@@ -46,8 +47,9 @@ _FACTORIES = frozenset(
 
 
 class BornShared(TorchFunctionMode):  # type: ignore[misc]
-    """Moves the results of torch's factories into Tenon's shared memory, for the thread that enters
-    it. Raises ResourceExhausted if there is no room.
+    """Moves the results of torch's factories into Tenon's shared memory, in the thread that has
+    entered this mode. It moves plain, strided tensors on the CPU that are not empty. All other
+    results stay where they are. Raises ResourceExhausted if there is no room.
     """
 
     def __torch_function__(
