@@ -1,6 +1,7 @@
-// Reads the boards of other processes (docs/format/board.md) for `ls` and `top`. They are found
-// through /proc and copied. Their content is not trusted: the worst that a bad board can do is to
-// show wrong figures.
+// Reads the boards of other processes (docs/format/board.md) for `ls` and `top`. A board is a memfd
+// in which a process publishes figures about its arenas, leases and queues. read_boards() finds the
+// boards in /proc/PID/fd and copies them. Their content is not trusted: the worst that a bad board
+// can do is to show wrong figures.
 #pragma once
 
 #include <cstdint>

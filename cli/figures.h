@@ -13,7 +13,7 @@
 namespace tenon::cli {
 
 // The leases of one ledger (memory/ledger.h), which are those of one borrower or of one descriptor.
-// A row borrows: the Boards must outlive it.
+// A row points into the Boards, which must outlive it.
 struct LeaseRow {
   const Board* lender;
   const memory::LedgerOnBoard* ledger;

@@ -1,3 +1,4 @@
+// tenon/cuda_event.h: events of CUDA that processes share (impl/cuda/event.h).
 #include <tenon/cuda_event.h>
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// tenon/queue.h: queues of messages between processes (impl/queue/queue.h).
 #include <tenon/queue.h>
 
 #include <algorithm>
@@ -22,8 +23,9 @@ namespace {
 
 constexpr page::Geometry kDefaultGeometry{32, 128, 1024};
 
+// The content of a tenon_queue_options.
 struct QueueRequest {
-  page::Geometry geometry;  // 0: not given
+  page::Geometry geometry;  // a number is 0 if the caller did not give it
   QueueOptions options;
 };
 

@@ -1,3 +1,4 @@
+// run_for_line() (process.h): starts a program and reads the first line that it prints.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -113,7 +114,7 @@ class Child {
   Fd pidfd_;
 };
 
-// The first line without its newline. No value if the pipe ends before.
+// Reads the first line, and returns it without its newline. No value: the pipe ended before.
 Result<std::optional<std::string>> read_line(const Fd& reader, const std::string& program,
                                              Waiter* waiter) {
   std::string line;

@@ -16,11 +16,12 @@ struct ZipEnd {
   uint64_t trailing_nbytes = 0;  // bytes behind the end record and its comment
 };
 
-// The directory in the result lies in the file, before the end records. INCOMPATIBLE for another
-// kind of file (file_kind.h). CORRUPT for end records that are wrong.
+// The directory that the result names lies in the file, before the end records. INCOMPATIBLE for
+// another kind of file (file_kind.h). CORRUPT for end records that are wrong.
 Result<ZipEnd> find_zip_end(const ZipSource& source);
 
-// A CORRUPT error at a place in the file that belongs to no record.
+// Makes a CORRUPT error for a place in the file that belongs to no record. `what` follows the
+// file's name in the message.
 Status corrupt_at(const ZipSource& source, uint64_t offset, const char* what);
 
 }  // namespace tenon::archive

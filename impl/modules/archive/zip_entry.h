@@ -24,13 +24,14 @@ struct ZipEntry {
   uint16_t method = 0;
 };
 
-// An error that names the entry and the offset in the file at which the fault is seen.
+// Makes an error that names the entry and the offset in the file at which the fault is seen. `what`
+// follows the entry's name in the message.
 Status wrong_entry(const ZipSource& source, std::string_view name, uint64_t offset, Code code,
                    const std::string& what);
 
 // Checks that local headers and data descriptors agree with the directory, that all of them and the
-// records' bytes lie before the directory, and that no two records overlap. Fills in data_offset.
-// Otherwise CORRUPT, as wrong_entry() makes it.
+// records' bytes lie before the directory, and that no two records overlap. Fills in data_offset of
+// each entry. An error is CORRUPT, as wrong_entry() makes it, or one of ZipSource::read().
 Status check_local_headers(const ZipSource& source, uint64_t directory_offset,
                            std::vector<ZipEntry>* entries);
 

@@ -51,19 +51,19 @@ class ZipReader : public Counted {
 
   // The folder of the first entry. Only the files in it are records of the archive.
   std::string_view prefix() const noexcept { return directory_.prefix; }
-  // In the order of the zip file's directory.
+  // The records have the order of the zip file's directory.
   std::span<const ZipRecord> records() const noexcept { return directory_.records; }
-  // Null if no record has that name.
+  // Returns null if no record has that name.
   const ZipRecord* find(std::string_view name) const noexcept;
   bool has(std::string_view name) const noexcept { return find(name) != nullptr; }
 
-  // All bytes of a record, inflated. The checksum is checked if there is one. CORRUPT, with the
-  // details "record" and "offset", for wrong bytes. RESOURCE_EXHAUSTED if the record is over
+  // Reads all bytes of a record, inflated, and checks the checksum if there is one. CORRUPT, with
+  // the details "record" and "offset", for wrong bytes. RESOURCE_EXHAUSTED if the record is over
   // max_read_nbytes or over the memory that this process can have.
   Result<std::vector<std::byte>> read(const ZipRecord& record) const;
   Result<std::string> read_text(const ZipRecord& record) const;
-  // Does the same into record.nbytes bytes at `to`. After a failure these bytes are of no use. The
-  // size is not checked against a limit.
+  // Does as read(), but stores the record.nbytes bytes at `to`. After a failure these bytes are of
+  // no use. The size is not checked against a limit.
   Status read_into(const ZipRecord& record, void* to) const;
   // Reads the bytes of a record that is not deflated piece by piece, in order. The caller sets *crc
   // to 0 before the first piece, and passes it to check_crc() after the last. CORRUPT if a file was
@@ -75,8 +75,9 @@ class ZipReader : public Counted {
   // in memory first, within the limits of read().
   Status verify(const ZipRecord& record) const;
   Status verify_all() const;
-  // A view of the record's bytes in the source, unchecked. Empty for a deflated record. Valid as
-  // long as the source. A load from it raises SIGBUS if the file was cut short.
+  // Returns a view of the record's unchecked bytes in the source. The view of a deflated record is
+  // empty. A view is valid as long as the source. A load from a view raises SIGBUS if the file was
+  // cut short.
   std::span<const std::byte> view(const ZipRecord& record) const noexcept;
 
   const Ref<ZipSource>& source() const noexcept { return source_; }

@@ -21,14 +21,14 @@ class ZipSource : public Counted {
   // Copies bytes. The caller has checked that the range is inside. CORRUPT if the bytes are no
   // longer there.
   virtual Status read(uint64_t offset, void* to, uint64_t nbytes) const = 0;
-  // The bytes for views. If they are a file's, they can change or vanish (SIGBUS) at any time. So
-  // check and use only bytes that read() has copied.
+  // Returns the bytes for views. If they are a file's, they can change or vanish (SIGBUS) at any
+  // time. So check and use only bytes that read() has copied.
   const std::byte* base() const noexcept { return base_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
   // The name for messages: the path, if there is one.
   const std::string& name() const noexcept { return name_; }
-  // A storage over a range that other processes can borrow, for a source in memory that is shared.
-  // Null: the source is no such memory, so a view of it is private to this process.
+  // Returns a storage over a range, which other processes can borrow, if the source lies in shared
+  // memory. Null: it does not, so a view of the source is private to this process.
   virtual Result<Ref<storage::Storage>> shared_view(uint64_t /*offset*/,
                                                     uint64_t /*nbytes*/) const {
     return Ref<storage::Storage>();
@@ -46,8 +46,8 @@ class ZipSource : public Counted {
   uint64_t nbytes_;
 };
 
-// Memory that the caller leaves unchanged as long as the source exists. read() loads from it, so it
-// must not be a mapping of a file that can be cut short.
+// A source in memory that the caller leaves unchanged as long as the source exists. read() loads
+// from it, so it must not be a mapping of a file that can be cut short.
 class MemorySource : public ZipSource {
  public:
   static Ref<ZipSource> create(std::span<const std::byte> bytes);
@@ -57,7 +57,7 @@ class MemorySource : public ZipSource {
   explicit MemorySource(std::span<const std::byte> bytes);
 };
 
-// Memory that belongs to the source, such as the bytes of a compressed record, inflated.
+// A source that owns its memory, such as the inflated bytes of a compressed record.
 class OwnedSource final : public ZipSource {
  public:
   static Ref<ZipSource> create(std::string name, std::vector<std::byte> bytes);

@@ -1,3 +1,5 @@
+// mentions_of() (class_graph.h): finds the definitions and constants that the text of a class or
+// function mentions. ClassGraph calls it.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -16,7 +18,8 @@ namespace {
 constexpr std::string_view kConstantTable = "CONSTANTS";
 constexpr std::string_view kConstant = "CONSTANTS.c";
 
-// The first parts of all names that can mean a definition or a constant. Empty: any name can.
+// Returns the first parts of all names that can mean a definition or a constant. An empty result
+// means that any name can.
 std::vector<std::string_view> first_parts_of(const CodeSet& code) {
   std::vector<std::string_view> parts = {kConstantTable};
   for (const std::unique_ptr<CodeFile>& file : code.files()) {

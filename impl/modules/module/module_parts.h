@@ -31,7 +31,7 @@ class ModuleParts {
   // The data that is kept of a pickle besides its values, so that an export can write the same
   // bytes.
   enum class Keep : uint8_t { kNothing, kKeys, kKeysAndMemo };
-  // The tensors in the pickle have their bytes in records of `directory`.
+  // Reads the pickle `record`. The tensors in it have their bytes in records of `directory`.
   Result<archive::UnpickledValue> read_values(const std::string& record,
                                               const std::string& directory, Keep keep);
   Status read_constants(const std::string& record, const std::string& directory, Keep keep);

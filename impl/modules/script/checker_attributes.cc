@@ -1,3 +1,4 @@
+// Checker (checker.h): what an attribute stands for, by the kind of the value that has it.
 #include <algorithm>
 #include <charconv>
 #include <optional>

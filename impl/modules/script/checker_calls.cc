@@ -1,3 +1,4 @@
+// Checker (checker.h): whether the arguments of a call fit by number and keyword.
 #include <algorithm>
 #include <array>
 #include <utility>

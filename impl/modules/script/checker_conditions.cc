@@ -1,3 +1,4 @@
+// Checker (checker.h): which conditions PyTorch decides while it compiles.
 #include <utility>
 
 #include "modules/script/checker.h"

@@ -1,3 +1,4 @@
+// Checker (checker.h): what an expression stands for.
 #include <algorithm>
 #include <charconv>
 #include <utility>

@@ -1,3 +1,4 @@
+// Checker (checker.h): follows the paths through loops, which PyTorch may unroll.
 #include "modules/script/checker.h"
 
 #include <utility>

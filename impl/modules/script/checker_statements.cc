@@ -1,3 +1,4 @@
+// Checker (checker.h): follows the paths through the body of a function.
 #include <string>
 #include <utility>
 

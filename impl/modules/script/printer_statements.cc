@@ -1,3 +1,4 @@
+// Printer (printer_impl.h): prints statements, functions and classes.
 #include "modules/script/printer.h"
 #include "modules/script/printer_impl.h"
 

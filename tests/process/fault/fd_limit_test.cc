@@ -1,4 +1,5 @@
-// The limits of fds: the process's own, the fds in flight, and those at the receiver.
+// What the library does at the limits of fds. There are three: the fds of this process, the fds in
+// flight in sockets, and the fds of the receiving process.
 #include "process/fault/kit.h"
 #include "support/sized.h"
 
@@ -123,7 +124,8 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
   });
 }
 
-// Segments of the default homes that have no living block have fds too.
+// A segment that the library keeps for later still has its fds. At the limit the library gives such
+// segments back before a call fails.
 TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
   IN_CHILD([] {
     const Held before = hold();

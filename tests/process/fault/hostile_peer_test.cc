@@ -1,5 +1,5 @@
-// A peer that breaks the protocol: it sends garbage, fds that are no memory, and too much of
-// everything.
+// These tests play a peer that breaks the protocol. It sends garbage, fds that are no memory, and
+// too much of everything.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 

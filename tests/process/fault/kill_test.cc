@@ -1,5 +1,5 @@
-// kill -9 of either side, at any moment and at every step. The other side keeps what it holds, gets
-// an error, and nothing is left.
+// These tests kill either side of a lend with SIGKILL, at any moment and at every step. The other
+// side keeps the memory that it holds, and its calls return an error. Nothing else is left behind.
 #include <poll.h>
 
 #include <chrono>

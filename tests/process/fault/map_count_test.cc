@@ -1,4 +1,5 @@
-// The limit of mappings (vm.max_map_count).
+// What the library does when the process has as many mappings as vm.max_map_count allows. Each call
+// fails with an error that names the limit, or works without a mapping.
 #include <thread>
 
 #include "process/fault/kit.h"
@@ -102,7 +103,8 @@ TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
   });
 }
 
-// Segments of the default homes that have no living block have mappings too.
+// A segment that the library keeps for later still has a mapping. At the limit the library gives
+// such segments back before a call fails.
 TEST(MapCount, WhatIsKeptForLaterIsGivenBackFirst) {
   SKIP_UNDER_SANITIZERS("its own allocator meets the limit first");
   IN_CHILD([] {

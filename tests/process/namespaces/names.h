@@ -18,7 +18,8 @@ using tenon::test::wait_until;
 
 inline constexpr uint64_t kNbytes = 300'000;
 
-// The directory as the test itself sees it. It lies in /dev/shm, because a name's file is memory.
+// The directory of names that the sides of a test share, as the test's own process sees it. It lies
+// in /dev/shm, because a name's file is memory.
 class Meeting : public tenon::test::TemporaryDirectory {
  public:
   explicit Meeting(mode_t mode = 0700) : TemporaryDirectory("/dev/shm/meeting-") {
@@ -60,7 +61,7 @@ class Line {
   int ends_[2] = {-1, -1};
 };
 
-// How soon a name must be gone.
+// A name must be gone within this time.
 inline constexpr std::chrono::milliseconds kSoon{TENON_TEST_SANITIZED ? 4000 : 1000};
 
 inline tenon_filename_options name_options(const std::string& directory) {
@@ -74,6 +75,8 @@ inline tenon_filename_handle name_handle() {
   return handle;
 }
 
+// The ways to lend by name: a file in the directory, or a socket in it from which the borrower gets
+// an fd of memory in one of three modes.
 enum class Way { kFile, kShared, kLenderWrites, kFrozen };
 inline constexpr Way kWays[] = {Way::kFile, Way::kShared, Way::kLenderWrites, Way::kFrozen};
 inline const char* text(Way way) {
@@ -88,6 +91,7 @@ struct Lent {
   tenon_filename_handle handle = name_handle();
 };
 
+// Lends kNbytes bytes with the pattern of `seed`.
 inline Lent lend(Way way, const tenon_filename_options& options, uint64_t seed) {
   Lent lent;
   if (way == Way::kFile) {
@@ -109,6 +113,7 @@ inline fault::Outcome open_named(const tenon_filename_handle& handle, uint32_t f
   return CALL(tenon_open_filename(&handle, &options, nullptr, out, err));
 }
 
+// Opens a name, or ends this process as failed. `flags` are added to TENON_OPEN_ALLOW_UNSEALED.
 inline tenon_storage* borrow(const tenon_filename_handle& handle, uint32_t flags = 0,
                              tenon_access access = TENON_ACCESS_AUTO) {
   tenon_storage* storage = nullptr;
@@ -118,6 +123,7 @@ inline tenon_storage* borrow(const tenon_filename_handle& handle, uint32_t flags
   return storage;
 }
 
+// Whether the storage has the pattern of `seed`.
 inline bool has(const tenon_storage* storage, uint64_t seed) {
   return fault::has_pattern(tenon_storage_data(storage), kNbytes, seed);
 }

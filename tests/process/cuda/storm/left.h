@@ -1,4 +1,5 @@
-// What the ledger of the fake driver says is left when all processes of a storm have ended.
+// Asks the ledger of the fake driver which objects and faults are left when all processes of a
+// storm have ended.
 #pragma once
 
 #include <dlfcn.h>
@@ -22,9 +23,10 @@ Function* ledger(Function*, const char* name) {
 }
 #define STORM_LEDGER(function) ::storm::ledger(static_cast<decltype(&function)>(nullptr), #function)
 
-// Names each object and each fault. No fault has an excuse, because a killed process cannot break a
-// rule. Memory that it lent stays as long as another process has it open, and memory that it had
-// open is closed with it. Its counters, which nobody decrements, keep the memory from being freed.
+// Returns a text that names each object and each fault. No fault has an excuse, because a killed
+// process cannot break a rule. Memory that it lent stays as long as another process has it open,
+// and memory that it had open is closed with it. Its counters, which nobody decrements, keep the
+// memory from being freed.
 inline std::string left_on_devices() {
   static constexpr std::array<const char*, FAKE_CUDA_KINDS> kNames = {
       "nothing",     "context", "allocation",   "opened memory",   "VMM handle",
