@@ -477,17 +477,21 @@ bool Queue::let_go_of_acknowledged() noexcept {
     // No memory: the next look comes later.
   }
   bool has_others = false;
-  for (uint32_t i = 0; i < geometry_.capacity; ++i) {
-    Sent sent;  // its storages are released after the lock
+  constexpr uint32_t kAtOnce = 64;  // a send does not wait for more slots
+  for (uint32_t first = 0; first < geometry_.capacity; first += kAtOnce) {
+    // Their storages are released after the lock.
+    std::array<std::unique_ptr<tensor::Message>, kAtOnce> acknowledged;
     const std::lock_guard<std::mutex> lock(sent_mutex_);
-    Sent& here = sent_[i];
-    if (here.position == kNoPosition) continue;
-    const page::SlotWord word =
-        page::slot_of(page::slot(lane(self_), geometry_, i)->load(std::memory_order_acquire));
-    if (word.position != here.position || word.state == SlotState::kTaken) {
-      sent.message = std::move(here.message);
-    } else {
-      has_others = true;
+    for (uint32_t i = first; i < std::min(first + kAtOnce, geometry_.capacity); ++i) {
+      Sent& here = sent_[i];
+      if (here.position == kNoPosition) continue;
+      const page::SlotWord word =
+          page::slot_of(page::slot(lane(self_), geometry_, i)->load(std::memory_order_acquire));
+      if (word.position != here.position || word.state == SlotState::kTaken) {
+        acknowledged[i - first] = std::move(here.message);
+      } else {
+        has_others = true;
+      }
     }
   }
   return has_others && !has_left_.load(std::memory_order_relaxed);

@@ -2,8 +2,12 @@
 // are killed and stopped at random moments. Each message is received at most once, in order for
 // each pair of peers, and with its bytes. The messages that the living lost are no more than the
 // kills. After each round all leases have come back.
+//
+// With TENON_STORM_REDELIVER in the environment the queue redelivers. Then a message may come again
+// until it was acknowledged, and the living lose none.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <memory>
 
@@ -24,19 +28,21 @@ enum Op : uint32_t { kJoin = kFirstOp, kSend, kReceive, kRelease, kLeave, kEndOf
 constexpr std::array kOps = {"tenon_queue_join", "tenon_queue_send", "tenon_queue_recv", "release",
                              "tenon_queue_leave"};
 static_assert(kOps.size() == size_t{kEndOfOps} - kFirstOp);
-enum Count : uint32_t { kJoined, kSent, kReceived, kLost, kFull, kDeaths, kGoneWithSender };
+enum Count : uint32_t { kJoined, kSent, kReceived, kLost, kFull, kDeaths, kGoneWithSender, kAgain };
 constexpr std::array kCounts = {"joined",
                                 "messages sent",
                                 "messages received",
                                 "messages of the living lost",
                                 "times full",
                                 "deaths reported",
-                                "messages gone with their sender"};
+                                "messages gone with their sender",
+                                "messages that came again"};
 constexpr std::array kPhases = {Phase{"stopped"}, Phase{"received what was left"},
                                 Phase{"got back what it lent"}};
 constexpr std::array kBreaks = {Break{"refill", "NOT_FOUND"}};
 
 // What has been received of each peer that ever lived. All processes share it.
+enum : uint8_t { kGot = 1, kAcknowledged = 2 };
 struct Ledger {
   std::atomic<uint32_t> lives{0};
   std::array<std::array<std::atomic<uint8_t>, kMostNumbers>, kMostLives> got{};
@@ -52,12 +58,13 @@ struct Label {
 
 class QueuePeer : public Peer {
  public:
-  QueuePeer(const Seat& seat, tenon_queue* queue, Ledger* ledger, bool refills)
+  QueuePeer(const Seat& seat, tenon_queue* queue, Ledger* ledger, bool refills, bool redelivers)
       : Peer(seat),
         inherited_(queue),
         ledger_(ledger),
         life_(ledger->lives.fetch_add(1)),
-        refills_(refills) {
+        refills_(refills),
+        redelivers_(redelivers) {
     REQUIRE(life_ < kMostLives);
     queues::warm_up_queue();
     before_ = fault::hold();
@@ -80,7 +87,8 @@ class QueuePeer : public Peer {
       if (!held_.empty()) let_go(random_.below(held_.size()));
     } else if (dice < 995) {
       // What a sender has not got back when it leaves stays lent as long as it lives.
-      if (queues::unfetched() == 0) leave_queue();
+      // A sender that has left puts nothing back.
+      if (queues::unfetched() == 0 && !has_unacknowledged()) leave_queue();
     } else {
       for (const Held& each : held_) check(each);
     }
@@ -119,6 +127,9 @@ class QueuePeer : public Peer {
   struct Held {
     tenon_message* message;
     Stamp stamp;
+    uint32_t life;
+    uint32_t number;
+    uint64_t membership;  // of this peer, with which it received the message
   };
 
   void join() {
@@ -187,13 +198,16 @@ class QueuePeer : public Peer {
       fail_wrong("a label that nobody wrote");
     const std::string which =
         "message " + std::to_string(label.number) + " of life " + std::to_string(label.life);
-    if (ledger_->got[label.life][label.number].exchange(1) != 0)
-      fail_wrong(which + " was received twice");
+    const bool comes_again = tenon_queue_redelivered(message) > 0;
+    const uint8_t before = ledger_->got[label.life][label.number].fetch_or(kGot);
+    if (before != 0 && !comes_again) fail_wrong(which + " was received twice");
+    if ((before & kAcknowledged) != 0) fail_wrong(which + " came after its acknowledgement");
     uint32_t& last = last_[{label.life, label.membership}];
-    if (label.number <= last) fail_wrong(which + " came after number " + std::to_string(last));
-    last = label.number;
-    count(kReceived);
-    held_.push_back({message, label.stamp});
+    if (label.number <= last && !comes_again)
+      fail_wrong(which + " came after number " + std::to_string(last));
+    if (!comes_again) last = label.number;
+    count(comes_again ? kAgain : kReceived);
+    held_.push_back({message, label.stamp, label.life, label.number, memberships_});
     check(held_.back());
     while (held_.size() > kMostHeld) let_go(random_.below(held_.size()));
     return true;
@@ -217,16 +231,31 @@ class QueuePeer : public Peer {
   }
   void let_go(size_t index) {
     check(held_[index]);
-    tenon_message* const message = held_[index].message;
+    const Held held = held_[index];
     held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
     enter(kRelease);
-    tenon_message_release(message);
+    tenon_message_release(held.message);
+    // A peer that left the queue after the receive was too late.
+    if (redelivers_ && queue_ != nullptr && held.membership == memberships_)
+      ledger_->got[held.life][held.number].fetch_or(kAcknowledged);
     leave();
+  }
+
+  // Whether a message of this peer waits, or its receiver has not acknowledged it.
+  bool has_unacknowledged() const {
+    if (!redelivers_ || queue_ == nullptr) return false;
+    const queues::Memory memory(queue_);
+    const uint64_t self = queues::index_of(queue_);
+    for (uint64_t i = 0; i < memory.capacity(); ++i) {
+      const uint64_t state = memory.slot(self, i) & 0xf;
+      if (state == queues::kFull || state == queues::kHeldSlot) return true;
+    }
+    return false;
   }
 
   void get_back() {
     const Deadline deadline(board_->slots, 2 * kSoonNs);
-    while (queues::unfetched() != 0 || queues::leases() != 0) {
+    while (queues::unfetched() != 0 || queues::leases() != 0 || has_unacknowledged()) {
       idle();
       if (deadline.is_over())
         fail(std::to_string(queues::unfetched()) + " messages are unfetched, and " +
@@ -263,6 +292,7 @@ class QueuePeer : public Peer {
   Ledger* ledger_;
   uint32_t life_;
   bool refills_;
+  bool redelivers_;
   uint32_t number_ = 0;   // messages sent
   uint32_t counted_ = 0;  // of them, those whose receipt was looked at
   uint64_t memberships_ = 0;
@@ -285,7 +315,7 @@ class Queues : public World {
   void plan(Plan* plan) override {
     // The driver is no member for long: peers need only its storage.
     if (queue_ == nullptr) {
-      queue_ = queues::new_queue(kMembers, 8);
+      queue_ = queues::new_queue(kMembers, 8, 1024, redelivers_ ? TENON_QUEUE_REDELIVER : 0);
       tenon_queue_leave(queue_);
     }
     Random& random = plan->random;
@@ -302,7 +332,7 @@ class Queues : public World {
   }
 
   std::unique_ptr<Peer> make_peer(const Seat& seat) override {
-    return std::make_unique<QueuePeer>(seat, queue_, ledger_, is_broken_by("refill"));
+    return std::make_unique<QueuePeer>(seat, queue_, ledger_, is_broken_by("refill"), redelivers_);
   }
 
   // Each living peer has the socket by which its messages are fetched.
@@ -319,12 +349,14 @@ class Queues : public World {
   std::string missed(uint64_t kills) override {
     if (board->counts[kReceived] == 0 || board->counts[kDeaths] == 0)
       return "no message or no death came";
-    if (board->counts[kLost] > kills)
+    if (redelivers_ && board->counts[kAgain] == 0) return "no message came again";
+    if (board->counts[kLost] > (redelivers_ ? 0 : kills))
       return std::to_string(board->counts[kLost]) + " messages of the living are lost";
     return {};
   }
 
  private:
+  const bool redelivers_ = std::getenv("TENON_STORM_REDELIVER") != nullptr;
   tenon_queue* queue_ = nullptr;
   Ledger* ledger_ = make_shared_memory<Ledger>();
 };
