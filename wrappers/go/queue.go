@@ -35,6 +35,10 @@ type QueueOptions struct {
 	MaxMessageBytes uint64 // the largest descriptor that is accepted, in bytes; 0 means 64 MiB
 	MaxTensors      uint64 // the most tensors in one message; 0 means 1,000,000
 	IgnoreDeaths    bool   // sends and receives do not report that a member has died
+	// A message comes again if its receiver dies, or leaves the queue, before it has closed the
+	// message. All of TENON_QUEUE_REDELIVER in tenon/queue.h holds. To join, leave it false, or
+	// give what the queue has.
+	Redeliver bool
 }
 
 func (o *QueueOptions) c() C.tenon_queue_options {
@@ -49,6 +53,9 @@ func (o *QueueOptions) c() C.tenon_queue_options {
 	given.max_tensors = C.uint64_t(o.MaxTensors)
 	if o.IgnoreDeaths {
 		given.flags = C.TENON_QUEUE_IGNORE_DEATHS
+	}
+	if o.Redeliver {
+		given.flags |= C.TENON_QUEUE_REDELIVER
 	}
 	return given
 }
@@ -185,6 +192,17 @@ func (q *Queue) Storage() (*Storage, error) {
 		}
 		return newStorage(C.tenon_storage_retain(C.tenon_queue_storage(pointer))), nil
 	})
+}
+
+// Redelivered tells how often a received message had been delivered before (QueueOptions). It is 0
+// for a closed message.
+func (m *Message) Redelivered() int {
+	message, err := m.begin()
+	if err != nil {
+		return 0
+	}
+	defer m.end()
+	return int(C.tenon_queue_redelivered(message))
 }
 
 // Discard takes back the messages of this member that no process has received, and returns how many

@@ -160,6 +160,27 @@ func TestQueueOfOneProcess(t *testing.T) {
 	}
 }
 
+func TestQueueRedelivers(t *testing.T) {
+	q := newQueue(t, &tenon.QueueOptions{Members: 2, Redeliver: true})
+	ctx := background(t)
+	storage := must(q.Storage())
+	defer storage.Close()
+	other := must(tenon.JoinQueue(storage, nil))
+	defer other.Close()
+	check(t, sendNumber(ctx, q, 1))
+	taken := must(other.Recv(ctx))
+	defer taken.Close()
+	other.Leave()
+	again := must(q.Recv(ctx))
+	if taken.Redelivered() != 0 || again.Redelivered() != 1 {
+		t.Error(taken.Redelivered(), again.Redelivered())
+	}
+	again.Close()
+	if again.Redelivered() != 0 || must(q.Stats()).Waiting != 0 {
+		t.Error("the message is still there")
+	}
+}
+
 func TestQueueOfTwoProcesses(t *testing.T) {
 	inOwnProcess(t, func(t *testing.T, _ string) {
 		ctx := background(t)

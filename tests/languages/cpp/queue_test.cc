@@ -76,6 +76,19 @@ TEST_F(Queues, OneProcessSendsToItself) {
   EXPECT_EQ(queue.stats().waiting, 0U);
 }
 
+TEST_F(Queues, AMessageThatWasNotReleasedComesAgain) {
+  tenon::Queue queue = tenon::Queue::make({.members = 2, .redeliver = true});
+  tenon::Queue other = tenon::Queue::join(queue.storage());
+  send_number(queue, 1);
+  const tenon::Message taken = other.recv({.timeout = kPatience});
+  EXPECT_EQ(tenon::Queue::redelivered(taken), 0U);
+  other.leave();
+  tenon::Message again = queue.recv({.timeout = kPatience});
+  EXPECT_EQ(tenon::Queue::redelivered(again), 1U);
+  EXPECT_EQ(number_in(std::move(again)), 1.0F);
+  EXPECT_EQ(queue.stats().waiting, 0U);
+}
+
 bool is_readable(int fd, int timeout_ms = 0) {
   pollfd poll{fd, POLLIN, 0};
   return ::poll(&poll, 1, timeout_ms) == 1;

@@ -64,6 +64,13 @@ impl QueueOptions {
         QueueOptions { flags: self.flags | sys::TENON_QUEUE_IGNORE_DEATHS, ..self }
     }
 
+    /// Makes a message come again if its receiver dies, or leaves the queue, before it has dropped
+    /// the message. All of `TENON_QUEUE_REDELIVER` in `tenon/queue.h` holds. To join, leave it out,
+    /// or set it if the queue has it.
+    pub fn redeliver(self) -> Self {
+        QueueOptions { flags: self.flags | sys::TENON_QUEUE_REDELIVER, ..self }
+    }
+
     fn raw(&self) -> sys::tenon_queue_options {
         blank!(tenon_queue_options {
             flags: self.flags,
@@ -289,6 +296,15 @@ impl Queue {
     pub fn leave(&self) {
         // SAFETY: self keeps the queue, and any thread may call this (queue.h).
         unsafe { sys::tenon_queue_leave(self.as_raw()) }
+    }
+}
+
+impl Message {
+    /// Returns how often this received message had been delivered before
+    /// ([`QueueOptions::redeliver`]).
+    pub fn redelivered(&self) -> u32 {
+        // SAFETY: the message is borrowed for the call.
+        unsafe { sys::tenon_queue_redelivered(self.as_raw()) }
     }
 }
 

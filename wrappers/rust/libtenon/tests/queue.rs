@@ -71,6 +71,18 @@ fn one_process_sends_to_itself() {
     assert_eq!((queue.discard().unwrap(), queue.stats().unwrap().waiting), (1, 0));
 }
 
+#[test]
+fn a_message_that_was_not_dropped_comes_again() {
+    let queue = Queue::new(QueueOptions::new().members(2).redeliver()).unwrap();
+    let other = Queue::join(&queue.storage(), QueueOptions::new()).unwrap();
+    send_number(&queue, 1.0);
+    let taken = other.recv(PATIENCE).unwrap();
+    other.leave();
+    let again = queue.recv(PATIENCE).unwrap();
+    assert_eq!((taken.redelivered(), again.redelivered()), (0, 1));
+    assert_eq!(number_in(&again), 1.0);
+}
+
 #[repr(C)]
 struct PollFd {
     fd: RawFd,

@@ -33,6 +33,10 @@ struct QueueOptions {
   std::uint64_t max_tensors = 0;
   /// send and recv do not report that a member has died.
   bool ignore_deaths = false;
+  /// A message comes again if its receiver dies, or leaves the queue, before it has released the
+  /// message. All of TENON_QUEUE_REDELIVER in tenon/queue.h holds. To join, leave it false, or give
+  /// what the queue has.
+  bool redeliver = false;
 };
 
 /// Figures about a queue. tenon/queue.h explains each figure.
@@ -151,6 +155,11 @@ class Queue : public detail::Owned<Queue, tenon_queue, tenon_queue_release> {
     return messages;
   }
 
+  /// Tells how often a received message had been delivered before (QueueOptions::redeliver).
+  static std::uint32_t redelivered(const Message& message) noexcept {
+    return tenon_queue_redelivered(message.get());
+  }
+
   /// Takes back the messages of this member that no process has received, and returns how many they
   /// were. Each message is either received or taken back.
   Result<std::size_t> try_discard() {
@@ -235,7 +244,8 @@ class Queue : public detail::Owned<Queue, tenon_queue, tenon_queue_release> {
   static tenon_queue_options c_options(const QueueOptions& options) noexcept {
     tenon_queue_options c{};
     c.struct_size = sizeof c;
-    c.flags = options.ignore_deaths ? std::uint32_t{TENON_QUEUE_IGNORE_DEATHS} : 0U;
+    c.flags = (options.ignore_deaths ? std::uint32_t{TENON_QUEUE_IGNORE_DEATHS} : 0U) |
+              (options.redeliver ? std::uint32_t{TENON_QUEUE_REDELIVER} : 0U);
     c.members = options.members;
     c.capacity = options.capacity;
     c.slot_nbytes = options.slot_nbytes;
