@@ -553,6 +553,22 @@ def test_a_value_is_an_object_of_other_languages(q: tenon.Queue) -> None:
     assert q.get(timeout=60) == {"a": (1, 2)}
 
 
+def test_redelivery() -> None:
+    with tenon.Queue(members=2, capacity=2, redeliver=True) as q:
+        other = tenon.Queue.join(q.storage)
+        q.send([], user_bytes=b"once")
+        taken = other.recv(timeout=5)
+        other.leave()
+        again = q.recv(timeout=5)
+        assert (taken.redelivered, again.redelivered) == (0, 1) and again.user_bytes == b"once"
+        again.close()
+        for value in range(5):  # get acknowledges
+            q.put(value)
+            assert q.get() == value
+        assert q.empty()
+        other.close()
+
+
 # ---- members
 
 

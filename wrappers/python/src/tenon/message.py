@@ -190,6 +190,11 @@ class Message(Managed):
         return None if pointer == ffi.NULL else pointer
 
     @property
+    def redelivered(self) -> int:
+        """How often this message had been delivered before (Queue's option redeliver)."""
+        return int(lib.tenon_queue_redelivered(self._own()))
+
+    @property
     def user_bytes(self) -> bytes:
         """The user bytes of the message."""
         return bytes_by(lib.tenon_message_user_bytes, self._own())

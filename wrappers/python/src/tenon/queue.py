@@ -137,6 +137,7 @@ class Queue(Managed):
         report_deaths: bool = False,
         *,
         pickled: bool = False,
+        redeliver: bool = False,
     ) -> None:
         """Make a queue, and join it.
 
@@ -150,13 +151,18 @@ class Queue(Managed):
         - pickled: put pickles every value with tenon.pickle, so that any picklable object can be
           put, and PyTorch's tensors too. get then runs what the sender's pickle says. So every
           member can run code in this process. All members must agree on this option.
+        - redeliver: A message comes again if its receiver dies, or leaves the queue, before it has
+          closed the message that recv returned. Message.redelivered tells how often it came before.
+          get closes the message before it returns the value. capacity counts the messages that are
+          not closed yet.
         """
         self._set(None, report_deaths, pickled)
         geometry = {"members": members, "capacity": capacity, "slot_nbytes": slot_nbytes}
         for name, number in geometry.items():
             if not small(number, name):
                 raise ValueError(f"a queue with {name}=0 has no room for a message")
-        own, _, _ = self._enter(lib.tenon_queue_new, _options(report_deaths, **geometry))
+        options = _options(report_deaths, redeliver, **geometry)
+        own, _, _ = self._enter(lib.tenon_queue_new, options)
         reference = lib.tenon_storage_retain(lib.tenon_queue_storage(own))
         self._storage = Storage._adopt(address_of(reference))
 
@@ -560,9 +566,9 @@ class Queue(Managed):
         return f" of {members} members, {capacity} messages each"
 
 
-def _options(report_deaths: bool, **geometry: int) -> Any:
-    ignored = flags("QUEUE", ignore_deaths=not report_deaths)
-    return new_struct("tenon_queue_options", flags=ignored, **geometry)
+def _options(report_deaths: bool, redeliver: bool = False, **geometry: int) -> Any:
+    chosen = flags("QUEUE", ignore_deaths=not report_deaths, redeliver=redeliver)
+    return new_struct("tenon_queue_options", flags=chosen, **geometry)
 
 
 class _Deadline:
