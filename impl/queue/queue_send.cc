@@ -471,10 +471,16 @@ Status Queue::deposit_again(Ready* again, bool* is_short) {
 // whether others may still have to be put back.
 bool Queue::let_go_of_acknowledged() noexcept {
   if (n_sent_.load(std::memory_order_acquire) == 0) return false;
+  const uint32_t deaths = n_deaths_.load(std::memory_order_relaxed);
   try {
     look_at_members();
   } catch (...) {
     // No memory: the next look comes later.
+  }
+  if (n_deaths_.load(std::memory_order_relaxed) > deaths) {
+    // A thread that sleeps has not seen what this look saw.
+    wake(&member(self_).receive);
+    wake(&member(self_).send);
   }
   bool has_others = false;
   constexpr uint32_t kAtOnce = 64;  // a send does not wait for more slots

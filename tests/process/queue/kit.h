@@ -321,10 +321,10 @@ class Witness {
     (void)answer();
   }
   void begin_receive_until(uint64_t number) const { order('r', number); }
-  // The death of this process has been reported.
-  void await_death(pid_t pid) const {
+  // The death of this process has been reported. Returns what the witness received meanwhile.
+  std::vector<uint64_t> await_death(pid_t pid) const {
     order('d', static_cast<uint64_t>(pid));
-    (void)answer();
+    return answer();
   }
   // Nothing of others is left in the witness, and nothing of it is lent. It has left the queue.
   void finish() {

@@ -409,7 +409,7 @@ class Case {
       if (received.outcome.status != TENON_TIMEOUT) collector_.note(received);
     }
     CHECK_SAYING(collector_.has_death(pid_), moment_.name);
-    witness_->await_death(pid_);
+    for (const uint64_t each : witness_->await_death(pid_)) witnessed_.insert(each);
     CHECK_SAYING(now_ns() - begin < 5 * kPromptNs, moment_.name);
   }
 
