@@ -83,6 +83,13 @@ struct ExportCommandOptions {
 };
 int run_export(const ExportCommandOptions& options);
 
+struct WeightsOptions {
+  std::string action;     // "ls"
+  std::string directory;  // empty: this user's own
+  bool json = false;
+};
+int run_weights(const WeightsOptions& options);
+
 struct BenchOptions {
   bool quick = false;
   bool json = false;

@@ -27,6 +27,7 @@ struct Options {
   InspectOptions inspect;
   VerifyOptions verify;
   ExportCommandOptions export_;
+  WeightsOptions weights;
   BenchOptions bench;
 };
 
@@ -252,6 +253,18 @@ void add_commands(CLI::App* app, Options* options) {
   for (const char* const other : {"--bytecode", "--no-bytecode", "--flatbuffer", "--debug-tables"})
     package->excludes(other);
 
+  CLI::App* weights = add_command(
+      app, options, "weights", "List the weights that processes share by a name, and who has them",
+      "tenon weights ls", &options->weights.json);
+  weights->add_option("ACTION", options->weights.action, "ls lists them")
+      ->required()
+      ->check(CLI::IsMember({"ls"}))
+      ->option_text(" ");
+  weights
+      ->add_option("DIRECTORY", options->weights.directory,
+                   "Where the processes meet, /dev/shm/tenon-weights-UID unless told")
+      ->option_text(" ");
+
   CLI::App* bench =
       add_command(app, options, "bench",
                   "Measure lends between two processes, as ratios to the bare system calls",
@@ -277,6 +290,7 @@ int run(const CLI::App& app, Options options) {
   if (app.got_subcommand("inspect")) code = run_inspect(options.inspect);
   if (app.got_subcommand("verify")) code = run_verify(options.verify);
   if (app.got_subcommand("export")) code = run_export(options.export_);
+  if (app.got_subcommand("weights")) code = run_weights(options.weights);
   if (app.got_subcommand("bench")) code = run_bench(options.bench);
   return code;
 }

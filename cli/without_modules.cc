@@ -38,6 +38,10 @@ int inspect_archive(const ArchiveInput& input, const InspectOptions& options) {
 
 int inspect_operators(const InspectOptions& options) { return refuse(options.what, options.json); }
 
+int run_weights(const WeightsOptions& options) {
+  return refuse(options.directory.empty() ? "shared weights" : options.directory, options.json);
+}
+
 int run_verify(const VerifyOptions& options) { return refuse(options.paths.front(), options.json); }
 
 int run_export(const ExportCommandOptions& options) {

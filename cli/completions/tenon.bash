@@ -9,7 +9,7 @@ _tenon_names() {
 
 _tenon() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" word
-  local commands="doctor ls top gc inspect verify export bench"
+  local commands="doctor ls top gc inspect verify export weights bench"
   local options="--help --json --color"
   COMPREPLY=()
   if ((COMP_CWORD > 0)); then previous="${COMP_WORDS[COMP_CWORD - 1]}"; fi
@@ -21,7 +21,7 @@ _tenon() {
   fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in
-      doctor | ls | top | gc | inspect | verify | export | bench)
+      doctor | ls | top | gc | inspect | verify | export | weights | bench)
         command="$word"
         break
         ;;
@@ -44,6 +44,7 @@ _tenon() {
     inspect) options+=" --code --ops --methods --module" ;;
     verify) ;;
     export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables --package --module" ;;
+    weights) ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then
@@ -53,6 +54,7 @@ _tenon() {
   case "$command" in
     "") mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     doctor | ls | gc) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
+    weights) mapfile -t COMPREPLY < <(compgen -W "ls" -- "$current"; compgen -d -- "$current") ;;
     inspect) mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_tenon_names)" -- "$current") ;;
     verify | export) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac

@@ -6,7 +6,7 @@ function __tenon_names
     end
 end
 
-set -l commands doctor ls top gc inspect verify export bench
+set -l commands doctor ls top gc inspect verify export weights bench
 
 complete -c tenon -f
 complete -c tenon -s h -l help -d 'Print help'
@@ -19,6 +19,7 @@ complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobod
 complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what a module, a package, a file of torch.save, an exported program, a descriptor or a named file holds'
 complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of modules, packages, files of torch.save, exported programs and safetensors files'
 complete -c tenon -n __fish_use_subcommand -a export -d 'Write a module again, or write several into a package'
+complete -c tenon -n __fish_use_subcommand -a weights -d 'List the weights that processes share by a name'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
 complete -c tenon -n '__fish_seen_subcommand_from doctor ls gc' -a '(__fish_complete_directories)'

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <memory>
 
 #include "os/host.h"
 
@@ -72,14 +73,14 @@ bool is_still_at(int fd, const std::string& path) noexcept {
          mine.st_ino == now.st_ino;
 }
 
-pid_t lock_owner(int fd) noexcept {
+std::vector<pid_t> lock_owners(int fd) {
+  std::vector<pid_t> found;
   struct stat info{};
-  if (::fstat(fd, &info) != 0) return 0;
-  std::FILE* const table = std::fopen("/proc/locks", "re");
-  if (table == nullptr) return 0;
-  pid_t found = 0;
+  if (::fstat(fd, &info) != 0) return found;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> table(std::fopen("/proc/locks", "re"),
+                                                              &std::fclose);
   char line[256];
-  while (found == 0 && std::fgets(line, sizeof line, table) != nullptr) {
+  while (table && std::fgets(line, sizeof line, table.get()) != nullptr) {
     int pid = 0;
     unsigned major_number = 0;
     unsigned minor_number = 0;
@@ -89,9 +90,8 @@ pid_t lock_owner(int fd) noexcept {
       continue;
     const bool is_it = inode == info.st_ino && major_number == major(info.st_dev) &&
                        minor_number == minor(info.st_dev);
-    if (is_it && pid > 0 && pid != process_id()) found = pid;
+    if (is_it && pid > 0) found.push_back(pid);
   }
-  std::fclose(table);
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "os/fd.h"
@@ -20,8 +21,9 @@ Result<Fd> open_lock_file(const std::string& path, bool create, mode_t mode, gid
 // Whether the path leads to the file that `fd` has open. Ask this while holding the lock: another
 // process may have removed the file between the open and the lock.
 bool is_still_at(int fd, const std::string& path) noexcept;
-// The pid of a process that has a lock of the file, as /proc/locks tells it. 0: nobody is known.
-pid_t lock_owner(int fd) noexcept;
+// The pids of the processes that took a lock of the file, as /proc/locks tells them. Those of other
+// pid namespaces are missing. Throws std::bad_alloc.
+std::vector<pid_t> lock_owners(int fd);
 
 // Makes a directory for this user alone, if there is none. PERMISSION: what is there belongs to
 // another user, or other users may enter or write it.

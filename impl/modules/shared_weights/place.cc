@@ -67,8 +67,7 @@ Result<Place> choose_place(const std::string& name, const Access& access) {
       return invalid(
           "weights for a group need a directory, because the default one belongs to "
           "this user alone");
-    place.directory =
-        format("%s/tenon-weights-%u", std::string(names::kSharedMemory).c_str(), os::user_id());
+    place.directory = default_directory();
     place.is_default = true;
     TENON_TRY(make_directory(place));
   } else {
@@ -85,6 +84,18 @@ Result<Place> choose_place(const std::string& name, const Access& access) {
       place.group = *access.group;
     }
   }
+  set_files(&place);
+  return place;
+}
+
+std::string default_directory() {
+  return format("%s/tenon-weights-%u", std::string(names::kSharedMemory).c_str(), os::user_id());
+}
+
+Place place_in(const std::string& directory, const std::string& name) {
+  Place place;
+  place.directory = directory;
+  place.name = name;
   set_files(&place);
   return place;
 }

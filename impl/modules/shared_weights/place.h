@@ -38,6 +38,10 @@ struct Place {
 // absolute; a group without a directory. NOT_FOUND: there is no such directory. UNSUPPORTED: it is
 // on a network file system. PERMISSION: the default directory belongs to another user.
 Result<Place> choose_place(const std::string& name, const Access& access);
+// The directory of this user in /dev/shm, which is the default.
+std::string default_directory();
+// The files of a name in a directory that the caller has checked.
+Place place_in(const std::string& directory, const std::string& name);
 // Makes the default directory again, which the last process that left it may have removed.
 Status make_directory(const Place& place);
 

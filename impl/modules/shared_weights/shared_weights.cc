@@ -96,7 +96,11 @@ Status Opening::still_waiting(const Status& over) const {
         pid);
   } else {
     Result<os::Fd> hold = os::open_lock_file(place_.hold, false, 0, static_cast<gid_t>(-1));
-    if (hold.is_ok()) pid = os::lock_owner(hold.value().get());
+    if (hold.is_ok()) {
+      std::vector<pid_t> owners = os::lock_owners(hold.value().get());
+      std::erase(owners, os::process_id());
+      if (!owners.empty()) pid = owners.front();
+    }
     why = pid != 0 ? format(
                          "process %d has them and does not serve them yet: wait longer, and "
                          "continue it if it is stopped",

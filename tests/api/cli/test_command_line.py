@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import SOURCE, TENON, run
 
-COMMANDS = ["doctor", "ls", "top", "gc", "inspect", "verify", "export", "bench"]
+COMMANDS = ["doctor", "ls", "top", "gc", "inspect", "verify", "export", "weights", "bench"]
 MAN = SOURCE / "docs/man/tenon.1"
 COMPLETIONS = SOURCE / "cli/completions"
 ESCAPE = "\x1b["
