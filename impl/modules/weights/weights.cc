@@ -145,10 +145,9 @@ Result<TensorValueRef> Weights::tensor(std::string_view name) const {
   const Slot slot = slot_now(weight->slot);
   if (!slot.bytes) return weight->tensor;
   value::StridedSpec spec = spec_of(*weight->tensor);
-  const uint64_t numel =
-      record_of(slot).nbytes / tensor::scalar_type_info(weight->tensor->type()).nbytes;
-  TENON_ASSIGN(spec.storage,
-               StorageValue::create(weight->tensor->type(), numel, slot.bytes, slot.from));
+  // A record may have more bytes than the storage that the file describes.
+  TENON_ASSIGN(spec.storage, StorageValue::create(weight->tensor->type(), spec.storage->numel(),
+                                                  slot.bytes, slot.from));
   return TensorValue::create(spec);
 }
 
