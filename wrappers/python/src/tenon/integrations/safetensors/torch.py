@@ -1,0 +1,24 @@
+"""As safetensors.torch: whole files as tensors of PyTorch."""
+
+from __future__ import annotations
+
+from tenon.integrations.safetensors import load_bytes, safe_open
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tenon._text import Path
+
+__all__ = ["load", "load_file"]
+
+
+def load_file(filename: Path, device: Any = "cpu", **options: Any) -> dict[str, Any]:
+    """All tensors of a file by their names. The options are those of safe_open, such as name."""
+    with safe_open(filename, "torch", device, **options) as file:
+        return file.get_tensors()
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """All tensors of a file that the program has as bytes."""
+    return load_bytes(data, "torch")
