@@ -1,4 +1,5 @@
 // Reads the weights of a safetensors file (contents_builder.h).
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,16 +19,22 @@ namespace {
 
 Result<TensorValueRef> safetensor_of(const SafetensorsEntry& entry, size_t record,
                                      PartStorages* part) {
-  if (!entry.type) {
+  std::optional<tensor::ScalarType> type = entry.type;
+  value::StridedSpec spec;
+  spec.sizes = entry.sizes;
+  if (entry.dtype == "F4" && !spec.sizes.empty() && spec.sizes.back() % 2 == 0) {
+    // The file counts single numbers. For PyTorch two numbers that share a byte are one element.
+    type = tensor::ScalarType::kFloat4E2m1fnX2;
+    spec.sizes.back() /= 2;
+  }
+  if (!type) {
     return Status(Code::kUnsupported, format("its dtype is %s, and a tensor has no such elements",
                                              entry.dtype.c_str()));
   }
-  value::StridedSpec spec;
-  spec.sizes = entry.sizes;
   TENON_ASSIGN(spec.strides, tensor::contiguous_strides(spec.sizes));
-  TENON_ASSIGN(Ref<storage::Storage> bytes, part->bytes_of(record, *entry.type, "cpu"));
-  const uint64_t numel = entry.nbytes / tensor::scalar_type_info(*entry.type).nbytes;
-  TENON_ASSIGN(spec.storage, StorageValue::create(*entry.type, numel, std::move(bytes)));
+  TENON_ASSIGN(Ref<storage::Storage> bytes, part->bytes_of(record, *type, "cpu"));
+  const uint64_t numel = entry.nbytes / tensor::scalar_type_info(*type).nbytes;
+  TENON_ASSIGN(spec.storage, StorageValue::create(*type, numel, std::move(bytes)));
   return TensorValue::create(spec);
 }
 

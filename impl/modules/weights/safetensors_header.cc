@@ -52,7 +52,7 @@ constexpr KnownDtype kKnownDtypes[] = {
     {"F8_E8M0", 8, ScalarType::kFloat8E8m0fnu},
     {"F8_E4M3FNUZ", 8, ScalarType::kFloat8E4m3fnuz},
     {"F8_E5M2FNUZ", 8, ScalarType::kFloat8E5m2fnuz},
-    // PyTorch packs two of these in an element, and has none of 6 bits.
+    // PyTorch packs two of F4 in an element (read_safetensors.cc), and has none of 6 bits.
     {"F4", 4, std::nullopt},
     {"F6_E2M3", 6, std::nullopt},
     {"F6_E3M2", 6, std::nullopt},

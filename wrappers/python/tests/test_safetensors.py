@@ -287,11 +287,25 @@ def test_errors_are_of_the_originals_kinds(file: Path, tmp_path: Path) -> None:
 
 
 def test_types_of_less_than_a_byte(tmp_path: Path) -> None:
-    path = write(tmp_path / "packed", [("a", "F4", [4], b"\1\2"), ("b", "I8", [1], b"\3")])
+    entries = [
+        ("pairs", "F4", [2, 4], b"\1\2\3\4"),
+        ("odd", "F4", [2, 3], b"\5\6\7"),
+        ("six", "F6_E2M3", [4], b"\1\2\3"),
+        ("b", "I8", [1], b"\3"),
+    ]
+    path = write(tmp_path / "packed", entries)
+    with tenon.open_weights(path) as plain:
+        pairs = plain["pairs"]
+        assert (pairs.dtype, pairs.shape) == ("float4_e2m1fnx2", (2, 2))
+        assert bytes(pairs.storage.data) == b"\1\2\3\4"
     with safe_open(path, "np") as mine:
-        assert mine.keys() == ["a", "b"] and mine.get_tensor("b").tolist() == [3]
-        with pytest.raises(SafetensorError, match="F4"):
-            mine.get_tensor("a")
+        assert mine.offset_keys() == [name for name, *_ in entries]
+        assert mine.get_tensor("b").tolist() == [3]
+        part = mine.get_slice("pairs")
+        assert part.get_shape() == [2, 4] and part.get_dtype() == "F4"
+        for name, dtype in (("odd", "F4"), ("six", "F6_E2M3")):
+            with pytest.raises(SafetensorError, match=dtype):
+                mine.get_tensor(name)
 
 
 def test_without_the_package_the_error_is_its_own() -> None:

@@ -19,6 +19,7 @@ ENTRIES = [
     *((f"x.{dtype}", dtype, [24]) for dtype in ("I16", "U16", "F16", "BF16")),
     *((f"x.{dtype}", dtype, [3, 4]) for dtype in ("I32", "U32", "F32")),
     *((f"x.{dtype}", dtype, [2, 3]) for dtype in ("I64", "U64", "F64", "C64")),
+    ("x.F4", "F4", [4, 24]),
     ("cube", "I32", [2, 3, 2]),
     ("empty", "F32", [0, 3]),
 ]
@@ -62,7 +63,7 @@ with safe_open(path, "pt", **more) as mine, safetensors.safe_open(path, "pt") as
             assert type(error_of(mine.get_tensor, key)) is tenon.Unsupported
             continue
         same(mine.get_tensor(key), wanted)
-        if wanted.numel() > 1:
+        if wanted.numel() > 1 and part.get_dtype() != "F4":  # of which the original gives no part
             same(part[:1], their_part[:1])
         value.append(key)
     for index in (0, -1, slice(None), slice(0, 2, 2), (0, 1), (..., 1), [1, 0], None, (),

@@ -57,6 +57,7 @@ _DTYPES = {
     "float8_e8m0fnu": "F8_E8M0",
     "float8_e4m3fnuz": "F8_E4M3FNUZ",
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float4_e2m1fnx2": "F4",
 }
 """The element types as a tensor and as a file spells them."""
 
@@ -166,7 +167,7 @@ class safe_open:
     - directory, timeout: As for tenon.weights.open.
 
     A type of elements that numpy lacks needs ml_dtypes, and raises TypeError without it. The types
-    of 4 and 6 bits raise SafetensorError.
+    of 6 bits raise SafetensorError.
     """
 
     def __init__(
@@ -267,7 +268,11 @@ class Slice:
         self._tensor, self._make, self._is_numpy = tensor, make, is_numpy
 
     def get_shape(self) -> list[int]:
-        return list(self._tensor.shape)
+        """The shape in the file. In a shape of F4, PyTorch counts pairs of numbers."""
+        shape = list(self._tensor.shape)
+        if self.get_dtype() == "F4":
+            shape[-1] *= 2
+        return shape
 
     def get_dtype(self) -> str:
         """The element type as the file spells it, such as "F32"."""
