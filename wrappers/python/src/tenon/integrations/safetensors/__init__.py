@@ -312,7 +312,7 @@ def _parts_of(index: Any) -> tuple[Any, ...]:
     return (*parts,) if ... in parts else (*parts, ...)
 
 
-def load_bytes(data: bytes, framework: str) -> dict[str, Any]:
+def _load_bytes(data: bytes, framework: str) -> dict[str, Any]:
     """All tensors of a safetensors file that the program has as bytes, which are copied once."""
     with os.fdopen(os.memfd_create("safetensors"), "wb") as file:
         file.write(data)

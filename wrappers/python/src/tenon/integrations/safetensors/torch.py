@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenon.integrations.safetensors import load_bytes, safe_open
+from tenon.integrations.safetensors import _load_bytes, safe_open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,4 +21,4 @@ def load_file(filename: Path, device: Any = "cpu", **options: Any) -> dict[str, 
 
 def load(data: bytes) -> dict[str, Any]:
     """All tensors of a file that the program has as bytes."""
-    return load_bytes(data, "torch")
+    return _load_bytes(data, "torch")
