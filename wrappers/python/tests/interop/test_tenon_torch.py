@@ -430,3 +430,24 @@ def test_the_lenders_death_takes_nothing(peer: Peer, line: tenon.Connection) -> 
     line.send(tenon.from_numpy(np.arange(4)))
     line.close()
     assert peer.run(RECEIVE + "value = to_torch(m[0]).tolist()") == [0, 1, 2, 3]
+
+
+# malloc gives 4 MiB back to the kernel at once, so a numpy array over moved memory would crash.
+BORN_SHARED = """
+import tenon.torch
+from tenon.torch._storage import find, untyped_of
+known = torch.zeros(1 << 20)
+view = known.numpy()
+with tenon.torch.born_shared():
+    made = [torch.zeros(3), torch.arange(4), known.clone(), torch.tensor([1.0])]
+    returned = [torch.as_tensor(known), torch.ones(1 << 20, out=known)]
+view[0] = 7
+after = [torch.zeros(3)]
+value = [[find(untyped_of(t)) is not None for t in ts] for ts in (made, returned, after)]
+value.append(known[:2].tolist())
+"""
+
+
+def test_born_shared_moves_only_new_tensors(peer: Peer) -> None:
+    assert peer.run(BORN_SHARED) == [[True] * 4, [False] * 2, [False], [7.0, 1.0]]
+    peer.let_go()

@@ -11,13 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# The functions that make a tensor. Mostly no other code has seen their result yet. as_tensor, and a
-# call with out, return a tensor that its caller knows. It moves too, as a tensor that is sent does.
+# The functions that make a tensor, which no other code has seen yet. as_tensor is not one of them,
+# and neither is a call with out: they return a tensor that its caller has, and perhaps numpy, too.
 _FACTORIES = frozenset(
     getattr(torch, name)
     for name in (
         "arange",
-        "as_tensor",
         "clone",
         "empty",
         "empty_like",
@@ -56,7 +55,12 @@ class BornShared(TorchFunctionMode):  # type: ignore[misc]
         self, function: Any, types: Any, arguments: Any = (), options: Any = None
     ) -> Any:
         result = function(*arguments, **(options or {}))
-        if function in _FACTORIES and type(result) is torch.Tensor and _storage.is_movable(result):
+        if (
+            function in _FACTORIES
+            and type(result) is torch.Tensor
+            and not (options and options.get("out") is not None)
+            and _storage.is_movable(result)
+        ):
             _storage.place_of_tensor(result)
         return result
 
