@@ -33,6 +33,8 @@ constexpr int64_t kResendNs = 10'000'000;
 constexpr int64_t kRetryNs = 20'000'000;
 constexpr int64_t kShortestPauseNs = 500'000;
 constexpr int64_t kLongestPauseNs = 100'000'000;
+// A server that hangs up sooner than this has refused the connection, because it has too many.
+constexpr int64_t kRefusedNs = 2'000'000;
 constexpr int64_t kNever = INT64_MAX;
 // A process that leaves waits this long for NAME.lock, which others hold for microseconds.
 constexpr int kLeaveTries = 200;
@@ -387,6 +389,7 @@ bool Member::elect() {
   int error = 0;
   if (!peer.is_ok() || !send_packet(socket.get(), encode_packet(hello), {}, &error)) return false;
   watch_ = std::move(socket);
+  watched_since_ns_ = os::monotonic_ns();
   server_pid_ = peer.value().pid;
   if (os::serve_hang_up(watch_.get(), &on_watch).is_ok()) return true;
   watch_.reset();
@@ -401,7 +404,10 @@ void Member::elect_or_retry() {
     // No memory: it tries again.
   }
   is_electing_ = !is_decided;
-  if (is_decided) return;
+  if (!is_decided) elect_later();
+}
+
+void Member::elect_later() noexcept {
   pause_ns_ = std::clamp(pause_ns_ * 2, kShortestPauseNs, kLongestPauseNs);
   member_state().tick.request(pause_ns_);
 }
@@ -413,6 +419,11 @@ void Member::on_watch(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
   if (member == nullptr || !os::peer_hung_up(fd)) return;
   os::stop_serving_fd(fd);
   member->watch_.reset();
+  // The pauses go on growing, so that a refused member does not connect without end.
+  if (os::monotonic_ns() - member->watched_since_ns_ < kRefusedNs) {
+    member->is_electing_ = true;
+    return member->elect_later();
+  }
   member->pause_ns_ = 0;
   member->elect_or_retry();
 }

@@ -92,6 +92,7 @@ class Member : public std::enable_shared_from_this<Member> {
   // decided yet.
   bool elect();
   void elect_or_retry();
+  void elect_later() noexcept;
   // Does what is due, and returns in how many nanoseconds there is more to do.
   int64_t work();
 
@@ -105,8 +106,9 @@ class Member : public std::enable_shared_from_this<Member> {
   int32_t server_pid_ = 0;
   bool is_electing_ = false;
   bool is_leaving_ = false;
-  bool is_deaf_ = false;  // the listener is not polled for a while, because there was no fd
-  int64_t pause_ns_ = 0;  // between two attempts to elect
+  bool is_deaf_ = false;          // the listener is not polled for a while, because there was no fd
+  int64_t pause_ns_ = 0;          // between two attempts to elect
+  int64_t watched_since_ns_ = 0;  // when `watch_` was connected, on the monotonic clock
   memory::Segment* segment_ = nullptr;  // null while the process loads
   std::unordered_map<int, Client> clients_;
 };
