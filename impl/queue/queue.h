@@ -224,6 +224,7 @@ class Queue final : public ProcessWatcher {
   struct Ready {
     Sent sent;
     page::Kind kind = page::Kind::kTicket;
+    uint32_t address = 0;  // kShort: the number of the address that it names
     std::vector<std::byte> bytes;
   };
   // Another member, as this one saw it last.
@@ -295,7 +296,8 @@ class Queue final : public ProcessWatcher {
   void wake_own_sender() noexcept;
   void put_back_taken_by(uint32_t taker) noexcept;
   bool put_back(Sent sent) noexcept;
-  Status deposit_again(Ready* again, bool* is_short);
+  bool put_back_as(Sent* sent, bool may_be_short);
+  Result<Ready> deposit_again(const tensor::Message& message, bool may_be_short);
   bool let_go_of_acknowledged() noexcept;
 
   Status send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first);

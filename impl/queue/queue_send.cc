@@ -391,80 +391,83 @@ bool Queue::put_back(Sent sent) noexcept {
     // The leases of a receiver that had claimed the message end with its token.
     if (sent.depot) (void)withdraw(sent);
     if (sent.put_backs == page::kMostPutBacks) return false;
-    Ready again;
-    again.sent.message = std::move(sent.message);
-    again.sent.position = sent.position;
-    again.sent.put_backs = sent.put_backs + 1;
-    bool is_short = false;
-    // A message without tensors still lies in the slot.
-    const bool is_deposited = again.sent.message != nullptr;
-    if (is_deposited && !deposit_again(&again, &is_short).is_ok()) return false;
-    const Ref<Depot> depot = again.sent.depot;
-    const Ref<Depot> outer_depot = again.sent.outer_depot;
-    DepositGuard guard(depot.get(), again.sent.place);
-    DepositGuard outer_guard(outer_depot.get(), again.sent.outer);
-    bool has_rung = false;
-    {
-      const std::lock_guard<std::mutex> lock(sent_mutex_);
-      // From LEFT on another member may have the lane. A short form needs the lane's address.
-      if (has_left_.load() || (is_short && depot_.get() != depot.get())) return false;
-      page::LaneHeader& header = page::lane_header(lane(self_));
-      const uint32_t count = header.put_back.load(std::memory_order_relaxed);
-      header.put_back.store(count | 1, std::memory_order_seq_cst);
-      page::Word* const slot = page::slot(lane(self_), geometry_, again.sent.position);
-      if (is_deposited) {
-        page::fill(slot, again.sent.position, again.kind, again.bytes, again.sent.put_backs);
-      } else {
-        slot->store(page::word_of({again.sent.position, again.sent.put_backs, SlotState::kFull}),
-                    std::memory_order_seq_cst);
-      }
-      header.put_back.store((count | 1) + 1, std::memory_order_seq_cst);
-      sent_[again.sent.position & (geometry_.capacity - 1)] = std::move(again.sent);
-      has_rung = ring_one_receiver();
-    }
-    outer_guard.keep();
-    guard.keep();
-    if (has_rung) look_later(kLookAgainNs);
-    look_later(kLetGoNs);
-    return true;
+    ++sent.put_backs;
+    return put_back_as(&sent, true) || put_back_as(&sent, false);
   } catch (...) {
     return false;  // no memory
   }
 }
 
-// Deposits a message that is put back, in the form that it had: a slot may have no room for
-// another one.
-Status Queue::deposit_again(Ready* again, bool* is_short) {
-  const tensor::Message& message = *again->sent.message;
-  const tensor::Message::Item* const item = short_item(message);
-  if (item != nullptr &&
-      geometry_.room() >= short_nbytes(item->tensor->sizes().size(), message.user_bytes().size())) {
-    channel::DepositedStorage deposited;
-    TENON_ASSIGN(*is_short,
-                 channel::deposit_storage(item->tensor->storage(), item->access, &deposited));
-    if (*is_short) {
-      DepositGuard guard(deposited.depot.get(), deposited.place);
-      again->kind = page::Kind::kShort;
-      again->bytes.resize(kShortNbytes);
-      // The lane's address stays as it is while `depot_` does, which put_back() checks.
-      again->bytes.resize(encode_short(
-          message, deposited,
-          page::lane_header(lane(self_)).address_number.load(std::memory_order_relaxed),
-          std::span<std::byte, kShortNbytes>(again->bytes)));
-      again->sent.depot = deposited.depot;
-      again->sent.place = deposited.place;
-      guard.keep();
-      return Status::ok();
-    }
+// `may_be_short`: in the short form, if the message has one. False, and the message is still in
+// `sent`: the short form names an address that the lane does not have any more, or the message is
+// lost.
+bool Queue::put_back_as(Sent* sent, bool may_be_short) {
+  Ready again;
+  // A message without tensors still lies in the slot.
+  if (sent->message) {
+    Result<Ready> ready = deposit_again(*sent->message, may_be_short);
+    if (!ready.is_ok()) return false;
+    again = std::move(ready).value();
   }
-  TENON_ASSIGN(Ready ready, deposit_ticket_of(message));
-  again->kind = ready.kind;
-  again->bytes = std::move(ready.bytes);
-  again->sent.depot = std::move(ready.sent.depot);
-  again->sent.place = ready.sent.place;
-  again->sent.outer_depot = std::move(ready.sent.outer_depot);
-  again->sent.outer = ready.sent.outer;
-  return Status::ok();
+  const Ref<Depot> depot = again.sent.depot;
+  const Ref<Depot> outer_depot = again.sent.outer_depot;
+  DepositGuard guard(depot.get(), again.sent.place);
+  DepositGuard outer_guard(outer_depot.get(), again.sent.outer);
+  bool has_rung = false;
+  {
+    const std::lock_guard<std::mutex> lock(sent_mutex_);
+    if (has_left_.load()) return false;  // another member may have the lane
+    page::LaneHeader& header = page::lane_header(lane(self_));
+    if (again.kind == page::Kind::kShort &&
+        (depot_.get() != depot.get() ||
+         header.address_number.load(std::memory_order_relaxed) != again.address))
+      return false;
+    const uint32_t count = header.put_back.load(std::memory_order_relaxed);
+    header.put_back.store(count | 1, std::memory_order_seq_cst);
+    page::Word* const slot = page::slot(lane(self_), geometry_, sent->position);
+    if (sent->message) {
+      page::fill(slot, sent->position, again.kind, again.bytes, sent->put_backs);
+    } else {
+      slot->store(page::word_of({sent->position, sent->put_backs, SlotState::kFull}),
+                  std::memory_order_seq_cst);
+    }
+    header.put_back.store((count | 1) + 1, std::memory_order_seq_cst);
+    again.sent.position = sent->position;
+    again.sent.put_backs = sent->put_backs;
+    again.sent.message = std::move(sent->message);
+    sent_[again.sent.position & (geometry_.capacity - 1)] = std::move(again.sent);
+    has_rung = ring_one_receiver();
+  }
+  outer_guard.keep();
+  guard.keep();
+  if (has_rung) look_later(kLookAgainNs);
+  look_later(kLetGoNs);
+  return true;
+}
+
+// Deposits a message that is put back. A message that had the short form may need it, because the
+// slot may have no room for its ticket.
+Result<Queue::Ready> Queue::deposit_again(const tensor::Message& message, bool may_be_short) {
+  const tensor::Message::Item* const item = short_item(message);
+  channel::DepositedStorage deposited;
+  bool is_short = false;
+  if (may_be_short && item != nullptr &&
+      geometry_.room() >= short_nbytes(item->tensor->sizes().size(), message.user_bytes().size())) {
+    TENON_ASSIGN(is_short,
+                 channel::deposit_storage(item->tensor->storage(), item->access, &deposited));
+  }
+  if (!is_short) return deposit_ticket_of(message);
+  DepositGuard guard(deposited.depot.get(), deposited.place);
+  Ready ready;
+  ready.kind = page::Kind::kShort;
+  ready.address = page::lane_header(lane(self_)).address_number.load(std::memory_order_relaxed);
+  ready.bytes.resize(kShortNbytes);
+  ready.bytes.resize(encode_short(message, deposited, ready.address,
+                                  std::span<std::byte, kShortNbytes>(ready.bytes)));
+  ready.sent.depot = deposited.depot;
+  ready.sent.place = deposited.place;
+  guard.keep();
+  return ready;
 }
 
 // Lets go of the messages that were acknowledged, and looks for members that have left. Returns
