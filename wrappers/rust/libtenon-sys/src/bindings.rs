@@ -1366,8 +1366,8 @@ pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_23 = 16;
  could end this process anyway.*/
 pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_23 = 32;
 /**Send through a ring in shared memory. While the receiver is awake, a message whose segments it
- knows then takes no system call. Messages that bring fds, messages of more than about 1,000
- bytes of descriptor, and all messages while 64 wait still cross on the socket, and the order
+ knows then takes no system call. Messages still cross on the socket if they bring fds, if their
+ descriptor has more than about 1,000 bytes, or while 64 messages wait in the ring. The order
  stays. The receiver needs no flag. If no memory can be had for the ring, all messages cross on
  the socket. A ring takes 68 KiB.*/
 pub const TENON_CONNECTION_RING: _bindgen_ty_23 = 64;
@@ -3094,11 +3094,12 @@ pub struct tenon_publisher_stats {
     pub struct_size: usize,
     ///Messages that were published.
     pub published: u64,
-    ///Messages that subscribers did not get because of TENON_PUBLISH_DROP_OLDEST, of all together.
+    /**Messages that a subscriber did not get because of TENON_PUBLISH_DROP_OLDEST, counted for each
+ subscriber.*/
     pub dropped: u64,
-    ///Subscribers now.
+    ///Subscribers now, also those that have left or are gone and are not removed yet.
     pub subscribers: u64,
-    ///Subscribers that are gone without having left, and that the publisher has removed.
+    ///Subscribers that died or broke the protocol, and that the publisher has removed.
     pub gone: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -3132,7 +3133,7 @@ pub const TENON_SUBSCRIBER_JOINING: _bindgen_ty_45 = 1;
 pub const TENON_SUBSCRIBER_HERE: _bindgen_ty_45 = 2;
 ///It has left in order. The next tenon_publish removes it.
 pub const TENON_SUBSCRIBER_LEFT: _bindgen_ty_45 = 3;
-///It is gone. The next tenon_publish removes and reports it.
+///It has died or broken the protocol. The next tenon_publish removes and reports it.
 pub const TENON_SUBSCRIBER_GONE: _bindgen_ty_45 = 4;
 pub type _bindgen_ty_45 = ::core::ffi::c_uint;
 ///A subscriber, as its publisher sees it.
@@ -3154,7 +3155,7 @@ pub struct tenon_publisher_subscriber {
     pub waiting: u64,
     ///Messages that were published since it came, also those that it did not get.
     pub published: u64,
-    ///How many of these were withdrawn before it took them.
+    ///How many of these it did not get, because of TENON_PUBLISH_DROP_OLDEST.
     pub dropped: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -3234,8 +3235,23 @@ const _: () = {
 pub struct tenon_queue {
     _unused: [u8; 0],
 }
-///tenon_queue_send and tenon_queue_recv do not report that a member has died.
+/**tenon_queue_send and tenon_queue_recv do not report that a member has died. A lost message is
+ still reported.*/
 pub const TENON_QUEUE_IGNORE_DEATHS: _bindgen_ty_46 = 1;
+/**The queue delivers a message again if its receiver died, or left the queue, before it
+ acknowledged the message. A receiver acknowledges a message when it releases the message
+ (tenon_message_release), so it keeps the message until it is done with it. A message that was
+ acknowledged is never delivered again. tenon_queue_redelivered tells how often a message was
+ delivered before. Such a message may come after later ones of its sender.
+
+ The sender keeps each message until it is acknowledged, and puts it back itself. A message
+ whose sender has died or left too is lost with its receiver. `capacity` counts the messages
+ that are not acknowledged yet: a sender waits for room while the oldest of `capacity` messages
+ is not acknowledged.
+
+ A queue is made with this flag or without. To join, leave it out, or give it if the queue has
+ it.*/
+pub const TENON_QUEUE_REDELIVER: _bindgen_ty_46 = 2;
 pub type _bindgen_ty_46 = ::core::ffi::c_uint;
 ///How to make a queue or to join one. A NULL pointer means that all fields are zero.
 #[repr(C)]
@@ -3245,11 +3261,11 @@ pub struct tenon_queue_options {
     pub struct_size: usize,
     ///TENON_QUEUE_*.
     pub flags: u32,
-    /**The most processes that can be members at a time, 1 to 256. 0 means 32. To join, leave this
- field and the next two 0, or give the queue's own numbers.*/
+    /**The most members at a time, 1 to 256. 0 means 32. For tenon_queue_join this field and the next
+ two are 0 or the queue's own numbers.*/
     pub members: u32,
-    /**How many messages of one member can wait, a power of two from 2 to 65,536. 0 means 128. When so
- many wait, the member's next send waits for a receiver.*/
+    /**How many messages of one member can wait in the queue, a power of two from 2 to 65,536. 0 means
+ 128. When so many wait, the member's next send waits for a receiver.*/
     pub capacity: u32,
     /**The bytes of a slot, which holds the description of one message: a multiple of 64, from 64 to
  65,536. 0 means 1,024. A message of a few tensors fits into 1,024 bytes. The description of
@@ -3308,8 +3324,9 @@ pub struct tenon_queue_stats {
     pub sent: u64,
     ///Messages that this member has received.
     pub received: u64,
-    /**Messages of this member that a process took which died before it had them. Messages without
- tensors that fit into a slot are not counted.*/
+    /**Messages of this member that are lost, because the process that took them died before it had
+ fetched them. Messages without tensors that fit into a slot are not counted. In a
+ queue that redelivers: messages that could not be put back.*/
     pub lost: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4734,7 +4751,7 @@ extern "C" {
         message: *const tenon_message,
         name: *const ::core::ffi::c_char,
     ) -> *mut tenon_composite;
-    /**Makes a connection on a socket. The socket may be blocking or non-blocking; its flags are not
+    /**Makes a connection on a socket. The socket may be blocking or non-blocking, and its flags are not
  changed. Without TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP every peer is accepted,
  because the program that made the socket has decided who can connect. With one of these flags,
  the peer's tenon_peer decides, together with the groups that the peer had at the same moment
@@ -4747,10 +4764,10 @@ extern "C" {
                       failure.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (`socket` is closed or is not a connected AF_UNIX stream
-         or seqpacket socket; a group without TENON_CONNECTION_GROUP; with TENON_LENDER_GONE_DROP,
-         another connection on the same socket watches its lender), TENON_UNSUPPORTED (unknown
-         flags), TENON_PERMISSION (the peer belongs to another user; details "pid", "uid"),
-         TENON_RESOURCE_EXHAUSTED.
+         or seqpacket socket, or a group is given without TENON_CONNECTION_GROUP, or
+         TENON_LENDER_GONE_DROP is given and another connection on the same socket already watches
+         for its lender's end), TENON_UNSUPPORTED (unknown flags), TENON_PERMISSION (the peer
+         belongs to another user; details "pid", "uid"), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread may call this function. After fork only the process that made the
          connection can use it. The child may release it.*/
     pub fn tenon_connection_new(
@@ -4780,16 +4797,16 @@ extern "C" {
         out: *mut tenon_peer,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Gives the fd that tells when the lender is gone. The fd is readable (POLLIN) from that moment on;
- with TENON_LENDER_GONE_DROP, once the memory was dropped. The service thread (rule 10 in tenon.h)
- notices the end within microseconds. In a process that chose to have no thread, tenon_lease_poll
- notices it. Poll the fd, and do not read from it.
+    /**Gives the fd that tells when the lender is gone (tenon_lender_gone). The fd is readable (POLLIN)
+ from that moment on. With TENON_LENDER_GONE_DROP the memory has been dropped by then. The service
+ thread (rule 10 in tenon.h) notices the end within microseconds. In a process that chose to have
+ no thread, tenon_lease_poll notices it. Poll the fd, and do not read from it.
  @param[in]  connection  borrowed.
  @param[out] out         the fd, borrowed from the connection and valid until its release. It is
                          untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket watches its
-         lender), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket already watches
+         for its lender's end), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
  @since 0.1. Any thread may call this function. A child of fork is not told: memory that its
          parent received stays valid in the child.*/
     pub fn tenon_connection_gone_fd(
@@ -4860,6 +4877,9 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Receives the next message. If the wait ends first, nothing is lost: the next call continues.
+ After TENON_CORRUPT every later call fails. Any other failure about one message loses that
+ message, and the next call receives the message behind it. If there was no memory for the call
+ itself, the message stays, and the next call tries again.
  @param[in]  connection  borrowed.
  @param[in]  wait        borrowed. NULL means to wait for ever.
  @param[out] out         new reference; release it with tenon_message_release. It is untouched on
@@ -7341,16 +7361,20 @@ extern "C" {
  @param[out] err        optional, see rule 2 in tenon.h.
  @return TENON_OK, or
  - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. The
-   detail "pid" names the subscriber that has no room.
+   detail "pid" names the subscriber that has no room. TENON_WOULD_BLOCK without it: another
+   thread is publishing.
  - TENON_RESOURCE_EXHAUSTED, limit "capacity": the policy is TENON_PUBLISH_ERROR, and the
    subscriber of the detail "pid" has no room.
  - TENON_RESOURCE_EXHAUSTED for other limits.
  - TENON_PEER_GONE with the detail "pid": the process of a subscriber has ended without leaving,
-   or broke the protocol. Each is reported once, unless TENON_PUBLISHER_IGNORE_DEATHS is set.
+   or broke the protocol. Each is reported once, unless TENON_PUBLISHER_IGNORE_DEATHS is set. A
+   subscriber that left in order, or ended before it read anything, is removed without a report.
  - TENON_PEER_GONE without "pid": a storage of the message was dropped.
  - TENON_INVALID_ARGUMENT.
  - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
- @since 0.1. Any thread may call this function. Calls on one publisher wait for each other.*/
+ @since 0.1. Any thread may call this function. Calls on one publisher wait for each other, and
+         the timeout of a call begins when the call before it is over. With timeout 0 a call does
+         not wait for another one.*/
     pub fn tenon_publish(
         publisher: *mut tenon_publisher,
         message: *const tenon_message,
@@ -7401,9 +7425,9 @@ extern "C" {
         out: *mut tenon_publisher_stats,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Releases a publisher. Its sockets are removed, and no thread may be inside a call on it.
- Subscribers still receive what was published, and then TENON_PEER_GONE. In a child of fork the
- call only frees the child's memory.
+    /**Releases a publisher, and removes its sockets. No thread may be inside a call on it. Subscribers
+ still receive what was published, and then TENON_PEER_GONE. In a child of fork the call only
+ frees the child's memory.
  @param[in] publisher  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_publisher_release(publisher: *mut tenon_publisher);
@@ -7428,8 +7452,8 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Connects to the socket of a publisher, and waits until the publisher has taken this subscriber.
- Every message that is published after this call reaches the subscriber, and the latest one before
- comes first.
+ Every message that is published after this call reaches the subscriber. The latest message before
+ that comes first, unless the publisher has TENON_PUBLISHER_FORGET_LATEST.
  @param[in]  path     borrowed. The path that the publisher gave to tenon_publisher_listen.
  @param[in]  options  borrowed. NULL means the defaults. As for tenon_subscriber_new, and
                       TENON_CONNECTION_ADOPT_SOCKET makes no difference.
@@ -7464,7 +7488,8 @@ extern "C" {
  - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
  - TENON_PEER_GONE: the publisher is gone, and all that it published is received. The detail "pid"
    names its process.
- - The other codes of tenon_recv, which also concern one message or the whole subscriber as there.
+ - The other codes of tenon_recv, which mean the same: after TENON_CORRUPT the subscriber cannot
+   be used any more, and another failure may lose one message.
  @since 0.1. Any thread may call this function. Receives wait for each other.*/
     pub fn tenon_subscriber_recv(
         subscriber: *mut tenon_subscriber,
@@ -7473,8 +7498,8 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Returns the fd to poll. When it is readable, call tenon_subscriber_recv with timeout 0 until it
- returns TENON_WOULD_BLOCK. Call it so before the first poll too. The fd does not become readable
- for a message that comes before such a call has found nothing.
+ returns TENON_WOULD_BLOCK. Do the same before the first poll: the fd becomes readable only for
+ messages that come after a call has returned TENON_WOULD_BLOCK.
  @param[in] subscriber  borrowed. NULL is allowed.
  @return the socket, borrowed; -1 for NULL, and in a child of fork if the subscriber has adopted
          the socket.
@@ -7524,7 +7549,8 @@ extern "C" {
    the options name numbers that the queue does not have.
  - TENON_CORRUPT, TENON_INCOMPATIBLE: the storage holds no queue that this version of Tenon knows
    (detail "field" is "queue").
- - TENON_RESOURCE_EXHAUSTED, limit "members": the queue has as many members as it can have.
+ - TENON_RESOURCE_EXHAUSTED, limit "members": the queue has as many members as it can have. A
+   member that has gone counts as long as messages of it wait in the queue.
  - TENON_RESOURCE_EXHAUSTED for other limits.
  - TENON_PEER_GONE: the storage was dropped (tenon_storage_check_lender).
  @since 0.1. Any thread may call this function.*/
@@ -7550,10 +7576,11 @@ extern "C" {
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, or
  - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended.
- - TENON_INVALID_ARGUMENT: this process has left the queue, or the ticket of the message is larger
-   than a slot.
- - TENON_PEER_GONE: a member has died (details "pid" and "member"). Each death is reported once.
-   Or: a storage of the message was dropped.
+ - TENON_INVALID_ARGUMENT: this process has left the queue, or slot_nbytes is too small even to
+   refer to a message that does not fit into a slot.
+ - TENON_PEER_GONE with the details "pid" and "member": a member has died. Each death is reported
+   once.
+ - TENON_PEER_GONE without "member": a storage of the message was dropped.
  - TENON_UNSUPPORTED: memory of a device, or this process is a child of fork.
  - TENON_PERMISSION: a storage that is not frozen yet.
  - TENON_RESOURCE_EXHAUSTED: a limit of leases, segments or memory.
@@ -7565,11 +7592,11 @@ extern "C" {
         wait: *const tenon_wait,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Receives a message. If the wait ends first, nothing is lost.
+    /**Receives a message. If the wait ends first, nothing is lost. The first message of a sender takes
+ an exchange with that sender, for which even a call with timeout 0 waits up to 20 ms. After each
+ failure but TENON_INVALID_ARGUMENT and TENON_UNSUPPORTED the next call goes on.
  @param[in]  queue  borrowed.
  @param[in]  wait   borrowed. NULL means to wait for ever. A cancel ends the wait within 20 ms.
- The first message of a sender takes an exchange with the sender, for which even a call with
- timeout 0 waits up to 20 ms.
  @param[out] out    new reference; release it with tenon_message_release. It is untouched on
                     failure.
  @param[out] err    optional, see rule 2 in tenon.h.
@@ -7577,15 +7604,16 @@ extern "C" {
  - TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED: the wait ended. If a
    sender does not answer and its message waits for it, the detail "pid" names that sender.
  - TENON_INVALID_ARGUMENT: this process has left the queue.
- - TENON_PEER_GONE: a member has died (details "pid" and "member"; each death is reported once).
-   With the detail "lost": the sender of a message is gone, and so is the message.
+ - TENON_PEER_GONE: a member has died (details "pid" and "member"). Each death is reported once.
+ - TENON_PEER_GONE with the detail "lost": the sender of a message is gone, and so is the message.
  - TENON_NOT_FOUND: the sender has withdrawn the message (tenon_deposit_limits_set).
- - TENON_CORRUPT, TENON_INCOMPATIBLE: a member (details "pid" and "member") sent what is no
- message. This member takes no message of it any more.
+ - TENON_CORRUPT, TENON_INCOMPATIBLE: the member of the details "pid" and "member" sent bytes that
+   are no message of this version. No message of that member is received here any more.
  - TENON_UNSUPPORTED: this process is a child of fork.
  - TENON_RESOURCE_EXHAUSTED: no memory, fds or address space. The message stays, and a later call
-   tries again. With the detail "lost": the message is larger than max_message_nbytes or
-   max_tensors allow.
+   tries again.
+ - TENON_RESOURCE_EXHAUSTED with the detail "lost": the message is larger than max_message_nbytes
+   or max_tensors allow. It is lost.
  @since 0.1. Any thread may call this function. Receives of one member wait for each other.*/
     pub fn tenon_queue_recv(
         queue: *mut tenon_queue,
@@ -7593,10 +7621,10 @@ extern "C" {
         out: *mut *mut tenon_message,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Sends messages in their order, as tenon_queue_send sends each, and waits until all are sent. If
- the wait ends or another failure comes before that, the call returns TENON_OK and the number of
- messages that it sent. Call again with the others: that call gives the failure. If no message was
- sent, this call gives it.
+    /**Sends messages in their order, each as tenon_queue_send does, and waits until all are sent. If
+ the wait ends or another failure comes after the first message, the call returns TENON_OK and the
+ number of messages that it sent. Call it again with the others, and that call gives the failure.
+ If the failure comes before the first message, this call gives it.
  @param[in]  queue     borrowed.
  @param[in]  messages  an array of n borrowed messages. NULL is allowed if n is 0.
  @param[in]  n         how many messages there are.
@@ -7613,16 +7641,17 @@ extern "C" {
         sent: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Receives up to n messages. The call waits for the first one as tenon_queue_recv does, and then
- takes those that are there. A failure that comes after the first message is the result of the
- next receive.
+    /**Receives up to n messages, and at most 1,024. The call waits for the first message as
+ tenon_queue_recv does, and then takes the messages that are there. A failure that comes after the
+ first message is the result of the next receive. If n is 0, the call receives nothing and does
+ not wait.
  @param[in]  queue     borrowed.
  @param[in]  wait      borrowed. NULL means to wait for ever.
  @param[out] out       an array of n pointers. The call writes the first *received of them: new
                        references; release each with tenon_message_release. NULL is allowed if n
                        is 0. It is untouched on failure.
  @param[in]  n         how many messages fit into `out`.
- @param[out] received  how many messages there are. It is untouched on failure.
+ @param[out] received  how many messages the call received. It is untouched on failure.
  @param[out] err       optional, see rule 2 in tenon.h.
  @return as tenon_queue_recv.
  @since 0.1. Any thread may call this function.*/
@@ -7634,6 +7663,12 @@ extern "C" {
         received: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Tells how often a message was delivered before, to processes that died or left the queue without
+ an acknowledgement (TENON_QUEUE_REDELIVER).
+ @param[in] message  borrowed. NULL is allowed.
+ @return 0 for a message that comes for the first time, or not by such a queue.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_queue_redelivered(message: *const tenon_message) -> u32;
     /**Takes back the messages that this member has sent and that no process has received. Their
  storages are no longer lent. Each message is either received or taken back. The call begins with
  the newest message, so a receiver that receives meanwhile gets older ones. A send of this process
@@ -7650,9 +7685,9 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Gives the fd by which an event loop waits for messages (poll, epoll, asyncio, tokio). It is
- readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or that
- the queue was left. When it is readable, call tenon_queue_recv with timeout 0. The fd stays
- readable until such a call has returned TENON_WOULD_BLOCK, and it may be readable in vain.
+ readable (POLLIN) when tenon_queue_recv may have something to return: a message, a death, or the
+ error after tenon_queue_leave. When it is readable, call tenon_queue_recv with timeout 0. The fd
+ stays readable until such a call has returned TENON_WOULD_BLOCK, and it may be readable in vain.
 
  From that TENON_WOULD_BLOCK until the next receive this process counts as asleep in
  tenon_queue_recv (tenon_queue_member.asleep): a sender may wake it instead of another receiver.
@@ -7675,8 +7710,9 @@ extern "C" {
     ) -> tenon_status;
     /**Gives the fd by which an event loop waits for room. It is readable (POLLIN, although the program
  wants to send) when tenon_queue_send may not have to wait: there may be room, or there is a death
- to report, or the queue was left. The fd stays readable until tenon_queue_send with timeout 0 has
- returned TENON_WOULD_BLOCK. For all else it is as the fd of tenon_queue_recv_fd.
+ to report, or tenon_queue_leave was called. The fd stays readable until tenon_queue_send with
+ timeout 0 has returned TENON_WOULD_BLOCK. Everything else that tenon_queue_recv_fd says holds for
+ this fd and for sends.
  @param[in]  queue  borrowed.
  @param[out] out    the fd, borrowed from the queue and valid until its release. Do not read from
                     it. It is untouched on failure.
@@ -7688,18 +7724,19 @@ extern "C" {
         out: *mut ::core::ffi::c_int,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Says that the program does not look at the fds of the queue for now, so that senders wake other
- receivers. If a sender has woken this process for a message, the call wakes another receiver.
- Both fds become readable. The next call with timeout 0 that returns TENON_WOULD_BLOCK ends the
- pause. The call never waits, and does nothing where another thread is receiving or sending.
+    /**Says that the program will not look at the fds of the queue for a while, so that senders wake
+ other receivers. If a sender has woken this process for a message, the call wakes another
+ receiver. Both fds become readable. The next receive (or send) with timeout 0 that returns
+ TENON_WOULD_BLOCK ends the pause of its fd. The call never waits. It does nothing for receives
+ while another thread is receiving, and nothing for sends while another thread is sending.
  @param[in] queue  borrowed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_queue_pause_fds(queue: *mut tenon_queue);
-    /**Gives the numbers with which a queue was made: members, capacity and slot_nbytes. The other
- fields are those that this member gave.
+    /**Gives the options of a membership. members, capacity and slot_nbytes are those with which the
+ queue was made. The other fields are those that this member gave.
  @param[in]     queue  borrowed.
  @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
- is untouched on failure.
+                       is untouched on failure.
  @param[out]    err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
  @since 0.1. Any thread may call this function, also in a child of fork.*/
@@ -7723,16 +7760,17 @@ extern "C" {
     /**Gives figures about a queue. They change while they are read.
  @param[in]     queue  borrowed.
  @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. It
- is untouched on failure.
+                       is untouched on failure.
  @param[out]    err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
+ @since 0.1. Any thread may call this function, also in a child of fork.*/
     pub fn tenon_queue_stats_get(
         queue: *const tenon_queue,
         out: *mut tenon_queue_stats,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Lists the members of a queue. What another member says about itself may be wrong.
+    /**Lists the members of a queue, and those that have gone and whose place nobody has taken. Each
+ member wrote its entry itself, and a hostile one may have written anything.
  @param[in]     queue  borrowed.
  @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
                        is the size of every entry. The call writes it to the other entries and
@@ -7742,7 +7780,7 @@ extern "C" {
  @param[out]    total  how many entries there are. The first n of them are in `out`.
  @param[out]    err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
+ @since 0.1. Any thread may call this function, also in a child of fork.*/
     pub fn tenon_queue_members(
         queue: *const tenon_queue,
         out: *mut tenon_queue_member,
@@ -7750,9 +7788,10 @@ extern "C" {
         total: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Leaves the queue. Threads of this process that wait in it return TENON_INVALID_ARGUMENT, and so
- do later sends and receives. Messages that were sent stay in the queue as long as this process
- lives. A second call does nothing. A process that ends by exit() leaves its queues by itself.
+    /**Leaves the queue. Calls that wait on this membership return TENON_INVALID_ARGUMENT, and so do
+ later sends and receives. Messages that this member sent stay in the queue as long as this
+ process lives. A second call does nothing. A process that ends by exit() leaves its queues by
+ itself.
  @param[in] queue  borrowed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_queue_leave(queue: *mut tenon_queue);
