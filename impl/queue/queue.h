@@ -219,6 +219,12 @@ class Queue final : public ProcessWatcher {
     // acknowledged, and how often it was put back.
     std::unique_ptr<tensor::Message> message;
     uint32_t put_backs = 0;
+
+    // Each send moves one. As calls these took 3 % of the instructions of a message.
+    [[gnu::always_inline]] Sent() noexcept = default;
+    [[gnu::always_inline]] Sent(Sent&&) noexcept = default;
+    [[gnu::always_inline]] Sent& operator=(Sent&&) noexcept = default;
+    [[gnu::always_inline]] ~Sent() = default;
   };
   // A message as it goes into a slot.
   struct Ready {

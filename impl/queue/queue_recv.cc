@@ -89,6 +89,31 @@ void Queue::find_start(uint32_t index) noexcept {
   lanes_[index].has_start = true;
 }
 
+// Copies the message of a slot whose word is `seen`, and takes it. Most of
+// a receive is here, so it is no call.
+[[gnu::always_inline]] inline Queue::Take Queue::take_slot(uint32_t index, page::Word* slot,
+                                                           uint64_t seen) {
+  Lane& from = lanes_[index];
+  prefetch_for_write(slot);  // for page::take()
+  // Memory for the copy is there before the message is taken.
+  if (from.stalled.size() < geometry_.room()) from.stalled.resize(geometry_.room());
+  const uint32_t nbytes =
+      page::copy(slot, geometry_.room(), &from.stalled_kind, from.stalled.data());
+  if (nbytes == UINT32_MAX) {
+    // The sender fills the slot.
+    if (slot->load(std::memory_order_seq_cst) != seen) return Take::kChanged;
+    give_up_lane(index);
+    return Take::kScrambled;
+  }
+  from.stalled_nbytes = nbytes;
+  if (from.stalled_kind == page::Kind::kShort) read_address_of(index, from.bytes());
+  if (!page::take(slot, seen, taker_, taken_)) return Take::kChanged;
+  from.taken = page::slot_of(seen);
+  from.has_stalled = true;
+  ++n_stalled_;
+  return Take::kDone;
+}
+
 // Takes the next message of a lane, if it has one. Its bytes are in Lane::stalled then.
 bool Queue::take_from(uint32_t index) {
   Lane& from = lanes_[index];
@@ -121,29 +146,6 @@ bool Queue::take_from(uint32_t index) {
     ++from.cursor;
   }
   return false;  // other receivers are faster, and the next call goes on from this cursor
-}
-
-// Copies the message of a slot whose word is `seen`, and takes it.
-inline Queue::Take Queue::take_slot(uint32_t index, page::Word* slot, uint64_t seen) {
-  Lane& from = lanes_[index];
-  prefetch_for_write(slot);  // for page::take()
-  // Memory for the copy is there before the message is taken.
-  if (from.stalled.size() < geometry_.room()) from.stalled.resize(geometry_.room());
-  const uint32_t nbytes =
-      page::copy(slot, geometry_.room(), &from.stalled_kind, from.stalled.data());
-  if (nbytes == UINT32_MAX) {
-    // The sender fills the slot.
-    if (slot->load(std::memory_order_seq_cst) != seen) return Take::kChanged;
-    give_up_lane(index);
-    return Take::kScrambled;
-  }
-  from.stalled_nbytes = nbytes;
-  if (from.stalled_kind == page::Kind::kShort) read_address_of(index, from.bytes());
-  if (!page::take(slot, seen, taker_, taken_)) return Take::kChanged;
-  from.taken = page::slot_of(seen);
-  from.has_stalled = true;
-  ++n_stalled_;
-  return Take::kDone;
 }
 
 // Takes a message that was put back. The cursor may have passed it, so this looks at all slots of
