@@ -89,8 +89,8 @@ void Queue::find_start(uint32_t index) noexcept {
   lanes_[index].has_start = true;
 }
 
-// Copies the message of a slot whose word is `seen`, and takes it. Most of
-// a receive is here, so it is no call.
+// Copies the message of a slot whose word is `seen`, and takes it. Most of a receive is here, so it
+// is no call.
 [[gnu::always_inline]] inline Queue::Take Queue::take_slot(uint32_t index, page::Word* slot,
                                                            uint64_t seen) {
   Lane& from = lanes_[index];

@@ -39,7 +39,7 @@ const (
 var kindNames = [...]string{
 	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value",
 	"Module", "CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite", "Package", "Weights",
-	"Queue", "Publisher", "Subscriber",
+	"SharedWeights", "Queue", "Publisher", "Subscriber",
 }
 
 // reference is one counted reference of the C library, which must be given back once.

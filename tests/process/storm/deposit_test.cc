@@ -324,12 +324,21 @@ class Lender {
     given_.pieces = deposit_pieces(given_.seed + 2);
     return given_;
   }
-  // Call after the victim's death. Returns how many messages the victim had not fetched.
+  // Call after the victim's death. Returns how many messages the victim had not claimed. The lender
+  // counts a message that the victim claimed and did not open until it hears of the death.
   uint64_t check_rest(const std::string &where) {
-    const uint64_t left = unfetched();
-    const pid_t heir = fault::spawn([&] { CHECK_EQ(fetch_rest(given_), left); });
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    const pid_t heir = fault::spawn([&] {
+      const uint64_t count = fetch_rest(given_);
+      REQUIRE(write(ends[1], &count, sizeof count) == sizeof count);
+    });
     CHECK_SAYING(wait_for_child(heir) == 0, where);
-    CHECK_EQ(unfetched(), 0);
+    close(ends[1]);
+    uint64_t left = 0;
+    REQUIRE(read(ends[0], &left, sizeof left) == sizeof left);
+    close(ends[0]);
+    CHECK_SAYING(fault::wait_until([] { return unfetched() == 0; }), where + ": messages are left");
     CHECK_SAYING(fault::wait_until([] { return held_leases() == 1; }), where + ": leases are left");
     CHECK_HELD(before_);
     return left;

@@ -439,7 +439,7 @@ from tenon.torch._storage import find, untyped_of
 known = torch.zeros(1 << 20)
 view = known.numpy()
 with tenon.torch.born_shared():
-    made = [torch.zeros(3), torch.arange(4), known.clone(), torch.tensor([1.0])]
+    made = [torch.zeros(3), torch.arange(4), torch.clone(known), torch.tensor([1.0])]
     returned = [torch.as_tensor(known), torch.ones(1 << 20, out=known)]
 view[0] = 7
 after = [torch.zeros(3)]

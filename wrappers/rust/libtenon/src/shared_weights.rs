@@ -145,9 +145,7 @@ impl SharedWeights {
     /// Lists the names of all tensors in the order of the file.
     pub fn names(&self) -> Result<Vec<String>> {
         // SAFETY: self keeps the weights, and the list belongs to this function.
-        names(make(|out, err| unsafe {
-            sys::tenon_shared_weights_names(self.as_raw(), out, err)
-        })?)
+        names(make(|out, err| unsafe { sys::tenon_shared_weights_names(self.as_raw(), out, err) })?)
     }
 
     /// Gives a tensor, whose elements are read-only.
