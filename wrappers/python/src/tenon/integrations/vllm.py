@@ -73,6 +73,8 @@ VLLM_RINGBUFFER_WARNING_INTERVAL: float = int(
 
 # The log begins with vLLM's words, because operators look for them.
 _LONG_WAIT = "No available shared memory broadcast block found in %d seconds: %s"
+# How often a writer that waits for one reader looks whether another one has ended.
+_LOOK_SECONDS = 1.0
 _UINT8 = _dtype.number_of("uint8")
 _SLOT_NBYTES = 4096
 _INLINE_NBYTES = 3584  # what fits into a slot beside the description of a message
@@ -267,7 +269,8 @@ class MessageQueue:
             self._admit(waits.deadline)
             self._report_gone()
             while not self._publish(message, waits):
-                pass
+                # Another reader than the one without room may have ended meanwhile.
+                self._report_gone()
 
     def _publish(self, message: Message, waits: _Waits) -> bool:
         """Send a message. False: call this again, because a slice of the time is over or shutdown
@@ -277,7 +280,9 @@ class MessageQueue:
             if self.shutting_down:
                 self._publisher.send(message, timeout=0)
             else:
-                self._publisher.send(message, timeout=waits.slice(), cancel=self._cancel)
+                left = waits.slice()
+                seconds = _LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS)
+                self._publisher.send(message, timeout=seconds, cancel=self._cancel)
         except PeerGone as error:
             if "pid" not in error.details:
                 raise
