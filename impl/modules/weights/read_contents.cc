@@ -121,7 +121,7 @@ bool is_json(std::span<const std::byte> head) {
 }
 
 Status read_any_form(std::span<const std::byte> head, const module::ImportOptions& options,
-                     bool may_be_index, Contents* contents) {
+                     Source from, Contents* contents) {
   if (os::is_flat_tensor(head)) return read_flat_tensors(options, contents);
   if (os::is_flatbuffer_module(head)) return read_flatbuffer_module(options, contents);
   if (os::is_numpy_array(head)) return read_npy(options, contents);
@@ -129,8 +129,11 @@ Status read_any_form(std::span<const std::byte> head, const module::ImportOption
   if (os::is_safetensors(head, contents->source->nbytes()))
     return read_safetensors(options, contents);
   if (is_json(head)) {
-    if (may_be_index) return read_shards(options, contents);
-    return {Code::kCorrupt, "is a file of JSON, and no shard"};
+    if (from == Source::kPath) return read_shards(options, contents);
+    if (from == Source::kShard) return {Code::kCorrupt, "is a file of JSON, and no shard"};
+    return {Code::kUnsupported,
+            "is an index of shards, which cannot be shared as one: open each shard under a name of "
+            "its own"};
   }
   return read_archive(options, contents);
 }
@@ -171,13 +174,13 @@ void skip_repeated_values(Contents* contents) {
 }  // namespace
 
 Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
-                               const module::ImportOptions& options, bool may_be_index) {
+                               const module::ImportOptions& options, Source from) {
   Contents contents;
   contents.source = std::move(source);
   std::array<std::byte, 16> head{};
   const uint64_t nbytes = std::min<uint64_t>(head.size(), contents.source->nbytes());
   TENON_TRY(contents.source->read(0, head.data(), nbytes));
-  Status status = read_any_form(std::span(head).first(nbytes), options, may_be_index, &contents);
+  Status status = read_any_form(std::span(head).first(nbytes), options, from, &contents);
   if (status.is_ok()) status = check_names(contents.weights);
   if (status.is_ok()) {
     skip_repeated_values(&contents);

@@ -11,10 +11,16 @@
 
 namespace tenon::weights {
 
+// Where the bytes come from. Only a path can lead from an index of shards to the shards.
+enum class Source : uint8_t {
+  kPath,
+  kShard,  // a file that an index names
+  kMemory,
+};
+
 // `label` is the file's name in messages. UNSUPPORTED for another kind of file, which the message
 // names. The other errors are those of tenon_open_weights (tenon/weights.h).
-// `may_be_index`: the file may be an index of shards, whose files are read too.
 Result<Contents> read_contents(Ref<archive::ZipSource> source, const std::string& label,
-                               const module::ImportOptions& options, bool may_be_index);
+                               const module::ImportOptions& options, Source from);
 
 }  // namespace tenon::weights

@@ -81,13 +81,13 @@ Result<Ref<Weights>> Weights::open(const std::string& path, const module::Import
   TENON_TRY(module::check_devices(options));
   TENON_ASSIGN(Ref<archive::ZipSource> file, archive::FileMapping::open(path));
   std::string label = path.substr(path.rfind('/') + 1);
-  TENON_ASSIGN(Contents contents, read_contents(std::move(file), label, options, true));
+  TENON_ASSIGN(Contents contents, read_contents(std::move(file), label, options, Source::kPath));
   return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 
 Result<Ref<Weights>> Weights::read(Ref<archive::ZipSource> source, std::string label,
                                    const module::ImportOptions& options) {
-  TENON_ASSIGN(Contents contents, read_contents(std::move(source), label, options, false));
+  TENON_ASSIGN(Contents contents, read_contents(std::move(source), label, options, Source::kMemory));
   return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 

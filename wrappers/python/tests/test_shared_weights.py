@@ -164,3 +164,11 @@ def test_threads_share_one_copy(file: Path, folder: Path) -> None:
     for each in opened:
         each.close()
     assert not list(folder.iterdir())
+
+
+def test_an_index_of_shards_is_refused(file: Path, folder: Path) -> None:
+    index = file.with_name("net.safetensors.index.json")
+    index.write_text(json.dumps({"weight_map": {"a": file.name, "b": file.name}}))
+    with pytest.raises(tenon.Unsupported, match="a name of its own"):
+        tenon.weights.open(index, name="net", directory=folder)
+    assert not list(folder.iterdir())
