@@ -52,9 +52,9 @@ class Shards {
 
   Result<Contents> open(const std::string& file) const {
     Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(folder_ + file);
-    Result<Contents> shard = source.is_ok()
-                                 ? read_contents(std::move(source).value(), file, options_, Source::kShard)
-                                 : Result<Contents>(source.status());
+    Result<Contents> shard =
+        source.is_ok() ? read_contents(std::move(source).value(), file, options_, Source::kShard)
+                       : Result<Contents>(source.status());
     if (shard.is_ok()) return shard;
     return Status(shard.status().code(), "the shard " + shard.status().message())
         .with_details_of(shard.status());

@@ -87,7 +87,8 @@ Result<Ref<Weights>> Weights::open(const std::string& path, const module::Import
 
 Result<Ref<Weights>> Weights::read(Ref<archive::ZipSource> source, std::string label,
                                    const module::ImportOptions& options) {
-  TENON_ASSIGN(Contents contents, read_contents(std::move(source), label, options, Source::kMemory));
+  TENON_ASSIGN(Contents contents,
+               read_contents(std::move(source), label, options, Source::kMemory));
   return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 
