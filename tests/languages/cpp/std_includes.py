@@ -31,7 +31,9 @@ NAMES = {
     "exception": "current_exception exception exception_ptr rethrow_exception",
     "functional": "function hash invoke",
     "initializer_list": "initializer_list",
-    "iterator": "back_inserter begin data default_sentinel default_sentinel_t end make_move_iterator size",
+    "iterator": (
+        "back_inserter begin data default_sentinel default_sentinel_t end make_move_iterator size"
+    ),
     "limits": "numeric_limits",
     "map": "map",
     "memory": "make_shared make_unique shared_ptr unique_ptr weak_ptr",
