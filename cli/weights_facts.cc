@@ -302,7 +302,8 @@ Result<WeightsFacts> gather_weights(const ArchiveInput& input, archive::Check ch
   WeightsFacts facts;
   Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
   if (!source.is_ok()) return of_file(input, source.status());
-  Result<Contents> contents = weights::read_contents(source.value(), input.shown, {}, false);
+  Result<Contents> contents =
+      weights::read_contents(source.value(), input.shown, {}, weights::Source::kMemory);
   if (contents.is_ok()) {
     const Contents& read = contents.value();
     facts.container = read.archive ? read.archive : read.parts.front().reader;
