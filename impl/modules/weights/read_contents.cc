@@ -131,9 +131,10 @@ Status read_any_form(std::span<const std::byte> head, const module::ImportOption
   if (is_json(head)) {
     if (from == Source::kPath) return read_shards(options, contents);
     if (from == Source::kShard) return {Code::kCorrupt, "is a file of JSON, and no shard"};
-    return {Code::kUnsupported,
-            "is an index of shards, where one file is expected: open each shard by itself, and share "
-            "it under a name of its own"};
+    return {
+        Code::kUnsupported,
+        "is an index of shards, where one file is expected: open each shard by itself, and share "
+        "it under a name of its own"};
   }
   return read_archive(options, contents);
 }
