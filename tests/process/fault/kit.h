@@ -253,6 +253,15 @@ inline constexpr int kSkip = support::kSkipped;
 inline constexpr bool kSanitized = TENON_TEST_SANITIZED;
 // The time limit of calls and polls that must succeed. Only a failure takes that long.
 inline constexpr int kPatienceMs = kSanitized ? 20000 : 5000;
+inline constexpr int64_t kSecond = 1'000'000'000;
+// The time limit of a step in which other processes take part, in nanoseconds.
+inline constexpr int64_t kLong = (kSanitized ? 60 : 20) * kSecond;
+
+inline int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
+}
 
 // Runs `body` in a child. A child that exits 77 has printed why it cannot run here.
 #define IN_CHILD(...)                                                                         \

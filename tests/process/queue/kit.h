@@ -14,18 +14,12 @@
 
 namespace queues {
 
+using fault::kLong;
+using fault::kSecond;
+using fault::now_ns;
 using fault::wait_ns;
 
-inline constexpr int64_t kSecond = 1'000'000'000;
-// Only a failure takes that long.
-inline constexpr int64_t kLong = (fault::kSanitized ? 60 : 20) * kSecond;
 inline constexpr uint64_t kNbytes = 3000;
-
-inline int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
-}
 
 // ---- the memory of a queue. The numbers are those of the format and not the library's constants.
 
