@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
+import unittest
 from pathlib import Path
 
 
@@ -184,3 +185,15 @@ class Weights:
 
     def __del__(self) -> None:
         _LIBRARY.tenon_weights_release(self.handle)
+
+
+def check_broken_bytes(case: unittest.TestCase, path: Path, good: bytes, places: range) -> None:
+    """Changes one byte at a time. The file is then read or refused, and nothing crashes."""
+    for at in places:
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
+        try:
+            weights = Weights(path)
+            for name in weights.names():
+                weights[name].data()
+        except TenonError as error:
+            case.assertIn(error.args[0], ("CORRUPT", "UNSUPPORTED", "RESOURCE_EXHAUSTED"))
