@@ -14,8 +14,8 @@
 namespace tenon::os {
 
 // Opens the file of an fd once more. The result has an open file description of its own, so no
-// other process shares its locks, except children of fork until they close it. Not open if /proc
-// does not show the file, or does not let this process write to it.
+// other process shares its locks, except children of fork until they close it. The result is not
+// open if /proc does not show the file, or does not let this process write to it.
 Fd open_for_locks(int file) noexcept;
 
 // False if another description has the byte, or the file system knows no such locks.

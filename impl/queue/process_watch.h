@@ -27,7 +27,7 @@ class ProcessWatcher : public Counted {
   virtual void file_closed() noexcept = 0;
   // look_later() was called. The service thread calls this without a lock.
   virtual void look_again() noexcept = 0;
-  // This process ends in order. Called without a lock, on the thread that called exit().
+  // This process ends in order. The thread that called exit() calls this without a lock.
   virtual void leave() noexcept = 0;
 };
 
