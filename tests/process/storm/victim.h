@@ -48,6 +48,25 @@ class Victim {
   bool to_next_call() { return advance(PTRACE_SYSCALL, SIGTRAP | 0x80); }
   bool to_next_instruction() { return advance(PTRACE_SINGLESTEP, SIGTRAP); }
 
+  // The address of the next instruction. 0: the step is over, or the machine is no x86-64.
+  uint64_t instruction() const {
+#if defined(__x86_64__)
+    return running_ ? registers().rip : 0;
+#else
+    return 0;
+#endif
+  }
+  // On to before the instruction at that address, when a register points to `object`. False: the
+  // step is over, or this machine has no breakpoints.
+  bool to_instruction(uint64_t address, const volatile void *object) {
+    // Register 7 turns register 0 on, for instructions.
+    if (!set_debug_register(0, address) || !set_debug_register(7, 1)) return false;
+    do {
+      if (!advance(PTRACE_CONT, SIGTRAP)) return false;
+    } while (!is_in_register(reinterpret_cast<uint64_t>(object)));
+    return true;
+  }
+
   // Watches 4 bytes at an address, which is the same in the victim: to_next_store() is on to the
   // instruction behind the next store there. False: this machine has no watchpoints.
   bool watch(const volatile void *address) {
@@ -84,6 +103,24 @@ class Victim {
   bool went_well() const { return good_; }
 
  private:
+#if defined(__x86_64__)
+  user_regs_struct registers() const {
+    user_regs_struct all{};
+    REQUIRE(ptrace(PTRACE_GETREGS, pid_, nullptr, &all) == 0);
+    return all;
+  }
+#endif
+  bool is_in_register([[maybe_unused]] uint64_t value) const {
+#if defined(__x86_64__)
+    const user_regs_struct all = registers();
+    for (const uint64_t each :
+         {all.rax, all.rbx, all.rcx, all.rdx, all.rsi, all.rdi, all.rbp, all.r8, all.r9, all.r10,
+          all.r11, all.r12, all.r13, all.r14, all.r15}) {
+      if (each == value) return true;
+    }
+#endif
+    return false;
+  }
   bool set_debug_register([[maybe_unused]] size_t which, [[maybe_unused]] uint64_t value) {
 #if defined(__x86_64__)
     return ptrace(PTRACE_POKEUSER, pid_,
