@@ -75,7 +75,7 @@ struct ZipDirectory {
   std::string_view prefix;         // the folder of the first entry
   std::vector<ZipRecord> records;  // the files in that folder, in the order of the zip file's
                                    // directory
-  std::vector<Key> by_name;
+  std::vector<Key> by_name;        // empty for ranges of a file (ZipReader::of_ranges())
   ZipOddities oddities;
 };
 

@@ -3,6 +3,7 @@
 #include <libdeflate.h>
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <utility>
 
@@ -40,6 +41,8 @@ Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range
   ZipDirectory directory;
   // The begin in directory.bytes and the size of each name.
   std::vector<std::pair<size_t, size_t>> names;
+  names.reserve(ranges.size());
+  directory.records.reserve(ranges.size());
   for (size_t i = 0; i < ranges.size(); ++i) {
     const std::string name = std::string(name_prefix) + std::to_string(i);
     const auto* const bytes = reinterpret_cast<const std::byte*>(name.data());
@@ -52,19 +55,22 @@ Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range
                    names[i].second};
     record.data_offset = ranges[i].offset;
     record.nbytes = record.stored_nbytes = ranges[i].nbytes;
-    directory.by_name.push_back({ZipDirectory::hash_of(record.name), static_cast<uint32_t>(i)});
     directory.records.push_back(record);
   }
-  std::sort(directory.by_name.begin(), directory.by_name.end(),
-            [&](const ZipDirectory::Key& one, const ZipDirectory::Key& other) {
-              return one.hash != other.hash
-                         ? one.hash < other.hash
-                         : directory.records[one.index].name < directory.records[other.index].name;
-            });
   return Ref<ZipReader>::adopt(new ZipReader(std::move(source), std::move(directory), UINT64_MAX));
 }
 
+const ZipRecord* ZipReader::find_range(std::string_view name) const noexcept {
+  const size_t before_number = name.find_last_not_of("0123456789") + 1;
+  size_t index = SIZE_MAX;
+  (void)std::from_chars(name.data() + before_number, name.data() + name.size(), index);
+  if (index >= directory_.records.size()) return nullptr;
+  const ZipRecord& record = directory_.records[index];
+  return record.name == name ? &record : nullptr;
+}
+
 const ZipRecord* ZipReader::find(std::string_view name) const noexcept {
+  if (directory_.by_name.empty()) return find_range(name);
   const uint64_t hash = ZipDirectory::hash_of(name);
   const auto name_of = [this](const ZipDirectory::Key& key) {
     return directory_.records[key.index].name;

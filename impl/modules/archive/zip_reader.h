@@ -88,6 +88,8 @@ class ZipReader : public Counted {
       : source_(std::move(source)),
         directory_(std::move(directory)),
         max_read_nbytes_(max_read_nbytes) {}
+  // Finds a record that of_ranges() made: its index is the number at the end of its name.
+  const ZipRecord* find_range(std::string_view name) const noexcept;
   Status inflate_into(const ZipRecord& record, void* to) const;
   Status check_readable(const ZipRecord& record) const;
   Status wrong(const ZipRecord& record, Code code, const std::string& what) const;

@@ -27,9 +27,13 @@ Result<Ref<Storage>> PartStorages::bytes_of(size_t record, tensor::ScalarType ty
 }
 
 size_t PartStorages::slot_of(size_t record) {
-  const auto [at, is_new] = slots_.try_emplace(record, contents_->slots.size());
-  if (is_new) contents_->slots.push_back({part_, record, nullptr, 0});
-  return at->second;
+  if (slots_.empty()) slots_.resize(reader().records().size(), Weight::kNoSlot);
+  size_t& slot = slots_[record];
+  if (slot == Weight::kNoSlot) {
+    slot = contents_->slots.size();
+    contents_->slots.push_back({part_, record, nullptr, 0});
+  }
+  return slot;
 }
 
 size_t PartStorages::slot_of(const Storage* bytes) const noexcept {

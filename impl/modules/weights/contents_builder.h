@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "modules/archive/pickle_state_dict.h"
@@ -53,8 +54,8 @@ class PartStorages {
   const size_t part_;
   module::ImportReport report_;
   module::ArchiveStorages storages_;
-  std::map<size_t, size_t> slots_;  // by record
-  std::map<const storage::Storage*, size_t> slot_by_bytes_;
+  std::vector<size_t> slots_;  // by record; Weight::kNoSlot for a record without a slot
+  std::unordered_map<const storage::Storage*, size_t> slot_by_bytes_;
 };
 
 // The index of a record among the records of the reader that gave it.

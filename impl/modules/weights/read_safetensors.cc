@@ -51,6 +51,8 @@ Status read_safetensors(const module::ImportOptions& options, Contents* contents
   added.reader = archive::ZipReader::of_ranges(contents->source, ranges, "tensor ");
   contents->parts.push_back(std::move(added));
   PartStorages part(contents, options, false);
+  contents->weights.reserve(header.entries.size());
+  contents->slots.reserve(header.entries.size());
   for (size_t i = 0; i < header.entries.size(); ++i) {
     SafetensorsEntry& entry = header.entries[i];
     Result<TensorValueRef> tensor = safetensor_of(entry, i, &part);

@@ -261,9 +261,12 @@ Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& sour
   if (!text.starts_with('{')) return broken("does not begin with {");
   if (!Json::sax_parse(text.begin(), text.end(), &reader))
     return broken(reader.wrong()).with("offset", kLengthNbytes + reader.wrong_at());
-  std::ranges::stable_sort(header.entries, {}, [](const SafetensorsEntry& entry) {
+  const auto place = [](const SafetensorsEntry& entry) {
     return std::pair(entry.offset, entry.nbytes);
-  });
+  };
+  // Most writers list the tensors in the order of their bytes.
+  if (!std::ranges::is_sorted(header.entries, {}, place))
+    std::ranges::stable_sort(header.entries, {}, place);
   uint64_t at = 0;
   for (SafetensorsEntry& entry : header.entries) {
     TENON_TRY(check_entry(kLengthNbytes + length, at, &entry));

@@ -1,6 +1,7 @@
 #include "modules/weights/weights.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -69,13 +70,19 @@ Status patch_crc(const ChangedRecord& changed, PatchedFile* file) {
 
 }  // namespace
 
-Weights::Weights(std::string label, Contents contents)
-    : label_(std::move(label)), contents_(std::move(contents)) {
-  for (size_t i = 0; i < contents_.weights.size(); ++i)
-    by_name_.emplace(contents_.weights[i].name, i);
-  for (size_t i = 0; i < contents_.values.size(); ++i)
-    values_by_name_.emplace(contents_.values[i].name, i);
+template <typename Named>
+Weights::Index Weights::index_of_names(const std::vector<Named>& list) {
+  Index index;
+  index.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) index.emplace(list[i].name, i);
+  return index;
 }
+
+Weights::Weights(std::string label, Contents contents)
+    : label_(std::move(label)),
+      contents_(std::move(contents)),
+      by_name_(index_of_names(contents_.weights)),
+      values_by_name_(index_of_names(contents_.values)) {}
 
 Result<Ref<Weights>> Weights::open(const std::string& path, const module::ImportOptions& options) {
   TENON_TRY(module::check_devices(options));
@@ -92,10 +99,11 @@ Result<Ref<Weights>> Weights::read(Ref<archive::ZipSource> source, std::string l
   return Ref<Weights>::adopt(new Weights(std::move(label), std::move(contents)));
 }
 
+template <typename Named>
 Status Weights::not_found(const char* what, std::string_view name,
-                          const std::map<std::string_view, size_t>& among) const {
+                          const std::vector<Named>& list) const {
   script::Nearest nearest(name);
-  for (const auto& [known, index] : among) nearest.consider(known);
+  for (const Named& known : list) nearest.consider(known.name);
   return {Code::kNotFound,
           format("%s has no %s \"%.200s\"%s", label_.c_str(), what, std::string(name).c_str(),
                  script::did_you_mean(nearest.best()).c_str())};
@@ -104,13 +112,13 @@ Status Weights::not_found(const char* what, std::string_view name,
 Result<const Weight*> Weights::find(std::string_view name) const {
   if (const auto found = by_name_.find(name); found != by_name_.end())
     return &contents_.weights[found->second];
-  return not_found("weight", name, by_name_);
+  return not_found("weight", name, contents_.weights);
 }
 
 Result<value::ValueRef> Weights::value(std::string_view name) const {
   if (const auto found = values_by_name_.find(name); found != values_by_name_.end())
     return contents_.values[found->second].value;
-  return not_found("value", name, values_by_name_);
+  return not_found("value", name, contents_.values);
 }
 
 std::vector<std::string> Weights::skipped() const {

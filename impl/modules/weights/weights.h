@@ -6,12 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/counted.h"
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "modules/archive/file_output.h"
 #include "modules/archive/zip_reader.h"
@@ -116,8 +117,12 @@ class Weights final : public Counted {
  private:
   Weights(std::string label, Contents contents);
   ~Weights() override = default;
-  Status not_found(const char* what, std::string_view name,
-                   const std::map<std::string_view, size_t>& among) const;
+  // Where a list has each name. If a name comes twice, the first one counts.
+  using Index = std::unordered_map<std::string_view, size_t, KeyedHash>;
+  template <typename Named>
+  static Index index_of_names(const std::vector<Named>& list);
+  template <typename Named>
+  Status not_found(const char* what, std::string_view name, const std::vector<Named>& list) const;
   Result<const Weight*> find(std::string_view name) const;
   Slot slot_now(size_t index) const;
   // Replaces the bytes of a slot, unless another thread has replaced those that `before` has.
@@ -132,8 +137,8 @@ class Weights final : public Counted {
 
   const std::string label_;
   Contents contents_;
-  std::map<std::string_view, size_t> by_name_;
-  std::map<std::string_view, size_t> values_by_name_;
+  const Index by_name_;
+  const Index values_by_name_;
 };
 
 }  // namespace tenon::weights
