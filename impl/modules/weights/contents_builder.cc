@@ -21,7 +21,12 @@ PartStorages::PartStorages(Contents* contents, const module::ImportOptions& opti
 Result<Ref<Storage>> PartStorages::bytes_of(size_t record, tensor::ScalarType type,
                                             std::string_view device) {
   TENON_ASSIGN(const StorageValueRef whole, storages_.whole(record, type, device));
-  Ref<Storage> bytes = whole->bytes();
+  return whole->bytes();
+}
+
+Result<Ref<Storage>> PartStorages::known_bytes_of(size_t record, tensor::ScalarType type,
+                                                  std::string_view device) {
+  TENON_ASSIGN(Ref<Storage> bytes, bytes_of(record, type, device));
   if (bytes) slot_by_bytes_.emplace(bytes.get(), slot_of(record));
   return bytes;
 }

@@ -40,11 +40,14 @@ class PartStorages {
   // elements were saved ("cpu", "cuda:0").
   Result<Ref<storage::Storage>> bytes_of(size_t record, tensor::ScalarType type,
                                          std::string_view device);
+  // Does the same, and slot_of() knows the storage from then on.
+  Result<Ref<storage::Storage>> known_bytes_of(size_t record, tensor::ScalarType type,
+                                               std::string_view device);
   // The index in contents->slots of the slot for a record. The first call for a record adds the
   // slot.
   size_t slot_of(size_t record);
-  // The same for the record over which bytes_of() gave this storage. Weight::kNoSlot for any other
-  // storage.
+  // The same for the record over which known_bytes_of() gave this storage. Weight::kNoSlot for any
+  // other storage.
   size_t slot_of(const storage::Storage* bytes) const noexcept;
   // Call once all storages were asked for. Until then, do not read storages on a device.
   Status finish() { return storages_.finish(); }

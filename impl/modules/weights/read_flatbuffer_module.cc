@@ -106,7 +106,7 @@ Status read_flatbuffer_module(const module::ImportOptions& options, Contents* co
   const auto find = [&](uint32_t index, tensor::ScalarType type) -> Result<StorageValueRef> {
     StorageValueRef& storage = known[{index, type}];
     if (storage) return storage;
-    TENON_ASSIGN(Ref<storage::Storage> bytes, part.bytes_of(index, type, "cpu"));
+    TENON_ASSIGN(Ref<storage::Storage> bytes, part.known_bytes_of(index, type, "cpu"));
     const uint64_t numel =
         bytes ? part.record(index).nbytes / tensor::scalar_type_info(type).nbytes : 0;
     TENON_ASSIGN(storage, StorageValue::create(type, numel, std::move(bytes)));

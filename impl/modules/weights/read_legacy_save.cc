@@ -190,7 +190,7 @@ class LegacySave {
       return tree.error(Code::kCorrupt, wanted.node, "the file has no bytes of a storage");
     Ref<storage::Storage> bytes;
     if (wanted.numel != 0) {
-      TENON_ASSIGN(bytes, part->bytes_of(found->second.range, wanted.type, wanted.device));
+      TENON_ASSIGN(bytes, part->known_bytes_of(found->second.range, wanted.type, wanted.device));
     }
     return StorageValue::create(wanted.type, wanted.numel, std::move(bytes));
   }

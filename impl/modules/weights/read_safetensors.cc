@@ -17,11 +17,10 @@ using value::TensorValueRef;
 
 namespace {
 
-Result<TensorValueRef> safetensor_of(const SafetensorsEntry& entry, size_t record,
-                                     PartStorages* part) {
+Result<TensorValueRef> safetensor_of(SafetensorsEntry&& entry, size_t record, PartStorages* part) {
   std::optional<tensor::ScalarType> type = entry.type;
   value::StridedSpec spec;
-  spec.sizes = entry.sizes;
+  spec.sizes = std::move(entry.sizes);
   if (entry.dtype == "F4" && !spec.sizes.empty() && spec.sizes.back() % 2 == 0) {
     // The file counts single numbers. For PyTorch two numbers that share a byte are one element.
     type = tensor::ScalarType::kFloat4E2m1fnX2;
@@ -55,7 +54,7 @@ Status read_safetensors(const module::ImportOptions& options, Contents* contents
   contents->slots.reserve(header.entries.size());
   for (size_t i = 0; i < header.entries.size(); ++i) {
     SafetensorsEntry& entry = header.entries[i];
-    Result<TensorValueRef> tensor = safetensor_of(entry, i, &part);
+    Result<TensorValueRef> tensor = safetensor_of(std::move(entry), i, &part);
     Weight weight;
     weight.name = std::move(entry.name);
     if (entry.nbytes != 0) weight.slot = part.slot_of(i);

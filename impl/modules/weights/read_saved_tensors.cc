@@ -108,7 +108,8 @@ class SavedTensors {
                     format("the record %.300s of a nested archive is compressed", name.c_str()));
     Ref<storage::Storage> bytes;
     if (wanted.numel != 0) {
-      TENON_ASSIGN(bytes, part_->bytes_of(index_of(inner_, *record), wanted.type, wanted.device));
+      TENON_ASSIGN(bytes,
+                   part_->known_bytes_of(index_of(inner_, *record), wanted.type, wanted.device));
     }
     return StorageValue::create(wanted.type, wanted.numel, std::move(bytes));
   }

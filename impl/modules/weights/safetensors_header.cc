@@ -26,6 +26,9 @@ constexpr uint64_t kLengthNbytes = 8;
 // A header has a depth of 3. More is allowed, for fields that this reader does not know.
 constexpr size_t kMostHeaderDepth = 64;
 constexpr size_t kMostShapeDims = 64;
+constexpr size_t kUsualDims = 4;
+// A name of usual length, a dtype, a shape and an offset take about as many bytes in a header.
+constexpr size_t kUsualEntryNbytes = 160;
 
 struct KnownDtype {
   std::string_view name;
@@ -65,7 +68,8 @@ enum HeaderField : uint8_t { kDtypeField = 1, kShapeField = 2, kOffsetsField = 4
 constexpr uint8_t kEntryFields = kDtypeField | kShapeField | kOffsetsField;
 
 // Receives the events of the JSON parser. A function that returns false ends the reading, and
-// `wrong_` says why. An index of shards has an object of texts as a header has, and is read by the
+// `wrong_` says why. A text is copied and not moved: the parser would have to grow its memory anew
+// for the next one. An index of shards has an object of texts as a header has, and is read by the
 // same class, because the parser is compiled anew for each class.
 class HeaderReader {
  public:
@@ -99,7 +103,7 @@ class HeaderReader {
       return refuse("has a key of " + texts_name() + " twice");
     }
     if (level() != HeaderLevel::kEntry || field_ != kDtypeField) return skip("a text");
-    entry().dtype = std::move(value);
+    entry().dtype = value;
     return true;
   }
   bool binary(Json::binary_t&) { return false; }
@@ -113,7 +117,7 @@ class HeaderReader {
           return enter(HeaderLevel::kMetadata);
         }
         if (is_index_) return enter(HeaderLevel::kSkipped);
-        header_->entries.emplace_back().name = std::move(key_);
+        header_->entries.emplace_back().name = key_;
         seen_ = 0;
         return enter(HeaderLevel::kEntry);
       default: return skip("an object") && enter(HeaderLevel::kSkipped);
@@ -125,7 +129,10 @@ class HeaderReader {
     return leave();
   }
   bool start_array(size_t) {
-    if (level() == HeaderLevel::kEntry && field_ == kShapeField) return enter(HeaderLevel::kShape);
+    if (level() == HeaderLevel::kEntry && field_ == kShapeField) {
+      entry().sizes.reserve(kUsualDims);
+      return enter(HeaderLevel::kShape);
+    }
     if (level() == HeaderLevel::kEntry && field_ == kOffsetsField) {
       offsets_ = 0;
       return enter(HeaderLevel::kOffsets);
@@ -149,7 +156,7 @@ class HeaderReader {
       if ((seen_ & field_) != 0) return refuse("has a field twice");
       seen_ |= field_;
     }
-    key_ = std::move(name);
+    key_ = name;
     return true;
   }
   bool parse_error(size_t position, const std::string&, const Json::exception&) {
@@ -257,6 +264,7 @@ Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& sour
   std::string text(length, '\0');
   TENON_TRY(source.read(kLengthNbytes, reinterpret_cast<std::byte*>(text.data()), length));
   SafetensorsHeader header;
+  header.entries.reserve(length / kUsualEntryNbytes);
   HeaderReader reader(false, &header);
   if (!text.starts_with('{')) return broken("does not begin with {");
   if (!Json::sax_parse(text.begin(), text.end(), &reader))
