@@ -47,6 +47,8 @@ Result<std::unique_ptr<KnownLender>> KnownLender::create(Ticket address) {
   return lender;
 }
 
+void KnownLender::forget_gone() noexcept { forget_gone_links(); }
+
 Result<Ref<storage::Storage>> KnownLender::fetch(memory::Depot::MessageSlot place,
                                                  const StorageTicket& storage,
                                                  const FetchOptions& options,

@@ -24,6 +24,9 @@ class KnownLender {
  public:
   // `address` is what depot_address() gave in the lender's process. It comes from outside.
   static Result<std::unique_ptr<KnownLender>> create(Ticket address);
+  // Call it after the KnownLender of a process that has ended was dropped: the memory of that
+  // process is unmapped, unless it has unfetched messages.
+  static void forget_gone() noexcept;
   // Fetches a message of one storage (deposit_storage() in deposit.h). The errors, and what they
   // mean for the message, are those of channel::fetch().
   Result<Ref<storage::Storage>> fetch(memory::Depot::MessageSlot place,

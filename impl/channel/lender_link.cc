@@ -54,8 +54,8 @@ bool is_worth_keeping(const Link& link) {
   return !link.holding->lender_is_gone() || claims::has_unfetched(link.page->base(), link.messages);
 }
 
-// Moves links to lenders that are gone to `gone`, because each link keeps the lender's memory. It
-// runs before a lender is met. The caller holds the lock of the state, and releases `gone` after
+// Moves links to lenders that are gone to `gone`, because each link keeps the lender's memory. The
+// caller holds the lock of the state, and releases `gone` after
 // it: the end of a segment takes locks of a lower rank.
 void forget_gone_lenders(FetchState* all, std::vector<std::shared_ptr<Link>>* gone) {
   const bool are_many = all->links.size() >= all->look_at;
@@ -150,6 +150,17 @@ Result<std::shared_ptr<Link>> find_link(const DepotId& id) {
   if (const auto found = all.links.find(id); found != all.links.end()) return found->second;
   forget_gone_lenders(&all, &gone);
   return all.links.emplace(id, std::make_shared<Link>()).first->second;
+}
+
+void forget_gone_links() noexcept {
+  FetchState& all = fetch_state();
+  std::vector<std::shared_ptr<Link>> gone;  // released after the lock
+  try {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    forget_gone_lenders(&all, &gone);
+  } catch (...) {
+    // No memory: the links stay until the next call.
+  }
 }
 
 Result<std::unique_lock<std::mutex>> lock_link(Link* link, os::Waiter* waiter) {

@@ -63,6 +63,10 @@ Status already_fetched(const Ticket& ticket);
 // to lenders that are gone are removed first. The caller holds no lock that has a rank.
 Result<std::shared_ptr<Link>> find_link(const DepotId& id);
 
+// Removes the links to lenders that are gone, and with them the lenders' memory. A link stays while
+// one of the lender's messages is unfetched. The caller holds no lock that has a rank.
+void forget_gone_links() noexcept;
+
 // Takes the link's lock. Another thread that asks the same lender holds the lock until the lender
 // answers. This thread waits no longer than its caller allows.
 Result<std::unique_lock<std::mutex>> lock_link(Link* link, os::Waiter* waiter);

@@ -91,6 +91,8 @@ void Queue::dispose() noexcept {
     recv_ready_.end();
     send_ready_.end();
     on_board_.leave();
+    lanes_.clear();
+    channel::KnownLender::forget_gone();
   }
   storage_ = nullptr;
 }
@@ -308,6 +310,7 @@ void Queue::pause_fds() noexcept {
 void Queue::look_at_all_members() {
   const uint64_t joined = header().joined.load(std::memory_order_acquire);
   if (joined_seen_.exchange(joined, std::memory_order_relaxed) == joined) return;
+  has_gone_.store(true, std::memory_order_relaxed);
   bool has_dead = false;
   std::vector<uint32_t> takers;
   {
@@ -388,6 +391,7 @@ bool Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
 
 // The caller holds members_mutex_.
 void Queue::note_death(uint32_t index, uint32_t pid) noexcept {
+  has_gone_.store(true, std::memory_order_relaxed);
   // More deaths than members are lies of a member that overwrites the entries.
   if (deaths_.size() >= page::kMostMembers) return;
   try {

@@ -191,6 +191,7 @@ class Queue final : public ProcessWatcher {
     // another number needs a new lender.
     std::unique_ptr<channel::KnownLender> lender;
     uint32_t address = 0;
+    uint32_t lender_generation = 0;  // of the lane's member when `lender` was made
     // The layout of the last tensor (ShortForm::layout_bytes()) and the bytes of its storage, which
     // have been checked together. Most tensors of a lane have the same two, and need no new check.
     std::vector<std::byte> checked_layout;
@@ -325,6 +326,7 @@ class Queue final : public ProcessWatcher {
   bool sees_put_back(uint32_t index) const noexcept;
   void read_address_of(uint32_t index, std::span<const std::byte> bytes);
   bool has_new_member(uint32_t index) noexcept;
+  void forget_lenders();
   void give_up_lane(uint32_t index) noexcept;
   Status name_scrambled();
   void find_start(uint32_t index) noexcept;
@@ -405,6 +407,7 @@ class Queue final : public ProcessWatcher {
   std::atomic<uint32_t> n_deaths_{0};
   std::atomic<int64_t> lock_looks_end_ns_{0};  // until then, look_again() asks for the locks
   std::atomic<bool> has_unwatched_{false};     // there was no fd to watch a member
+  std::atomic<bool> has_gone_{false};          // a member is gone, and recv() has not looked yet
   std::atomic<uint64_t> joined_seen_{UINT64_MAX};
 };
 

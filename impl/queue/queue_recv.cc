@@ -221,6 +221,28 @@ bool Queue::has_new_member(uint32_t index) noexcept {
   return true;
 }
 
+// Forgets the lenders of lanes whose members have ended or left, because a lender that is kept in
+// mind keeps its memory mapped here. A lender with messages in its lane waits for the next call.
+void Queue::forget_lenders() {
+  has_gone_.store(false, std::memory_order_relaxed);
+  bool has_forgotten = false;
+  for (uint32_t index = 0; index < geometry_.members; ++index) {
+    Lane& from = lanes_[index];
+    if (!from.lender) continue;
+    const page::MemberWord word =
+        page::member_of(member(index).word.load(std::memory_order_acquire));
+    if (word.state == page::MemberState::kHere && word.generation == from.lender_generation)
+      continue;
+    if (from.has_stalled || has_message(index)) {
+      has_gone_.store(true, std::memory_order_relaxed);
+    } else {
+      from.lender.reset();
+      has_forgotten = true;
+    }
+  }
+  if (has_forgotten) channel::KnownLender::forget_gone();
+}
+
 // The error for the lane that give_up_lane() marked last. The caller reports it once.
 Status Queue::name_scrambled() {
   const uint32_t index = std::exchange(scrambled_, UINT32_MAX);
@@ -334,6 +356,8 @@ Result<std::unique_ptr<Message>> Queue::open_short(uint32_t index) {
           .with("field", std::string("queue"));
     TENON_ASSIGN(from.lender, channel::KnownLender::create(*from.read_address));
     from.address = form.address;
+    from.lender_generation =
+        page::member_of(member(index).word.load(std::memory_order_relaxed)).generation;
   }
   TENON_ASSIGN(Ref<storage::Storage> storage,
                from.lender->fetch(form.place, form.storage, options_.fetch, kFetchWait));
@@ -510,6 +534,7 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
   for (;;) {
     look_at_members();
     TENON_TRY(check_member());
+    if (has_gone_.load(std::memory_order_relaxed)) forget_lenders();
     uint32_t from = 0;
     while (take_next(&from)) {
       ring_sender(from);

@@ -123,6 +123,29 @@ TEST(QueueLimits, NoAddressSpace) {
   });
 }
 
+// What a member has of others ends with them: their sockets, their tokens and their memory.
+TEST(QueueLimits, NothingOfTheDeadIsKept) {
+  IN_CHILD([] {
+    warm_up_queue();
+    tenon_queue* const queue = new_queue(16, 4);
+    const fault::Held before = fault::hold();
+    for (const int n_others : {6, 12}) {
+      std::vector<std::unique_ptr<Other>> others;
+      for (int i = 0; i < n_others; ++i) {
+        others.push_back(std::make_unique<Other>([&] { send_number(join_inherited(queue), 3); }));
+        others.back()->await();
+      }
+      for (int i = 0; i < n_others; ++i) CHECK_EQ(receive_number(queue), 3);
+      CHECK(fault::hold().fds > before.fds + 2 * n_others);
+      others.clear();
+      for (int i = 0; i < n_others; ++i) CHECK(try_receive(queue).is_death());
+      CHECK(try_receive(queue, 0).outcome.status == TENON_WOULD_BLOCK);
+      CHECK_HELD(before);
+    }
+    tenon_queue_release(queue);
+  });
+}
+
 // ---- the table of members
 
 // The places of the dead are taken again, also of those whose death nobody has noticed.
