@@ -38,6 +38,56 @@ TENON_BEGIN_DECLS
  */
 typedef struct tenon_weights tenon_weights;
 
+/** The forms of file that tenon_save_weights writes. */
+enum {
+  /** A safetensors file, as the package safetensors writes it (docs/format/safetensors.md). */
+  TENON_WEIGHTS_SAFETENSORS = 0,
+  /** A file as torch.save writes it of a dict of tensors. torch.load reads it, also with
+   *  weights_only=True. Tensors that share a storage share it in the file. */
+  TENON_WEIGHTS_TORCH_SAVE = 1
+};
+
+enum {
+  /**
+   * For TENON_WEIGHTS_SAFETENSORS: write each tensor with its own elements, also where tensors
+   * share memory. Without this flag such tensors are refused.
+   */
+  TENON_SAVE_DUPLICATE_SHARED = 1
+};
+
+/**
+ * Called on the thread of tenon_save_weights, after each few MiB and at the end. It must not throw
+ * or longjmp, and may not fork.
+ * @param[in] context  options.progress_context.
+ * @param[in] done     the bytes of elements that are written.
+ * @param[in] total    the bytes of elements of all tensors.
+ */
+typedef void (*tenon_save_progress)(void *context, uint64_t done, uint64_t total);
+
+/** How to save weights. A NULL pointer to these options means that all fields are zero. */
+typedef struct tenon_save_weights_options {
+  /** sizeof(tenon_save_weights_options), set by the caller. */
+  size_t struct_size;
+  /** TENON_WEIGHTS_*. */
+  int32_t form;
+  /** TENON_DURABILITY_*. */
+  int32_t durability;
+  /** TENON_SAVE_*. */
+  uint32_t flags;
+  /** Must be 0. */
+  uint32_t reserved;
+  /** Borrowed: the keys and texts of a safetensors file's `__metadata__`, `metadata_count` of each.
+   *  A key may not come twice. */
+  const char *const *metadata_keys;
+  const char *const *metadata_texts;
+  /** 0 for TENON_WEIGHTS_TORCH_SAVE. */
+  size_t metadata_count;
+  /** May be NULL. */
+  tenon_save_progress progress;
+  /** The first argument of `progress`. */
+  void *progress_context;
+} tenon_save_weights_options;
+
 /** How to write weights. A NULL pointer to these options means that all fields are zero. */
 typedef struct tenon_weights_rewrite_options {
   /** sizeof(tenon_weights_rewrite_options), set by the caller. */
@@ -190,6 +240,36 @@ TENON_API tenon_status tenon_weights_replace(tenon_weights *weights, const char 
 TENON_API tenon_status tenon_weights_rewrite(const tenon_weights *weights, const char *path,
                                              const tenon_weights_rewrite_options *options,
                                              tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Saves tensors under names as a new file. The elements are written from where they are, without a
+ * second copy in memory. Only a tensor that is not contiguous is copied first. The file is written
+ * whole or not at all: an old file of that name stays until the new one is complete.
+ *
+ * The elements must not change during the call.
+ * @param[in]  path     borrowed. Its directory must exist.
+ * @param[in]  names    borrowed: `count` names. A name may not come twice.
+ * @param[in]  tensors  borrowed: `count` values of kind tensor, whose elements are in the memory of
+ *                      the CPU.
+ * @param[in]  count    may be 0. Then `names` and `tensors` may be NULL.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or
+ * - TENON_INVALID_ARGUMENT: also for a name that comes twice, for the name `__metadata__`, for
+ *   tensors that share memory in a safetensors file, whose names are the details "name" and
+ *   "other", and for metadata in a file of another form.
+ * - TENON_NOT_FOUND, TENON_PERMISSION: the directory.
+ * - TENON_UNSUPPORTED: a tensor that the form cannot express. It is sparse, quantised, lazily
+ *   conjugated or negated, on a device, or of an element type that the form lacks; or the library
+ *   was built without JSON, and the form is SAFETENSORS. The detail "name" has the tensor's name.
+ * - TENON_CORRUPT: the elements lie in a mapped file that was cut short.
+ * - TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_save_weights(const char *path, const char *const *names,
+                                          const tenon_value *const *tensors, size_t count,
+                                          const tenon_save_weights_options *options,
+                                          tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 

@@ -11,6 +11,7 @@
 #include "boundary.h"
 #include "handles.h"
 #include "module_lists.h"
+#include "modules/weights/save_weights.h"
 #include "modules/weights/weights.h"
 #include "text.h"
 
@@ -22,6 +23,9 @@ using tenon::value::TensorValueRef;
 using tenon::value::Value;
 using tenon::value::ValueKind;
 using tenon::weights::NamedValue;
+using tenon::weights::SavedForm;
+using tenon::weights::SavedTensor;
+using tenon::weights::SaveOptions;
 using tenon::weights::Weight;
 using tenon::weights::Weights;
 
@@ -39,6 +43,33 @@ tenon_status weight_names(const tenon_weights* weights, tenon_name_list** out, t
     *out = handle<tenon_name_list>(found.release());
     return Status::ok();
   });
+}
+
+Status read_save_options(const tenon_save_weights_options* options, SaveOptions* out) {
+  tenon_save_weights_options given{};
+  TENON_TRY(read_struct(options, "tenon_save_weights_options", &given));
+  TENON_TRY(check_flags(given.flags, TENON_SAVE_DUPLICATE_SHARED, "tenon_save_weights_options"));
+  TENON_TRY(check_argument(given.reserved == 0, "options.reserved is not 0"));
+  TENON_TRY(check_argument(
+      given.form == TENON_WEIGHTS_SAFETENSORS || given.form == TENON_WEIGHTS_TORCH_SAVE,
+      "options.form is no TENON_WEIGHTS_*"));
+  out->form =
+      given.form == TENON_WEIGHTS_SAFETENSORS ? SavedForm::kSafetensors : SavedForm::kTorchSave;
+  TENON_TRY(read_durability(given.durability, &out->durability));
+  out->duplicates_shared = (given.flags & TENON_SAVE_DUPLICATE_SHARED) != 0;
+  TENON_TRY(check_argument(given.metadata_count == 0 ||
+                               (given.metadata_keys != nullptr && given.metadata_texts != nullptr),
+                           "options.metadata_keys or metadata_texts is NULL"));
+  for (size_t i = 0; i < given.metadata_count; ++i) {
+    TENON_ASSIGN(const std::string_view key, read_text(given.metadata_keys[i], "a metadata key"));
+    TENON_ASSIGN(const std::string_view text,
+                 read_text(given.metadata_texts[i], "a metadata text"));
+    TENON_TRY(check_argument(out->metadata.emplace(key, text).second,
+                             "a key of the metadata is given twice"));
+  }
+  out->progress = given.progress;
+  out->progress_context = given.progress_context;
+  return Status::ok();
 }
 
 }  // namespace
@@ -136,6 +167,28 @@ tenon_status tenon_weights_rewrite(const tenon_weights* weights, const char* pat
     tenon::archive::Durability durability = tenon::archive::Durability::kNone;
     TENON_TRY(read_durability(given.durability, &durability));
     return object(weights)->rewrite(path, durability);
+  });
+}
+
+tenon_status tenon_save_weights(const char* path, const char* const* names,
+                                const tenon_value* const* tensors, size_t count,
+                                const tenon_save_weights_options* options,
+                                tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(path != nullptr, "path is NULL"));
+    TENON_TRY(check_argument(count == 0 || names != nullptr, "names is NULL"));
+    TENON_TRY(check_argument(count == 0 || tensors != nullptr, "tensors is NULL"));
+    SaveOptions given;
+    TENON_TRY(read_save_options(options, &given));
+    std::vector<SavedTensor> all;
+    all.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      TENON_ASSIGN(const std::string_view name, read_text(names[i], "a name"));
+      TENON_TRY(check_argument(tensors[i] != nullptr && object(tensors[i])->is(ValueKind::kTensor),
+                               "a tensor is NULL or no value of a tensor"));
+      all.push_back({name, object(tensors[i])->as_tensor()});
+    }
+    return tenon::weights::save_weights(path, all, given);
   });
 }
 }

@@ -30,15 +30,19 @@ constexpr size_t kUsualDims = 4;
 // A name of usual length, a dtype, a shape and an offset take about as many bytes in a header.
 constexpr size_t kUsualEntryNbytes = 160;
 
-struct KnownDtype {
-  std::string_view name;
-  uint32_t bits;
-  std::optional<ScalarType> type;
-};
-constexpr KnownDtype kKnownDtypes[] = {
+constexpr SafetensorsDtype kDtypes[] = {
     {"BOOL", 8, ScalarType::kBool},
+    // PyTorch packs two of F4 in an element (read_safetensors.cc), and has none of 6 bits.
+    {"F4", 4, std::nullopt},
+    {"F6_E2M3", 6, std::nullopt},
+    {"F6_E3M2", 6, std::nullopt},
     {"U8", 8, ScalarType::kByte},
     {"I8", 8, ScalarType::kChar},
+    {"F8_E5M2", 8, ScalarType::kFloat8E5m2},
+    {"F8_E4M3", 8, ScalarType::kFloat8E4m3fn},
+    {"F8_E8M0", 8, ScalarType::kFloat8E8m0fnu},
+    {"F8_E4M3FNUZ", 8, ScalarType::kFloat8E4m3fnuz},
+    {"F8_E5M2FNUZ", 8, ScalarType::kFloat8E5m2fnuz},
     {"I16", 16, ScalarType::kShort},
     {"U16", 16, ScalarType::kUInt16},
     {"F16", 16, ScalarType::kHalf},
@@ -46,19 +50,10 @@ constexpr KnownDtype kKnownDtypes[] = {
     {"I32", 32, ScalarType::kInt},
     {"U32", 32, ScalarType::kUInt32},
     {"F32", 32, ScalarType::kFloat},
+    {"C64", 64, ScalarType::kComplexFloat},
+    {"F64", 64, ScalarType::kDouble},
     {"I64", 64, ScalarType::kLong},
     {"U64", 64, ScalarType::kUInt64},
-    {"F64", 64, ScalarType::kDouble},
-    {"C64", 64, ScalarType::kComplexFloat},
-    {"F8_E4M3", 8, ScalarType::kFloat8E4m3fn},
-    {"F8_E5M2", 8, ScalarType::kFloat8E5m2},
-    {"F8_E8M0", 8, ScalarType::kFloat8E8m0fnu},
-    {"F8_E4M3FNUZ", 8, ScalarType::kFloat8E4m3fnuz},
-    {"F8_E5M2FNUZ", 8, ScalarType::kFloat8E5m2fnuz},
-    // PyTorch packs two of F4 in an element (read_safetensors.cc), and has none of 6 bits.
-    {"F4", 4, std::nullopt},
-    {"F6_E2M3", 6, std::nullopt},
-    {"F6_E3M2", 6, std::nullopt},
 };
 
 // What the parser is in.
@@ -223,8 +218,8 @@ Status broken_entry(const SafetensorsEntry& entry, const char* what) {
 // Checks an entry against its type, and turns its offset into one of the file. `at` is where the
 // bytes of the entry must begin, counted from the end of the header.
 Status check_entry(uint64_t data_offset, uint64_t at, SafetensorsEntry* entry) {
-  const auto* const known = std::ranges::find(kKnownDtypes, entry->dtype, &KnownDtype::name);
-  if (known == std::end(kKnownDtypes)) {
+  const auto* const known = std::ranges::find(kDtypes, entry->dtype, &SafetensorsDtype::name);
+  if (known == std::end(kDtypes)) {
     return broken_entry(*entry, format("has the dtype \"%.40s\", which safetensors does not have",
                                        entry->dtype.c_str())
                                     .c_str());
@@ -244,6 +239,14 @@ Status check_entry(uint64_t data_offset, uint64_t at, SafetensorsEntry* entry) {
 }
 
 }  // namespace
+
+const SafetensorsDtype* safetensors_dtype_of(ScalarType type) noexcept {
+  const auto* const found =
+      type == ScalarType::kFloat4E2m1fnX2
+          ? std::ranges::find(kDtypes, std::string_view("F4"), &SafetensorsDtype::name)
+          : std::ranges::find(kDtypes, std::optional(type), &SafetensorsDtype::type);
+  return found == std::end(kDtypes) ? nullptr : found;
+}
 
 Result<SafetensorsHeader> read_safetensors_header(const archive::ZipSource& source,
                                                   uint64_t max_nbytes) {

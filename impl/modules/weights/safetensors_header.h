@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +15,17 @@
 #include "tensor/scalar_type.h"
 
 namespace tenon::weights {
+
+// A dtype of the format. They lie in one array, in the order of the package safetensors: a file has
+// the tensors of the last dtype first.
+struct SafetensorsDtype {
+  std::string_view name;
+  uint32_t bits;                           // of one number
+  std::optional<tensor::ScalarType> type;  // nothing: no element of PyTorch is one such number
+};
+// The dtype of a tensor's numbers. Null: the format has none. An element of kFloat4E2m1fnX2 is two
+// numbers of its dtype. Only in a build with JSON.
+const SafetensorsDtype* safetensors_dtype_of(tensor::ScalarType type) noexcept;
 
 struct SafetensorsEntry {
   std::string name;

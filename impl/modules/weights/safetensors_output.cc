@@ -1,0 +1,166 @@
+#include "modules/weights/safetensors_output.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "modules/weights/safetensors_header.h"
+#include "modules/weights/saved_elements.h"
+#include "os/file_kind.h"
+#include "tensor/scalar_type.h"
+
+#ifdef TENON_HAS_JSON
+#include <nlohmann/json.hpp>
+#endif
+
+namespace tenon::weights {
+
+#ifdef TENON_HAS_JSON
+
+using value::TensorValue;
+
+namespace {
+
+// A tensor with its dtype in the file.
+struct Entry {
+  const SavedTensor* named;
+  const SafetensorsDtype* dtype;
+  uint64_t nbytes;
+};
+
+// The file counts single numbers.
+bool is_two_numbers(const TensorValue& tensor) {
+  return tensor.type() == tensor::ScalarType::kFloat4E2m1fnX2;
+}
+
+std::string json_text(std::string_view text) { return nlohmann::json(text).dump(-1, ' ', false); }
+
+Status name_error(Code code, std::string_view name, const std::string& why) {
+  return Status(code, format("the tensor \"%.200s\" %s", std::string(name).c_str(), why.c_str()))
+      .with("name", std::string(name));
+}
+
+// The address of a tensor's first element, and of the byte behind its last one.
+std::pair<uintptr_t, uintptr_t> range_of(const TensorValue& tensor) {
+  const uint64_t size = tensor::scalar_type_info(tensor.type()).nbytes;
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.storage()->data()) +
+                     static_cast<uint64_t>(tensor.offset()) * size;
+  uint64_t last = 0;
+  for (size_t i = 0; i < tensor.sizes().size(); ++i)
+    last +=
+        static_cast<uint64_t>(tensor.sizes()[i] - 1) * static_cast<uint64_t>(tensor.strides()[i]);
+  return {begin, begin + (last + 1) * size};
+}
+
+// A reader of the file could not share memory again.
+Status check_not_shared(std::span<const Entry> entries) {
+  std::vector<std::pair<std::pair<uintptr_t, uintptr_t>, const SavedTensor*>> ranges;
+  for (const Entry& entry : entries) {
+    if (entry.nbytes != 0) ranges.emplace_back(range_of(*entry.named->tensor), entry.named);
+  }
+  std::ranges::sort(ranges);
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const auto& [before, first] = ranges[i - 1];
+    const auto& [range, second] = ranges[i];
+    if (range.first >= before.second) continue;
+    return name_error(Code::kInvalidArgument, first->name,
+                      format("shares memory with \"%.200s\", which a safetensors file cannot say: "
+                             "save only one of them, write each of them whole (the flag "
+                             "DUPLICATE_SHARED), or save a file of torch.save",
+                             std::string(second->name).c_str()))
+        .with("other", std::string(second->name));
+  }
+  return Status::ok();
+}
+
+Result<std::vector<Entry>> entries_of(std::span<const SavedTensor> tensors) {
+  std::vector<Entry> entries;
+  entries.reserve(tensors.size());
+  for (const SavedTensor& each : tensors) {
+    if (each.name == "__metadata__")
+      return name_error(Code::kInvalidArgument, each.name,
+                        "has the name of the metadata in a safetensors file: give it another name");
+    const SafetensorsDtype* const dtype = safetensors_dtype_of(each.tensor->type());
+    if (dtype == nullptr || (is_two_numbers(*each.tensor) && each.tensor->sizes().empty())) {
+      return name_error(Code::kUnsupported, each.name,
+                        format("is of the type %s, which a safetensors file does not have",
+                               tensor::scalar_type_info(each.tensor->type()).dtype_name));
+    }
+    const uint64_t size = tensor::scalar_type_info(each.tensor->type()).nbytes;
+    entries.push_back({&each, dtype, each.tensor->numel() * size});
+  }
+  // The order of the package safetensors: wide element types first, and so each tensor is aligned.
+  std::ranges::stable_sort(entries, [](const Entry& one, const Entry& other) {
+    return one.dtype != other.dtype ? one.dtype > other.dtype : one.named->name < other.named->name;
+  });
+  return entries;
+}
+
+std::string header_of(std::span<const Entry> entries,
+                      const std::map<std::string, std::string>& metadata) {
+  std::string text = "{";
+  const auto next = [&] { return text.size() == 1 ? "" : ","; };
+  if (!metadata.empty()) {
+    text += "\"__metadata__\":" + nlohmann::json(metadata).dump(-1, ' ', false);
+  }
+  uint64_t at = 0;
+  for (const Entry& entry : entries) {
+    const TensorValue& tensor = *entry.named->tensor;
+    std::string sizes;
+    for (size_t i = 0; i < tensor.sizes().size(); ++i) {
+      const bool is_packed = is_two_numbers(tensor) && i + 1 == tensor.sizes().size();
+      sizes += (i == 0 ? "" : ",") + std::to_string(tensor.sizes()[i] * (is_packed ? 2 : 1));
+    }
+    text += next();
+    text += json_text(entry.named->name) + ":{\"dtype\":\"" + std::string(entry.dtype->name) +
+            "\",\"shape\":[" + sizes + "],\"data_offsets\":[" + std::to_string(at) + "," +
+            std::to_string(at + entry.nbytes) + "]}";
+    at += entry.nbytes;
+  }
+  text += "}";
+  // The tensors begin at a multiple of 8 bytes.
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
+                         SaveProgress* progress, archive::Sink* sink) {
+  TENON_ASSIGN(const std::vector<Entry> entries, entries_of(tensors));
+  if (!options.duplicates_shared) TENON_TRY(check_not_shared(entries));
+  uint64_t total = 0;
+  for (const Entry& entry : entries) total += entry.nbytes;
+  progress->begin(total);
+  const std::string header = header_of(entries, options.metadata);
+  if (header.size() > os::kMostSafetensorsHeader) {
+    return {Code::kUnsupported,
+            "the names and the metadata need more than 100 MB, the limit of a safetensors file"};
+  }
+  static_assert(std::endian::native == std::endian::little);
+  const uint64_t length = header.size();
+  TENON_TRY(
+      sink->write_both(std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(header))));
+  const auto write = [&](std::span<const std::byte> piece) {
+    TENON_TRY(sink->write(piece));
+    progress->add(piece.size());
+    return Status::ok();
+  };
+  for (const Entry& entry : entries) TENON_TRY(for_each_piece(*entry.named->tensor, write));
+  return Status::ok();
+}
+
+#else
+
+Status write_safetensors(std::span<const SavedTensor>, const SaveOptions&, SaveProgress*,
+                         archive::Sink*) {
+  return {Code::kUnsupported,
+          "this build of Tenon writes no JSON, and so no safetensors file: build it where "
+          "nlohmann/json.hpp is installed (nlohmann-json3-dev of Debian)"};
+}
+
+#endif
+
+}  // namespace tenon::weights

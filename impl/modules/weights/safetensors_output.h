@@ -1,0 +1,18 @@
+// Writes a safetensors file (docs/format/safetensors.md), with the tensors in the order in which
+// the package safetensors writes them. save_weights() calls it.
+#pragma once
+
+#include <span>
+
+#include "base/status.h"
+#include "modules/archive/sink.h"
+#include "modules/weights/save_weights.h"
+
+namespace tenon::weights {
+
+// The tensors were checked by check_savable(), and no name comes twice. The errors are those of
+// save_weights().
+Status write_safetensors(std::span<const SavedTensor> tensors, const SaveOptions& options,
+                         SaveProgress* progress, archive::Sink* sink);
+
+}  // namespace tenon::weights

@@ -1,0 +1,65 @@
+// Writes tensors under names as a new file of weights: a safetensors file, or a file as torch.save
+// writes it. docs/format/safetensors.md and archive.md describe the forms. tenon_save_weights and
+// `tenon convert` call it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "modules/archive/file_output.h"
+#include "modules/value/tensor_value.h"
+
+namespace tenon::weights {
+
+enum class SavedForm : uint8_t { kSafetensors, kTorchSave };
+
+struct SavedTensor {
+  std::string_view name;
+  value::TensorValueRef tensor;
+};
+
+// Counts the bytes of elements that are written, and tells a caller of them.
+class SaveProgress {
+ public:
+  using Function = void (*)(void* context, uint64_t done, uint64_t total);
+  SaveProgress(Function function, void* context) noexcept
+      : function_(function), context_(context) {}
+  void begin(uint64_t total) noexcept { total_ = total; }
+  void add(uint64_t nbytes) noexcept {
+    done_ += nbytes;
+    if (function_ == nullptr || (done_ < tell_at_ && done_ != total_)) return;
+    tell_at_ = done_ + kTellEachNbytes;
+    function_(context_, done_, total_);
+  }
+
+ private:
+  static constexpr uint64_t kTellEachNbytes = uint64_t{4} << 20;
+  Function function_;
+  void* context_;
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+  uint64_t tell_at_ = kTellEachNbytes;
+};
+
+struct SaveOptions {
+  SavedForm form = SavedForm::kSafetensors;
+  archive::Durability durability = archive::Durability::kNone;
+  // Write each tensor with its own elements in a safetensors file, also where tensors share memory.
+  bool duplicates_shared = false;
+  std::map<std::string, std::string> metadata;  // of a safetensors file
+  SaveProgress::Function progress = nullptr;
+  void* progress_context = nullptr;
+};
+
+// The errors are those of tenon_save_weights (tenon/weights.h). The names and keys are texts in
+// UTF-8. After an error the old file of that name is as it was.
+Status save_weights(const std::string& path, std::span<const SavedTensor> tensors,
+                    const SaveOptions& options);
+
+}  // namespace tenon::weights

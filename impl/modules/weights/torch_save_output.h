@@ -1,0 +1,20 @@
+// Writes a dict of tensors as torch.save does (docs/format/archive.md), for torch.load, also with
+// weights_only=True. save_weights() calls it.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "modules/archive/sink.h"
+#include "modules/weights/save_weights.h"
+
+namespace tenon::weights {
+
+// `path` gives the archive its name. The tensors were checked by check_savable(), and no name comes
+// twice. Tensors that share a storage share it in the file. A storage is written whole. The errors
+// are those of save_weights().
+Status write_torch_save(const std::string& path, std::span<const SavedTensor> tensors,
+                        SaveProgress* progress, archive::Sink* sink);
+
+}  // namespace tenon::weights
