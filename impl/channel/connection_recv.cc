@@ -276,7 +276,7 @@ Status Connection::hold(InFrame frame) {
   return Status::ok();
 }
 
-// The frame of the marker that was just taken out of the ring.
+// Returns the held frame whose marker was just taken out of the ring.
 Result<InFrame> Connection::release_held() {
   const RingReceiver* const ring = frames_.ring_in();
   const uint64_t taken = ring != nullptr ? ring->position() - 1 : 0;
@@ -289,7 +289,7 @@ Result<InFrame> Connection::release_held() {
   return frame;
 }
 
-// The peer waits until this side has taken a frame out of its ring.
+// Rings the bell of a peer that waits until this side has taken a frame out of its ring.
 void Connection::answer_bell() noexcept {
   const std::lock_guard<std::mutex> lock(send_mutex_);
   frames_.ring_bell();
@@ -343,7 +343,7 @@ Result<std::unique_ptr<Message>> Connection::open_message(Incoming* in) {
                         &pending_->storages);
 }
 
-// Takes what a publisher announces for later messages.
+// Takes the segments that a publisher announces for later messages.
 Status Connection::learn(Incoming* in) {
   InFrame* const frame = &pending_->frame;
   if (!in->content.storages.empty() || !in->content.tensors.empty())
@@ -359,7 +359,7 @@ void Connection::lose_frame(const Status& status) {
   if (!received_.has_lost() && pending_->frame.fds_announced > 0) received_.lose(status);
 }
 
-// Null: the frame brought no message.
+// Opens the pending frame. Null: the frame brought no message.
 Result<std::unique_ptr<Message>> Connection::open_pending() {
   const bool is_ring = pending_->frame.kind == frame_kind({.ring = true});
   if (!is_ring && !pending_->frame.fds_status.is_ok()) received_.lose(pending_->frame.fds_status);

@@ -120,7 +120,7 @@ bool RingSender::is_read() noexcept {
 }
 
 uint64_t RingSender::waiting() noexcept {
-  // The receiver may say anything. What cannot be is not believed.
+  // The receiver may write any number. A number that is out of range is ignored.
   const uint64_t passed = receiver().passed.load(std::memory_order_seq_cst);
   if (passed > oldest_ && passed <= next_) oldest_ = passed;
   return next_ - oldest_;
@@ -129,7 +129,8 @@ uint64_t RingSender::waiting() noexcept {
 bool RingSender::put(uint16_t kind, std::span<const std::byte> payload) noexcept {
   if (!is_read() || payload.size() > geometry_.room()) return false;
   if (next_ - oldest_ >= geometry_.capacity && waiting() >= geometry_.capacity) return false;
-  // The receiver reads this line for each frame. A store for each frame would take it away.
+  // The receiver reads the header's cache line for each frame. A store for each frame would take
+  // the line away from it.
   if (const auto cpu = static_cast<uint32_t>(::sched_getcpu()); cpu != cpu_) {
     cpu_ = cpu;
     header().cpu.store(cpu, std::memory_order_relaxed);

@@ -200,7 +200,7 @@ Status FrameSocket::give_frames(uint64_t count, bool* full) {
   return {};
 }
 
-// The frame has gone, on the socket or into the ring.
+// Ends a frame that has gone out whole, on the socket or into the ring.
 void FrameSocket::finish_frame() {
   OutFrame& frame = queue_[next_];
   queued_nbytes_ -= frame.payload.size() + frame.held_nbytes;

@@ -203,7 +203,7 @@ Leased* Ledger::take_slot(uint32_t slot) noexcept {
   return object;
 }
 
-// The caller holds the lock.
+// The caller holds slots_mutex().
 void Ledger::publish() noexcept {
   if (depot_ || figures_ == nullptr) return;
   board::put(figures_->leases, totals_.leases);
@@ -357,7 +357,7 @@ void Ledger::hear_bell() noexcept {
 void Ledger::end() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   ended_.store(true, std::memory_order_release);
-  // take_fds() took `fds_` earlier: as long as the ledger has them the token is open.
+  // `fds_` is empty by now: the token hangs up only after take_fds() has taken it.
   watch_.reset();
   listener_.reset();
 }

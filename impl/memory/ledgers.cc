@@ -107,8 +107,7 @@ bool end_if_gone(int watch) noexcept {
   } catch (...) {
     return false;  // No memory. The fd stays hung up, and the next check finds that.
   }
-  // This very ledger is forgotten, and not the last one in the list. Another thread may be working
-  // on that one, and this one would stay in the list.
+  // Forgets this ledger, and not the last one in the list, on which another thread may be working.
   if (!ledger->end_some(kSlice)) {
     forget_ended(ledger);
   } else if (!add_end_slice()) {

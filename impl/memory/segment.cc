@@ -19,9 +19,9 @@ constexpr unsigned kSizeSeals = os::kSealShrink | os::kSealGrow;
 
 std::atomic<uint64_t> g_next_serial{1};
 
-// Held while a segment's fd for lending is made and published. fork holds it, too, because it
-// copies the fd table before it copies the memory. If another thread published an fd in between,
-// the child would be given the number of an fd that it does not have.
+// This lock is held while a segment's fd for lending is made and published. fork takes it too,
+// because fork copies the fd table before the memory. If another thread published an fd in between,
+// the child would have the number of an fd that it does not have.
 struct LendFdLock : ProcessState<LockRank::kLendFd> {};
 // Makes a file that can be sealed. Where memfd_create is denied, memory that needs no seal gets a
 // nameless file, and `*sealable` is false.
@@ -92,7 +92,7 @@ bool Segment::ends_apart() noexcept {
     };
     if (os::start_thread("tenon-end", os::Stack::kUsual, body, this).is_ok()) return true;
   } catch (...) {
-    // No memory for it.
+    // There is no memory for a thread.
   }
   weak_release();
   return false;

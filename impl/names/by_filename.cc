@@ -254,7 +254,7 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name,
   const share::Claim range{handed.access, claim.offset, claim.nbytes, handed.segment_nbytes};
   Result<Ref<Storage>> opened = share::open_by_fd(handed.fd.get(), range, options.open, nullptr);
   if (opened.is_ok()) return opened;
-  // A fault of the fd is the lender's. A fault of the range is the handle's.
+  // The lender is to blame for a bad fd, and the handle for a bad range.
   const Status& status = opened.status();
   const bool about_range = !status.detail("field").empty();
   const std::string path = name.path();
@@ -342,8 +342,8 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
   sweep_some_names(directory, watch_names(directory));
   // lend() also marks the block as lent without a lease.
   TENON_ASSIGN(const share::Lend lent, share::lend(storage, options.access, false));
-  // To connect to a socket a process needs the right to write it, so each right to read also gives
-  // that one. The access to the memory behind the socket is another matter.
+  // To connect to a socket a process needs the right to write it. So each right to read becomes a
+  // right to write. The access to the memory behind the socket does not depend on it.
   const mode_t mode = mode_of(options) | ((mode_of(options) & 0444) >> 1);
   const SocketPolicy policy{mode, options.has_group, options.group};
   TENON_ASSIGN(const Filename name,

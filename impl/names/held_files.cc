@@ -81,7 +81,7 @@ bool is_awaited(const Kept& kept) noexcept {
 
 }  // namespace
 
-// The functions that need the register, fork and exit among them.
+// The functions that use the register of held files, the exit handler among them.
 class Names {
  public:
   static void at_exit() noexcept {
@@ -356,7 +356,7 @@ void count_down(std::atomic<int32_t>* count) noexcept {
 
 void count_message_received(share::FilenameHeader* header) noexcept {
   count_down(&header->count);
-  // PyTorch's own files have a zero there, which PyTorch's senders do not change.
+  // In PyTorch's own files `in_flight` is zero, and PyTorch's senders do not change it.
   if (header->magic == share::kFilenameMagic) count_down(&header->in_flight);
 }
 

@@ -256,8 +256,8 @@ void answer(int socket, Code code, const Served* served, int fd) noexcept {
   (void)os::send_message(socket, std::as_bytes(std::span(&packet, 1)), {}, fds);
 }
 
-// Answers one request of a client. The caller releases the result after the lock. *keep: no request
-// came yet, so the client stays.
+// Answers one request of a client. The caller releases the result after the lock. `*keep` says that
+// no request came yet, so the client stays.
 Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
   RequestPacket request{};
   os::ReceivedFds fds;
@@ -473,7 +473,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   served->inode = info.inode;
 
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // If two threads make the name at once, the first one's name stands, and this one's goes.
+  // If two threads make the name at once, the first name stands and this one is removed.
   if (const Served* known = find_known(); known != nullptr) {
     unlink_served(*served);
     return known->name;
@@ -481,10 +481,10 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   if (!all.exit_hook) all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
   if (of_storage) {
     served->storage = storage.get();
-    // Names that last as long as a storage own the third end hook.
+    // Only this file uses the third end hook of a storage.
     storage->call_at_end(Storage::EndSlot::kThird, &end_of_storage);
   }
-  // `served` has the entry first, because the other maps refer to it.
+  // `all.served` gets the entry first, because the other maps refer to it.
   all.served.emplace(listener, std::move(served));
   bell.keep();
   Status status;
@@ -508,7 +508,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
 }
 
 void leave_served_names() noexcept {
-  // Destroyed after the lock, because an entry may be the last to hold its segment.
+  // These entries are destroyed after the lock, because one may be the last to hold its segment.
   std::vector<std::unique_ptr<Served>> ended;
   NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);

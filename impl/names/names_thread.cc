@@ -45,8 +45,8 @@ struct Again {
 };
 // The most checks of a name that an event reported.
 constexpr int kAgain = 9;
-// The most checks of a name that comes from a sweep. It is seldom dead. The second check comes half
-// a second after the first.
+// The most checks of a name that comes from a sweep. Such a name is seldom dead. The second check
+// comes half a second after the first.
 constexpr int kAgainSwept = 2;
 // The most checks in one tick, because events and other ticks wait for it. A directory can have
 // many names.
@@ -198,7 +198,7 @@ void on_watch(int fd, bool, bool) noexcept {
   try {
     read(watch.get());
   } catch (...) {
-    // No memory. The next sweep does what was to be done.
+    // No memory. The next sweep checks these names.
   }
 }
 

@@ -46,9 +46,9 @@ struct ClosingState : ProcessState<LockRank::kForeignFds> {
   // A close took longer than the grace period. No caller waits again until no close is under way.
   bool is_stuck = false;
 
-  // The child has the queued fds and no thread. Its next close starts one.
+  // The child has the queued fds and no thread. The next close in the child starts a thread.
   void in_child() noexcept {
-    // The old one may count waiting threads of the parent.
+    // The old condition variable may count waiting threads of the parent.
     new (&changed) std::condition_variable();
     threads = 0;
     busy = 0;

@@ -44,7 +44,7 @@ struct Work {
 
 struct ServiceState : ProcessState<LockRank::kService> {
   bool no_thread = false;
-  bool running = false;  // the thread
+  bool running = false;  // the thread runs
   bool polling = false;  // without a thread: a caller is in poll_service()
   // Made once in a process, under the lock, before any code uses it without the lock.
   std::unique_ptr<Poller> poller;

@@ -194,7 +194,7 @@ std::shared_ptr<Publisher::Reader> Publisher::find_slow(Discarded* discarded) {
     }
     if (reader.standing.has_room) continue;
     if (options_.policy != Policy::kDropOldest) return each;
-    // What waits for the socket cannot be withdrawn.
+    // A frame that waits for the socket cannot be withdrawn.
     reader.is_skipped = reader.standing.is_stuck;
     if (reader.is_skipped) continue;
     uint64_t withdrawn = 0;
@@ -319,7 +319,7 @@ Status Publisher::publish(const Message& message, const os::Wait& wait) {
           slow->connection.get());
     }
     Status waited = wait_for(slow.get(), &waiter, &lock);
-    // remove() was called meanwhile.
+    // If remove() was called meanwhile, `slow` is the last reference.
     if (slow.use_count() == 1) discarded.readers.push_back(std::move(slow));
     if (!waited.is_ok()) return waited;
   }

@@ -135,8 +135,8 @@ uint64_t Queue::next_position(uint32_t index) const noexcept {
   return next;
 }
 
-// A joiner takes over a lane. The sender of its messages puts none back any more, so each that a
-// receiver holds is that receiver's alone.
+// Ends the state kHeld of all slots of a lane that a joiner takes over. The former member puts no
+// message back any more, so a message that a receiver holds is that receiver's alone.
 void Queue::drop_held(uint32_t index) const noexcept {
   for (uint32_t i = 0; i < geometry_.capacity; ++i) {
     page::Word* const slot = page::slot(lane(index), geometry_, i);
@@ -147,8 +147,8 @@ void Queue::drop_held(uint32_t index) const noexcept {
   put_back.store((put_back.load(std::memory_order_relaxed) + 1) & ~1U, std::memory_order_seq_cst);
 }
 
-// Takes an entry for this member. Entries that nobody had come first: what is left of a member that
-// has gone stays to be seen as long as possible.
+// Takes an entry for this member. It prefers entries that no member ever had, so that the entry of
+// a member that has gone can be looked at as long as possible.
 Status Queue::enter() {
   const auto pid = static_cast<uint32_t>(os::process_id());
   pid_namespace_ = os::pid_namespace();
@@ -167,8 +167,8 @@ Status Queue::enter() {
     lock_at_ = page::lock_at(index, joining.generation);
     const bool is_locked = hold_lock(this, lock_at_);
     entry.lock.store(is_locked ? page::lock_of(joining.generation) : 0, std::memory_order_relaxed);
-    // The bits of a member that ended asleep. Nobody else may clear them, because the entry may
-    // have a new member by then.
+    // Clears the bits of a member that ended asleep. Nobody else may clear them, because the entry
+    // may have a new member by then.
     page::remove(&header().receivers_asleep, index);
     page::remove(&header().senders_asleep, index);
     if (geometry_.redelivers) drop_held(index);
@@ -192,7 +192,7 @@ Status Queue::enter() {
       bool is_free = word.state == MemberState::kFree;
       if (again) {
         const MemberWord dead{word.pid, word.generation, MemberState::kDead};
-        // Nobody has noticed that death.
+        // No member has noticed this death yet.
         if (word.state == MemberState::kHere && is_gone(index, word) &&
             member(index).word.compare_exchange_strong(seen, page::word_of(dead),
                                                        std::memory_order_acq_rel)) {
@@ -216,12 +216,13 @@ Status Queue::enter() {
   note_old_deaths();
   header().joined.fetch_add(1, std::memory_order_seq_cst);
   look_at_members();
-  ring_all();  // those who sleep watch this process from now on
+  ring_all();  // sleeping members watch this process from now on
   is_member_.store(true, std::memory_order_release);
   return Status::ok();
 }
 
-// Whether a member is of this process's pid namespace. The pid of another one says nothing here.
+// Whether a member is of this process's pid namespace. A pid of another namespace says nothing
+// here.
 bool Queue::is_near(uint32_t index) const noexcept {
   return member(index).pid_namespace.load(std::memory_order_relaxed) == pid_namespace_;
 }
@@ -271,7 +272,7 @@ void Queue::leave() noexcept {
   }
   drop_lock(this, lock_at_);  // after the word, or the member would look dead
   header().joined.fetch_add(1, std::memory_order_seq_cst);
-  // Threads of this process that wait in the queue find out that it was left.
+  // Wakes the threads of this process that wait in the queue, so that they see that it was left.
   wake(&entry.receive);
   wake(&entry.send);
   recv_ready_.leave();
@@ -321,7 +322,7 @@ void Queue::look_at_all_members() {
       const MemberWord now = known_[index].word;
       has_dead = has_dead || change == Change::kDead;
       if (change != Change::kNone) takers.push_back(page::taker_of(index, now.generation));
-      // Members that had the entry before, some of which this one may never have seen.
+      // Adds the members that had the entry before. This member may never have seen some of them.
       constexpr uint32_t kGenerations = 15;
       const uint32_t gone =
           std::min((now.generation - before.generation) & 0xffffffU, kGenerations);
@@ -330,7 +331,8 @@ void Queue::look_at_all_members() {
     }
   }
   for (const uint32_t taker : takers) forget_taken_by(taker);
-  // The dead member may have ended before it woke those who sleep, so that they watch it.
+  // A joiner wakes the sleeping members, so that they watch it. The dead member may have ended
+  // before it did so.
   if (has_dead) ring_all();
 }
 
@@ -347,7 +349,7 @@ Queue::Change Queue::look_at_member(uint32_t index) {
   }
   const bool was_seen_dead = known.word.state == MemberState::kDead && is_same;
   if (word.state == MemberState::kDead && known.watch != Watch::kProcess && !was_seen_dead) {
-    // Another member found it first.
+    // Another member found the death first.
     known = {word, Watch::kNone};
     note_death(index, word.pid);
     return Change::kDead;
@@ -392,7 +394,7 @@ bool Queue::mark_dead(uint32_t index, MemberWord word) noexcept {
 // The caller holds members_mutex_.
 void Queue::note_death(uint32_t index, uint32_t pid) noexcept {
   has_gone_.store(true, std::memory_order_relaxed);
-  // More deaths than members are lies of a member that overwrites the entries.
+  // More deaths than members can only come from a member that overwrites the entries.
   if (deaths_.size() >= page::kMostMembers) return;
   try {
     deaths_.push_back({pid, index});
@@ -502,8 +504,8 @@ QueueStats Queue::stats() {
 // ---- waking
 
 // A receiver that was woken may be stopped, or its wait may have ended just then. So this member
-// looks again a little later whether somebody has received its messages. And there may be fds now
-// to watch all members.
+// looks again a little later whether somebody has received its messages. There may also be fds by
+// now to watch the members that could not be watched.
 void Queue::look_again() noexcept {
   if (!is_member_.load(std::memory_order_acquire)) return;
   if (has_unwatched_.exchange(false, std::memory_order_relaxed)) {

@@ -52,7 +52,7 @@ class QueueReceipt final : public Message::Receipt {
         full_(full),
         taker_(taker) {}
   ~QueueReceipt() override {
-    // A forked child has a copy of its parent's message.
+    // A forked child has a copy of its parent's message, and must not acknowledge it.
     if (!is_armed_ || generation_ != fork_generation()) return;
     std::byte* const base = storage_->segment()->base() + storage_->offset();
     page::Word* const slot =
@@ -79,28 +79,29 @@ bool is_of_wait(Code code) noexcept { return code == Code::kWouldBlock || code =
 
 }  // namespace
 
-// Where to begin in a lane that this member sees for the first time: one round before the first
-// position that was never used, because older messages have all been taken. To begin with the
-// oldest message that a pass over the lane finds would be wrong: an older one may be sent into a
-// slot behind the pass, and then a newer one into a slot before it.
+// Sets the cursor of a lane that this member sees for the first time. The cursor begins one round
+// before the first position that was never used, because older messages have all been taken. To
+// begin with the oldest message that a pass over the lane finds would be wrong: an older one may be
+// sent into a slot behind the pass, and then a newer one into a slot before it.
 void Queue::find_start(uint32_t index) noexcept {
   const uint64_t next = next_position(index);
   lanes_[index].cursor = next < geometry_.capacity ? 0 : next - geometry_.capacity;
   lanes_[index].has_start = true;
 }
 
-// Copies the message of a slot whose word is `seen`, and takes it. Most of a receive is here, so it
-// is no call.
+// Copies the message of a slot whose word is `seen`, and takes it. A receive spends most of its
+// time here, so the function is inlined.
 [[gnu::always_inline]] inline Queue::Take Queue::take_slot(uint32_t index, page::Word* slot,
                                                            uint64_t seen) {
   Lane& from = lanes_[index];
   prefetch_for_write(slot);  // for page::take()
-  // Memory for the copy is there before the message is taken.
+  // The memory for the copy is allocated before the message is taken.
   if (from.stalled.size() < geometry_.room()) from.stalled.resize(geometry_.room());
   const uint32_t nbytes =
       page::copy(slot, geometry_.room(), &from.stalled_kind, from.stalled.data());
   if (nbytes == UINT32_MAX) {
-    // The sender fills the slot.
+    // If the word has changed, the sender was filling the slot again. Otherwise the length is
+    // wrong.
     if (slot->load(std::memory_order_seq_cst) != seen) return Take::kChanged;
     give_up_lane(index);
     return Take::kScrambled;
@@ -148,8 +149,8 @@ bool Queue::take_from(uint32_t index) {
   return false;  // other receivers are faster, and the next call goes on from this cursor
 }
 
-// Takes a message that was put back. The cursor may have passed it, so this looks at all slots of
-// the lane, until it has seen after the last put-back that there is none.
+// Takes a message that was put back. The cursor may have passed it, so this function looks at all
+// slots of the lane. It does so until a pass that began after the last put-back has found none.
 bool Queue::take_put_back(uint32_t index) {
   Lane& from = lanes_[index];
   std::byte* const base = lane(index);
@@ -168,7 +169,7 @@ bool Queue::take_put_back(uint32_t index) {
   return false;
 }
 
-// As take_put_back(), but it only looks.
+// Whether take_put_back() would find a message. This function takes nothing.
 bool Queue::sees_put_back(uint32_t index) const noexcept {
   std::byte* const base = lane(index);
   if (page::lane_header(base).put_back.load(std::memory_order_seq_cst) == lanes_[index].put_back)
@@ -203,7 +204,7 @@ void Queue::read_address_of(uint32_t index, std::span<const std::byte> bytes) {
   from.read_number = number;
 }
 
-// Marks a lane whose member wrote what cannot be. No message of that member is taken any more.
+// Marks a lane whose member wrote invalid words. No message of that member is taken any more.
 void Queue::give_up_lane(uint32_t index) noexcept {
   Lane& from = lanes_[index];
   from.is_bad = true;
@@ -296,7 +297,7 @@ void Queue::pass_wake_on() noexcept {
     (void)ring_one_receiver();
 }
 
-// Takes the next message of any lane. The lanes have turns.
+// Takes the next message of any lane. The lanes take turns.
 bool Queue::take_next(uint32_t* from) {
   return page::any_from(header().lanes, geometry_.members, next_lane_, [&](uint32_t index) {
     if (!take_from(index)) return false;
@@ -313,13 +314,13 @@ void Queue::ring_sender(uint32_t index) noexcept {
   if ((bits >> (index % 64) & 1) == 0) return;
   page::SleepWords& words = member(index).send;
   const uint32_t asleep = words.asleep.load(std::memory_order_seq_cst);
-  // To take a message makes room only if nobody acknowledges messages.
+  // In a queue that redelivers, a message makes room only when it is acknowledged.
   if ((asleep & 1) == 0 || sender_rung_[index] == asleep || geometry_.redelivers) return;
   sender_rung_[index] = asleep;
   wake(&words);
 }
 
-// Ends the fetch of the message that was taken from a lane. It is opened, or lost.
+// Ends the fetch of the message that was taken from a lane. The message was opened, or is lost.
 void Queue::forget_stalled(uint32_t index) noexcept {
   lanes_[index].has_stalled = false;
   --n_stalled_;
@@ -329,7 +330,7 @@ void Queue::forget_stalled(uint32_t index) noexcept {
 // message of this version, the lane is given up too.
 Status Queue::give_up(uint32_t index, const Status& why) {
   forget_stalled(index);
-  // Another receiver could not open it either.
+  // Acknowledges the message, because another receiver could not open it either.
   if (geometry_.redelivers)
     QueueReceipt(storage_, geometry_, index, lanes_[index].taken, taker_).arm();
   if (why.code() == Code::kCorrupt || why.code() == Code::kIncompatible) {
@@ -493,7 +494,7 @@ Result<size_t> Queue::recv_many(std::span<std::unique_ptr<Message>> out, const o
   }
   const Settled settled(&recv_ready_);
   if (!recv_later_.is_ok()) return std::exchange(recv_later_, Status::ok());
-  // A member that waited by its fd may have been woken, as one that slept.
+  // A thread that waited at the fd may have been woken for a message, like a thread that slept.
   bool has_slept = recv_ready_.disarm();
   Result<std::unique_ptr<Message>> first = recv_within(limits, &has_slept);
   if (!first.is_ok()) {
@@ -550,7 +551,8 @@ Result<std::unique_ptr<Message>> Queue::recv_within(const WaitLimits& limits, bo
     const auto look = [&] { return sees_message() || has_deaths() || has_left_.load(); };
     if (Status over = limits.check("a message in the queue"); !over.is_ok()) {
       if (over.code() == Code::kWouldBlock && recv_ready_.is_open()) {
-        // The wake is passed on before the member is armed, so that it does not come back to it.
+        // The wake is passed on before the member is armed, so that the member does not get it
+        // back.
         if (*has_slept) pass_wake_on();
         // If arm() found something, the member was armed for a moment, and may have been woken.
         *has_slept = !recv_ready_.arm(look);

@@ -22,7 +22,7 @@ using page::SlotState;
 // Withdraws a message that was deposited, unless it went into a slot.
 class DepositGuard {
  public:
-  // The caller keeps the depot.
+  // The caller keeps a reference to the depot.
   DepositGuard(Depot* depot, Depot::MessageSlot place) noexcept : depot_(depot), place_(place) {}
   DepositGuard(const DepositGuard&) = delete;
   DepositGuard& operator=(const DepositGuard&) = delete;
@@ -126,9 +126,9 @@ Result<size_t> Queue::send_many(std::span<const tensor::Message* const> messages
   return sent;
 }
 
-// Sends one message with the lock held. Unless the message is the first of its call, a death does
-// not have to be told: the error only ends the call, which returns how many messages it sent. The
-// death stays in `deaths_`, and the next call tells it.
+// Sends one message with the lock held. Only the first message of a call reports a death. At a
+// later message the error ends the call, which then returns how many messages it sent. The death
+// stays in `deaths_`, and the next call reports it.
 Status Queue::send_within(const tensor::Message& message, const WaitLimits& limits, bool is_first) {
   FullMark full(&figures_->full_since_ns);
   for (;;) {
@@ -253,7 +253,8 @@ void Queue::fill_next(Sent sent, const Form& form) {
   Sent before;  // released after the lock
   bool has_rung = false;
   {
-    // Without the lock in between, forget_taken_by() could miss the message before this one.
+    // If the lock were free between these steps, forget_taken_by() could miss the message that lay
+    // in this slot before.
     const std::lock_guard<std::mutex> lock(sent_mutex_);
     if (unfetched_.size() == unfetched_.capacity()) {
       std::erase_if(unfetched_,
@@ -269,8 +270,8 @@ void Queue::fill_next(Sent sent, const Form& form) {
     }
     page::fill(slot, next_, form.kind, form.bytes);
     has_rung = ring_one_receiver();
-    // The taker of the message that lay in this slot may not have fetched it yet. This is asked
-    // after the wake, so that the new message's receiver does not wait for the answer.
+    // The taker of the message that lay in this slot may not have fetched it yet. The depot is
+    // asked after the wake, so that the new message's receiver does not wait for the answer.
     if (before.depot && before.depot->is_unfetched(before.place))
       unfetched_.push_back(std::move(before));
   }
@@ -292,8 +293,8 @@ bool Queue::withdraw(const Sent& sent) noexcept {
   return true;
 }
 
-// The lock keeps sends away, so no message is newer than the newest one here. A lane that has
-// another member by now holds positions that this member never had, so it keeps its messages.
+// The lock keeps sends away, so no newer message of this member comes meanwhile. If the lane has
+// another member by now, its positions are none that this member had, so its messages stay.
 Result<size_t> Queue::discard() {
   if (generation_ != fork_generation()) return refuse_call();
   size_t discarded = 0;
@@ -325,7 +326,7 @@ Result<size_t> Queue::discard() {
 
 // Withdraws the messages that a member took before it died or left, and did not fetch. `taker` is
 // page::taker_of() that member. Any thread calls this, without a lock. Each message is withdrawn
-// without sent_mutex_, because that can run release functions of its owners.
+// without sent_mutex_, because a withdrawal can run release functions of storages' owners.
 void Queue::forget_taken_by(uint32_t taker) noexcept {
   if (n_sent_.load(std::memory_order_acquire) == 0) return;
   if (geometry_.redelivers) put_back_taken_by(taker);
@@ -374,7 +375,8 @@ void Queue::put_back_taken_by(uint32_t taker) noexcept {
       Sent& here = sent_[i];
       // A taker that has left may still acknowledge the message. From this exchange on it cannot.
       if (here.position == kNoPosition || !page::hold(slot, here.position, taker, taker_)) continue;
-      // Nobody else finds it here, and the sender does not fill the slot.
+      // After this exchange no other thread finds the message here. The sender fills no slot that
+      // is held.
       sent = std::exchange(here, Sent());
     }
     const uint64_t position = sent.position;
@@ -398,12 +400,12 @@ bool Queue::put_back(Sent sent) noexcept {
   }
 }
 
-// `may_be_short`: in the short form, if the message has one. False, and the message is still in
-// `sent`: the short form names an address that the lane does not have any more, or the message is
-// lost.
+// Puts the message back into its slot, in its short form if it has one and `may_be_short`. False:
+// the lane has another address than the short form names, or the message is lost. Then the message
+// is still in `sent`.
 bool Queue::put_back_as(Sent* sent, bool may_be_short) {
   Ready again;
-  // A message without tensors still lies in the slot.
+  // Without `message`, the bytes of the message still lie in the slot, and only the word changes.
   if (sent->message) {
     Result<Ready> ready = deposit_again(*sent->message, may_be_short);
     if (!ready.is_ok()) return false;
@@ -471,7 +473,7 @@ Result<Queue::Ready> Queue::deposit_again(const tensor::Message& message, bool m
 }
 
 // Lets go of the messages that were acknowledged, and looks for members that have left. Returns
-// whether others may still have to be put back.
+// whether other messages may still have to be put back.
 bool Queue::let_go_of_acknowledged() noexcept {
   if (n_sent_.load(std::memory_order_acquire) == 0) return false;
   const uint32_t deaths = n_deaths_.load(std::memory_order_relaxed);
@@ -481,14 +483,14 @@ bool Queue::let_go_of_acknowledged() noexcept {
     // No memory: the next look comes later.
   }
   if (n_deaths_.load(std::memory_order_relaxed) > deaths) {
-    // A thread that sleeps has not seen what this look saw.
+    // Wakes this member's sleeping threads, which have not seen the deaths that this look found.
     wake(&member(self_).receive);
     wake(&member(self_).send);
   }
   bool has_others = false;
   constexpr uint32_t kAtOnce = 64;  // a send does not wait for more slots
   for (uint32_t first = 0; first < geometry_.capacity; first += kAtOnce) {
-    // Their storages are released after the lock.
+    // The storages of these messages are released after the lock.
     std::array<std::unique_ptr<tensor::Message>, kAtOnce> acknowledged;
     const std::lock_guard<std::mutex> lock(sent_mutex_);
     for (uint32_t i = first; i < std::min(first + kAtOnce, geometry_.capacity); ++i) {

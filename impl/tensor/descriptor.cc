@@ -432,7 +432,7 @@ Status read_tensors(const Sections& sections, DescriptorContent* out, uint64_t* 
   return Status::ok();
 }
 
-// The end of the composite before, among the tensors, the dims of composites and the names.
+// Where the previous composite ended, among the tensors, the dims of composites and the names.
 struct CompositeCursor {
   uint64_t parts = 0;
   TensorCursor rest;

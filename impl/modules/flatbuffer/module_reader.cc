@@ -68,8 +68,8 @@ uint32_t size_of(const Vector<T>* vector) {
 
 }  // namespace
 
-// The copy of the file. It never changes after make(), so any number of readers may use it at a
-// time.
+// The copy of the file. It never changes after make(), so any number of readers may use it at the
+// same time.
 class ModuleReader::Bytes {
  public:
   static Result<std::shared_ptr<const Bytes>> make(const ZipSource& source,

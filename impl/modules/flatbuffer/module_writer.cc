@@ -29,7 +29,7 @@ using value::ValueRef;
 
 namespace {
 
-// More bytes than the headers, the padding and the table of one value or function without its
+// An upper bound for the headers, the padding and the table of one value or function, without its
 // items.
 constexpr uint64_t kTableNbytes = 512;
 constexpr size_t kStorageAlignment = 32;  // the most that FlatBuffers allows
@@ -54,7 +54,8 @@ ValueKind item_kind_of(const Value& value) {
   return fits ? kind : ValueKind::kNone;
 }
 
-// The names of classes of C++ code begin with this. PyTorch makes their objects from a state.
+// The names of classes of C++ code begin with this prefix. PyTorch makes their objects from a
+// state.
 constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";
 
 // The approximate size of the buffer in bytes. It lets the buffer be allocated once, because a

@@ -196,7 +196,7 @@ class Exporter {
   const compile::Target* target_;
   bool keep_device_;
   StorageRecords storages_;
-  // the keys of the storages in constants/
+  // The keys of the storages in constants/.
   std::map<value::StorageKey, std::string> constant_keys_;
 };
 

@@ -1,4 +1,5 @@
-// Checker (checker.h): whether the arguments of a call fit by number and keyword.
+// The part of Checker (checker.h) that checks whether the arguments of a call fit by number and
+// keyword.
 #include <algorithm>
 #include <array>
 #include <utility>

@@ -1,5 +1,5 @@
-// Named files: the handle, the bytes on disk that PyTorch reads, and opening in a process that has
-// only the handle.
+// These tests check named files: the handle, the bytes on disk that PyTorch reads, and opening in a
+// process that has only the handle.
 #include "process/filename/agent.h"
 
 namespace names {

@@ -1,4 +1,5 @@
-// The sweep: which names it counts, which it removes, and above all which it leaves alone.
+// These tests check which names a sweep counts, which it removes, and above all which it leaves
+// alone.
 #include "process/filename/agent.h"
 #include "support/sized.h"
 #include "support/unix_socket.h"
@@ -164,7 +165,7 @@ TEST(Sweep, HalfMadeSockets) {
   });
 }
 
-// A peer looks at a dead name during this process's first sweep, and is killed in its look. No
+// A peer checks a dead name during this process's first sweep, and is killed during its check. No
 // event reports its end.
 TEST(Sweep, FirstLooksAgainAtWhatAnotherLookedAt) {
   IN_FOLDER([](const Folder& folder) {
@@ -220,8 +221,8 @@ TEST(SweepTorch, RemovesTheDeadOnRequestOnly) {
   });
 }
 
-// A file with an old date is not old. Whoever writes a file can give it any date, but not change
-// the inode's own.
+// A file with an old date is not old. A process that may write a file can give it any date, but
+// cannot set the time at which the inode changed.
 TEST(SweepTorch, AnOldDateAloneIsNotAge) {
   IN_CHILD([] {
     const Torch torch;

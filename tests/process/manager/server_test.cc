@@ -1,4 +1,5 @@
-// The manager's rules: which names it removes when a process dies, and which stay.
+// These tests check the manager's rules: which names it removes when a process dies, and which
+// stay.
 #include "process/manager/kit.h"
 
 namespace manager_test {
@@ -6,8 +7,8 @@ namespace {
 
 using Server = ManagerTest;
 
-// Whether the end of another sender is seen. Ends come in order, so all earlier ends were handled
-// then.
+// Whether the manager notices the end of another sender. It handles ends in order, so it has
+// handled all earlier ends by then.
 bool sees_another_end(const std::string& socket, const std::string& folder) {
   Child second = holder(socket, folder);
   DeletionWatch watch(folder);

@@ -58,8 +58,8 @@ struct FrameBesideSleep : rl::test_suite<FrameBesideSleep, 2> {
   void after() { RL_ASSERT(rings || sees); }
 };
 
-// The same, and the frame that the receiver looks for was withdrawn, so its slot has the next
-// round's frame. The receiver must see that from `withdrawn`.
+// As FrameBesideSleep, but the frame that the receiver looks for was withdrawn, so its slot has the
+// next round's frame. The receiver must see that from `withdrawn`.
 struct RefillBesideSleep : rl::test_suite<RefillBesideSleep, 2> {
   rl::atomic<int> slot, asleep, withdrawn;
   bool rings = false, sees = false;

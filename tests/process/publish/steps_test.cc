@@ -31,7 +31,7 @@ constexpr uint32_t kCapacity = 4;
 constexpr uint32_t kSlotNbytes = 1024;
 constexpr size_t kFileNbytes = 8192;  // the sender's file of a ring, in whole pages
 constexpr uint64_t kFirst = 1;        // this message brings the memory, before the step
-constexpr uint64_t kInHand = 2;       // this one is published or received in the step
+constexpr uint64_t kInHand = 2;       // the victim publishes or receives this one in the step
 constexpr uint64_t kLater = 100;
 // A victim waits no longer than this. Others that are told of a stopped one wait for kShortNs.
 constexpr int64_t kVictimNs = (fault::kSanitized ? 4 : 1) * kSecond / 2;
@@ -74,7 +74,8 @@ class RingMemory {
   using Word = std::atomic<uint64_t>;
   using Half = std::atomic<uint32_t>;
 
-  // The ring of this process, and its subscriber's lease page, whose inodes are not `known`.
+  // Finds the ring and its subscriber's lease page among the mappings of this process. The inodes
+  // in `known` are older than both.
   static RingMemory find(const std::set<uint64_t>& known) {
     RingMemory ring;
     for (const SharedMapping& each : shared_mappings(getpid())) {
@@ -108,8 +109,8 @@ class RingMemory {
   Word& refused() const { return word(page_, 128); }
   Word& given_back() const { return word(leases_, 4096 + 8192); }
 
-  // Where the victim has the word that this process has here. A child of fork may also have a copy
-  // of its parent's mapping.
+  // Returns the victim's address of the word that this process has at `here`. A child of fork may
+  // also have a copy of its parent's mapping, which lies at the parent's address and is not meant.
   const volatile void* in_victim(pid_t victim, const volatile void* here) const {
     const auto at = reinterpret_cast<uint64_t>(here);
     for (const SharedMapping& ours : {file_, page_, leases_}) {
@@ -210,7 +211,7 @@ void add(tenon_publisher* publisher, int socket) {
   REQUIRE_OK(tenon_publisher_add(publisher, socket, err));
 }
 
-// A word that is the same in the victim.
+// A word of memory that this process and the victim share.
 class SharedMark {
  public:
   SharedMark()
@@ -245,7 +246,8 @@ bool go_to(Victim* victim, const RingMemory* ring, WordOf word, HasCome has_come
   for (uint32_t i = 0; i < calls; ++i) {
     if (!victim->to_next_call()) return false;
   }
-  // Behind the step the victim makes calls of its own.
+  // After the step, when the mark is set, the victim makes system calls that do not belong to the
+  // step.
   const bool is_behind = has_come == nullptr && mark.word() != 0;
   return !is_behind;
 }
@@ -270,7 +272,7 @@ struct ReaderMoment {
   Reading step;
   WordOf word;
   HasCome has_come;
-  uint32_t calls = 0;  // so many starts and ends of system calls later
+  uint32_t calls = 0;  // then so many starts and ends of system calls
   tenon_publish_policy policy = TENON_PUBLISH_BLOCK;
   Crossing crossing = Crossing::kKnown;
   // The message is withdrawn when the victim has begun with it.
@@ -337,7 +339,7 @@ class ReaderCase {
     add(publisher_, ends[0]);
     other_ =
         std::make_unique<OtherSubscriber>(ends[1], [&] { tenon_publisher_release(publisher_); });
-    // A later subscriber gets it when it joins.
+    // A subscriber that joins later gets this message when it joins.
     say(kFirst);
     REQUIRE_OK(tenon_publisher_listen(publisher_, path_.c_str(), 0, err));
   }
@@ -364,7 +366,8 @@ class ReaderCase {
       check_goes_on(state, fate);
     };
     if (has_come) meet(&victim, fate, [&] { check("stopped"); }, [&] { check("continued"); });
-    // After the step it is at the end of its life. Its state says whether its end is a death.
+    // After its step the victim is at the end of its life. Its state says whether its end is a
+    // death.
     const bool is_told = state_of_victim() == TENON_SUBSCRIBER_HERE;
     victim.kill();
     CHECK(victim.went_well());
@@ -401,7 +404,7 @@ class ReaderCase {
         const Numbered received = receive(subscriber_, &kept_, kVictimNs);
         const tenon_status status = received.outcome.status;
         CHECK_SAYING(status == TENON_OK || status == TENON_TIMEOUT, received.outcome.text());
-        // It was withdrawn, or it was in time.
+        // A message that was overtaken is withdrawn. Otherwise the victim gets it.
         if (status == TENON_OK && moment_.is_awaited)
           CHECK_EQ(received.number == kInHand, !moment_.is_overtaken);
         break;
@@ -426,13 +429,14 @@ class ReaderCase {
     return has_come;
   }
 
-  // Publishes to both, and the other subscriber receives it.
+  // Publishes a message to both subscribers, and checks that the other subscriber receives it.
   void say(uint64_t number, Crossing how = Crossing::kKnown) {
     const Outcome outcome = publish(publisher_, number, kLong, how);
     if (CHECK_SAYING(outcome.ok(), outcome.text())) other_->await(number, moment_.name);
   }
 
-  // The ring of the victim is full, and a thread waits for room there. It is told who is slow.
+  // Fills the victim's ring, and starts a thread that waits for room there. Its errors name the
+  // victim as the slow one.
   std::thread fill_up() {
     for (uint32_t i = 1; i < kCapacity; ++i) say(++later_);
     std::thread waiting([this] {
@@ -455,7 +459,7 @@ class ReaderCase {
   // The other subscriber gets what is published. The policy decides about the victim.
   void check_goes_on(const char* state, Fate fate) {
     const bool is_dead = fate == Fate::kKilled;
-    // Otherwise the victim's ring is full.
+    // If a thread waits for room, the ring of a living victim is full.
     if (fault::g_failures > 0 || (moment_.waits_for_room && !is_dead)) return;
     say(++later_);
     if (is_dead || moment_.step == Reading::kLeave) return;
@@ -513,7 +517,7 @@ class ReaderCase {
       if (outcome.status == TENON_PEER_GONE && names) {
         n_told_ += 1;
       } else {
-        // Its end is not noticed yet.
+        // The victim's end is not noticed yet.
         CHECK_SAYING(names && outcome.status == (moment_.policy == TENON_PUBLISH_ERROR
                                                      ? TENON_RESOURCE_EXHAUSTED
                                                      : TENON_TIMEOUT),
@@ -535,7 +539,7 @@ class ReaderCase {
   uint64_t later_ = kLater;
   int n_told_ = 0;
   pid_t pid_ = -1;
-  tenon_subscriber* subscriber_ = nullptr;  // of the victim, as the next one
+  tenon_subscriber* subscriber_ = nullptr;  // this and kept_ are the victim's
   tenon_message* kept_ = nullptr;
 };
 
@@ -564,10 +568,10 @@ bool is_filling(const RingMemory& ring, uint32_t) {
   return ring.slot_length(1) != 0 && ring.slot(1) == 0;
 }
 bool is_full(const RingMemory& ring, uint32_t) { return ring.slot(1) == 2; }
-// The ring's files and the first message's memory came before.
+// The frames before it brought the ring's files and the first message's memory.
 bool is_counted(const RingMemory& ring, uint32_t) { return ring.by_socket() == 3; }
 bool has_waited(const RingMemory& ring, uint32_t) { return ring.waits() % 2 != 0; }
-// This process has taken the message before.
+// This process has taken the first message, so the victim withdraws the second one.
 bool has_withdrawn(const RingMemory& ring, uint32_t) { return ring.withdrawn() == 2; }
 
 const WriterMoment kWriterMoments[] = {
@@ -635,7 +639,8 @@ class WriterCase {
     take(kFirst);
     ring_ = RingMemory::find(known);
     if (!moment_.is_full) {
-      // A receive that finds nothing leaves the subscriber asleep, so that it is rung for.
+      // A receive that finds nothing leaves the subscriber asleep, so that the publisher rings its
+      // bell.
       CHECK_EQ(receive(subscriber_, nullptr, 0).outcome.status, TENON_WOULD_BLOCK);
       if (fate == Fate::kKilled && moment_.step == Writing::kPublish) start_to_wait();
     }
@@ -696,7 +701,7 @@ class WriterCase {
     mark_.word() = 1;
   }
 
-  // A receive of this process sleeps when the victim dies.
+  // Starts a receive in this process, which sleeps when the victim dies.
   void start_to_wait() {
     const uint32_t before = ring_->asleep();
     waiting_ = std::thread([this] { waited_ = receive(subscriber_); });
@@ -737,7 +742,7 @@ class WriterCase {
       CHECK_SAYING(mine == wanted, std::to_string(mine.size()) + " messages are left");
     }
     tenon_subscriber_release(subscriber_);
-    // The other one has all that lay in its ring, in order.
+    // The other subscriber has all that lay in its ring, in order.
     const std::vector<uint64_t> others = other_->finish(pid_);
     CHECK(!others.empty() || moment_.is_full);
     if (!moment_.is_full) {
@@ -757,7 +762,7 @@ class WriterCase {
   bool is_taken_ = false;
   pid_t pid_ = -1;
   tenon_subscriber* subscriber_ = nullptr;
-  // Of the victim:
+  // The victim's objects:
   int third_ = -1;
   tenon_publisher* publisher_ = nullptr;
   std::vector<tenon_message*> made_;

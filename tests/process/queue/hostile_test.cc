@@ -170,7 +170,7 @@ TEST(QueueHostile, LikelyWords) {
       case 5: memory.receivers_asleep() = (*random)(); break;
       case 6: memory.senders_asleep() = (*random)(); break;
       default:
-        // Members beyond the number, in every word of the set.
+        // Bits beyond the number of members, in every word of the set.
         for (uint64_t word = 0; word < 4; ++word) memory.word(192 + word * 8) = (*random)();
     }
   });
@@ -251,7 +251,7 @@ void put(const Memory& memory, const std::vector<unsigned char>& bytes, uint64_t
 
 struct Lie {
   const char* name;
-  tenon_status status;  // of the receive that meets it
+  tenon_status status;  // the status of the receive that meets the lie
   void (*tell)(tenon_queue*, const Memory&);
 };
 
@@ -390,7 +390,7 @@ TEST(QueueHostile, ALaneThatJumps) {
   });
 }
 
-// An honest member that gets the place of a hostile one is received from.
+// The messages of an honest member that gets the place of a hostile one are received.
 TEST(QueueHostile, ThePlaceOfAHostileMember) {
   IN_CHILD([] {
     warm_up_queue();

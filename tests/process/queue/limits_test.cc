@@ -1,5 +1,5 @@
-// Limits of a process that uses a queue: fds, memory, forks, signals, a full table of members, and
-// several threads over one membership.
+// These tests bring a process that uses a queue to its limits: fds, memory, forks, signals, a full
+// table of members, and several threads over one membership.
 #include <atomic>
 #include <thread>
 
@@ -23,7 +23,7 @@ class Other {
   Other(const Other&) = delete;
   Other& operator=(const Other&) = delete;
   ~Other() { end(); }
-  // `body` has run.
+  // Waits until `body` has run.
   void await() const {
     char ready = 0;
     close(ends_[1]);
@@ -165,7 +165,7 @@ TEST(QueueLimits, AFullTableOfTheDead) {
       // The first joiner finds the dead by itself.
       Other next([&] {
         tenon_queue* const mine = join_inherited(queue);
-        // It may be told of those whose death it found.
+        // The joiner may be told of the deaths that it found.
         for (fault::Outcome sent; !(sent = try_send(mine, 40)).ok();) {
           if (!CHECK_SAYING(sent.status == TENON_PEER_GONE, sent.text())) break;
         }
@@ -249,7 +249,7 @@ TEST(QueueLimits, ThreadsOverOneMembership) {
   });
 }
 
-// Threads in both roles, each with a membership, over one mapping.
+// Threads of one process send and receive over one mapping, each with a membership of its own.
 TEST(QueueLimits, ThreadsAsMembers) {
   IN_CHILD([] {
     warm_up_queue();
@@ -365,7 +365,8 @@ TEST(QueueLimits, SignalsDuringWaits) {
   });
 }
 
-// Signals end the waits of one receiver, while another one waits without end. No message stays.
+// Signals end the waits of one receiver, while another one waits without end. No message stays in
+// the queue.
 TEST(QueueLimits, NoMessageIsLostToASignal) {
   IN_CHILD([] {
     constexpr uint64_t kAll = fault::kSanitized ? 50 : 300;

@@ -47,7 +47,7 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  // Receives until that number has come.
+  // Receives until the message with the number `last` has come.
   void start(uint64_t last) {
     last_ = last;
     thread_ = std::thread([this] {
@@ -141,7 +141,7 @@ struct Moment {
   const volatile void* (*from)(const Scene&) = nullptr;
   bool has_sleeper = false;   // a receiver of this process sleeps
   bool in_next_call = false;  // the moment is the beginning of the next system call
-  bool redelivers = false;    // the queue does, and so a message can be acknowledged
+  bool redelivers = false;    // the queue redelivers, so a receiver acknowledges messages
 };
 
 const volatile void* at_member(const Scene& scene) { return &scene.memory.member(kVictim); }
@@ -228,8 +228,9 @@ class Case {
   Case(const Case&) = delete;
   Case& operator=(const Case&) = delete;
 
-  // Lets the victim go to the moment. `last`: the address of the instruction before which it stops.
-  // Returns the address of the last instruction that it made, if that was asked for: `last` is 0.
+  // Lets the victim go to the moment. If the moment is one instruction before a store, `last` is
+  // the address of that instruction. If `last` is 0, the victim searches for the instruction, and
+  // its address is returned.
   uint64_t run(Fate fate, uint64_t last) {
     const bool is_member = moment_.step != Step::kJoin;
     if (is_member) send_number(queue_, kMet);
@@ -265,7 +266,7 @@ class Case {
     return made;
   }
 
-  // What is left when all others have ended.
+  // Checks what is left when all others have ended.
   void finish(Fate fate) {
     if (fault::g_failures > 0) return;
     if (moment_.redelivers && !is_acknowledged_) await_message_again();
@@ -292,7 +293,7 @@ class Case {
       if (fault::hold().fds == before_.fds) break;
       usleep(10'000);
     }
-    // Nor may the end of the first stranger when `before_` was counted.
+    // The first stranger's end may not have been noticed either when `before_` was counted.
     before_.fds = std::min(before_.fds, fault::hold().fds);
     CHECK_HELD(before_);
   }
@@ -306,7 +307,8 @@ class Case {
     CHECK_EQ(receive_number(queue_), kMet);
     send_number(queue_, kMet);
     send_number(queue_, kMet + 1);
-    // To make a message takes more instructions than to send it.
+    // Messages are made before the step, because making one takes more instructions than sending
+    // it.
     if (moment_.step == Step::kSleepForRoom) {
       for (uint64_t i = 0; i < kSlots; ++i) messages_.push_back(numbered(kOfFullLane + i));
     }

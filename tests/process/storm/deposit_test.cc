@@ -324,8 +324,8 @@ class Lender {
     given_.pieces = deposit_pieces(given_.seed + 2);
     return given_;
   }
-  // Call after the victim's death. Returns how many messages the victim had not claimed. The lender
-  // counts a message that the victim claimed and did not open until it hears of the death.
+  // Call after the victim's death. Returns how many messages the victim had not claimed. Until the
+  // lender hears of the death, it still counts a message that the victim claimed and did not open.
   uint64_t check_rest(const std::string &where) {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
@@ -413,8 +413,9 @@ TEST(DepositDeaths, OfAReceiverAtSystemCalls) {
   });
 }
 
-// The exchange is one instruction between two system calls. A search finds it: before it the
-// message is unfetched, and behind it the message ends with the victim.
+// A receiver claims a message by one exchange, which is one instruction between two system calls. A
+// search finds that instruction: before it the message is unfetched, and behind it the message ends
+// with the victim.
 TEST(DepositDeaths, OfAReceiverAroundTheExchange) {
   IN_CHILD([] {
     constexpr uint64_t kAll = 3;

@@ -128,7 +128,7 @@ struct Step {
   const char *name;
   void (*prepare)(Stage *);  // not traced
   void (*run)(Stage *);
-  bool reads_a_message = false;  // the peer's
+  bool reads_a_message = false;  // the step opens a message of the peer
 };
 
 void nothing(Stage *) {}
@@ -290,7 +290,7 @@ std::string where_left(const Meeting &meeting) {
   return "left in the end:" + list(meeting.names());
 }
 
-// Makes one call in a process that is new here.
+// Makes one call in a new process.
 void call_once(const std::string &place) {
   const pid_t caller = fault::spawn(
       [&] { tenon_storage_release(lend(Way::kFile, name_options(place), 9).storage); });

@@ -27,7 +27,7 @@ enum Count : uint32_t { kLent, kLentOn, kCameHome, kFull, kEmptied };
 constexpr std::array kRingCounts = {"blocks lent", "lent on", "came home", "times without room",
                                     "lenders that lived to have all back"};
 constexpr std::array kRingPhases = {storm::Phase{"let go of what it had"}};
-// The second process uses blocks that it has given back.
+// The planted fault: the second process uses blocks that it has given back.
 constexpr std::array kRingBreaks = {storm::Break{"give-back-early"}};
 constexpr uint32_t kRingPeers = 3;
 constexpr uint64_t kArena = uint64_t{1} << 18;

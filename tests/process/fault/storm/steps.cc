@@ -1,4 +1,5 @@
-// The steps of a peer of the storm of leases. In a round it takes one at random, again and again.
+// The steps of a peer of the storm of leases. In a round the peer takes one at random, again and
+// again.
 #include <algorithm>
 
 #include "process/fault/storm/peer.h"
@@ -157,7 +158,7 @@ void LeasePeer::lend_on() {
   count(kForwarded);
 }
 
-// `message` may be null: then the call finishes what an earlier call left.
+// With a null `message`, the call sends what earlier calls left in the queue.
 void LeasePeer::send(size_t index, tenon_message* message, const std::vector<Stamp>& stamps) {
   Link& link = links_[index];
   if (message != nullptr)
@@ -292,7 +293,7 @@ void LeasePeer::hold(size_t link, tenon_message* message) {
 }
 
 void LeasePeer::check(const Held& held) {
-  if (hostile_) return;  // it overwrites what it reads
+  if (hostile_) return;  // a hostile peer overwrites what it reads
   enter(kRead);
   for (size_t i = 0; i < held.stamps.size(); ++i) {
     if (const uint64_t at = find_wrong(held.data[i], held.stamps[i]); at != kAllRight)
@@ -323,8 +324,8 @@ void LeasePeer::let_go_of_all() {
   while (!held_.empty()) let_go(held_.size() - 1);
 }
 
-// Received memory stays after that. An entry that was given back early is forgotten, because only
-// the connection keeps its mapping.
+// Drops a link. Memory that came over it stays. An entry that was given back early is forgotten,
+// because only the connection keeps its mapping.
 void LeasePeer::drop(size_t index) {
   Link& link = links_[index];
   if (gives_back_early_) {
@@ -368,7 +369,7 @@ void LeasePeer::harm() {
                                                : random_.below(tenon::test::kLeasePageNbytes / 8);
       __atomic_store_n(reinterpret_cast<uint64_t*>(page) + word, random_.next(), __ATOMIC_RELAXED);
     }
-    // These are the words of the first slots, where its leases are.
+    // These are the words of the first slots, where the leases are.
     for (size_t i = 0; i < 4; ++i) {
       __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096), random_.next(), __ATOMIC_RELAXED);
       __atomic_store_n(reinterpret_cast<uint64_t*>(page + 4096 + 8192) + i, random_.next(),

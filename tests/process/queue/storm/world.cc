@@ -41,7 +41,8 @@ constexpr std::array kPhases = {Phase{"stopped"}, Phase{"received what was left"
                                 Phase{"got back what it lent"}};
 constexpr std::array kBreaks = {Break{"refill", "NOT_FOUND"}};
 
-// What has been received of each peer that ever lived. All processes share it.
+// The messages that have been received from each peer that ever lived. All processes share this
+// table.
 enum : uint8_t { kGot = 1, kAcknowledged = 2 };
 struct Ledger {
   std::atomic<uint32_t> lives{0};
@@ -86,8 +87,8 @@ class QueuePeer : public Peer {
     } else if (dice < 990) {
       if (!held_.empty()) let_go(random_.below(held_.size()));
     } else if (dice < 995) {
-      // What a sender has not got back when it leaves stays lent as long as it lives.
-      // A sender that has left puts nothing back.
+      // A message that is unfetched when its sender leaves stays lent as long as the sender lives,
+      // and a sender that has left puts no message back. So a peer leaves when it has neither.
       if (queues::unfetched() == 0 && !has_unacknowledged()) leave_queue();
     } else {
       for (const Held& each : held_) check(each);
@@ -103,7 +104,7 @@ class QueuePeer : public Peer {
         (void)receive(0);
         if (deadline.is_over()) fail("messages stay in the queue");
       }
-      // A death that is not reported yet.
+      // Takes a death that is not reported yet.
       while (receive(0)) {
       }
     } else if (phase == 2) {
@@ -129,7 +130,7 @@ class QueuePeer : public Peer {
     Stamp stamp;
     uint32_t life;
     uint32_t number;
-    uint64_t membership;  // of this peer, with which it received the message
+    uint64_t membership;  // this peer's membership when it received the message
   };
 
   void join() {
@@ -235,7 +236,7 @@ class QueuePeer : public Peer {
     held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
     enter(kRelease);
     tenon_message_release(held.message);
-    // A peer that left the queue after the receive was too late.
+    // A peer that left the queue after the receive acknowledges the message too late.
     if (redelivers_ && queue_ != nullptr && held.membership == memberships_)
       ledger_->got[held.life][held.number].fetch_or(kAcknowledged);
     leave();
@@ -261,11 +262,11 @@ class QueuePeer : public Peer {
         fail(std::to_string(queues::unfetched()) + " messages are unfetched, and " +
              std::to_string(queues::leases()) + " leases are held");
     }
-    // What was received of this peer is complete, but for what the dead had in their hands.
+    // By now every message of this peer was received, except those that dead receivers had taken.
     for (; counted_ < number_; ++counted_) {
       if (ledger_->got[life_][counted_ + 1] == 0) count(kLost);
     }
-    // The fds and mappings of others: a pidfd, a connection and a segment or two for each.
+    // Other peers cost fds and mappings: a pidfd, a connection and a segment or two for each.
     const fault::Held now = fault::hold();
     constexpr long kMostOfOthers = 16 * kPeers;
     if (now.fds > before_.fds + kMostOfOthers)
@@ -275,7 +276,7 @@ class QueuePeer : public Peer {
            std::to_string(before_.mappings));
   }
 
-  // The planted fault: a slot that was taken is full once more.
+  // The planted fault: marks each slot that was taken as full again.
   void refill() {
     const queues::Memory memory(inherited_);
     for (uint64_t lane = 0; lane < memory.members(); ++lane) {
