@@ -266,7 +266,7 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   }
   facts.why_not_taken = of_file(input, facts.why_not_taken);
   facts.why_no_bytecode = of_file(input, facts.why_no_bytecode);
-  // A successful import has reported these already.
+  // A successful import has reported these oddities already.
   if (facts.root) return facts;
   add_oddities(*facts.container, &facts.warnings);
   return facts;

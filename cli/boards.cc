@@ -29,7 +29,7 @@ namespace {
 using memory::BoardImage;
 
 // The most candidates that are read of one process. A process has one board and may have inherited
-// those of its parents. More of them are a trap that keeps this process reading.
+// those of its parents. A process with more candidates tries to keep this one busy.
 constexpr size_t kMostCandidates = 32;
 
 struct CloseFolder {
@@ -43,8 +43,8 @@ bool is_board_link(std::string_view target) {
   return target.starts_with(prefix);
 }
 
-// The process's own pid in its innermost pid namespace: the last of its numbers, one for each
-// namespace that it is in. 0: unknown.
+// Returns the process's own pid in its innermost pid namespace, which is the last of its numbers in
+// /proc. 0: the pid is not known.
 uint64_t own_pid_of(pid_t pid) {
   const std::string text = os::read_small_file(format("/proc/%d/status", pid));
   constexpr std::string_view kKey = "\nNSpid:";
@@ -56,7 +56,7 @@ uint64_t own_pid_of(pid_t pid) {
   return os::parse_number(last == std::string_view::npos ? line : line.substr(last + 1), 0);
 }
 
-// Gives nothing if the board is gone, or is a copy of the fd of another process's board.
+// Returns nothing if the board is gone, or if the fd is a copy of another process's board.
 Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64_t own_pid) {
   TENON_ASSIGN(const os::Fd fd, open_memfd_of(fds, number, 0));
   if (!fd.is_open()) return std::optional<BoardImage>();
@@ -129,8 +129,8 @@ class Search {
       ++boards_.unreadable;
   }
 
-  // Adds the board if the fd is that of the process's own. True ends the search, because a process
-  // has only one.
+  // Adds the board if the fd is the board of this very process. True ends the search, because a
+  // process has only one board.
   bool add(pid_t pid, int fds, const char* number) {
     Result<std::optional<BoardImage>> image = read_board(fds, number, own_pid_of(pid));
     if (!image.is_ok()) {
@@ -153,7 +153,8 @@ class Search {
 
 }  // namespace
 
-// The number is read from a memfd. If none can be made it is 0, which is no file system's number.
+// Reads the device number of memfds from a memfd. If none can be made, the number is 0, which no
+// file system has.
 uint64_t memfd_device() {
   static const uint64_t device = []() -> uint64_t {
     Result<os::Fd> fd = os::create_memfd("tenon-reader", 0);
@@ -179,8 +180,8 @@ Result<os::Fd> open_memfd_of(int fds, const char* number, uint64_t wanted_inode)
   if (wanted_inode != 0 && info.stx_ino != wanted_inode) return os::Fd();
   if (makedev(info.stx_dev_major, info.stx_dev_minor) != memfd_device())
     return Status(Code::kCorrupt, "no board: not a memfd");
-  // The file's owner can hold a lease (fcntl) on it. O_NONBLOCK prevents the open from waiting for
-  // this.
+  // The file's owner can hold a lease (fcntl) on it. O_NONBLOCK keeps the open from waiting for
+  // that lease.
   os::Fd fd(open(format("/proc/self/fd/%d", handle.get()).c_str(),
                  O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (!fd.is_open()) return errno_status(errno, "opening it");

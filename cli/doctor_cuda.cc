@@ -1,5 +1,5 @@
-// `tenon doctor`: whether CUDA can be used. The check starts the driver, as the first use by any
-// program does.
+// `tenon doctor`: checks whether CUDA can be used. The check starts the driver, as the first use by
+// any program does.
 #include "cuda/available.h"
 #include "doctor.h"
 

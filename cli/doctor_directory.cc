@@ -1,5 +1,5 @@
-// `tenon doctor`: the directory of names. It checks its room, its mount, and whether its file
-// system does what names need. The last is tried out with files that never get a name.
+// `tenon doctor`: checks the room and the mount of the directory of names, and whether its file
+// system does what names need. The last check tries that with files that never get a name.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>

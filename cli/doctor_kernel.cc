@@ -1,5 +1,5 @@
-// `tenon doctor`: what the kernel lets a process do with memory files and with other processes.
-// Each feature is tried out where possible.
+// `tenon doctor`: reports what the kernel lets a process do with memory files and with other
+// processes. Each feature is tried out where possible.
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <sys/inotify.h>

@@ -1,4 +1,4 @@
-// `tenon doctor`: how much memory there is, how much of it cgroups allow, and its pages.
+// `tenon doctor`: reports how much memory there is, how much of it cgroups allow, and its pages.
 #include <sys/stat.h>
 #include <unistd.h>
 

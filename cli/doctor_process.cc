@@ -1,5 +1,5 @@
-// `tenon doctor`: the limits of this process, which are those of the shell that started it: fds,
-// mappings, address space, locked memory and file size.
+// `tenon doctor`: reports the limits of this process, which are those of the shell that started it:
+// fds, mappings, address space, locked memory and file size.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -75,8 +75,8 @@ Check check_fds() {
                 " in use here";
   if (!limit.soft) return check;
   const uint64_t left = *limit.soft - std::min(used.value_or(3), *limit.soft);
-  // Enough for a connection, the library's thread, a segment and the fds that opening one needs for
-  // a moment.
+  // This many fds are enough for a connection, the library's thread, a segment, and the fds that
+  // opening a segment needs for a moment.
   constexpr uint64_t kLeast = 16;
   constexpr uint64_t kFew = 1024;
   constexpr uint64_t kPlenty = 4096;

@@ -1,4 +1,5 @@
-// `tenon doctor`: where this process lives: namespaces, the end of the session, and the manager.
+// `tenon doctor`: reports the namespaces of this process, what happens at the end of the session,
+// and the manager.
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -65,7 +66,7 @@ bool has_fixed_mount_number() {
 std::optional<bool> is_initial(const Namespace& space, uint64_t inode, bool initial_pids) {
   if (inode == space.initial) return true;
   if (std::string_view(space.name) != "mnt" || has_fixed_mount_number()) return false;
-  // The namespace of the machine's first process, if that process has pid 1 here.
+  // Compares with the namespace of the machine's first process, if that process has pid 1 here.
   const auto first = initial_pids ? namespace_of("1", "mnt") : std::nullopt;
   if (!first) return std::nullopt;
   return inode == *first;
@@ -99,9 +100,9 @@ Check check_namespaces() {
 Check check_user_namespaces() {
   Check check{.id = "user_namespaces", .title = "user namespaces"};
   const auto most = read_number("/proc/sys/user/max_user_namespaces");
-  // A setting of Debian.
+  // This is a setting of Debian's kernels.
   const auto unprivileged = read_number("/proc/sys/kernel/unprivileged_userns_clone");
-  // A setting of Ubuntu.
+  // This is a setting of Ubuntu's kernels.
   const auto restricted = read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
   check.facts = {{"max_user_namespaces", maybe(most)},
                  {"unprivileged_userns_clone", maybe(unprivileged)},
@@ -129,7 +130,7 @@ struct RemoveIpc {
 // Reads the setting from the last file that has it, in the order in which systemd reads them.
 RemoveIpc read_remove_ipc() {
   std::vector<std::string> files = {"/etc/systemd/logind.conf"};
-  // Pairs of name and path, sorted by name over all folders.
+  // The pairs of name and path are sorted by name over all folders.
   std::vector<std::pair<std::string, std::string>> dropped_in;
   for (const char* folder : {"/usr/lib/systemd/logind.conf.d", "/run/systemd/logind.conf.d",
                              "/etc/systemd/logind.conf.d"}) {
@@ -161,7 +162,7 @@ RemoveIpc read_remove_ipc() {
 Check check_session(const std::string& directory) {
   Check check{.id = "session_end", .title = "end of session"};
   struct stat info{};
-  // sd_booted() looks at the first, and logind makes the second.
+  // sd_booted() looks at the first folder, and logind makes the second.
   const bool logind =
       stat("/run/systemd/system", &info) == 0 && stat("/run/systemd/seats", &info) == 0;
   const RemoveIpc remove = read_remove_ipc();

@@ -1,4 +1,4 @@
-// `tenon inspect --ops`: the operators that bytecode of a module's code calls.
+// `tenon inspect --ops`: lists the operators that bytecode of a module's code calls.
 #include <set>
 #include <string>
 #include <utility>

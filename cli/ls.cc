@@ -149,7 +149,7 @@ Status list_names(const LsOptions& options, Json* json) {
   return Status::ok();
 }
 
-// What of the boards is listed.
+// Which parts of the boards are listed.
 struct Parts {
   bool arenas = false;
   bool leases = false;

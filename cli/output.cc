@@ -40,8 +40,8 @@ Decoded decode(std::string_view text, size_t at) noexcept {
   return {point, nbytes};
 }
 
-// Whether it is a control character, or an invisible character that reorders or hides the text
-// around it.
+// Whether the code point is a control character, or an invisible character that reorders or hides
+// the text around it.
 bool is_harmful(uint32_t point) noexcept {
   struct Range {
     uint32_t first, last;
@@ -139,7 +139,7 @@ std::string size_text(uint64_t nbytes) {
     value /= 1024;
     ++unit;
   }
-  // One digit after the point, and none if the number is whole.
+  // The number has one digit after the point, and none if it is whole.
   std::string text = format("%.1f", value);
   if (text.ends_with(".0")) text.erase(text.size() - 2);
   return text + " " + kUnits[unit];

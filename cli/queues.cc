@@ -30,8 +30,8 @@ using queue::page::MemberState;
 using queue::page::MemberWord;
 using queue::page::SlotState;
 
-// What is read of the lanes of one queue. A queue of the default size has 4 MiB. Of a larger one
-// the first lanes are read.
+// The most bytes of one queue's lanes that are read. A queue of the default size has 4 MiB. Of a
+// larger queue only the first lanes are read.
 constexpr uint64_t kMostLaneNbytes = uint64_t{256} << 20;
 // The most memfds of one process that are compared with the queues that its board names.
 constexpr size_t kMostMemfds = 65536;
@@ -200,7 +200,7 @@ void read_memories(Boards* boards, const Board& board, std::vector<SeenQueue>* q
       if (read.is_ok()) continue;
       boards->refused.push_back(format("fd %s of process %d, the queue %s: %s", entry->d_name, pid,
                                        queue_text(*queue).c_str(), read.message().c_str()));
-      // Half of it may have been read.
+      // Half of the queue may have been read.
       *queue = {queue->device, queue->inode, queue->offset, false, 0, 0, 0, 0, {}, {}};
     }
   }
@@ -263,7 +263,7 @@ bool is_full(const SeenQueue& queue, const SeenMember& member) noexcept {
 
 std::optional<int64_t> full_ns(const Boards& boards, const SeenQueue& queue,
                                const SeenMember& member) noexcept {
-  // The two were not read at one moment.
+  // The board and the queue were not read at one moment.
   if (member.row == nullptr || member.row->full_since_ns <= 0 ||
       (member.waiting && !is_full(queue, member)))
     return std::nullopt;

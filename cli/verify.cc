@@ -44,8 +44,8 @@ std::vector<std::string> all_warnings(const Facts& facts) {
   return all;
 }
 
-// Each of the following returns the exit code. `all`, if it is not null, gets the report, and then
-// nothing is printed.
+// Each of the following functions returns the exit code. `all`, if it is not null, gets the report,
+// and then nothing is printed.
 
 int report_failure(const std::string& path, const Status& status, Json* all) {
   if (all != nullptr)

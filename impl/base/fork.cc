@@ -32,8 +32,8 @@ Registry& registry() noexcept {
 void on_prepare() noexcept {
   Registry& all = registry();
   all.has_forked.store(true, std::memory_order_relaxed);
-  // Counted before the kernel copies anything. So code that releases an object and reads this count
-  // afterwards knows that a child may have a copy.
+  // The fork is counted before the kernel copies anything. So code that releases an object and
+  // reads this count afterwards knows that a child may have a copy.
   detail::g_forks_begun.fetch_add(1, std::memory_order_seq_cst);
   for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
 }

@@ -10,8 +10,8 @@
 namespace tenon::channel {
 namespace {
 
-// The limit of lenders further up through one connection. A peer with more of them makes tokens for
-// their own sake.
+// The most lenders further up through one connection. A peer with more of them only makes tokens to
+// use up this process's fds.
 constexpr size_t kMostInherited = 1024;
 // The most accounts under which something is still held. A lender renews its token at most 16 times
 // and notices each hang-up. This side may notice later, hence twice as many.
@@ -29,7 +29,7 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds,
   // halfway: an fd that moved out of `fds` is in its place by then.
   out->resize(block.slots.size());
   // The first error that ends the message and not the connection. The sender does not send an
-  // inherited token again, so those behind the error are taken first.
+  // inherited token again, so the tokens behind the error are taken before the error is returned.
   Status failed;
   const auto fail = [&failed](Status status) {
     if (failed.is_ok()) failed = std::move(status);

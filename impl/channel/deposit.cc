@@ -69,7 +69,7 @@ void note_address(const DepositState& all, Ticket* ticket) {
   ticket->rendezvous = all.name.path();
 }
 
-// Takes the lock of the state, and makes the depot if there is none. `looks`: how many numbered
+// Takes the lock of the state, and makes the depot if there is none. At most `looks` numbered
 // things are checked for being gone.
 Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, size_t looks) {
   std::unique_lock<std::mutex> lock(all->mutex);
@@ -85,8 +85,9 @@ Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, size_t looks
   return lock;
 }
 
-// Takes in the leases that receivers gave back, now and then. A process that lends the same memory
-// again and again asks for no memory, which would do it, and its records would grow.
+// Takes in the leases that receivers gave back, once for many deposits. Requests for memory would
+// do that too. But a process that lends the same memory again and again makes none, and its records
+// would grow.
 void drain_sometimes() noexcept {
   constexpr uint32_t kDeposits = 256;
   static std::atomic<uint32_t> deposits{0};

@@ -79,10 +79,10 @@ Code find_things(const DepositState& all, std::span<const WireThingName> names,
   return Code::kOk;
 }
 
-// Reads the request of a client and answers it. True: the client was answered, or is beyond help,
-// and the caller drops it, so a connection has one request. False: the client has said nothing yet.
-// The caller releases `found` after the lock, because the end of a segment takes locks of a lower
-// rank.
+// Reads the request of a client and answers it. True: the client was answered or sent no valid
+// request, and the caller drops it, so a connection has one request. False: the client has said
+// nothing yet. The caller releases `found` after the lock, because the end of a segment takes locks
+// of a lower rank.
 bool serve(DepositState* all, const DepotClient& client, FoundThings* found) {
   struct {
     DepotRequestPacket head;
@@ -153,7 +153,7 @@ void on_depot_listener(int fd, bool, bool) noexcept {
     try {
       Result<Fd> accepted = os::accept_local(fd);
       if (!accepted.is_ok()) {
-        // There is no fd for it now. The client waits in the queue, and the level-triggered poll
+        // There is no fd for the client now. It waits in the queue, and the level-triggered poll
         // must not spin.
         os::stop_serving_fd(fd);
         os::call_later(

@@ -34,9 +34,9 @@ const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added,
   for (size_t looks = 2 + 2 * added.size(); looks > 0 && !list_.empty(); --looks) {
     if (sweep_ >= list_.size()) sweep_ = 0;
     auto& [number, segment] = list_[sweep_];
-    // Other connections take the segment up and let go of it meanwhile, so the two counts in
+    // Other connections use the segment and let go of it meanwhile, so the two counts in
     // is_unneeded() are not of one moment. A segment that this very message uses is needed,
-    // whatever they say.
+    // whatever the counts say.
     const auto is_this = [&, id = number](const SegmentRecord& each) { return each.id == id; };
     if (!is_unneeded(segment) || std::any_of(used.begin(), used.end(), is_this)) {
       ++sweep_;
@@ -97,8 +97,8 @@ Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, si
     if (record.id == 0) return corrupt_number("a segment without a number");
     ++crossed_;
     const size_t at = first_fd + record.fd_index;
-    // The fd was dropped, and the number stays without a segment. Or an earlier try put the fd into
-    // the table.
+    // Either the fd was dropped, and the number stays without a segment, or an earlier try put the
+    // fd into the table.
     if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;
     // try_emplace() needs memory, so it comes before the fd moves.
     Entry& entry = entries_.try_emplace(record.id).first->second;

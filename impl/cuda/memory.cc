@@ -10,8 +10,8 @@ namespace tenon::cuda {
 namespace {
 
 // Corrects the range of the allocation. The range of the attributes is "not necessarily the size of
-// the mapped region", and cuMemGetAddressRange gives that of the allocation. Not for memory that is
-// mapped piece by piece, where it gives one piece.
+// the mapped region", and cuMemGetAddressRange gives that of the allocation. Memory that is mapped
+// piece by piece is left alone, because there the function gives the range of one piece.
 void refine(const Driver& cu, DevicePointer pointer, Allocation* found) {
   if (found->context == nullptr && found->pool == nullptr) return;
   InContext scope(cu);

@@ -39,7 +39,7 @@ struct KnownExports {
     auto operator<=>(const Range&) const noexcept = default;
   };
   std::map<Range, std::weak_ptr<const CudaExport>> by_range;
-  std::map<void*, std::weak_ptr<const PoolFd>> pools;  // a few
+  std::map<void*, std::weak_ptr<const PoolFd>> pools;  // there are only a few
   size_t crowded = 64;  // the size of by_range at which add() removes expired entries
 
   void add(const Range& range, const Exported& exported) {

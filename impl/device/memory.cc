@@ -11,14 +11,15 @@
 namespace tenon::device {
 namespace {
 
-// How many storages, or messages that still stand, a call checks that does not check all.
+// How many storages a call checks, and how many messages that still stand, if it does not check
+// all.
 constexpr int kSome = 4;
 
 }  // namespace
 
-// The queue of memory that waits. A call checks the first entry, and puts it at the end if it has
-// to wait on. The queue is linked through the objects themselves, because a release must be able to
-// add one without allocating.
+// The queue of device memory whose release waits. A call checks the first entry, and puts it at the
+// end if it must wait on. The queue is linked through the objects themselves, because a release
+// must be able to add one without allocating.
 class CudaLimbo : public ProcessState<LockRank::kCudaMemory> {
  public:
   void add(std::unique_ptr<CudaMemory> memory) noexcept {
@@ -46,8 +47,8 @@ class CudaLimbo : public ProcessState<LockRank::kCudaMemory> {
     if (!one->is_unused()) add(std::move(one));
     return true;
   }
-  // The memory and what remains to be done for it belong to the parent. The owners are not told, so
-  // a forked child frees nothing.
+  // The memory and what remains to be done for it belong to the parent. Its owners' release
+  // functions are not called, so a forked child frees nothing.
   void in_child() noexcept;
   void add_abandoned(std::unique_ptr<CudaMemory> memory) noexcept {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -66,8 +67,8 @@ namespace {
 
 CudaLimbo& limbo() noexcept { return process_state<CudaLimbo>(); }
 
-// The objects whose end was put off. Then, for this thread: how many CudaCollectLater objects
-// exist, and whether a MustNotWait exists.
+// The objects whose end was put off. The next two variables say, for this thread, how many
+// CudaCollectLater objects exist and whether a MustNotWait exists.
 std::atomic<CudaEnding*> g_put_off{nullptr};
 thread_local int t_later = 0;
 thread_local bool t_must_not_wait = false;
@@ -82,7 +83,7 @@ void CudaLimbo::in_child() noexcept {
   end_ = &first_;
   size_ = 0;
   abandon_lent_cuda();
-  // The parent frees them.
+  // The parent frees the objects whose end was put off.
   g_put_off.store(nullptr, std::memory_order_relaxed);
 }
 

@@ -74,8 +74,8 @@ Status ended(const Status& why, const Status& full) {
 
 }  // namespace
 
-// A thread that frees memory holds the arenas' lock while it does, and a waiting thread takes that
-// lock after it has begun to listen. So one of them sees the other, and a relaxed load is enough
+// A thread that frees memory holds the arenas' lock at that time, and a waiting thread takes that
+// lock after it has begun to listen. So one of the two sees the other, and a relaxed load is enough
 // here.
 void signal_space() noexcept {
   ArenaWaitState& all = arena_wait_state();
@@ -94,9 +94,9 @@ Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const
   while (true) {
     status = arena->allocate(nbytes, alignment, out);
     if (status.is_ok() || !is_full(status)) return status;
-    // In a process without the library's thread the waiting thread does that thread's work, too.
-    // When another thread has done it first, the service's fd shows nothing any more, but the event
-    // does.
+    // In a process without the library's thread, the waiting thread does that thread's work, too.
+    // Another thread may have done the work first. Then the service's fd is not readable any more,
+    // but the event is triggered.
     const bool serves = os::has_no_thread();
     int service = -1;
     if (serves) {

@@ -19,10 +19,10 @@
 namespace tenon::memory {
 namespace {
 
-// Each of these keeps a yes of the THP probe, as a mark of the administrator's setting under which
-// it was found. It holds as long as the setting stays. After a no the machine is probed again,
-// because its memory may have been in small pieces, and a probe costs little. Each is one word, so
-// that no lock has to survive a fork.
+// Each of these words remembers a probe that found THP, as a mark of the administrator's setting at
+// that time. The result holds as long as the setting stays. A failed probe is not remembered: the
+// machine's memory may have been in small pieces, and a probe costs little. Each mark is one word,
+// so that no lock has to survive a fork.
 std::atomic<uint64_t> g_thp_by_fault{0};
 std::atomic<uint64_t> g_thp_by_collapse{0};
 

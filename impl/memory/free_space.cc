@@ -62,8 +62,8 @@ bool FreeSpace::take_free(uint64_t nbytes, uint64_t alignment, Piece* out) {
     const uint64_t end = begin + at->first;
     const uint64_t end_of_block = offset + nbytes;
     if (end_of_block > end) continue;
-    // The entry of the piece becomes that of a rest. Only a second rest needs memory. It comes
-    // first, so that nothing has changed if there is none.
+    // The entry of the piece becomes the entry of one rest. Only a second rest needs memory, so it
+    // is inserted first. If there is no memory, nothing has changed.
     if (offset > begin && end_of_block < end)
       insert_range(end_of_block, end - end_of_block, was_lent);
     auto entry = ranges_.extract(at);

@@ -70,8 +70,8 @@ std::shared_ptr<LeaseToken> make_token(os::Fd fd) {
 Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   if (!os::is_token(token->get())) return refuse("a token that is no end of a pipe");
   if (page->is_open() && !os::is_bell(bell->get())) return refuse("a bell that is no socket");
-  // All memory is allocated first. If there is none, the fds are still the caller's, which may try
-  // again.
+  // All memory is allocated first. If an allocation fails, the fds still belong to the caller, who
+  // may try again.
   auto holding = Ref<Holding>::adopt(new Holding());
   holding->token_ = make_token({});
   if (page->is_open()) {
@@ -83,8 +83,8 @@ Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   }
   holding->token_->fd = std::move(*token);
   holding->bell_ = std::move(*bell);
-  // By this ring the kernel tells the lender which process took the token. Another process may have
-  // made the other end of the lender's connection.
+  // This ring lets the kernel tell the lender which process took the token, because another process
+  // may have made the other end of the lender's connection.
   if (holding->bell_.is_open()) os::ring(holding->bell_.get());
   return holding;
 }
@@ -137,8 +137,8 @@ void GivingBack::add(Holding* holding, uint32_t slot) noexcept {
 }
 
 // A fork since add() changes nothing: the last reference to each block had gone, so a child has
-// none. But a child that was forked in a signal handler has a copy of this list, and only its
-// parent may set the bits.
+// none. But a child that was forked in a signal handler has a copy of this list. Only its parent
+// may set the bits.
 void GivingBack::tell() noexcept {
   if (holding_ == nullptr) return;
   Holding* const holding = std::exchange(holding_, nullptr);

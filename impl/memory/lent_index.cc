@@ -56,7 +56,7 @@ void LentIndex::resize(size_t buckets) noexcept {
 
 void LentIndex::insert(LentBlock* block) noexcept {
   if (count_ >= buckets_.size() * kLoad) resize(buckets_.empty() ? kFewest : buckets_.size() * 2);
-  // There is no memory for any bucket. If such a block comes home, it is held under a lease, like
+  // There was no memory for any bucket. If such a block comes home, it is held under a lease, like
   // another process's block.
   if (buckets_.empty()) return;
   append(block);

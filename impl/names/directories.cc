@@ -180,7 +180,7 @@ void close_idle_directories() noexcept {
   try {
     for (const Ref<Directory>& each : Directories::take_out_idle()) unwatch_names(*each);
   } catch (...) {
-    // No memory: they stay open.
+    // No memory: the directories stay open.
   }
 }
 

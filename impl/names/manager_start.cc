@@ -23,7 +23,7 @@ using os::Fd;
 using os::Waiter;
 
 // The most rounds of connect_or_start(). A manager that ends at the wrong moment costs one round.
-// So many in a row are no coincidence.
+// This many rounds in a row cannot be a coincidence.
 constexpr int kStartRounds = 20;
 constexpr std::string_view kFolderPrefix = "tenon-manager-";
 constexpr std::string_view kSocketLeaf = "manager.sock";
@@ -142,7 +142,7 @@ void remove_dead_manager(const std::string& manager) noexcept {
     }
     if (is_managers_own(folder)) os::remove_folder(folder);
   } catch (const std::bad_alloc&) {
-    // No memory. The next process that looks does it.
+    // No memory. The next process that checks the manager removes its files.
   }
 }
 
@@ -162,7 +162,7 @@ void remove_dead_managers() noexcept {
       remove_dead_manager(
           socket_in(format("%s/%s", std::string(kSharedMemory).c_str(), name.c_str())));
   } catch (const std::bad_alloc&) {
-    // As above: no memory.
+    // No memory. The next process removes them.
   }
 }
 

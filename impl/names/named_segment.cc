@@ -133,7 +133,7 @@ Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& 
   const gid_t group = options.has_group ? options.group : static_cast<gid_t>(-1);
   TENON_TRY(os::set_access(making.fd(), mode_of(options), group, name.path()));
   TENON_TRY(reserve_file(making.fd(), name.directory, total));
-  // A process that sweeps the directory has the lock for a moment.
+  // A process that sweeps the directory may hold the lock for a moment.
   for (int tries = 0; !os::take_shared_lock(making.fd()); ++tries) {
     if (tries == kLockTries)
       return refuse_name(name.path(), Code::kUnsupported,
@@ -156,7 +156,7 @@ void remove_dead_names(const std::string& directory) noexcept {
     options.remove = true;
     (void)look_at_all(directory, options, [](const NameReport&) { return true; });
   } catch (...) {
-    // No memory. The second attempt goes on without.
+    // No memory. The second attempt goes on without the room.
   }
 }
 

@@ -68,7 +68,8 @@ void CloseWatch::drain() noexcept {
   alignas(inotify_event) std::array<char, 4096> buffer;
   for (;;) {
     const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
-    // A short read has taken all. A process that closes without end cannot hold the reader.
+    // A short read has taken all events. A process that closes files without end cannot hold the
+    // reader.
     if (got >= 0 || errno != EINTR) return;
   }
 }

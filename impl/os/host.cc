@@ -37,8 +37,8 @@ Status gone(const RemoteFile& file, const char* why) {
       .with("fd", file.fd);
 }
 
-// Read when the library is loaded and not at the first use, because /proc cannot be read at the fd
-// limit.
+// The identity is read when the library is loaded and not at the first use, because /proc cannot be
+// read at the fd limit.
 const HostIdentity g_identity = read_identity();
 
 }  // namespace
@@ -62,8 +62,8 @@ Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
         errno_status(errno, format("process %d in /proc", file.pid)).with("pid", file.pid));
   }
   if (!file.other_user) TENON_TRY(check_folder_user(process, file.pid, "OTHER_USER"));
-  // Opened with O_PATH first: the number may belong to a device or a pipe by now, and a real open
-  // of one can have effects.
+  // The file is opened with O_PATH first. Its number may belong to a device or a pipe by now, and a
+  // real open of one can have effects.
   const std::string path = format("/proc/%d/fd/%d", file.pid, file.fd);
   const std::string below = format("fd/%d", file.fd);
   const Fd handle(openat(process.get(), below.c_str(), O_PATH | O_CLOEXEC));

@@ -206,7 +206,8 @@ Status ask_headroom(uint64_t nbytes) {
     return Status::ok();
   }
   all.credit = 0;
-  // Without an fd the limits cannot be read. Then the answer is no, and nothing is remembered.
+  // Without an fd the limits cannot be read. Then the request is refused, and nothing is
+  // remembered.
   bool no_fd = false;
   if (all.discovered_ns == 0 || now - all.discovered_ns > kDiscoverNs) {
     std::vector<Level> levels = discover_levels(&no_fd);

@@ -105,7 +105,7 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
   TENON_ASSIGN(const Nonce random, random_nonce());
   const std::string leaf = ".tenon-" + hex(random);
   TENON_ASSIGN(Fd socket, new_socket(kind, path));
-  // Binds to the real path if that fits, because ss and lsof show the path.
+  // Binds to the real path if it fits, because ss and lsof show the path.
   const std::string full = place.folder + "/" + leaf;
   const Address address =
       address_of(fits(full) ? full : format("/proc/self/fd/%d/%s", folder.get(), leaf.c_str()));
@@ -143,7 +143,7 @@ Result<Fd> listen_local_again(SocketKind kind, const std::string& path, mode_t m
     return status.code() == Code::kPermission && status.detail("errno") == std::to_string(EEXIST);
   };
   if (!is_taken(listener.status())) return listener;
-  // Between the look at the old socket and its removal another process could replace it. So the
+  // Another process could replace the old socket between the check and its removal. So the
   // directory is locked meanwhile. Only this function takes that lock.
   TENON_ASSIGN(const SocketPlace place, split_socket_path(path));
   const Fd folder(::open(place.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -228,7 +228,7 @@ Result<Fd> reopen_read_only(int fd) {
 Result<Fd> duplicate(int fd) {
   Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy.is_open()) {
-    // The kernel's answer when RLIMIT_NOFILE is 0.
+    // The kernel gives EINVAL when RLIMIT_NOFILE is 0.
     const int error = errno == EINVAL ? EMFILE : errno;
     return with_fd_limit(errno_status(error, format("duplicating fd %d", fd)).with("fd", fd));
   }

@@ -19,7 +19,7 @@ constexpr long SYS_pidfd_getfd = 438;
 #endif
 constexpr int kDupfdQuery = 1024 + 3;  // F_DUPFD_QUERY, Linux 6.10
 constexpr int kKcmpFile = 0;           // KCMP_FILE, where a seccomp filter does not forbid it
-constexpr int kMostAttempts = 8;       // of a comparison that another process disturbs
+constexpr int kMostAttempts = 8;       // a comparison is repeated so often
 
 Status open_refused(int error, int number) {
   const auto fail = [&](Code code, const char* why) {

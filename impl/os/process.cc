@@ -148,9 +148,9 @@ size_t character_nbytes(std::string_view text) noexcept {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   const unsigned char second = byte(1);
-  // U+0080 … U+009F.
+  // The characters from U+0080 to U+009F are control characters.
   if (first == 0xc2 && second < 0xa0) return 0;
-  // Overlong forms.
+  // Here a lead byte E0 or F0 begins an overlong form, ED a surrogate, F4 a number beyond U+10FFFF.
   if ((first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90)) return 0;
   if ((first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90)) return 0;
   return nbytes;

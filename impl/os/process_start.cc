@@ -1,4 +1,5 @@
-// run_for_line() (process.h): starts a program and reads the first line that it prints.
+// Implements run_for_line() (process.h), which starts a program and reads the first line that it
+// prints.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -38,8 +39,8 @@ class SpawnPlan {
 
   int spawn(const std::string& program, const std::vector<std::string>& arguments, int out,
             std::span<const int> fds, pid_t* pid) {
-    // `out` is duplicated first, because it can be 0 or 2 itself in a process that has closed
-    // those.
+    // `out` is duplicated first, because it can be 0 or 2 itself in a process that has closed these
+    // fds.
     keep(::posix_spawn_file_actions_adddup2(&actions_, out, STDOUT_FILENO));
     keep(::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
     keep(::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0));

@@ -48,7 +48,7 @@ void take_control(msghdr* message, ReceivedFds* fds) noexcept {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(control) + i * sizeof fd, sizeof fd);
       if (control->cmsg_type == SCM_RIGHTS) fds->add(fd);
-      // The user has switched on SO_PASSPIDFD. Nobody here needs its fd.
+      // This fd comes if the user has switched on SO_PASSPIDFD. Nobody here needs it.
       if (control->cmsg_type == SCM_PIDFD && fd >= 0) ::close(fd);
       if (control->cmsg_type != SCM_RIGHTS) break;
     }

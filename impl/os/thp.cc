@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kSettings[] = "/sys/kernel/mm/transparent_hugepage/";
 
-// "always [never] deny" → "never"
+// Returns the word in brackets: "never" for "always [never] deny".
 std::string chosen_word(const std::string& text) {
   const size_t open = text.find('[');
   const size_t close = open == std::string::npos ? open : text.find(']', open);

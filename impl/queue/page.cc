@@ -75,8 +75,8 @@ void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> b
     (to++)->store(word, std::memory_order_relaxed);
   }
   if (at < bytes.size()) {
-    // Byte by byte in a register. A load behind shorter stores would wait until all stores before
-    // it have reached the cache.
+    // The last word is put together byte by byte in a register. A load behind shorter stores would
+    // wait until all stores before it have reached the cache.
     word = 0;
     for (size_t i = bytes.size(); i-- > at;) word = word << 8 | std::to_integer<uint64_t>(bytes[i]);
     to->store(word, std::memory_order_relaxed);

@@ -33,7 +33,7 @@ void forget_look() noexcept;
 // The file of a queue, opened for locks.
 struct LockFile {
   os::Fd file;
-  int watch = -1;  // its number in QueueState::closes
+  int watch = -1;  // the number of its watch in QueueState::closes
 };
 
 struct QueueState : ProcessState<LockRank::kQueues> {
@@ -71,7 +71,7 @@ void on_pidfd(int fd, bool, bool) noexcept {
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.processes.find(fd);
-    // The event may be of another file that had this number before.
+    // The event may belong to another file that had this number before.
     if (found == all.processes.end() || !has_ended(fd)) return;
     os::stop_serving_fd(fd);
     ended = std::move(found->second);

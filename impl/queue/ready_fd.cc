@@ -93,7 +93,7 @@ void ReadyFd::end_sleep() noexcept {
   has_sleeper_ = false;
 }
 
-// As sleep_once() says it.
+// Writes that the member sleeps, as sleep_once() does.
 void ReadyFd::say_asleep() noexcept {
   page::SleepWords* const words = words_.load(std::memory_order_relaxed);
   const uint32_t awake = (words->asleep.load(std::memory_order_relaxed) + 1) & ~1U;

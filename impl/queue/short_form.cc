@@ -123,8 +123,8 @@ Result<ShortForm> decode_short(std::span<const std::byte> bytes) {
 
 void write_address(page::LaneHeader* lane, const channel::Ticket& address) noexcept {
   const uint32_t number = lane->address_number.load(std::memory_order_relaxed);
-  // An odd number says that the address is being written. The stores of the words release it, so
-  // nobody sees them without it.
+  // An odd number says that the address is being written. The stores of the words are releases, so
+  // a reader that sees a new word sees the odd number too.
   lane->address_number.store(number | 1, std::memory_order_relaxed);
   std::array<std::byte, page::kAddressNbytes> bytes{};
   const auto pid = static_cast<uint32_t>(address.pid);

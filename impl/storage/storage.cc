@@ -411,8 +411,8 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   } else if (is_sealed()) {
     std::memcpy(data_ + offset, data, nbytes);
   } else {
-    // A private mapping of a file. The pages that were written are not in the file, so the kernel
-    // copies to the mapping.
+    // This is a private mapping of a file. The pages that were written are not in the file, so the
+    // kernel copies to the mapping.
     TENON_TRY(os::copy_to_mapping(data, data_ + offset, nbytes));
   }
   count_copy(nbytes);

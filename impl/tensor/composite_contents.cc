@@ -1,4 +1,4 @@
-// Checks the numbers in the parts of a composite: check_contents() (composite.h).
+// Implements check_contents() (composite.h), which checks the numbers in the parts of a composite.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -200,7 +200,7 @@ Status check_nested_numbers(const CompositeSpec& spec, const Numbers& sizes, con
     if (offset < 0)
       return wrong_number(Part::kOffsets, i,
                           format("%lld is negative", static_cast<long long>(offset)));
-    // Checked as if the values were a storage of their own.
+    // The layout is checked as if the values were a storage of their own.
     const Layout layout{spec.parts[0]->dtype(), sizes.as<int64_t>().subspan(i * ndim, ndim),
                         strides.as<int64_t>().subspan(i * ndim, ndim),
                         static_cast<uint64_t>(offset)};

@@ -190,7 +190,7 @@ Status check_nested(const CompositeShape& shape) {
 }
 
 Status check_meta(const CompositeShape& shape) {
-  // Checked against the largest possible storage, because a tensor on meta has none.
+  // The layout is checked against the largest possible storage, because a tensor on meta has none.
   return check_layout({shape.dtype, shape.sizes, shape.strides, shape.offset},
                       uint64_t{std::numeric_limits<int64_t>::max()});
 }

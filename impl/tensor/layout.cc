@@ -18,8 +18,8 @@ Status outside(uint64_t needed_nbytes, uint64_t storage_nbytes) {
                         as_llu(needed_nbytes), as_llu(storage_nbytes), kFit));
 }
 
-// For layouts whose last byte has an offset of more than 64 bits, or whose first element lies
-// before the storage.
+// The error for layouts whose last byte has an offset of more than 64 bits, or whose first element
+// lies before the storage.
 Status outside(uint64_t storage_nbytes) {
   return invalid(
       format("the elements leave the storage of %llu bytes: %s", as_llu(storage_nbytes), kFit));

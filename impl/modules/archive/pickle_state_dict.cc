@@ -96,7 +96,7 @@ StateDictReader::Frame StateDictReader::frame_of_call(pickle::NodeId id) const {
     }
   } else if (pickle::is_call_of(tree_, id, "collections", "OrderedDict") ||
              pickle::is_call_of(tree_, id, "collections", "defaultdict")) {
-    // The state of an OrderedDict is _metadata: versions of Python classes. Nobody needs it here.
+    // The state of an OrderedDict is _metadata: versions of Python classes, which no caller needs.
     frame.children = tree_.call(id).items;
     frame.form = Form::kKeyed;
   } else if (!arguments.empty() &&
@@ -239,7 +239,7 @@ Status StateDictReader::add_tensor(pickle::NodeId id) {
   return Status::ok();
 }
 
-// Null for a node that is no value.
+// Returns null for a node that is no value.
 value::ValueRef StateDictReader::value_of(pickle::NodeId id) {
   switch (tree_.kind(id)) {
     case pickle::NodeKind::kNone: return value::Value::none();

@@ -25,7 +25,7 @@ bool is_reserved_module(std::string_view module) {
 }
 
 // The kind that the items of a list must have, for the lists that PyTorch writes in a special form.
-// PyTorch refuses other items too.
+// PyTorch refuses items of other kinds, too.
 std::optional<ValueKind> item_kind(const value::TypeRef& list) {
   if (!list) return std::nullopt;
   switch (list->element()->kind()) {

@@ -312,7 +312,7 @@ Status ZipWriter::put_central(const Entry& entry) {
   head.add(narrow(entry.stored_nbytes)).add(narrow(entry.nbytes));
   head.add(static_cast<uint16_t>(entry.name.size()))
       .add(static_cast<uint16_t>(extra.bytes().size()));
-  // The length of the comment, the disk and the attributes.
+  // These fields are the length of the comment, the disk and the attributes.
   head.add(uint16_t{0}).add(uint16_t{0}).add(uint16_t{0}).add(uint32_t{0});
   head.add(narrow(entry.header_offset));
   TENON_TRY(put(head.bytes()));

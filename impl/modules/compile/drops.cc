@@ -93,7 +93,7 @@ class DropPlanner {
         at = outer->owner;
       }
       // A constant needs no drop. PyTorch adds an empty drop node all the same, and StackPlan keeps
-      // no value on the stack across it. So this look-up makes the list even if it stays empty.
+      // no value on the stack across it. So this line makes the list even if it stays empty.
       std::vector<GraphValue*>& dropped = after_[outer];
       if (!is_constant(value)) dropped.push_back(value);
     }

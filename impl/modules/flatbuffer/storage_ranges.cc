@@ -20,8 +20,8 @@ using Range = archive::ZipReader::Range;
 namespace {
 
 constexpr uint64_t kSmallStorageNbytes = 4096;
-// Small storages count as bytes that are no storages, of which a file may have only so many. So
-// together they have at most this part of that limit.
+// A file may have only a limited number of bytes that are no storages, and small storages count as
+// such bytes. So together they have at most this part of the limit.
 constexpr uint64_t kPartOfLimit = 256;
 
 // Follows the offsets of a flatbuffer. A function that returns a place returns 0 if there is none.
@@ -31,14 +31,14 @@ class Scout {
   Scout(uint64_t nbytes, ReadAt read_at) : nbytes_(nbytes), read_at_(std::move(read_at)) {}
 
   uint64_t root() const { return follow(0); }
-  // The place to which the offset at `at` points.
+  // Returns the place to which the offset at `at` points.
   uint64_t follow(uint64_t at) const {
     const std::optional<uint32_t> offset = number(at);
     return offset && *offset != 0 && at + *offset < nbytes_ ? at + *offset : 0;
   }
-  // The table that is an item of a vector of tables.
+  // Returns the table that is an item of a vector of tables.
   uint64_t item(uint64_t vector, uint64_t index) const { return follow(vector + 4 + 4 * index); }
-  // The place of the field in `table` whose offset is at `place` of the vtable.
+  // Returns the place of the field in `table` whose offset is at `place` of the vtable.
   uint64_t field(uint64_t table, uint16_t place) const {
     const std::optional<uint32_t> back = number(table);
     if (!back) return 0;
@@ -50,13 +50,13 @@ class Scout {
       return 0;
     return table + offset;
   }
-  // The table, vector or text to which such a field points.
+  // Returns the table, vector or text to which such a field points.
   uint64_t pointed(uint64_t table, uint16_t place) const {
     const uint64_t at = field(table, place);
     return at == 0 ? 0 : follow(at);
   }
-  // The number of bytes or items of a vector. 0 if there is no vector, or more than the file has
-  // room for.
+  // Returns the number of bytes or items of a vector. 0 if there is no vector, or if the file has
+  // no room for that many.
   uint64_t count(uint64_t vector) const {
     const std::optional<uint32_t> count = vector == 0 ? std::nullopt : number(vector);
     return count && *count <= nbytes_ - vector - 4 ? *count : 0;
@@ -134,7 +134,7 @@ std::vector<Range> likely_storages(const archive::ZipSource& source, uint64_t mo
       found.push_back({data + sizeof(uint32_t), size});
   }
   std::ranges::sort(found, {}, &Range::offset);
-  // Reading a small storage takes less time than reading the bytes before and behind it apart.
+  // One read of a small storage with its neighbours takes less time than two reads beside it.
   const auto is_small = [](const Range& range) { return range.nbytes < kSmallStorageNbytes; };
   uint64_t small_nbytes = 0;
   for (const Range& range : found) small_nbytes += is_small(range) ? range.nbytes : 0;

@@ -1,4 +1,4 @@
-// Module: the functions that add members.
+// The functions of Module that add members.
 #include <algorithm>
 #include <utility>
 

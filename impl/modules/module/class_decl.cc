@@ -1,4 +1,4 @@
-// CodeSet: the functions of value::ClassTable, which value::check_value() calls.
+// The functions by which CodeSet implements value::ClassTable. value::check_value() calls them.
 #include "base/immortal.h"
 #include "modules/module/code.h"
 #include "modules/script/signature.h"

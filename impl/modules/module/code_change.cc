@@ -1,4 +1,4 @@
-// CodeSet: the functions that add and change code.
+// The functions of CodeSet that add and change code.
 #include <utility>
 
 #include "modules/module/code.h"

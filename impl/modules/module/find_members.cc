@@ -1,4 +1,4 @@
-// Module: the functions that find and list members.
+// The functions of Module that find and list members.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>

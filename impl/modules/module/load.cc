@@ -1,4 +1,4 @@
-// Module: load(), which replaces a whole set of parameters and buffers by their paths.
+// Implements Module::load(), which replaces a whole set of parameters and buffers by their paths.
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -188,7 +188,7 @@ Ref<Module> PackageArchive::find_read(std::string_view id) const {
 
 Result<Ref<Module>> PackageArchive::import(const std::string& id) {
   Assembly assembly(label_ + ", module " + id, options_);
-  // its code is the code of all modules of the package
+  // The code of this package is the code of all its modules.
   assembly.package().is_whole_archive = false;
   storages_.count_in(&assembly.report());
   ModuleParts parts(*reader_, options_, &assembly, &storages_);

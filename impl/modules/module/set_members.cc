@@ -1,4 +1,4 @@
-// Module: the functions that replace and remove members.
+// The functions of Module that replace and remove members.
 #include <utility>
 
 #include "modules/module/module.h"

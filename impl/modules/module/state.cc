@@ -1,4 +1,4 @@
-// Module: the functions that give objects a state.
+// The functions of Module that give objects a state.
 #include <optional>
 #include <utility>
 

@@ -1,4 +1,5 @@
-// Checker (checker.h): what an attribute stands for, by the kind of the value that has it.
+// The part of Checker (checker.h) that finds what an attribute stands for, by the kind of the value
+// that has it.
 #include <algorithm>
 #include <charconv>
 #include <optional>

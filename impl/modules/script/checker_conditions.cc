@@ -1,4 +1,4 @@
-// Checker (checker.h): which conditions PyTorch decides while it compiles.
+// The part of Checker (checker.h) that finds which conditions PyTorch decides while it compiles.
 #include <utility>
 
 #include "modules/script/checker.h"

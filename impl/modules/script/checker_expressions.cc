@@ -1,4 +1,4 @@
-// Checker (checker.h): what an expression stands for.
+// The part of Checker (checker.h) that finds what an expression stands for.
 #include <algorithm>
 #include <charconv>
 #include <utility>

@@ -1,4 +1,4 @@
-// Checker (checker.h): follows the paths through loops, which PyTorch may unroll.
+// The part of Checker (checker.h) that follows the paths through loops, which PyTorch may unroll.
 #include "modules/script/checker.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Checker (checker.h): follows the paths through the body of a function.
+// The part of Checker (checker.h) that follows the paths through the body of a function.
 #include <string>
 #include <utility>
 
@@ -284,7 +284,7 @@ Status Checker::if_else(const Stmt& stmt, Flow* flow) {
   TENON_TRY(std::move(status));
   const bool both_end = flow_true == Flow::kEnds && flow_false == Flow::kEnds;
   if (fixed == Fixed::kUnknown) {
-    // PyTorch may compile only one of the branches, and either may be that one.
+    // PyTorch may compile only one of the branches, and each of the two may be the one.
     const bool neither = flow_true == Flow::kGoesOn && flow_false == Flow::kGoesOn;
     *flow = both_end ? Flow::kEnds : neither ? Flow::kGoesOn : Flow::kMayEnd;
     scope_.meet(std::move(if_true), Flow::kMayEnd, std::move(if_false), Flow::kMayEnd, stmt.range);

@@ -1,4 +1,4 @@
-// Printer (printer_impl.h): prints statements, functions and classes.
+// The part of Printer (printer_impl.h) that prints statements, functions and classes.
 #include "modules/script/printer.h"
 #include "modules/script/printer_impl.h"
 

@@ -5,8 +5,8 @@
 namespace tenon::script {
 namespace {
 
-// Larger than any type that value::Type takes. This limit guards against an annotation that is a
-// whole file.
+// This is larger than any type that value::Type takes. The limit guards against an annotation that
+// is a whole file.
 constexpr uint32_t kMaxTypeNbytes = 1 << 20;
 
 class TypeText {

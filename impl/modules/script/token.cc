@@ -45,7 +45,8 @@ constexpr auto kKeywords = std::to_array<Word>({
     {"Ellipsis", TokenKind::kEllipsisName},
 });
 
-// Sorted by the first byte. A longer word stands before the shorter words that it begins with.
+// The words are sorted by the first byte. A longer word stands before the shorter words that it
+// begins with.
 constexpr auto kPunctuation = std::to_array<Word>({
     {"!=", TokenKind::kNotEqual},
     {"!", TokenKind::kExclamation},

@@ -13,7 +13,7 @@ namespace tenon::value {
 
 namespace {
 
-// What one thread holds.
+// What one thread holds of the tree lock.
 struct HeldByThread {
   int reads = 0;  // how many ReadTrees, one in another
   bool changes = false;
@@ -24,7 +24,7 @@ struct HeldByThread {
 
 constinit thread_local HeldByThread t_held;
 
-// The mutex of this state is only held for moments, and never while a tree is read or changed.
+// The mutex of this state is held only for moments, and never while a tree is read or changed.
 struct TreeLockState : ProcessState<LockRank::kTrees> {
   std::condition_variable moved;  // one of the members below has changed
   // Threads get the lock in the order in which they asked for it, so neither readers nor changes

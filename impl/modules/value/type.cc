@@ -89,7 +89,7 @@ bool is_qualified_name(std::string_view name) noexcept {
 }
 
 const TypeRef& Type::simple(TypeKind kind) {
-  // Never destroyed, because values that outlive static destruction hold these types.
+  // These types are never destroyed, because values that outlive static destruction hold them.
   const SimpleTypes& types = immortal<SimpleTypesOnce>().once.get([] {
     auto made = std::make_unique<SimpleTypes>();
     for (size_t i = 0; i < made->size(); ++i)

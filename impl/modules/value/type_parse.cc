@@ -1,4 +1,4 @@
-// Type::parse(): parses the text of an annotation as PyTorch's importer does.
+// Implements Type::parse(), which parses the text of an annotation as PyTorch's importer does.
 #include <algorithm>
 #include <array>
 #include <optional>

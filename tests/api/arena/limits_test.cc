@@ -119,7 +119,7 @@ TEST(Limits, NoFds) {
   });
 }
 
-// What a process holds that has lent before.
+// Returns what a process holds that has lent before.
 fault::Held hold_when_warm() {
   {
     fault::Pair warm(SOCK_SEQPACKET);

@@ -34,7 +34,7 @@ void require_place(const Status& status) {
 }
 
 void check_program(const bytecode::Program& program) {
-  // All methods were left out, and a record needs a function.
+  // If all methods were left out, there is no record, because a record needs a function.
   if (program.functions.empty()) return;
   bytecode::VerifyOptions options;
   options.find_arity = compile::find_operator_arity;

@@ -63,8 +63,8 @@ int replay(Target target, int count, char** places) {
       }
       const std::vector<char> text{std::istreambuf_iterator<char>(stream),
                                    std::istreambuf_iterator<char>()};
-      // An exact copy on the heap, as libFuzzer makes it, so that a sanitizer sees a read past the
-      // end.
+      // The input is copied to a heap block of its own length, as libFuzzer does, so that a
+      // sanitizer sees a read past the end.
       const std::vector<uint8_t> bytes(text.begin(), text.end());
       target(bytes.data(), bytes.size());
       ++replayed;

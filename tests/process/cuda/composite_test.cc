@@ -1,5 +1,5 @@
-// Composites whose parts lie in device memory: the parts go over a connection under leases, and
-// arrive as one composite again.
+// These tests send composites whose parts lie in device memory. The parts go over a connection
+// under leases, and arrive as one composite again.
 #include "tensor/composite.h"
 
 #include <string>
@@ -317,7 +317,7 @@ TEST(CudaComposite, PartsOnTwoDevicesAreRefused) {
                    "the indices are on another device than the values");
       expect_unfit(per_channel_spec(two.values(), numbers), "scales",
                    "the scales are on another device than the values");
-      // All of them on the second device fit each other.
+      // Parts that all lie on the second device fit each other.
       const Ref<Composite> there = made(csr_spec(numbers, numbers));
       EXPECT_EQ(there->parts()[2]->storage()->device(), (storage::Device{storage::kCuda, 1}));
     }

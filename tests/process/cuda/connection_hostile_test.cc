@@ -329,8 +329,8 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
   });
 }
 
-// The victim has lent two pieces of memory to an honest borrower, and the peer knows the way to one
-// of them. The peer asks for the other by an address that it guessed.
+// The victim has lent two pieces of memory to an honest borrower, and the peer knows the route to
+// one of them. The peer asks for the other by an address that it guessed.
 TEST(CudaConnectionHostile, WhatOthersWereLentDoesNotComeHome) {
   in_child({}, [] {
     use_device();

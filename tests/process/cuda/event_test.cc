@@ -243,7 +243,7 @@ TEST(CudaEvent, ASignalEndsAWaitThatAllowsIt) {
   });
 }
 
-// A wait is for the mark that was the latest at the time of the call.
+// A wait on an event is for the mark that was the latest at the time of the call.
 TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
   in_child({}, [] {
     use_device();

@@ -118,7 +118,7 @@ void receiver_loses(const Loss& loss) {
         use_device();
         const Ref<Storage> host = host_of('h');
         // One of the driver's calls fails once. The whole message gives its leases back, whatever
-        // else was in it.
+        // else it carried.
         for (const char* function : kOpening) {
           SCOPED_TRACE(function);
           Memory memory(kNbytes);

@@ -246,7 +246,7 @@ TEST(CudaFaults, OfEvents) {
       });
 }
 
-// order_stream, and a share in another stream than the one that used the storage.
+// These tests order streams, and share in another stream than the one that used the storage.
 TEST(CudaFaults, OfStreams) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   in_child({}, [] {
@@ -301,7 +301,7 @@ TEST(CudaFaults, OfPinnedMemory) {
 
 // ---- freed by its owner
 
-// Checks that the error tells the driver's words. Which words depends on the driver.
+// Checks that the error quotes the driver. Which words it quotes depends on the driver.
 void expect_no_memory(const Status& status) {
   const Told got = told(status);
   EXPECT_TRUE(got.code == Code::kInvalidArgument || got.code == Code::kUnsupported ||

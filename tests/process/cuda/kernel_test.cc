@@ -39,7 +39,7 @@ over:
 }
 )";
 
-// Not a multiple of a block's threads, so the last threads have nothing to do.
+// This is no multiple of a block's threads, so the last threads have nothing to do.
 constexpr uint32_t kWords = 1000;
 constexpr uint64_t kWordsNbytes = 4096;
 

@@ -9,7 +9,7 @@
 namespace cuda_test {
 namespace {
 
-// A lack of memory passes, so the next call tries again.
+// A lack of memory may end, so the next call tries again.
 TEST(CudaMallocObjects, TheDriverIsStartedOnceThereIsMemory) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_child({}, [] {

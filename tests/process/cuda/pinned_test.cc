@@ -146,7 +146,7 @@ class Ends {
     return StoragePointer(
         tenon_storage_retain(tenon_tensor_storage(tenon_message_tensor(message, 0))));
   }
-  // The connection may keep a segment that came over it. This ends the connection.
+  // Ends the connection, which may keep a segment that came over it.
   void end() { connection_ = nullptr; }
 
  private:
@@ -484,7 +484,7 @@ TEST(CudaPinned, AFailedDriverCallLeavesNothing) {
     EXPECT_EQ(detail_of(refused(storage.get(), TENON_INVALID_ARGUMENT), "cuda_error_name"),
               "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
     CU(cuMemHostUnregister(data));
-    // The context is already destroyed.
+    // This process has already destroyed the context.
     EXPECT_NE(pin(storage), nullptr);
     LEDGER(fake_cuda_fail)("cuMemHostUnregister", 1, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     storage = nullptr;

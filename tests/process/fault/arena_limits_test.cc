@@ -1,5 +1,6 @@
-// Arenas and leases on a machine that has no more to give: no fds at any step, no huge pages, no
-// locked memory. Each call fails with an error that names its limit, and works afterwards.
+// These tests use arenas and leases on a machine that has no more to give: no fds at any step, no
+// huge pages, no locked memory. Each call fails with an error that names its limit, and works
+// afterwards.
 #include <sys/file.h>
 
 #include <filesystem>
@@ -92,8 +93,8 @@ TEST(ArenaLimits, ALargeLeasedMessageIsSentAtEveryNumberOfFds) {
   });
 }
 
-// Receives two messages under each of two accounts. Only the very first receive has room for just
-// `room` fds. Returns how many messages were lost.
+// Receives two messages under each of two accounts. The very first receive has room for `room` fds,
+// and the others have enough. Returns how many messages were lost.
 int receive_with_room(const raw::Honest& honest, int room) {
   int lost = 0;
   bool seen = false;

@@ -1,4 +1,4 @@
-// What the library does at the limits of fds. There are three: the fds of this process, the fds in
+// These tests run the library at the three limits of fds: the fds of this process, the fds in
 // flight in sockets, and the fds of the receiving process.
 #include "process/fault/kit.h"
 #include "support/sized.h"
@@ -98,7 +98,7 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
         CHECK_OK(tenon_storage_new(nullptr, 100, &small, err));
         tenon_storage_release(small);
         const tenon_open_options copy = open_options(TENON_OPEN_PRIVATE_COPY);
-        // A copy needs no fd, but the check whether there is memory for it does.
+        // A copy needs no fd, but the check for enough memory does.
         const Outcome copied = CALL(tenon_open_fd(&handle, &copy, &small, err));
         CHECK_SAYING(copied.ok() || copied.detail("limit") == kFdLimit, copied.text());
         if (copied.ok()) tenon_storage_release(small);
@@ -277,7 +277,7 @@ void send_until_too_many_in_flight(int type) {
                      outcome.text());
         REQUIRE(received < sent);
         receive_one();
-        // The waiting message goes on with any message, and with none.
+        // The waiting message is sent with the next message, or by a send without one.
         if (refused == 2) REQUIRE_OK(tenon_send(pair.left, nullptr, &now, err));
         if (refused == 2) break;
       }

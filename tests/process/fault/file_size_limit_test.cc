@@ -1,5 +1,5 @@
-// ulimit -f: at the limit the kernel sends SIGXFSZ, which kills by default. So Tenon must check the
-// limit first.
+// These tests set ulimit -f. At the limit the kernel sends SIGXFSZ, which kills by default. So
+// Tenon must check the limit first.
 #include <array>
 
 #include "process/fault/kit.h"

@@ -1,5 +1,5 @@
-// Fork at any moment, while other threads work. The child uses, releases, allocates and connects.
-// It changes nothing of the parent's, and neither of them hangs.
+// These tests fork at any moment, while other threads work. The child uses, releases, allocates and
+// connects. The child changes nothing of the parent's, and neither process hangs.
 #include <atomic>
 #include <thread>
 

@@ -1,5 +1,5 @@
-// A tmpfs without free space. Memory on it is refused with an error that names the limit, and never
-// gives SIGBUS. Tenon's own memory does not lie on it.
+// These tests use a tmpfs without free space. Memory on it is refused with an error that names the
+// limit, and never gives SIGBUS. Tenon's own memory does not lie on it.
 #include <sched.h>
 #include <sys/mount.h>
 

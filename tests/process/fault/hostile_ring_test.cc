@@ -105,7 +105,7 @@ void write_harm(const RingMemory& memory, Harm harm, std::mt19937_64* random) {
   const bool of_page = harm == Harm::kPage || (harm == Harm::kLikely && (*random)() % 2 == 0);
   const auto& all = of_page ? memory.pages : memory.files;
   const uint64_t nbytes = of_page ? kPageNbytes : kRingFileNbytes;
-  // The words that matter are at the front of both.
+  // The words that matter are at the front of the file and of the page.
   const uint64_t most = (*random)() % 4 == 0 ? nbytes / 8 : 64;
   const uint64_t index = (*random)() % most;
   uint64_t value = (*random)() >> ((*random)() % 64);

@@ -1,5 +1,5 @@
-// What the library does when the process has as many mappings as vm.max_map_count allows. Each call
-// fails with an error that names the limit, or works without a mapping.
+// These tests run the library while the process has as many mappings as vm.max_map_count allows.
+// Each call fails with an error that names the limit, or works without a mapping.
 #include <thread>
 
 #include "process/fault/kit.h"

@@ -1,5 +1,5 @@
-// memfd_create is denied, as seccomp filters and policies of containers deny it. These tests say
-// what works without seals, and what is refused and why.
+// In these tests memfd_create is denied, as seccomp filters and policies of containers deny it.
+// They check what works without seals, and what is refused and why.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

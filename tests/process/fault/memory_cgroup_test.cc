@@ -1,5 +1,5 @@
-// Near the limit of a memory cgroup (v1 or v2) a call fails with that limit's name, and the
-// kernel's OOM killer never runs.
+// These tests run near the limit of a memory cgroup (v1 or v2). A call there fails with that
+// limit's name, and the kernel's OOM killer never runs.
 #include <functional>
 #include <utility>
 
@@ -137,7 +137,7 @@ TEST(MemoryCgroup, MoreThanFitsIsRefusedByName) {
   });
 }
 
-// Releases storages, which the library keeps for later as long as nothing else needs their memory.
+// Releases storages. The library keeps them for later as long as nothing else needs their memory.
 void keep_much(uint64_t nbytes, bool retired) {
   std::vector<tenon_storage*> storages;
   for (uint64_t done = 0; done < nbytes; done += kMiB) storages.push_back(new_storage(kMiB, 1));

@@ -1,5 +1,5 @@
-// Files that are not what they claim: impossible heads, false sizes, and files that are cut short
-// while they are held.
+// These tests open files that are not what they claim: files with impossible heads, with false
+// sizes, and files that are cut short while they are held.
 #include "process/filename/agent.h"
 
 namespace names {
@@ -203,7 +203,7 @@ TEST(CutShort, AtExit) {
   });
 }
 
-// Every holder may write the head. Nonsense there ends no process and removes no living name.
+// Every holder may write the head. Random bytes there end no process and remove no living name.
 TEST(BadHead, ScribbledOverWhileHeld) {
   IN_FOLDER([](const Folder& folder) {
     Agent a, b;

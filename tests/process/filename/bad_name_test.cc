@@ -1,5 +1,5 @@
-// Wrong names from outside, and names under which something else lies. Each is refused for what it
-// is, and nothing below it is touched.
+// These tests give wrong names from outside, and names under which something else lies. Each name
+// is refused with the reason, and nothing under the name is touched.
 #include <sys/sysmacros.h>
 
 #include "process/filename/agent.h"

@@ -1,5 +1,5 @@
-// Every process of the user can connect to a lender's socket. What some clients send must not stop
-// the others.
+// Every process of the user can connect to a lender's socket. These tests send what no honest
+// client sends, and check that the other clients are served.
 #include "process/filename/agent.h"
 #include "support/become_user.h"
 #include "support/unix_socket.h"
@@ -117,8 +117,8 @@ TEST(HostileClient, SilenceAndTwoThousandConnections) {
       if (client < 0) break;
       clients.push_back(client);
       if (i % 200 == 0) {
-        // Until the lender is full, others are served at once. After that they are told so, and no
-        // call waits for ever.
+        // Until the lender is full, other clients are served at once. After that they get an error,
+        // and no call waits for ever.
         tenon_storage* storage = nullptr;
         const tenon_wait wait = fault::wait_ns(int64_t{kPatienceMs} * 1'000'000);
         const Outcome outcome = try_open(all.lent.handle, &storage, 0, TENON_ACCESS_AUTO, &wait);

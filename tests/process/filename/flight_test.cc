@@ -1,5 +1,5 @@
-// Messages in flight: a handle that was sent and not yet received keeps its name, as long as it can
-// still be received.
+// These tests follow messages in flight: a handle that was sent and not yet received keeps its
+// name, as long as it can still be received.
 #include "process/filename/agent.h"
 
 namespace names {

@@ -1,5 +1,5 @@
-// The process behind a socket may be dead, stopped, or not Tenon. The borrower gets an error in
-// time, and the error names the socket.
+// The process behind a socket may be dead or stopped, or may not use Tenon. The borrower gets an
+// error in time, and the error names the socket.
 #include <atomic>
 #include <functional>
 
@@ -52,7 +52,8 @@ TEST(Lender, ABorrowerRemovesAKilledOnesName) {
   });
 }
 
-// The name may belong to another lender by then. That name stays.
+// The name may belong to another lender by the time that the borrower notices the end. That
+// lender's name stays.
 TEST(Lender, ABorrowerLeavesTheNextOnesName) {
   IN_FOLDER([](const Folder& folder) {
     const Naming naming{.directory = folder.path(), .name = "a"};
@@ -277,7 +278,7 @@ TEST(HostileLender, NoFdOrAWrongOne) {
     with(open("/dev/null", O_RDWR | O_CLOEXEC), TENON_CORRUPT);
     with(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), TENON_CORRUPT);
     with(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), TENON_CORRUPT);
-    // This is memory, but a lender does not lend such: it is too small, or it can be cut short.
+    // This is memory that no lender lends: it is too small, or it can be cut short.
     with(fault::foreign_memfd(100), TENON_CORRUPT);
     // Either side may be wrong: the handle or the lender.
     with(fault::foreign_memfd(100), TENON_INVALID_ARGUMENT, {.nbytes = 100});

@@ -1,5 +1,5 @@
-// The limits of names. At a limit a call fails with an error that names the limit, and leaves no
-// name and no fd. With free space it works again.
+// These tests reach the limits of names. At a limit a call fails with an error that names the
+// limit, and leaves no name and no fd. With free space it works again.
 #include <sched.h>
 #include <sys/mount.h>
 

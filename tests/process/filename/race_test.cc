@@ -17,8 +17,8 @@ bool take(int from, void* data, size_t nbytes) {
   return recv(from, data, nbytes, MSG_WAITALL) == static_cast<ssize_t>(nbytes);
 }
 
-// Makes names and lends them. It releases each at a different moment: before, while and after the
-// other side opens it.
+// Makes names and lends them. It releases each name at a different moment: before, while and after
+// the other side opens it.
 void make_names(int socket, const std::string& folder) {
   for (int i = 0; i < kNames; ++i) {
     const bool in_flight = i % 4 == 0;

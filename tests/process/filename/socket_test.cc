@@ -1,5 +1,5 @@
-// Names that are sockets: the lender hands out sealed memory of an arena under a name for as long
-// as it holds the memory.
+// These tests use names that are sockets: the lender hands out sealed memory of an arena under a
+// name for as long as it holds the memory.
 #include <map>
 
 #include "process/filename/agent.h"

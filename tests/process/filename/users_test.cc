@@ -1,5 +1,5 @@
-// Names between two users. Both sides refuse by default, with an error that names the option. A
-// mode or a group can allow it.
+// These tests use names between two users. Both sides refuse by default, with an error that names
+// the option. A mode or a group can allow it.
 #include "process/filename/agent.h"
 
 namespace names {

@@ -114,7 +114,7 @@ TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
 
 // Bytes that are no message end the connection. Nobody will ever read the message behind them.
 TEST(Cycle, BorrowerDiesBehindGarbage) {
-  // The bytes are no frame at all, or a frame of no known kind.
+  // The bytes are no frame at all, or they are a frame of no known kind.
   for (const uint16_t kind : {uint16_t{0}, uint16_t{99}}) {
     IN_CHILD([kind] {
       const Arena arena(kMiB);

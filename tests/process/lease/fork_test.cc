@@ -1,5 +1,5 @@
-// Forks of the borrower and of the lender. A lease that the borrower held when it forked belongs to
-// its whole family: it ends only when the last process has released it.
+// These tests fork the borrower and the lender. A lease that the borrower held when it forked
+// belongs to its whole family: it ends only when the last process has released it.
 #include "process/lease/agent.h"
 
 namespace leases {
@@ -97,8 +97,8 @@ TEST(Fork, ParentGetsANewToken) {
       CHECK_EQ(leases_standing(), 1);
     }
     CHECK_EQ(holders().size(), 1);
-    // The child does not have the renewed token. When the parent dies, its own leases end, and
-    // those of the family stay.
+    // The child does not have the renewed token. When the parent dies, the parent's own leases end,
+    // and those of the family stay.
     lend_new(link.here, arena, kMiB, 77);
     REQUIRE(parent.receive(link.there).ok());
     CHECK_EQ(leases_standing(), 2);

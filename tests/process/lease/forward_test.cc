@@ -1,5 +1,5 @@
-// A forwarder in the middle: A lends to B, and B lends on to C. As long as C holds A's memory, A
-// keeps its block, whether B lives or not.
+// These tests put a forwarder in the middle: A lends to B, and B lends on to C. As long as C holds
+// A's memory, A keeps its block, whether B lives or not.
 #include "process/lease/agent.h"
 
 namespace leases {

@@ -1,5 +1,5 @@
-// A lender whose tokens, lease pages and bells are of the wrong kind, or too many, or change while
-// the borrower uses them.
+// These tests play a lender whose tokens, lease pages and bells are of the wrong kind, or too many,
+// or change while the borrower uses them.
 #include <sys/eventfd.h>
 
 #include <atomic>
@@ -207,7 +207,7 @@ TEST(HostileAccount, AnAccountForEachMessageThatIsKept) {
       CHECK(shows(each, kPatternSeed));
       tenon_message_release(each);
     }
-    // All kept messages are released, and the borrower goes on.
+    // The test has released all kept messages, and the borrower goes on.
     Account last(1000);
     victim.send(Message(honest, last).frame());
     last.let_go_of_sent();

@@ -1,6 +1,6 @@
-// A borrower without the library. It reads messages by hand, writes random bytes from several
-// threads over all that it may write, rings without end, and sends unexpected bytes on its
-// connection. The lender and the honest borrowers beside it stay correct.
+// These tests run a borrower without the library. It reads messages by hand, writes random bytes
+// from several threads over all that it may write, rings without end, and sends unexpected bytes on
+// its connection. The lender and the honest borrowers beside it stay correct.
 #include <memory>
 
 #include "process/lease/hostile_kit.h"
@@ -57,8 +57,8 @@ class Borrower {
       std::thread([page, words, seed = random_()] {
         std::mt19937_64 random(seed);
         while (true) {
-          // Mostly the header and the slots in use, sometimes the other words, and values that are
-          // almost all ones.
+          // Most writes hit the header and the slots in use, and some hit the other words. Most
+          // values are almost all ones.
           const size_t at = random() % 4 == 0   ? random() % words
                             : random() % 2 == 0 ? random() % 512
                                                 : 1536 + random() % 8;
@@ -141,7 +141,7 @@ void stand_it(int type, Says says, uint64_t seed) {
   const std::string what = std::string(kNames[static_cast<size_t>(says)]) +
                            (type == SOCK_STREAM ? ", stream" : ", packets") + ", seed " +
                            std::to_string(seed);
-  // The process is forked before this one has a service thread. It never calls the library.
+  // The hostile process is forked before this one has a service thread. It never calls the library.
   std::array<int, 2> ends{};
   REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) == 0);
   const pid_t parent = getpid();

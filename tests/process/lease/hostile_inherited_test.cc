@@ -1,5 +1,5 @@
-// A lender that sends INHERITED tokens twice, without end, or says FORGOTTEN of tokens that never
-// came.
+// These tests run a lender that sends INHERITED tokens twice or without end, or says FORGOTTEN of
+// tokens that never came.
 #include "process/lease/hostile_victim.h"
 
 namespace leases::raw {

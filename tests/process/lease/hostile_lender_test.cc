@@ -1,5 +1,6 @@
-// A lender that breaks the protocol in lease blocks and messages. The borrower reports the error or
-// takes no harm, and keeps nothing of it. What it borrows from an honest lender keeps working.
+// These tests run a lender that breaks the protocol in lease blocks and messages. The borrower
+// reports the error or takes no harm, and keeps nothing of the message. What it borrows from an
+// honest lender keeps working.
 #include "process/lease/hostile_victim.h"
 #include "support/seed.h"
 
@@ -186,8 +187,8 @@ TEST(HostileLender, LargeMessages) {
            m->block.slots.clear();
            return m->large(*memfd = memfd_with(m->content()));
          });
-    // The message is refused unread. Its leases must still be found, wherever the message says they
-    // are.
+    // The message is refused unread. Its leases must still be found, at each place that the message
+    // may give for them.
     const auto too_long = [](Message* m, const Bytes& content, int* memfd) {
       Frame frame = m->large(*memfd = memfd_with(content));
       frame.payload.clear();

@@ -1,5 +1,5 @@
-// A borrower that writes random bytes wherever it can. The lender and the other borrowers stay
-// correct. The hostile borrower may lose its own memory.
+// These tests run a borrower that writes random bytes wherever it can. The lender and the other
+// borrowers stay correct. The hostile borrower may lose its own memory.
 #include "process/lease/agent.h"
 
 namespace leases {
@@ -84,7 +84,7 @@ TEST(Hostile, ClosesItsBell) {
     Two two;
     two.hostile.close_bell();
     two.rounds(3);
-    // The borrower only cannot ring any more. Its leases stand until it dies.
+    // The hostile borrower can no longer ring. Its leases stand until it dies.
     CHECK(leases_standing() > two.held.size());
     usleep(50'000);
     CHECK(leases_standing() > two.held.size());

@@ -1,4 +1,5 @@
-// A lender dies: its borrower keeps the memory, or the borrower's connection drops it.
+// In these tests a lender dies. Its borrower keeps the memory, or the borrower's connection drops
+// it.
 #include <poll.h>
 #include <tenon/dlpack.h>
 
@@ -26,8 +27,8 @@ int gone_fd(tenon_connection* connection) {
   return fd;
 }
 
-// Lines of /proc/self/maps without addresses and access. A line has the device, inode and name of a
-// mapped file. With `at`, only the line of that address.
+// Returns the lines of /proc/self/maps without addresses and access. A line has the device, inode
+// and name of a mapped file. With `at`, returns only the line of that address.
 std::vector<std::string> mapped_files(uintptr_t at = 0) {
   std::ifstream maps("/proc/self/maps");
   std::vector<std::string> files;
@@ -200,7 +201,7 @@ TEST(LenderGone, MessagesThatNobodyReceivedAreDroppedToo) {
   });
 }
 
-// The kernel takes most of that time, because it ends the process first. Other processes may run in
+// The kernel takes most of the 10 ms, because it ends the process first. Other processes may run in
 // between, so the quickest of many tries counts.
 TEST(LenderGone, IsToldWithin10Ms) {
   IN_CHILD([] {

@@ -1,5 +1,6 @@
-// The ways in which a lease ends: the borrower's release, its death at any point, a message that
-// nobody read. The block fills the arena, so free space means that the lease has ended.
+// These tests end a lease in each way: by the borrower's release, by its death at any point, and by
+// a message that nobody read. The block fills the arena, so free space means that the lease has
+// ended.
 #include "process/lease/agent.h"
 
 namespace leases {
@@ -122,7 +123,8 @@ void refuse_too_many_tensors(bool refused_first) {
       lend(link.here, {one});
       const Done good = borrower.receive(link.there);
       if (refused_first) {
-        // The segment crossed with the refused message. That must not end the connection.
+        // The segment crossed with the refused message. If the first message was refused, this one
+        // fails with it, and the connection goes on.
         CHECK_SAYING(good.outcome.status == TENON_RESOURCE_EXHAUSTED, good.outcome.text());
       } else {
         CHECK_SAYING(good.ok(), good.outcome.text());

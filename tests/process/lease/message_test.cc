@@ -1,5 +1,6 @@
-// Leases and the ways to open a message: both ends in one process, private copies, copies on write,
-// names and user bytes, and portable descriptors. Handles by fd and by name have no lease.
+// These tests open messages under leases in different ways: with both ends in one process, as
+// private copies, by copy-on-write, with names and user bytes, and from portable descriptors.
+// Handles by fd and by name have no lease.
 #include "process/lease/agent.h"
 #include "support/sized.h"
 
@@ -119,7 +120,7 @@ TEST(Message, CopiesOnWriteKeepTheLease) {
   });
 }
 
-// Nobody reports when such a borrower is done, so the block is never used again.
+// Nobody reports when the borrower of an fd is done, so the block is never used again.
 TEST(Message, WhatIsLentByFdIsRetired) {
   IN_CHILD([] {
     const Arena arena(kMiB);

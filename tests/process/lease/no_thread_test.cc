@@ -1,4 +1,5 @@
-// A process that wants no service thread: it polls an fd and calls tenon_lease_poll.
+// These tests run a process that wants no service thread: it polls an fd and calls
+// tenon_lease_poll.
 #include "process/lease/agent.h"
 
 namespace leases {
@@ -14,7 +15,8 @@ bool blocks_all_signals() {
     if (id == 0 || id == getpid()) continue;
     std::ifstream file(std::string("/proc/self/task/") + entry->d_name + "/status");
     for (std::string line; std::getline(file, line);) {
-      // All signals that can be blocked: all but SIGKILL, SIGSTOP and two signals of the C library.
+      // This mask has all signals that can be blocked: all but SIGKILL, SIGSTOP and two signals of
+      // the C library.
       if (line.starts_with("SigBlk:"))
         found = found || line.find("fffffffe7ffbfeff") != std::string::npos;
     }

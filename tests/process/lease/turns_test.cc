@@ -1,5 +1,5 @@
-// Several threads, the service thread among them, take turns on one connection. No message is lost
-// or sent twice, and no caller is told to wait without need.
+// In these tests several threads, the service thread among them, take turns on one connection. No
+// message is lost or sent twice, and no caller is told to wait without need.
 #include <atomic>
 #include <map>
 #include <thread>
@@ -198,8 +198,8 @@ TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
   });
 }
 
-// Looking at the leases asks the connection for memory that came home. A message that is already
-// here must be received without a wait even then.
+// A check of the leases asks the connection whether memory came home. A receive at that moment must
+// still return a message that is already here, without a wait.
 TEST(Turns, AReceiveIsNotRefusedWhileTheConnectionIsAsked) {
   IN_CHILD([] {
     constexpr int kMessages = 60;

@@ -1,4 +1,5 @@
-// The client's side, with Tenon's manager, with no manager, and with managers that lie.
+// These tests run the manager's client with Tenon's manager, with no manager, and with managers
+// that lie.
 #include "names/manager.h"
 
 #include <sys/file.h>

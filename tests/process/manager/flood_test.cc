@@ -1,4 +1,4 @@
-// Clients that are slow, many, hostile or too many. Each may delay only itself.
+// These tests run clients that are slow, many, hostile or too many. Each may delay only itself.
 #include <filesystem>
 #include <random>
 #include <system_error>

@@ -1,4 +1,4 @@
-// The 68 bytes of a message to a manager, byte by byte.
+// These tests check the 68 bytes of a message to a manager, byte by byte.
 #include "names/manager_protocol.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How the program starts, which rights it gives up, and what it leaves behind.
+// These tests check how the manager starts, which rights it gives up, and what it leaves behind.
 #include "os/confine.h"
 #include "process/manager/kit.h"
 

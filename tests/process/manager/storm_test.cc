@@ -65,7 +65,7 @@ class Worker {
     close(fd);
     // A count of 0 means that the maker has not counted itself yet, or that the last holder is
     // about to remove the name. Then this process must not count itself. The maker would overwrite
-    // that count, and the next opener would take it for a holder's.
+    // this process's count, and the next opener would take it for a holder's.
     int32_t holders = make ? 1 : count->load();
     if (make) count->store(1);
     while (!make && holders > 0 && !count->compare_exchange_weak(holders, holders + 1)) {

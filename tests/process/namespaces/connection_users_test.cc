@@ -1,5 +1,5 @@
-// Which user is at the other end of a connection, and which users are admitted: this user, root,
-// and members of a group. The ends are on one machine or in containers.
+// These tests check which user is at the other end of a connection, and which users are admitted:
+// this user, root, and members of a group. The ends are on one machine or in containers.
 #include "process/lease/kit.h"
 #include "process/namespaces/talk.h"
 
@@ -85,8 +85,8 @@ void meet_as_users(const Who& owner, const Who& visitor, Admitted by_owner, Admi
       line.signal(1);
       close(socket);
     });
-    // A process sees the pids of its own container and of containers inside of it. 0 stands for
-    // others.
+    // A process sees the pids of its own container and of containers inside of it. The pid of any
+    // other process is 0.
     to_owner.give(0, owner.contained ? pid_t{0} : other.pid());
     to_visitor.give(0, visitor.contained ? pid_t{0} : one.pid());
     CHECK_EQ(other.finish(), 0);

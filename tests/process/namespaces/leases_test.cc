@@ -1,6 +1,6 @@
 // Lender, borrower and forwarder are in containers of their own, which share only one directory
-// with a socket in it. Blocks come back when they are released and when their borrowers are killed,
-// and they outlive their lender.
+// with a socket in it. Blocks come back when they are released and when their borrowers are killed.
+// Borrowers keep their blocks when the lender dies.
 #include "process/lease/kit.h"
 #include "process/namespaces/talk.h"
 
@@ -25,7 +25,7 @@ tenon_connection* let_one_in(const std::string& place, const Line& line, int typ
   return connect_on(door.let_in());
 }
 
-// Waits for that signal, and enters.
+// Waits for the signal that the door is there, and enters.
 tenon_connection* go_in(const std::string& place, const Line& line, int type = SOCK_SEQPACKET,
                         const char* leaf = "talk") {
   line.await(1);
@@ -89,8 +89,7 @@ void release_it(int type, bool lender_is_contained) {
     });
     Side borrower(meeting, {}, [&](const std::string& place) {
       tenon_connection* connection = go_in(place, to_borrower, type);
-      // The borrower's container lies beside the lender's, or inside of what the lender sees, and
-      // never around it.
+      // The borrower's container lies beside the lender's or inside it, and never around it.
       CHECK_EQ(peer_of(connection).pid, 0);
       tenon_message* message = leases::receive(connection);
       check_bytes(message);
@@ -158,7 +157,7 @@ TEST(LeasesAcrossContainers, ABorrowerIsKilled) { kill_borrower(true); }
 
 TEST(LeasesAcrossContainers, ABorrowerIsKilledBeforeItReads) { kill_borrower(false); }
 
-// Three containers: A lends to B. B lends on to C, and then dies or lets go.
+// Runs three containers: A lends to B. B lends on to C, and then dies or lets go.
 void forward(bool kill) {
   IN_CHILD([=] {
     const Meeting meeting;

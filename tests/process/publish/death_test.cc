@@ -69,7 +69,7 @@ class Voice {
                                                        outcome.detail("limit") == "capacity"),
                    outcome.text());
       REQUIRE(now_ns() - begin < kLong);
-      // The slow one may only be slow. If it is stopped, the publisher has named it.
+      // A subscriber that is named may only be slow. If it is stopped, the publisher has named it.
       if (stopped_.erase(pid) > 0) {
         kill(pid, SIGCONT);
         ++n_named;

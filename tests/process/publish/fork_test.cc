@@ -130,7 +130,7 @@ TEST(Fork, AKilledSubscriberIsGoneWhileItsChildLives) {
         CHECK_EQ(receive(subscriber).outcome.status, TENON_UNSUPPORTED);
         CHECK_EQ(tenon_subscriber_fd(subscriber), -1);
         tenon_subscriber_release(subscriber);
-        // What its parent had received is still there.
+        // The message that the parent had received is still there.
         CHECK(fault::has_pattern(tenon_tensor_data(tenon_message_tensor(kept, 0)), kNbytes, 1));
       });
       pause();

@@ -1,5 +1,6 @@
-// Members of a queue in pid namespaces of their own. They wake each other and other members, and
-// each death is told on both sides, although no process can name one of another namespace.
+// These tests put members of a queue into pid namespaces of their own. Members wake each other
+// across namespaces, and each death is told on both sides, although no process can name one of
+// another namespace.
 #include <sched.h>
 
 #include <functional>
@@ -16,7 +17,7 @@ constexpr int64_t kToldNs = (fault::kSanitized ? 20 : 2) * kSecond;
 // A process in a pid namespace of its own, and its maker, which dies with it.
 class Inside {
  public:
-  // `body` gets the membership of the process. After it the process waits to be killed.
+  // `body` gets the membership of the process. After `body` the process waits to be killed.
   Inside(tenon_queue* queue, const std::function<void(tenon_queue*)>& body)
       : ends_(fault::socket_ends()) {
     const std::array<int, 2> news = fault::socket_ends();
@@ -48,7 +49,7 @@ class Inside {
     kill();
     for (const int each : ends_) close(each);
   }
-  // `body` has run.
+  // Waits until `body` has run.
   void await() const {
     char ready = 0;
     REQUIRE(::recv(ends_[0], &ready, 1, 0) == 1);
@@ -65,7 +66,7 @@ class Inside {
   pid_t pid_ = 0;
 };
 
-// Each is the first process of its namespace.
+// Each process of this test is the first of its namespace.
 constexpr pid_t kPidInside = 1;
 
 void check_told(tenon_queue* queue, pid_t pid) {
@@ -119,7 +120,7 @@ TEST(QueueNamespaces, ADeathInsideIsTold) {
     });
     check_told(queue, kPidInside);
     CHECK_EQ(memory.member_state(1), kDead);
-    // It is told once.
+    // The death is told once.
     CHECK_EQ(try_receive(queue, kSecond / 10).outcome.status, TENON_TIMEOUT);
     CHECK_EQ(fault::wait_for_child(killer), 0);
   });
@@ -139,7 +140,7 @@ TEST(QueueNamespaces, ADeathOutsideIsToldInside) {
   });
 }
 
-// Both members are the first processes of their namespaces, so they have one pid.
+// Both members are the first processes of their namespaces, so they have the same pid.
 TEST(QueueNamespaces, TwoMembersWithOnePid) {
   IN_CHILD([] {
     warm_up_queue();
@@ -164,7 +165,7 @@ TEST(QueueNamespaces, TakenMessagesOfADeadMemberAreLost) {
     Inside other(queue, [](tenon_queue* mine) { send_number(mine, 1); });
     CHECK_EQ(receive_number(queue), 1);
     send_number(queue, 2);
-    // As if it had taken the message and had not gone further.
+    // This is the state of a member that took the message and went no further.
     memory.slot(0, 0) = Memory::slot_word(0, kTaken, Memory::taker_of(1, 1));
     other.kill();
     check_told(queue, kPidInside);

@@ -34,7 +34,7 @@ std::string describe_names(const std::vector<std::string> &besides) {
       text += " (a socket)";
       continue;
     }
-    // docs/format/filename.md
+    // The head of a named file (docs/format/filename.md).
     struct {
       int32_t count;
       uint32_t magic;
@@ -84,7 +84,8 @@ void NamePeer::make_one() {
   let_go_of_all();
 }
 
-// A sender keeps messages that nobody received.
+// In phase 1 and later the peer lets go of what it holds. A sender keeps messages that nobody
+// received.
 void NamePeer::settle(uint32_t phase, uint32_t /*dead*/) {
   check_all();
   if (phase == 0) return;

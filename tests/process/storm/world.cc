@@ -122,7 +122,7 @@ class Names : public World {
                             : static_cast<uint32_t>(random.below(2)));
     for (uint32_t i = 0; i < kNamePeers; ++i) plan->roles[plan->order[i]] = roles[i];
     roles_ = plan->roles;
-    // Everybody can send to everybody. A link to a PyTorch has that kind.
+    // Every peer can send to every other one. A link to a PyTorch has that kind.
     for (uint32_t i = 0; i < kNamePeers; ++i) {
       for (uint32_t j = 0; j < kNamePeers; ++j) {
         if (i != j)
@@ -130,8 +130,8 @@ class Names : public World {
               {i, j, static_cast<uint8_t>(std::min<uint32_t>(roles_[j], kTorch))});
       }
     }
-    // All but one are killed, and that one when it has settled. It is mostly a receiver, which
-    // tells more.
+    // All peers but one are killed, and the last one is killed when it has settled. The last one is
+    // mostly a receiver, because a receiver shows more.
     plan->shuffle();
     if (random.chance(60)) {
       const auto receiver = std::find_if(plan->order.begin(), plan->order.end(),
@@ -168,7 +168,7 @@ class Names : public World {
     }
   }
 
-  // PyTorch ends so when its manager dies.
+  // A PyTorch process ends with SIGABRT when its manager dies.
   bool excuses(uint32_t index, int status) override {
     return roles_[index] >= kTorch && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
            board->counts[kManagerKills] > 0;

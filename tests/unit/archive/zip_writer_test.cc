@@ -198,7 +198,7 @@ TEST(ZipWriter, NameOfAnArchive) {
   EXPECT_EQ(archive_name_of("名.pt"), "名");
 }
 
-// Takes `room` bytes, and fails then.
+// A sink that takes `room` bytes and then fails.
 class SmallSink : public Sink {
  public:
   explicit SmallSink(uint64_t room) : room_(room) {}
@@ -281,7 +281,7 @@ TEST(ZipWriter, BytesOfAMappedFileThatWasCutShort) {
   close(fd);
 }
 
-// Counts all bytes, and keeps those of the short calls alone.
+// A sink that counts all bytes, and keeps only those of short calls.
 class HugeSink : public Sink {
  public:
   Status write(std::span<const std::byte> bytes) override {

@@ -1,5 +1,5 @@
-// Lease blocks that end a message and not the connection. The tests in tests/process/lease use real
-// connections.
+// These tests use lease blocks that end a message and not the connection. The tests in
+// tests/process/lease use real connections.
 #include "channel/borrowing.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests that a sender withdraws frames from a ring: each frame is either taken by the receiver or
-// withdrawn, and the sender knows which, wherever the receiver is at that moment.
+// These tests withdraw frames from a ring: each frame is either taken by the receiver or withdrawn,
+// and the sender knows which, wherever the receiver is at that moment.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -45,12 +45,12 @@ struct RingPair {
   RingPair& operator=(const RingPair&) = delete;
 
   bool put(uint64_t number) {
-    // Nine words that must belong together.
+    // The nine words of a frame must be equal when it is taken.
     std::array<uint64_t, 9> words;
     words.fill(number);
     return sender->put(kKind, std::as_bytes(std::span(words)));
   }
-  // The number of the frame that is taken. No value: the ring has none.
+  // Returns the number of the frame that is taken, or nothing if the ring has none.
   std::optional<uint64_t> take() {
     for (;;) {
       std::vector<std::byte> payload;
@@ -157,7 +157,7 @@ TEST(RingWithdraw, AReceiverThatIsStoppedInAFrameKeepsThatOneOnly) {
       ring.page->reading.store(2);  // it begins with frame 1, and stops
       for (uint64_t i = 0; i < more; ++i) dropper.put(4 + i);
       if (is_taken) {
-        // It had copied the frame before the slot was filled again.
+        // The receiver had copied the frame before the slot was filled again.
         ring.page->passed.store(2);
       } else {
         ring.page->refused[0].store(2);
@@ -182,7 +182,7 @@ TEST(RingWithdraw, TheFateOfAFrameOutlivesThatOfTheNext) {
   uint64_t second = 7;
   EXPECT_EQ(ring.sender->withdraw_oldest(&first), Withdrawn::kBegun);
   EXPECT_EQ(ring.sender->fate_of(first), Fate::kUnknown);
-  // It refuses frame 0, passes it, begins with frame 1.
+  // The receiver refuses frame 0, passes it, and begins with frame 1.
   ring.page->refused[0].store(1);
   ring.page->refused[1].store(1);
   ring.page->reading.store(2);
@@ -204,8 +204,8 @@ TEST(RingWithdraw, NothingWaits) {
   EXPECT_EQ(position, 7U);
 }
 
-// A hostile receiver writes anything. The sender never has more frames than slots, and believes no
-// position that cannot be.
+// A hostile receiver writes anything. The sender never has more frames than slots, and ignores
+// positions that are out of range.
 TEST(RingWithdraw, AHostilePageChangesNothingElse) {
   RingPair ring(4);
   uint64_t state = 12345;

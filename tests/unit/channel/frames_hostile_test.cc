@@ -57,10 +57,10 @@ TEST_P(FramesFromEnemiesOverBoth, HostileCounts) {
       {.flags = 1, .packet_fds = 253, .frame_fds = 0xffffffff},
       {.packet_fds = 0xffffffff, .frame_fds = 0xffffffff},
       {.packet_fds = 254, .frame_fds = 254},
-      {.packet_fds = 253, .frame_fds = 254},                            // MORE is missing
-      {.flags = 1, .packet_fds = 253, .frame_fds = 253},                // MORE is too much
+      {.packet_fds = 253, .frame_fds = 254},                            // the flag MORE is missing
+      {.flags = 1, .packet_fds = 253, .frame_fds = 253},                // MORE is set without need
       {.flags = 1, .payload = 1, .packet_fds = 253, .frame_fds = 254},  // payload too early
-      {.flags = 1, .packet_fds = 252, .frame_fds = 254},                // cut elsewhere
+      {.flags = 1, .packet_fds = 252, .frame_fds = 254},                // cut at another place
       {.flags = 1},                                                     // packets without end
       {.packet_fds = 253},
       {.frame_fds = 253},

@@ -1,5 +1,5 @@
-// These tests hear what a publisher's connection says to a subscriber. They compare the frames of
-// the kinds 9 to 16 and the marker with the committed bytes of tests/peers/golden/publish, and a
+// These tests listen to what a publisher's connection says to a subscriber. They compare the frames
+// of the kinds 9 to 16 and the marker with the committed bytes of tests/peers/golden/publish, and a
 // subscriber reads the committed bytes.
 #include <cstring>
 #include <map>
@@ -26,7 +26,7 @@ using Tensors = std::vector<Ref<tensor::Tensor>>;
 constexpr ring_page::Geometry kPublishedRing{16, 1024};
 constexpr uint64_t kStorageNbytes = 4096;
 constexpr size_t kUserNbytes = 2000;  // more than a slot takes
-// The segment records of so many storages do not fit into a frame.
+// The segment records of this many storages do not fit into a frame.
 constexpr size_t kManySegments = 930;
 
 // A tensor whose bytes all have one value. In an arena it is lent under a lease. Without one it has
@@ -47,7 +47,7 @@ Ref<memory::Arena> small_arena() {
   return must(memory::Arena::create(options));
 }
 
-// The numbers of a process, such as the serials of its segments, become 1, 2 and so on.
+// Replaces the numbers of a process, such as the serials of its segments, by 1, 2 and so on.
 class SmallNumbers {
  public:
   void change(uint64_t* number) {
@@ -67,8 +67,8 @@ struct HeardFrame {
   std::vector<Fd> fds;
 };
 
-// The peer of a publisher's connection. It takes everything, and makes the numbers that depend on
-// the process those that the golden files have.
+// The peer of a publisher's connection. It receives everything, and replaces the numbers that
+// depend on the process by those of the golden files.
 class Listener {
  public:
   Listener() {
@@ -177,7 +177,7 @@ class Listener {
     }
     tensor::DescriptorContent content =
         must(tensor::decode_descriptor(bytes.subspan(used), n_fds - block.n_fds(), {}));
-    // The numbers that are replaced are the only difference.
+    // The content is as before, but for the numbers that were replaced.
     const Bytes again = tensor::encode_descriptor(content);
     EXPECT_TRUE(std::equal(again.begin(), again.end(),
                            bytes.begin() + static_cast<std::ptrdiff_t>(used), bytes.end()));

@@ -62,7 +62,7 @@ struct GoldenRing {
     receiver->fall_asleep();
     sender->wait_for_room();
     header = file_bytes((*fds)[0], 0, kSlotsOffset);
-    // What these two are depends on the machine.
+    // These two values depend on the machine.
     const uint32_t cpu = 2;
     const uint64_t rung_ns = 9'876'543'210;
     std::memcpy(&header[offsetof(Header, cpu)], &cpu, sizeof cpu);
@@ -141,7 +141,7 @@ TEST(RingPage, TheCommittedPageOfTheReceiverIsRead) {
   EXPECT_EQ(page.refused[0].load(), 2U);
 }
 
-// One wrong field at a time.
+// Each case has one wrong field.
 TEST(RingPage, WrongFilesAreRefused) {
   struct WrongField {
     const char* what;
@@ -202,8 +202,8 @@ TEST(RingPage, SizesThatNoRingHasAreRefused) {
   EXPECT_EQ((Geometry{kMostCapacity, kMostSlotNbytes}.nbytes()), 256 + (uint64_t{1} << 32));
 }
 
-// What a sender writes into a slot. A length that is not in a slot is CORRUPT before any byte is
-// copied.
+// A sender may write anything into a slot. A length that is not in a slot is CORRUPT before any
+// byte is copied.
 TEST(RingPage, SlotsThatSayTooMuchAreRefused) {
   struct WrongSlot {
     const char* what;

@@ -1,5 +1,5 @@
-// The tests make broken flatbuffers with FlatBuffers' builder. The reader refuses each one and says
-// what is wrong with it.
+// These tests make broken flatbuffers with FlatBuffers' builder. The reader refuses each one and
+// says what is wrong with it.
 #ifdef TENON_HAS_FLATBUFFERS
 
 #include "modules/flatbuffer/module_reader.h"

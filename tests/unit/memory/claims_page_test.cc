@@ -1,5 +1,5 @@
-// The words of a claims page, over memory of this process. Each case is one rule of
-// docs/format/deposit.md about who may change a word.
+// These tests change the words of a claims page, over memory of this process. Each case is one rule
+// of docs/format/deposit.md about who may change a word.
 #include "memory/claims_page.h"
 
 #include <gtest/gtest.h>

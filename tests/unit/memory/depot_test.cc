@@ -1,5 +1,5 @@
-// Depots with borrowers that write to the claims page through a mapping of their own, as another
-// process does. The tests under tests/process/storm kill real receivers.
+// These tests use depots with borrowers that write to the claims page through a mapping of their
+// own, as another process does. The tests under tests/process/storm kill real receivers.
 #include "memory/depot.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ struct DepotTest : testing::Test {
   bool claim(const Sent& sent, uint32_t borrower) {
     return claims_page::claim(page.base(), sent.place.message, sent.place.generation, borrower);
   }
-  // What the ledger of a borrower does with a bit in that borrower's lease page.
+  // Does what the ledger of a borrower does with a bit in that borrower's lease page.
   bool give_back(uint32_t slot, uint32_t borrower) {
     Leased* taken = nullptr;
     {
@@ -65,7 +65,7 @@ struct DepotTest : testing::Test {
     }
     return end({&taken, taken == nullptr ? size_t{0} : 1}) == 1;
   }
-  // What the ledger does when the borrower's token hangs up.
+  // Does what the ledger does when the borrower's token hangs up.
   size_t hang_up(uint32_t borrower) {
     std::array<Leased*, 2> batch{};  // less than a message has
     uint32_t cursor = 0;

@@ -1,5 +1,5 @@
-// These tests check the slab. Its places do not overlap, lie close together, keep their contents,
-// and are freed when a piece is empty. Threads share a slab under one lock.
+// These tests check FixedSizePool. Its places do not overlap, lie close together, keep their
+// contents, and are freed when a piece is empty. Threads share a pool under one lock.
 #include "memory/fixed_size_pool.h"
 #include "support/sanitizers.h"
 

@@ -193,7 +193,8 @@ TEST(FreeSpace, WhatAnAlignmentSkipsIsNotLost) {
   EXPECT_EQ(space.free_nbytes(), 0U);
 }
 
-// Returns whether so many units in a row are free, the first of them at a multiple of `alignment`.
+// Returns whether this many units in a row are free, the first of them at a multiple of
+// `alignment`.
 bool model_has_room(const std::vector<bool>& taken, uint64_t units, uint64_t alignment) {
   for (uint64_t begin = 0; begin + units <= taken.size(); begin += alignment) {
     const auto first = taken.begin() + static_cast<std::ptrdiff_t>(begin);

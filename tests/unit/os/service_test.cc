@@ -66,7 +66,7 @@ bool is_readable(int fd) {
   return ::poll(&polled, 1, 0) == 1;
 }
 
-// Handlers, ticks and slices of work get no context pointer. So they record their calls in these
+// Handlers, ticks and slices of work get no context pointer, so they record their calls in these
 // variables.
 struct Call {
   int fd = -1;

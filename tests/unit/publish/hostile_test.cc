@@ -41,7 +41,7 @@ std::pair<os::Fd, os::Fd> connected() {
   return {os::Fd(ends[0]), os::Fd(ends[1])};
 }
 
-// A peer that has taken the ring's files and says what it likes.
+// A peer that has taken the ring's files, and writes and sends arbitrary bytes.
 class Hostile {
  public:
   Hostile(Publisher* publisher, bool talks) : talks_(talks) {
@@ -75,7 +75,7 @@ class Hostile {
     constexpr size_t kWords = channel::ring_page::kReceiverNbytes / sizeof(uint64_t);
     while (!is_over_.load(std::memory_order_relaxed)) {
       for (int i = 0; i < 64; ++i) {
-        // Most words are near those that can be.
+        // Most words are near the valid ones.
         const uint64_t value = random() % 2 != 0 ? random() % (2 * kMessages) : random();
         const size_t index = random() % 4 != 0 ? random() % 24 : random() % kWords;
         page_[index].store(value, std::memory_order_relaxed);
@@ -109,7 +109,7 @@ std::optional<uint64_t> number_of(const tensor::Message& message) {
   return number;
 }
 
-// Whether there is a subscriber besides the good one of whose end the kernel has not told yet.
+// Whether there is a subscriber besides the good one whose end the kernel has not reported yet.
 bool has_one_that_is_here_too_many(Publisher* publisher) {
   const std::vector<SubscriberInfo> all = publisher->subscribers();
   return std::count_if(all.begin(), all.end(), [](const SubscriberInfo& each) {
@@ -166,7 +166,7 @@ void run_beside_a_hostile_one(Policy policy, bool talks) {
   tensor::Message last;
   fill(&last, published | kLast);
   const int64_t begin = os::monotonic_ns();
-  // Then the hostile one is removed by the next publish().
+  // Once its end is reported, the next publish() removes the hostile subscriber.
   while (has_one_that_is_here_too_many(publisher.get()))
     ASSERT_LT(os::monotonic_ns() - begin, kWaitNs);
   while (!publisher->publish(last, os::Wait{.timeout_ns = 1'000'000}).is_ok())
@@ -187,8 +187,8 @@ TEST(HostileSubscriber, WritesIntoItsSocketToo) {
   run_beside_a_hostile_one(Policy::kDropOldest, true);
 }
 
-// It sends messages, which no subscriber does. The publisher notices that when it looks at the
-// socket, because it waits for room, and removes the subscriber.
+// The hostile subscriber sends messages, which no subscriber does. The publisher finds a message
+// when it reads the socket while it waits for room. Then it removes the subscriber.
 TEST(HostileSubscriber, SendsMessages) {
   PublisherOptions options;
   options.ring = {1, 256};

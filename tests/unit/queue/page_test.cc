@@ -238,7 +238,7 @@ Status read_status(const Bytes& bytes, uint64_t nbytes) {
   return read_header(std::span<const std::byte, sizeof(Header)>(bytes), nbytes).status();
 }
 
-// One wrong field at a time.
+// Each case has one wrong field.
 TEST(QueuePage, WrongHeadersAreRefused) {
   struct WrongHeader {
     const char* what;
@@ -354,7 +354,7 @@ TEST(QueuePage, AMessageIsTakenOnceAndOnlyAsItWasSeen) {
   EXPECT_TRUE(take(slot, seen, 1));
   EXPECT_FALSE(take(slot, seen, 2));
   EXPECT_EQ(slot_of(slot->load()), (SlotWord{0, 1, SlotState::kTaken}));
-  // The sender has filled the slot again, and the receiver comes with what it saw before.
+  // The sender has filled the slot again, and the receiver tries the word that it saw before.
   fill(slot, 4, Kind::kTicket, numbered(8, 1));
   EXPECT_FALSE(take(slot, seen, 2));
   EXPECT_EQ(slot_of(slot->load()), (SlotWord{4, 0, SlotState::kFull}));
@@ -468,7 +468,8 @@ TEST(ShortForm, ALeaseOfTheMessageIsABitBesideTheMode) {
   EXPECT_TRUE(form.storage.ends_when_opened);
 }
 
-// No byte that is cut off, added or made large is read out of bounds, and each is refused.
+// Short forms with bytes cut off, added or made large are refused, and nothing is read out of
+// bounds.
 TEST(ShortForm, WrongBytesAreRefused) {
   const Bytes good = test::GoldenFiles("queue").read("short.bin");
   for (size_t nbytes = 0; nbytes < good.size(); ++nbytes)

@@ -1,4 +1,5 @@
-// Names of a message in a forked child. The C tests and those of the wrappers test messages.
+// This test looks up names of a message in a forked child. The C tests and those of the wrappers
+// test messages.
 #include "tensor/message.h"
 
 #include <gtest/gtest.h>

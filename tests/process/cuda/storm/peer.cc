@@ -63,8 +63,8 @@ void DevicePeer::count_live(int32_t kind, const char* what) {
     fail("nobody is lent anything any more, and it has " + std::to_string(left) + " " + what);
 }
 
-// Nobody holds a storage any more. So each block is back, unless a dead peer had a message of it.
-// Then it may be back or not, because only the receiver can decrement its counter.
+// Nobody holds a storage any more. So each block is back, except perhaps a block of which a dead
+// peer had a message, because only the receiver can decrement its counter.
 void DevicePeer::get_back(uint32_t dead) {
   const auto count_blocks = [&](bool certain) {
     uint64_t blocks = 0;
@@ -145,9 +145,9 @@ bool DevicePeer::send(LinkEnd* link, const Message& message) {
   return put(link->socket, &message, sizeof message, nullptr, 0);
 }
 
-// A forked child cannot use the driver, and can only release what it inherited. Those releases must
+// A forked child cannot use the driver, and can only release what it inherited. These releases must
 // give nothing back, neither to a sender nor to the driver. The parent and the other peers would
-// notice it.
+// notice a block that came back too early.
 void DevicePeer::be_child() {
   for (const LinkEnd& link : links_) close(link.socket);
   const uint64_t frees = frees_;

@@ -57,7 +57,8 @@ class Devices : public World {
 
   void plan(Plan* plan) override {
     Random& random = plan->random;
-    // Every peer has at least one link, and in a circle a message can come back to its sender.
+    // Every peer has at least one link, and in a circle of links a message can come back to its
+    // sender.
     for (uint32_t j = 1; j < kPeers; ++j) plan->link(random.below(j), j);
     for (uint64_t more = 1 + random.below(4); more > 0; --more) {
       const uint64_t i = random.below(kPeers);

@@ -8,7 +8,7 @@ namespace storm {
 
 LeasePeer::LeasePeer(const Seat& seat, bool gives_back_early)
     : Peer(seat), gives_back_early_(gives_back_early) {
-  // A power of two, so that one block can fill the arena.
+  // The capacity is a power of two, so that one block can fill the arena.
   for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
     capacities_.push_back(uint64_t{1} << (18 + random_.below(5)));
     tenon_arena_options options{};

@@ -22,7 +22,7 @@ static_assert(kCounts.size() == kEndOfCounts);
 constexpr std::array kPhases = {Phase{"let go of what it had"},
                                 Phase{"got back what it had lent", kSoonNs},
                                 Phase{"has said what is left"}};
-// Borrowers read memory that they gave back.
+// The planted fault: borrowers read memory that they gave back.
 constexpr std::array kBreaks = {Break{"give-back-early"}};
 constexpr std::array kOptions = {"--cycles"};
 
