@@ -1,4 +1,4 @@
-// `tenon bench`: measures lends from one process to another, which are made, opened and let go,
+// `tenon bench`: measures lends from one process to another, which are made, opened and released,
 // against the bare system calls that a lend needs.
 #include <fcntl.h>
 #include <sys/mman.h>

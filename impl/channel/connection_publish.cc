@@ -25,7 +25,7 @@ Status Connection::begin_publishing() {
   const std::lock_guard<std::mutex> lock(send_mutex_);
   publishing_ = std::make_unique<Publishing>(options_.ring_geometry.capacity);
   TENON_TRY(offer_ring());
-  // Without the watch nothing would tell that the peer is gone.
+  // Without the watch nothing would report that the peer is gone.
   if (!ring_watch_) TENON_TRY(gone_fd().status());
   frames_.ring()->expect_reader();
   bool full = false;
@@ -116,7 +116,7 @@ Status Connection::prepare_publish(const Message& message, bool* is_blocked) {
   const bool has_forgotten = !content.forgotten.empty();
   bool is_writable = true;
   if (has_news || has_forgotten) is_writable = os::is_writable(socket_);
-  // Numbers that the peer can forget are not urgent: with a full socket they go with a later
+  // Numbers that the peer can forget are not urgent: with a full socket they are sent with a later
   // message.
   const bool is_delayed = !has_news && !is_writable;
   if (is_delayed) content.forgotten.clear();

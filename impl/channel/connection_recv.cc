@@ -46,7 +46,7 @@ Status check_memfd(int fd, uint64_t nbytes) {
 
 }  // namespace
 
-// Runs at the end of a receive, before the receive lets the connection go. It lets go of a dead
+// Runs at the end of a receive, before the receive releases the connection. It releases a dead
 // lender's segments, which LenderWatch could not do while the receive held the connection.
 class Connection::Forgetting {
  public:
@@ -193,7 +193,7 @@ Status Connection::take_leases(Incoming* in) {
 }
 
 // When an oversized message is refused, its leases are still taken, so that they are given back
-// now. Otherwise they would stand as long as the connection.
+// now. Otherwise the lender would hold the blocks as long as the connection lives.
 Status Connection::take_unread_leases() {
   const InFrame& frame = pending_->frame;
   // Without the memfd the leases cannot be read, and end with the connection. Then every later

@@ -23,8 +23,8 @@ using tensor::Message;
 using tensor::Reach;
 using tensor::SegmentRecord;
 
-// At this number of kept entries, those whose frames are sent are removed. Their senders did not
-// come back.
+// At this number of kept entries, those whose frames are sent are removed. Their senders never
+// repeated the call.
 constexpr size_t kMostKept = 1024;
 
 }  // namespace
@@ -42,7 +42,7 @@ Result<os::Fd> put_into_memfd(std::span<const std::byte> bytes) {
 
 // Packs the message and takes its leases. A lease page must be sealed, so where memfd_create is
 // denied there are no leases. Then this process's own blocks are lent as by a bare fd, and are
-// retired when their storages go. Memory that this process borrowed is not lent on in that case,
+// retired when their storages end. Memory that this process borrowed is not lent on in that case,
 // because nothing would tell its lender that it is still in use.
 Status Connection::pack(const Message& message, Outgoing* out) {
   tensor::Packed& packed = out->packed;
@@ -155,8 +155,8 @@ Status Connection::enqueue(const Message& message) {
 }
 
 // Sends a block of tokens. The library's thread calls this, and it must not wait. Returns false if
-// the connection is busy or the block could not be made, and is then called again later. What the
-// socket does not take now goes with the next send.
+// the connection is busy or the block could not be made. Then it is called again later. Bytes that
+// the socket does not take now are sent with the next send.
 bool Connection::send_renewal() noexcept {
   if (!check_process().is_ok()) return true;
   const std::unique_lock<std::mutex> lock(send_mutex_, std::try_to_lock);

@@ -42,7 +42,7 @@ class Envelope final : public memory::Leased {
   std::vector<Ref<storage::Storage>> storages_;  // each keeps its segment
 };
 
-// Makes `depot` the depot of this process, with its socket, unless another thread was quicker. The
+// Makes `depot` the depot of this process, with its socket, unless another thread has made one. The
 // caller holds the lock.
 Status open_depot(DepositState* all, Ref<Depot> depot) {
   if (all->depot) return Status::ok();

@@ -182,7 +182,7 @@ RingSender::Withdrawn RingSender::withdraw_oldest(uint64_t* position) noexcept {
   return is_begun ? Withdrawn::kBegun : Withdrawn::kWithdrawn;
 }
 
-// From the last look at which `reading` named this frame until the look after the next
+// From the last check at which `reading` named this frame until the check after the next
 // withdraw_oldest(), the receiver writes at most five entries of `refused` from this frame's on, as
 // the model shows (tests/process/model/ring_withdraw.pml). So the entry of this frame is still
 // there.

@@ -143,7 +143,7 @@ Status FrameSocket::flush(os::Waiter& waiter, uint64_t count, std::unique_lock<s
 Status FrameSocket::hand_over(uint64_t count, bool* full) {
   const uint64_t position = ring_out_ ? ring_out_->position() : 0;
   Status given = give_frames(count, full);
-  // A frame that went into the ring must be rung for, even if a later frame failed.
+  // The bell must be rung for a frame that went into the ring, even if a later frame failed.
   if (ring_out_ && ring_out_->position() != position && ring_out_->must_ring()) ring_bell();
   return given;
 }
@@ -168,8 +168,8 @@ Status FrameSocket::give_frames(uint64_t count, bool* full) {
     if (ring_out_ && !is_counted_) ring_out_->count_by_socket();
     is_counted_ = true;
 
-    // The packet is sent in up to two pieces. The first also holds a small payload. The fds go with
-    // the first byte and only with it.
+    // The packet is sent in up to two pieces. The first also holds a small payload. The fds travel
+    // with the first byte and only with it.
     const size_t copied = payload.size() <= kSmallPayload ? payload.size() : 0;
     if (copied > 0) std::memcpy(&packet[kHeaderSize], payload.data(), copied);
     const size_t front = kHeaderSize + copied;
@@ -284,8 +284,8 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
     // beyond its time if they never cease. The socket stays ready, so no wait would end it.
     if (reads % kReadsAtOnce == 0)
       TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
-    // This load comes before the look into the ring. So if the sender has begun with a frame on the
-    // socket, the look sees all frames that it had put into the ring before.
+    // This load comes before the check of the ring. So if the sender has begun with a frame on the
+    // socket, the check sees all frames that it had put into the ring before.
     const bool expects_socket = ring_in_ && ring_in_->expects_socket(expected_sequence_);
     TENON_ASSIGN(const RingHas found, take_from_ring());
     if (found == RingHas::kFrame) return std::exchange(frame_, InFrame());
@@ -299,7 +299,8 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
   }
 }
 
-// Takes the next frame out of the ring, if the ring has it. kNews: look again before the socket.
+// Takes the next frame out of the ring, if the ring has it. kNews: check the ring again before the
+// socket.
 Result<FrameSocket::RingHas> FrameSocket::take_from_ring() {
   if (!ring_in_ || header_known_ || fds_told_ > 0) return RingHas::kNothing;
   Result<std::optional<RingReceiver::Taken>> taken =
@@ -522,8 +523,8 @@ Status FrameSocket::end_of_stream(bool with_fds) {
   if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_)))
     return stop(no_frame("an empty packet"));
   const bool between = buffered() == 0 && fds_told_ == 0;
-  // The peer may have put a frame into its ring after the last look at the ring. A frame that waits
-  // for one on the socket never comes out, so each position is looked at once more only.
+  // The peer may have put a frame into its ring after the last check of the ring. A frame that
+  // waits for one on the socket never becomes readable, so each position is checked only once more.
   if (between && ring_in_ && ring_in_->has_news() && ring_in_->position() + 1 != end_seen_at_) {
     end_seen_at_ = ring_in_->position() + 1;
     return {};
@@ -551,7 +552,7 @@ bool FrameSocket::is_bell_next() const noexcept {
 }
 
 // A frame that arrives after recv() found nothing stays on the socket until recv() clears waits_.
-// So waits_ is read before and after the look at the socket.
+// So waits_ is read before and after the check of the socket.
 bool FrameSocket::waits_with_nothing() const noexcept {
   const auto has_none = [&] {
     const RingReceiver* const ring = seen_ring_.load(std::memory_order_acquire);

@@ -21,7 +21,7 @@ namespace {
 
 using storage::Storage;
 
-// A thread that is in the connection when the lender goes is woken by the hang-up and leaves, so a
+// A thread that uses the connection when the lender dies is woken by the hang-up and leaves, so a
 // few tries suffice.
 constexpr int kForgetTries = 20;
 constexpr auto kForgetPause = std::chrono::microseconds(50);
@@ -45,7 +45,7 @@ struct LenderWatchState : ProcessState<LockRank::kLenderWatch> {
     return last;
   }
 
-  // A forked child has no thread that hears a hang-up, and the connections are its parent's.
+  // A forked child has no thread that notices a hang-up, and the connections are its parent's.
   // Received storages stay as they are.
   void in_child() noexcept {
     watches.clear();

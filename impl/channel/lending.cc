@@ -53,7 +53,7 @@ Status Lending::find_ledger() {
   TENON_ASSIGN(Ref<memory::Ledger> made,
                memory::with_spare([&] { return memory::Ledger::create(borrower_, true); }));
   if (ledger_) ledger_->set_renewer(nullptr, nullptr);
-  if (!told_.empty()) made->always_ring();  // the new ledger must now hear of forgotten tokens
+  if (!told_.empty()) made->always_ring();  // the new ledger must be notified of forgotten tokens
   ledger_ = std::move(made);
   ledger_->set_renewer(renewer_, context_);
   return Status::ok();

@@ -29,8 +29,8 @@ bool is_unneeded(const Weak<Segment>& segment) noexcept {
 
 const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added,
                                                             std::span<const SegmentRecord> used) {
-  // Two entries are checked for each added segment, and two for the message. So dead entries go
-  // faster than new ones come, and no call checks all of them.
+  // Two entries are checked for each added segment, and two for the message. So dead entries are
+  // removed faster than new ones are added, and no call checks all of them.
   for (size_t looks = 2 + 2 * added.size(); looks > 0 && !list_.empty(); --looks) {
     if (sweep_ >= list_.size()) sweep_ = 0;
     auto& [number, segment] = list_[sweep_];

@@ -58,8 +58,8 @@ Status wait_for_sender(const CudaHandle& handle, cuda::Stream stream, int32_t de
   return handle.has_event ? cuda::wait_for_event(handle.event, stream, device) : Status::ok();
 }
 
-// Memory of another process, or memory of this process whose storage has gone. Until keep_message()
-// the message stays valid and can be opened again.
+// Memory of another process, or memory of this process whose storage has ended. Until
+// keep_message() the message stays valid and can be opened again.
 class ReceivedCuda final : public CudaReceived<CudaCounterHold> {
  public:
   using CudaReceived::CudaReceived;
@@ -103,7 +103,7 @@ Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& hand
                   "can write")
         .with("option", std::string("TENON_CUDA_READ_ONLY"));
   }
-  // If the counter is released, only the storage keeps the memory, and the storage may be going.
+  // If the counter is released, only the storage keeps the memory, and the storage may be ending.
   if (message.counter().is_released())
     return Status(Code::kInvalidArgument,
                   "the CUDA handle was opened before: each is for one receiver, who opens it once");
@@ -232,7 +232,7 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream,
       make_received(device.ordinal, mapping, handle, pointer, mapping->is_read_only(), stream);
   const auto keep = [&]() noexcept { received.memory->keep_message(); };
   Ref<Storage> storage = mapping->intern(handle.offset, received.storage, keep);
-  if (storage.get() != received.storage.get()) {  // another thread was quicker
+  if (storage.get() != received.storage.get()) {  // another thread has interned one first
     cuda_memory(*storage)->use_in(stream);
     keep();
   }

@@ -21,8 +21,8 @@ using storage::Storage;
 
 // The device memory that this process has lent under leases. A message may bring such memory home,
 // and reach_cuda() must recognise it: the driver opens nothing in the process that made it, and a
-// lease of a process on itself would keep tokens that must go (docs/format/lease.md, "Coming
-// home"). A forked child never gets here, because the driver refuses it before.
+// lease of a process on itself would keep tokens open that must be closed (docs/format/lease.md,
+// "Coming home"). A forked child never gets here, because the driver refuses it before.
 struct LentTable {
   using Name = std::vector<std::byte>;  // the bytes that tell one route from all others
   using Range = std::pair<cuda::DevicePointer, uint64_t>;
@@ -222,7 +222,7 @@ Result<ReachableCuda> reach_cuda(std::span<const std::byte> handle, std::span<co
 
 Result<Ref<Storage>> open_leased_cuda(const ReachableCuda& reach, uint64_t offset, uint64_t nbytes,
                                       memory::Lease* lease) {
-  // Objects may be released here, because another thread was quicker or memory was lacking. That
+  // Objects may be released here, because another thread came first or memory was lacking. That
   // happens while a receiver has its turn, so no release function may run.
   const CudaCollectLater later;
   Ref<Storage> storage;

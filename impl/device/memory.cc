@@ -11,7 +11,7 @@
 namespace tenon::device {
 namespace {
 
-// How many storages a call checks, and how many messages that still stand, if it does not check
+// How many storages a call checks, and how many messages that are still open, if it does not check
 // all.
 constexpr int kSome = 4;
 
@@ -154,8 +154,8 @@ void CudaMemory::forget_released() {
   drop_released();
 }
 
-// Checks the messages in turn, until a few were found that still stand. Some receivers keep their
-// messages for long, and must not hold up the events and counters of the others.
+// Checks the messages in turn, until a few were found that are still open. Some receivers keep
+// their messages for long, and must not hold up the events and counters of the others.
 void CudaMemory::drop_released() noexcept {
   for (int stands = 0; stands < kSome && !sent_.empty();) {
     if (next_sent_ >= sent_.size()) next_sent_ = 0;

@@ -203,7 +203,8 @@ Result<CudaCounter> CudaCounter::create() {
   {
     CudaCounterState& all = cuda_counter_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    // If another thread was quicker, its file is the current one, and this file goes.
+    // If another thread has made a file meanwhile, that file is the current one, and this file
+    // ends.
     if (!all.current) {
       all.current = made;
       all.next = 0;

@@ -10,7 +10,7 @@
 namespace tenon::device {
 namespace {
 
-// The messages of this process that still stand. A forked child never takes this lock.
+// The messages of this process that are still open. A forked child never takes this lock.
 struct CudaMessageTable {
   std::mutex mutex;
   std::unordered_map<std::string, std::weak_ptr<CudaMessage>, KeyedHash> messages;

@@ -69,7 +69,7 @@ Status reserve_front(ArenaSegment* home, uint64_t end) {
   return status;
 }
 
-// Takes a segment of a default home out of the figures, before it goes.
+// Subtracts a segment of a default home from the figures, before the segment is dropped.
 void count_dropped(const ArenaSegment& home) noexcept {
   board::ArenaFigures& figures = home.figures();
   board::sub(figures.capacity_nbytes, home.segment->nbytes());
@@ -189,7 +189,8 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState 
     try {
       home->space.give_back(offset, nbytes, lent != Lent::kNever);
     } catch (...) {
-      // No memory to remember the block by: it stays unused until its segment is empty or goes.
+      // There is no memory to remember the block by. It stays unused until its segment is empty or
+      // dropped.
     }
   }
   if (home->used_blocks > 0) return;

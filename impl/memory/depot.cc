@@ -13,8 +13,8 @@
 namespace tenon::memory {
 namespace {
 
-// Objects are let go of outside the lock, in batches of this size, so that no memory is needed for
-// a list.
+// Objects are released outside the lock, in batches of this size, so that no memory is needed for a
+// list.
 constexpr size_t kBatchOfDeposits = 256;
 
 Status exhausted(const char* what, const char* limit, uint64_t value) {

@@ -116,7 +116,7 @@ void FixedSizePool::give_back(void* place) noexcept {
   --taken_;
   if (--piece->used == 0) {
     if (!was_full) unlink(piece);
-    // The older of the two empty pieces goes back, because this one is warm in the caches.
+    // The older of the two empty pieces is freed, because this one is warm in the caches.
     if (Piece* const other = std::exchange(empty_, piece); other != nullptr) drop_piece(other);
   } else if (was_full) {
     link(piece);

@@ -97,7 +97,7 @@ void Holding::dispose() noexcept {
 }
 
 // If the lease is FAMILY, another process of the family may read the block, and only the token can
-// say when all have let go.
+// say when all have released it.
 bool Holding::can_give_back(uint32_t slot, uint32_t mark) const noexcept {
   return state_of(mark) == LeaseState::kHeld && page_.base() != nullptr && slot < slots_;
 }

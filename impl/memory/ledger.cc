@@ -44,8 +44,8 @@ struct TokenFdList : ProcessState<LockRank::kTokenFds> {
 
 TokenFdList& token_fd_list() noexcept { return process_state<TokenFdList>(); }
 
-// Objects are let go of outside the lock, in batches of this size, so that no memory is needed for
-// a list.
+// Objects are released outside the lock, in batches of this size, so that no memory is needed for a
+// list.
 constexpr size_t kBatchOfLeases = 256;
 // How many slots ahead of their turn objects are prefetched.
 constexpr uint32_t kSlotsAhead = 8;

@@ -88,8 +88,8 @@ bool add_end_slice() noexcept {
 }
 
 // Whether the token of this watch is gone and its ledger need not wait (unread_guard.h). If so, one
-// slice of its leases ends here. The rest ends on the library's thread, or here if that thread
-// cannot be had.
+// slice of its leases ends here. The rest ends on the library's thread, or here if there can be no
+// such thread.
 bool end_if_gone(int watch) noexcept {
   LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
@@ -122,7 +122,7 @@ bool end_if_gone(int watch) noexcept {
 // The event may belong to another fd that had this number before, so end_if_gone() asks again.
 void on_hang_up(int fd, bool /*readable*/, bool /*hung_up*/) noexcept { (void)end_if_gone(fd); }
 
-// The bell is heard before the bits are read, so a release that comes later rings again.
+// The bell is read before the bits, so a release that comes later rings again.
 void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
   LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
@@ -326,8 +326,8 @@ void stop_waiting() noexcept {
 std::vector<Ledger::Totals> ledger_totals() {
   std::vector<Ledger::Totals> result;
   for (const Ref<Ledger>& ledger : list()) {
-    // A borrower tells by its bell which process it is, and the library's thread may not have heard
-    // the bell yet. So it is heard here, and all that a ring asks for is done here.
+    // A borrower tells by its bell which process it is, and the library's thread may not have read
+    // the bell yet. So the bell is read here, and all that a ring requests is done here.
     if (!ledger->has_ended()) {
       ledger->hear_bell();
       if (ledger->drain() > 0) signal_space();

@@ -23,7 +23,7 @@ LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (LentBlock* const block = where->load(std::memory_order_relaxed); block != nullptr)
-    return block;  // another thread was quicker
+    return block;  // another thread has added the block first
   void* const place = all.lent_blocks.take();
   if (place == nullptr) throw std::bad_alloc();
   auto* const block = ::new (place) LentBlock(home, offset, size);
@@ -133,7 +133,7 @@ void end_leases(std::span<Leased* const> objects) noexcept {
   while (!objects.empty()) {
     std::array<Leased*, kBatchOfBlocks> others;
     size_t count = 0;
-    Freed freed;  // a segment or an arena whose last block has gone, which ends the batch
+    Freed freed;  // a segment or an arena that lost its last block, which ends the batch
     size_t done = 0;
     {
       const std::lock_guard<std::mutex> lock(arena_state().mutex);
@@ -151,7 +151,7 @@ void end_leases(std::span<Leased* const> objects) noexcept {
       }
     }
     objects = objects.subspan(done);
-    // These objects are let go of without the lock. The last reference to a storage that came from
+    // These objects are released without the lock. The last reference to a storage that came from
     // elsewhere ends a lease there, and may take any lock.
     for (size_t i = 0; i < count; ++i) others[i]->lease_ended();
   }

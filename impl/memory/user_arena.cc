@@ -164,8 +164,8 @@ Status Arena::try_allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   }
   Status no_pages = take_block(home_, wanted, alignment, true, out, &found);
   if (found) return Status::ok();
-  // There is no room, or there are no pages for it. Before that is the answer, leases that ended
-  // since the last look come back, and pieces that lie side by side are joined.
+  // There is no room, or there are no pages for it. Before the call fails, leases that ended since
+  // the last check are collected, and pieces that lie side by side are joined.
   lock.unlock();
   (void)settle_ledgers();
   lock.lock();

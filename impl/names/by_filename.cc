@@ -184,7 +184,7 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
     return segment;
   }
   // Another thread may have opened the same name meanwhile. In that case its segment is used and
-  // this one lets go, unless the file has grown since.
+  // this one is released, unless the file has grown since.
   Ref<Segment> known = share::intern_segment(segment);
   return known->nbytes() >= kNameHead + claim.offset + claim.nbytes ? known : segment;
 }

@@ -24,7 +24,7 @@ namespace {
 using os::Fd;
 using os::NameInfo;
 
-// A file that this process keeps for its messages in flight after its own storages have gone. A
+// A file that this process keeps for its messages in flight after its own storages have ended. A
 // mapping of the head keeps the lock. An fd would too, but fds are few, and messages can be many.
 struct Kept {
   Ref<Directory> directory;
@@ -198,8 +198,8 @@ class Names {
     return true;
   }
 
-  // Keeps the file for messages in flight. Call this before the mapping goes, because this process
-  // must have the lock without a gap.
+  // Keeps the file for messages in flight. Call this before the mapping is removed, because this
+  // process must have the lock without a gap.
   static void keep(const FileTail& tail) noexcept {
     try {
       Kept kept{tail.directory_, tail.leaf_, os::Mapping()};

@@ -288,8 +288,8 @@ Status look_at_all(const std::string& directory, const LookOptions& options,
   TENON_TRY(os::list_names(fd.get(), [&](const char* leaf) {
     Result<NameReport> report = look_at(fd.get(), leaf, options);
     if (report.is_ok()) return report.value().kind == NameKind::kOther || each(report.value());
-    // A name that is gone by now is no failure. A limit (RESOURCE_EXHAUSTED) would fail for the
-    // following names too, so the listing stops.
+    // A name that was removed meanwhile is no failure. A limit (RESOURCE_EXHAUSTED) would fail for
+    // the following names too, so the listing stops.
     if (report.status().code() == Code::kResourceExhausted) failed = report.status();
     return failed.is_ok();
   }));

@@ -39,7 +39,8 @@ struct ManagerLineTable : ProcessState<LockRank::kManagerLines> {
   // A forked child makes its own connections: otherwise its messages would come over a connection
   // that the manager knows as the parent's. A connection that another thread had taken from the
   // table at the fork stays open in the child, which does the manager no harm. The parent's kept
-  // deallocations go too, because the child would send them a second time. `own_folder` stays.
+  // deallocations are dropped too, because the child would send them a second time. `own_folder`
+  // stays.
   void in_child() noexcept { lines.clear(); }
 };
 

@@ -60,7 +60,7 @@ struct Served {
   SocketPolicy policy;
   uint64_t in_flight = 0;
   Ref<Segment> held;      // keeps the segment while messages are in flight
-  bool orphaned = false;  // the storage is gone, and only messages in flight keep the name
+  bool orphaned = false;  // the storage has ended, and only messages in flight keep the name
 };
 
 // A client that has connected and has not sent its request yet.
@@ -165,8 +165,8 @@ class Hanging {
   Ref<Directory> directory_;
 };
 
-// Takes out an entry, which the caller destroys after the lock. The socket's name goes first, so
-// that no client connects to a socket without a server.
+// Takes out an entry, which the caller destroys after the lock. The socket's name is removed first,
+// so that no client connects to a socket without a server.
 std::unique_ptr<Served> take_out(NameServerState* all, int listener) noexcept {
   const auto found = all->served.find(listener);
   if (found == all->served.end()) return nullptr;
@@ -215,8 +215,8 @@ class SocketTail : public memory::SegmentTail {
     if (generation_ != fork_generation()) return;
     NameServerState& all = name_server_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    // The names of its storages went with the storages, and a name with messages in flight holds
-    // the segment. So only the segment's own name is left.
+    // The names of the segment's storages ended with the storages, and a name with messages in
+    // flight holds the segment. So only the segment's own name is left.
     if (const auto own = all.own_names.find(segment); own != all.own_names.end())
       (void)take_out(&all, own->second);
   }
@@ -278,7 +278,7 @@ Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
   const auto wanted = static_cast<NameRequest>(request.request);
   Ref<Segment> let_go;
   if (wanted != NameRequest::kReceived) {
-    // A segment whose last reference has just gone is about to remove this entry.
+    // A segment whose last reference was just released is about to remove this entry.
     if (!served->segment->try_retain()) {
       answer(socket, Code::kNotFound, nullptr, -1);
       return nullptr;
@@ -516,7 +516,7 @@ void leave_served_names() noexcept {
     ended.reserve(all.served.size());
   } catch (...) {
     for (const auto& [listener, served] : all.served) unlink_served(*served);
-    return;  // no memory: the names go, and the rest with the process
+    return;  // no memory: only the sockets are removed, and the process frees the rest at its end
   }
   while (!all.served.empty()) ended.push_back(take_out(&all, all.served.begin()->first));
 }

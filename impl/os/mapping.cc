@@ -25,7 +25,7 @@ namespace tenon::os {
 namespace {
 
 // Reserves address space at a multiple of `alignment`, which a MAP_FIXED mapping then replaces.
-// Null: there is none, and the mapping goes to any place.
+// Null: there is none, and the kernel chooses any place for the mapping.
 void* find_aligned_place(uint64_t nbytes, uint64_t alignment) noexcept {
   const uint64_t length = round_up(nbytes, page_nbytes());
   void* const room = mmap(nullptr, length + alignment, PROT_NONE,

@@ -251,8 +251,8 @@ bool take_exclusive_lock(int fd) noexcept { return flock(fd, LOCK_EX | LOCK_NB) 
 void drop_lock(int fd) noexcept { (void)flock(fd, LOCK_UN); }
 
 Alone take_lease(int fd) noexcept {
-  // The kernel signals us when a process opens the file while the lease stands. The default signal,
-  // SIGIO, kills the process. SIGURG is ignored unless the program handles it.
+  // The kernel sends a signal to this process when another one opens the file during the lease. The
+  // default signal, SIGIO, kills the process. SIGURG is ignored unless the program handles it.
   if (fcntl(fd, F_SETSIG, SIGURG) != 0) return Alone::kUnknown;
   if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0) return Alone::kYes;
   return errno == EAGAIN ? Alone::kNo : Alone::kUnknown;

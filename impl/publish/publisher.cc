@@ -77,7 +77,7 @@ void Publisher::End::operator()(Publisher* publisher) const noexcept {
     publisher->turn_.unlock();
   } else if (publisher->seat_) {
     leave_seat(publisher->seat_.get());
-    // Tells the subscribers, even if a child has copies of the sockets by now.
+    // Notifies the subscribers, even if a child has copies of the sockets by now.
     for (const auto& each : publisher->readers_) ::shutdown(each->connection->socket(), SHUT_RDWR);
   }
   delete publisher;
@@ -96,7 +96,7 @@ Status Publisher::listen(const std::string& path, mode_t mode) {
   return open_door(seat_, path, mode, for_group ? options_.group : static_cast<gid_t>(-1));
 }
 
-// How many subscribers have neither left nor gone. The caller holds mutex_.
+// How many subscribers have neither left nor died. The caller holds mutex_.
 size_t Publisher::count_here() const {
   return static_cast<size_t>(std::count_if(readers_.begin(), readers_.end(), [](const auto& each) {
     const auto standing = each->connection->standing();
@@ -145,8 +145,8 @@ Status Publisher::add(os::Fd* socket, UnsharedSocket unshared) {
 }
 
 // Removes the subscribers that have left or are gone. PEER_GONE: one of them is to be reported. The
-// leases of a subscriber that left are taken back here, because its process may live on. The end of
-// a process ends its leases. The caller holds mutex_.
+// leases of a subscriber that left are taken back here, because its process may live on. When a
+// process dies, its leases end by themselves. The caller holds mutex_.
 Status Publisher::remove_gone(Discarded* discarded) {
   Status told;
   for (size_t i = 0; i < readers_.size();) {

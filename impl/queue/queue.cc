@@ -148,7 +148,7 @@ void Queue::drop_held(uint32_t index) const noexcept {
 }
 
 // Takes an entry for this member. It prefers entries that no member ever had, so that the entry of
-// a member that has gone can be looked at as long as possible.
+// a former member stays readable as long as possible.
 Status Queue::enter() {
   const auto pid = static_cast<uint32_t>(os::process_id());
   pid_namespace_ = os::pid_namespace();

@@ -365,7 +365,7 @@ void Queue::lose() noexcept {
 
 // ---- messages that are put back
 
-// Puts back what a member that is gone took and did not acknowledge.
+// Puts back the messages that a dead or former member took and did not acknowledge.
 void Queue::put_back_taken_by(uint32_t taker) noexcept {
   for (uint32_t i = 0; i < geometry_.capacity; ++i) {
     page::Word* const slot = page::slot(lane(self_), geometry_, i);
@@ -472,7 +472,7 @@ Result<Queue::Ready> Queue::deposit_again(const tensor::Message& message, bool m
   return ready;
 }
 
-// Lets go of the messages that were acknowledged, and looks for members that have left. Returns
+// Releases the messages that were acknowledged, and checks for members that have left. Returns
 // whether other messages may still have to be put back.
 bool Queue::let_go_of_acknowledged() noexcept {
   if (n_sent_.load(std::memory_order_acquire) == 0) return false;
@@ -515,8 +515,8 @@ void Queue::wake_own_sender() noexcept {
 
 // Wakes one receiver that sleeps and that this member has not woken for that sleep yet. Returns
 // whether there was one. Each sender keeps records of its own (`rung_`). So if a sender dies or is
-// stopped before its wake, the next sender's message still wakes the receiver. A member that has
-// gone can have left its bit behind, and is passed over: a wake for it would be lost.
+// stopped before its wake, the next sender's message still wakes the receiver. A former member can
+// have left its bit behind, and is passed over: a wake for it would be lost.
 bool Queue::ring_one_receiver() noexcept {
   const uint32_t first = last_rung_.load(std::memory_order_relaxed) + 1;
   return page::any_from(header().receivers_asleep, geometry_.members, first, [&](uint32_t index) {

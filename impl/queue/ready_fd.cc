@@ -50,7 +50,7 @@ void ReadyFd::signal() noexcept {
 void ReadyFd::write_locked() noexcept {
   const int before = errno;
   const uint64_t one = 1;
-  // A thread that hears of the write finds the flag set, and clears the fd. If it left the fd
+  // A thread that notices the write finds the flag set, and clears the fd. If it left the fd
   // readable, it would wait for a change, and signal() would make none.
   is_readable_.store(true, std::memory_order_relaxed);
   (void)!::write(event_.get(), &one, sizeof one);

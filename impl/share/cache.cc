@@ -24,8 +24,8 @@ struct Segments {
 };
 
 struct Storages {
-  // The key has the segment's address. A living storage keeps its segment alive, and the entry goes
-  // before the storage lets go of the segment.
+  // The key has the segment's address. A living storage keeps its segment alive, and the entry is
+  // removed before the storage releases the segment.
   struct Key {
     const Segment* segment;
     uint64_t offset;
@@ -41,7 +41,8 @@ struct Storages {
 };
 
 // Raw pointers are enough, because an object removes its entry, under the lock, before its memory
-// can go. Between the last release and that moment try_retain() fails, and the key stays as it was.
+// can be freed. Between the last release and that moment try_retain() fails, and the key stays as
+// it was.
 struct CacheState : ProcessState<LockRank::kIdentityCache> {
   ObjectTable<Segment, Segments> segments;
   ObjectTable<Storage, Storages> storages;
@@ -49,7 +50,7 @@ struct CacheState : ProcessState<LockRank::kIdentityCache> {
   OpenedTotals opened;
 };
 
-// Counts a storage that comes or goes, if nobody else does. The caller holds the lock.
+// Counts a storage that was added or removed, if nobody else does. The caller holds the lock.
 void count_opened(OpenedTotals* totals, const Storage& storage, bool is_gone) noexcept {
   if (!storage.is_uncounted()) return;
   const uint64_t nbytes = storage.segment()->own() ? 0 : storage.nbytes();

@@ -42,7 +42,7 @@ struct Cells {
 };
 
 // Raw pointers are enough, for the reason that share/cache.cc gives: a storage removes its entry,
-// under the lock, before its memory can go.
+// under the lock, before its memory can be freed.
 struct AddressState : ProcessState<LockRank::kStorageAddresses> {
   ObjectTable<Storage, Cells> storages;
   std::array<uint64_t, kLevels> counts{};  // storages of each level

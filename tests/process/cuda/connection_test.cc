@@ -223,7 +223,7 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
       });
 }
 
-// One fd leads to all memory of a pool. The storages in it are told apart all the same.
+// One fd leads to all memory of a pool. The receiver still distinguishes the storages in it.
 TEST(CudaConnection, TwoOfAPoolComeHomeAsWhatTheyAre) {
   in_two_connected(
       [](Line& line, Connection& connection) {

@@ -82,7 +82,7 @@ void sender_loses(const Loss& loss) {
         send(connection, {host});
         send(connection, {host});
         expect_host(connection, 'a');
-        EXPECT_EQ(lent->strong_count(), 2U);  // one lease still stands
+        EXPECT_EQ(lent->strong_count(), 2U);  // one lease is still held
         lent = nullptr;
         EXPECT_EQ(first.freed, 0);
         line.say('r');

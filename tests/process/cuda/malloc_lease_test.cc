@@ -159,7 +159,7 @@ TEST(CudaMallocLease, ReceivesOneMessageThatFailsAtEach) {
   receive_at_every_allocation(TENON_CUDA_IPC, true);
 }
 
-// The receiver already has the memory. The new message's lease goes back at once, and the first
+// The receiver already has the memory. The new message's lease is given back at once, and the first
 // message's lease stays.
 TEST(CudaMallocLease, ReceivesWhatItHas) {
   NEEDS_THE_FAKE("a driver has needs of its own");
@@ -322,7 +322,7 @@ TEST(CudaMallocLease, ReceivesItsOwn) {
   }
 }
 
-// The reader of the messages is gone, and memory fails at their end.
+// The reader of the messages is gone, and allocations fail at their end.
 TEST(CudaMallocLease, MessagesThatNobodyReads) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_one([] {

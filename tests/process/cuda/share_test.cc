@@ -190,7 +190,7 @@ TEST(CudaShare, TheSameBytesAreOneStorage) {
         line.send(share(storage));
         line.send(share(storage));
         line.expect('2');
-        // The second message's counter went back at once. The first message still stands.
+        // The second message's counter was released at once. The first message is still open.
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);
         line.ask('k', 'd');

@@ -287,8 +287,8 @@ TEST(Kill, MemoryComesBack) {
           pause();
         });
         close(ends[0]);
-        // Nobody receives this message. It is in the socket when its sender dies, and goes with the
-        // socket.
+        // Nobody receives this message. It is in the socket when its sender dies, and is freed with
+        // the socket.
         pollfd readable{ends[1], POLLIN, 0};
         REQUIRE(poll(&readable, 1, 30000) == 1);
         REQUIRE(kill(lender, SIGKILL) == 0);
@@ -308,7 +308,7 @@ TEST(Kill, MemoryComesBack) {
       }
     };
     // Each time 960 MiB are lent. The kernel counts all shared memory together, and other processes
-    // make some meanwhile. So one look at which more than half is gone is enough. Memory that
+    // make some meanwhile. So one check that finds more than half freed is enough. Memory that
     // another process keeps is part of the next `before`. Memory that leaks here is not.
     long left = 0;
     for (int time = 0; time < 3; ++time) {

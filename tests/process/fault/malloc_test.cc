@@ -374,8 +374,8 @@ void through_a_connection(int type) {
     for (long allowed = 0; round(allowed, -1, large); ++allowed) REQUIRE(allowed < 1000);
     for (long allowed = 0; round(-1, allowed, large); ++allowed) REQUIRE(allowed < 5000);
   }
-  // Whatever failed, the receiver is told which segments of the sender are gone, so it holds none
-  // for ever.
+  // Whatever failed, the sender reports which of its segments have ended, so the receiver holds
+  // none for ever.
   for (int i = 0; i < 300; ++i) round(-1, -1, false);
   const tenon_stats figures = stats();
   CHECK_SAYING(figures.segments < 20,

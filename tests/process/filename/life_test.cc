@@ -137,7 +137,7 @@ TEST(Life, WithNobodyAliveItGoesWithTheNextName) {
   });
 }
 
-// The same holds for many dead names: the first name of a process makes it look at the whole
+// The same holds for many dead names: the first name of a process makes it check the whole
 // directory.
 TEST(Life, AFreshProcessFindsAllTheDead) {
   IN_FOLDER([](const Folder& folder) {
@@ -147,8 +147,8 @@ TEST(Life, AFreshProcessFindsAllTheDead) {
       maker.kill();
     }
     CHECK_EQ(folder.leaves().size(), 100);
-    // A new process looks for 50 ms at most. A hundred small files take much less, but a busy
-    // machine may need a few more processes.
+    // A new process checks names for 50 ms at most. A hundred small files take much less, but a
+    // busy machine may need a few more processes.
     size_t left = 100;
     for (int i = 0; i < 5 && left > 0; ++i) {
       Agent fresh;
@@ -268,7 +268,7 @@ TEST(Life, Unlink) {
     CHECK(shows_pattern(storage, 1) && other.shows(slot, 1));
     tenon_storage* again = nullptr;
     CHECK_NAMES(TENON_NOT_FOUND, path_of(handle), try_open(handle, &again));
-    // The name may mean another storage by now. A release must not remove that one's name.
+    // The name may mean another storage by now. A release must not remove the other storage's name.
     tenon_storage* next =
         create({.directory = folder.path(), .name = handle.name + folder.path().size() + 1}, 50);
     other.release(slot);

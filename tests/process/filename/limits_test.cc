@@ -50,7 +50,8 @@ TEST(Limit, AFullDirectory) {
     tenon_storage_release(own);
     tenon_storage_release(storages.back());
     storages.pop_back();
-    // The service thread may be looking at the removed file now. The memory goes with that last fd.
+    // The service thread may be looking at the removed file now. The memory is freed with that last
+    // fd.
     CHECK(wait_until([&] { return try_create({.directory = outer.path()}, kMiB, &storage).ok(); }));
     storages.push_back(storage);
     for (tenon_storage* each : storages) {
@@ -145,7 +146,7 @@ TEST(Limit, ManyDirectories) {
   });
 }
 
-// The same holds for sockets: a directory is closed when its last name goes.
+// The same holds for sockets: a directory is closed when its last name is removed.
 TEST(Limit, ManyDirectoriesOfSockets) {
   IN_CHILD([] {
     constexpr int kMet = 60;

@@ -1,4 +1,4 @@
-// However many processes look for dead names at once, no living name is ever removed, and no dead
+// However many processes check for dead names at once, no living name is ever removed, and no dead
 // one stays.
 #include <poll.h>
 

@@ -141,8 +141,8 @@ TEST(Socket, ManyStoragesUnderOneName) {
     }
     // All of them share one mapping.
     CHECK_EQ(count_memfd_mappings(), 1);
-    // The name belongs to the segment. It stays for the storages that are left, and goes with the
-    // last one.
+    // The name belongs to the segment. It stays for the storages that are left, and is removed with
+    // the last one.
     const auto first = handles.begin();
     for (const auto& [slot, handle] : handles) {
       if (slot != first->first) lender.release(slot);

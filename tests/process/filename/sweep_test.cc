@@ -52,7 +52,8 @@ bool looks_at_something(pid_t pid, const Folder& folder) {
   return found;
 }
 
-// Stops the agent while it looks at no name. Stopped during a look, it would hold that name.
+// Stops the agent while it checks no name. An agent that is stopped during a check would hold that
+// name.
 void stop_between_looks(Agent* agent, const Folder& folder) {
   CHECK(wait_until([&] {
     agent->stop();
@@ -132,8 +133,7 @@ TEST(Sweep, LeavesEverybodyElsesAlone) {
     };
     try_sweep(0);
     CHECK(exists(elsewhere.at("dead")));
-    // Making and releasing names there sweeps too, and the service thread looks at every closed
-    // file.
+    // Making and releasing names there sweeps too, and the service thread checks every closed file.
     for (int i = 0; i < 50; ++i) tenon_storage_release(create({.directory = folder.path()}, 10));
     for (const char* leaf : {"notes.txt", "tenon-notes", "tenon-zeros", "torch_1"}) {
       const int fd = open(folder.at(leaf).c_str(), O_RDWR | O_CLOEXEC);

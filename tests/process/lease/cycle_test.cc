@@ -180,16 +180,16 @@ TEST(Cycle, OfThree) {
       CHECK(shows(back, 5));
       tenon_message_release(back);
       if (kill_forwarder) {
-        // C keeps B's tokens until it hears that B is gone. Then it tells A, for which that is one
-        // more unread message.
+        // C keeps B's tokens until it notices that B is gone. Then it tells A, for which that is
+        // one more unread message.
         CHECK_EQ(c.receive(between.right).outcome.status, TENON_PEER_GONE);
         pollfd polled{tenon_connection_fd(to_c.here), POLLIN, 0};
         REQUIRE(poll(&polled, 1, kPatienceMs) == 1);
         const tenon_wait now = fault::wait_ns(0);
         CHECK_EQ(CALL(tenon_recv(to_c.here, &now, &back, err)).status, TENON_WOULD_BLOCK);
       } else {
-        // A likewise keeps B's tokens until it hears that C is gone, if C died before it could say
-        // that it had released them.
+        // A likewise keeps B's tokens until it notices that C is gone, if C died before it could
+        // say that it had released them.
         CHECK_EQ(try_receive(to_c.here, &back).status, TENON_PEER_GONE);
         b.release(in_b);
       }

@@ -67,7 +67,7 @@ struct Openers {
     shutdown(sockets[which], SHUT_RDWR);
     CHECK_EQ(fault::wait_for_child(pids[which]), 0);
   }
-  // No space of the arena comes back, even while other calls look for ended leases.
+  // The arena gets no space back, even while other calls check for ended leases.
   void check_kept(size_t by) const {
     for (int i = 0; i < 20; ++i) {
       CHECK_FULL(arena, 64);

@@ -63,7 +63,7 @@ TEST(Hostile, WritesRandomBytesOverTheLeasePage) {
       (void)stats(two.arena);
       two.rounds(2);
       for (const auto& [message, seed] : two.held) CHECK(two.honest.shows(message, seed));
-      // The honest borrower's leases stand, whatever the hostile one does.
+      // The honest borrower's leases are held, whatever the hostile one does.
       CHECK(leases_standing() >= two.held.size());
     }
   });
@@ -84,7 +84,7 @@ TEST(Hostile, ClosesItsBell) {
     Two two;
     two.hostile.close_bell();
     two.rounds(3);
-    // The hostile borrower can no longer ring. Its leases stand until it dies.
+    // The hostile borrower can no longer ring. Its leases are held until it dies.
     CHECK(leases_standing() > two.held.size());
     usleep(50'000);
     CHECK(leases_standing() > two.held.size());

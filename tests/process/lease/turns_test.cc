@@ -1,5 +1,5 @@
 // In these tests several threads, the service thread among them, take turns on one connection. No
-// message is lost or sent twice, and no caller is told to wait without need.
+// message is lost or sent twice, and no call fails with WOULD_BLOCK without need.
 #include <atomic>
 #include <map>
 #include <thread>

@@ -83,7 +83,7 @@ struct RoomBesideSleep : rl::test_suite<RoomBesideSleep, 2> {
 };
 
 // A receiver's wait ends by itself while a sender fills a slot. If the sender woke this receiver,
-// no other one is told, so the receiver must see the message.
+// it wakes no other one, so this receiver must see the message.
 struct MessageBesideTimeout : rl::test_suite<MessageBesideTimeout, 2> {
   Words words;
   bool wakes = false;

@@ -160,7 +160,7 @@ TEST(Containers, LendByFd) {
         tenon_connection* connection = fault::new_connection(enter(place, type));
         receive_each_mode(connection, 1);
         send_each_mode(connection, 100);
-        // The server lets go when it has the whole message.
+        // The server releases the connection when it has the whole message.
         tenon_message* message = nullptr;
         CHECK_STATUS(TENON_PEER_GONE, tenon_recv(connection, nullptr, &message, err));
         tenon_connection_release(connection);

@@ -23,7 +23,7 @@ void sweep_from_outside(const Meeting& meeting, uint32_t flags, uint64_t live, u
   CHECK_EQ(observer.finish(), 0);
 }
 
-// Checks its bytes when the test signals it, and lets go.
+// Checks its bytes when the test signals it, and releases the storage.
 void hold_and_let_go(const Line& line, int end, tenon_storage* storage) {
   line.signal(end);
   line.await(end);
@@ -68,7 +68,7 @@ void kill_one(Way way, bool kill_lender) {
     }
     to_survivor.signal(0);
     to_survivor.await(0);
-    // The name goes with its last holder, although no process sweeps.
+    // The name is removed after the death of its last holder, although no process sweeps.
     CHECK_SAYING(wait_until([&] { return meeting.names().empty(); }, kSoon),
                  where + ": a name is left");
     survivor.kill();

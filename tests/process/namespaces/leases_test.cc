@@ -157,7 +157,7 @@ TEST(LeasesAcrossContainers, ABorrowerIsKilled) { kill_borrower(true); }
 
 TEST(LeasesAcrossContainers, ABorrowerIsKilledBeforeItReads) { kill_borrower(false); }
 
-// Runs three containers: A lends to B. B lends on to C, and then dies or lets go.
+// Runs three containers: A lends to B. B lends on to C, and then dies or releases the memory.
 void forward(bool kill) {
   IN_CHILD([=] {
     const Meeting meeting;
@@ -168,7 +168,7 @@ void forward(bool kill) {
       tenon_arena* arena = leases::new_arena(kMiB);
       tenon_connection* connection = let_one_in(place, to_a);
       lend_all(arena, connection);
-      to_a.await(1);  // B is dead, or has let go
+      to_a.await(1);  // B is dead, or has released the memory
       check_holder(arena, 0);
       to_a.signal(1);
       CHECK_COMES_BACK(arena, kMiB);

@@ -1,5 +1,5 @@
 // A publisher or a subscriber dies, or ends, while a forked child of it lives on. The others are
-// told all the same, because the child has no copies of the sockets.
+// notified all the same, because the child has no copies of the sockets.
 #include "process/publish/kit.h"
 #include "support/temporary_directory.h"
 

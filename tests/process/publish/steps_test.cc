@@ -33,7 +33,8 @@ constexpr size_t kFileNbytes = 8192;  // the sender's file of a ring, in whole p
 constexpr uint64_t kFirst = 1;        // this message brings the memory, before the step
 constexpr uint64_t kInHand = 2;       // the victim publishes or receives this one in the step
 constexpr uint64_t kLater = 100;
-// A victim waits no longer than this. Others that are told of a stopped one wait for kShortNs.
+// A victim waits no longer than this. Processes to which a stopped victim is reported wait for
+// kShortNs.
 constexpr int64_t kVictimNs = (fault::kSanitized ? 4 : 1) * kSecond / 2;
 constexpr int64_t kShortNs = (fault::kSanitized ? 4 : 1) * kSecond / 50;
 
@@ -660,7 +661,8 @@ class WriterCase {
     return has_come;
   }
 
-  // The subscribers have what lay in their rings, and then learn who is gone.
+  // The subscribers receive what lay in their rings, and then get an error that names the dead
+  // publisher.
   void finish() {
     if (fault::g_failures > 0) return;
     check_end();

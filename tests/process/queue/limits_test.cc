@@ -77,7 +77,7 @@ TEST(QueueLimits, NoFdsAtTheFirstMeeting) {
   });
 }
 
-// A member without a free fd joins, and is told of deaths once it has one.
+// A member without a free fd joins, and deaths are reported to it once it has one.
 TEST(QueueLimits, NoFdsAtTheJoiner) {
   IN_CHILD([] {
     warm_up_queue();

@@ -1,5 +1,5 @@
 // These tests put members of a queue into pid namespaces of their own. Members wake each other
-// across namespaces, and each death is told on both sides, although no process can name one of
+// across namespaces, and each death is reported on both sides, although no process can name one of
 // another namespace.
 #include <sched.h>
 
@@ -11,7 +11,7 @@
 namespace queues {
 namespace {
 
-// A death is told within this time, although the kernel tells of it only by the queue's file.
+// A death is reported within this time, although the kernel reports it only by the queue's file.
 constexpr int64_t kToldNs = (fault::kSanitized ? 20 : 2) * kSecond;
 
 // A process in a pid namespace of its own, and its maker, which dies with it.
@@ -120,7 +120,7 @@ TEST(QueueNamespaces, ADeathInsideIsTold) {
     });
     check_told(queue, kPidInside);
     CHECK_EQ(memory.member_state(1), kDead);
-    // The death is told once.
+    // The death is reported once.
     CHECK_EQ(try_receive(queue, kSecond / 10).outcome.status, TENON_TIMEOUT);
     CHECK_EQ(fault::wait_for_child(killer), 0);
   });

@@ -403,7 +403,8 @@ class Case {
     }
   }
 
-  // Both others are told the pid. A process that was not a member yet, or any more, is not told.
+  // The pid of the dead is reported to both others. The death of a process that was not a member
+  // yet, or any more, is not reported.
   void check_death() {
     if (fault::g_failures > 0 || !is_told_) return;
     const int64_t begin = now_ns();

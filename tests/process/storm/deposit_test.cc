@@ -273,7 +273,7 @@ uint64_t fetch_rest(const Given &given) {
   return count + 1;
 }
 
-// A receiver that lives as long as the test, and looks at its bytes at the end.
+// A receiver that lives as long as the test, and checks its bytes at the end.
 class Witness {
  public:
   explicit Witness(const Bytes &ticket, uint64_t seed) {

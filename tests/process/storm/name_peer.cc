@@ -84,7 +84,7 @@ void NamePeer::make_one() {
   let_go_of_all();
 }
 
-// In phase 1 and later the peer lets go of what it holds. A sender keeps messages that nobody
+// In phase 1 and later the peer releases what it holds. A sender keeps messages that nobody
 // received.
 void NamePeer::settle(uint32_t phase, uint32_t /*dead*/) {
   check_all();
@@ -215,7 +215,8 @@ bool NamePeer::share(Held *held, bool for_torch) {
   return shared.ok();
 }
 
-// Gives the storage a name of this process. Lets it go and returns false if there was no manager.
+// Gives the storage a name of this process. Releases the storage and returns false if there was no
+// manager.
 bool NamePeer::has_own_name(Held *held) {
   if (held->has_own_name || share(held, false)) return true;
   let_go(held);
@@ -317,7 +318,7 @@ void NamePeer::receive() {
     opened = open();
   }
   if (!opened.ok()) {
-    // If a sender was killed, its messages in flight go with it.
+    // If a sender was killed, its messages in flight are lost with it.
     const bool is_gone = opened.status == TENON_NOT_FOUND || opened.status == TENON_PEER_GONE;
     if (!is_gone || (note.in_flight != 0 && !is_dead(note.sender)))
       expect(opened, {}, "tenon_open_filename");

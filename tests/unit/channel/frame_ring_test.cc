@@ -436,7 +436,8 @@ TEST_P(FramesBesideRing, ABellThatNobodyReadIsNothing) {
   EXPECT_FALSE(link.right->has_nothing());
 }
 
-// Bells that nobody reads fill the socket. That delays no frame, and all of them go.
+// Bells that nobody reads fill the socket. They delay no frame, and the receiver removes all of
+// them.
 TEST_P(FramesBesideRing, BellsThatPileUpDelayNothing) {
   RingLink link(GetParam());
   for (int i = 0; i < 5000; ++i) link.left->ring_bell();
@@ -464,7 +465,7 @@ TEST_P(FramesBesideRing, AFloodOfBellsDoesNotHoldACallBeyondItsTime) {
   flood.join();
 }
 
-// The frame in the ring was sent whole, so its receiver must hear of it, whatever came after it.
+// The frame in the ring was sent whole, so the bell must be rung for it, whatever came after it.
 TEST(FramesBesideRingOverSeqpacket, AFrameIsRungForThoughALaterFrameFails) {
   RingLink link(SocketType::kSeqpacket);
   link.set_send_buffer(4096);
@@ -481,7 +482,7 @@ TEST_P(FramesBesideRing, FramesOfASenderThatHasEndedAreTaken) {
   RingLink link(GetParam());
   ASSERT_EQ(code_of(recv_now(*link.right)), Code::kWouldBlock);
   std::thread sender([&] {
-    // The receiver sleeps by now, or sees the frames at its last look. No bell is sent.
+    // The receiver sleeps by now, or sees the frames at its last check. No bell is sent.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     for (uint16_t i = 1; i <= 3; ++i) ASSERT_TRUE(link.left->ring()->put(i, pattern(8, i)));
     link.left_fd.reset();

@@ -206,7 +206,7 @@ TEST(CudaCounterHold, LetsGoOnceAndOfOneMappingForAll) {
   EXPECT_EQ(count_mappings_of(file.name().c_str()), 0);
 }
 
-// A watcher of the directory is told of the first opening and of the last close, and of nothing
+// A watcher of the directory gets events for the first opening and for the last close, and none
 // between them.
 TEST(CudaCounterHold, MakesNoSoundAsLongAsOneIsHeld) {
   const File file(torch_name(), kNbytes, 3, 0);
@@ -319,8 +319,7 @@ TEST(CudaCounter, AKilledMakersFileIsSwept) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   names::LookOptions options;
   options.remove = true;
-  // One sweep may not be enough: another process that looks at the file at the same time disturbs
-  // it.
+  // One sweep may not be enough: another process that checks the file at the same time disturbs it.
   for (int looks = 0; exists(name) && looks < 1000; ++looks, usleep(10'000))
     ASSERT_TRUE(names::sweep_names("/dev/shm", options).is_ok());
   EXPECT_FALSE(exists(name));

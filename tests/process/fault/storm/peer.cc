@@ -32,7 +32,7 @@ LeasePeer::LeasePeer(const Seat& seat, bool gives_back_early)
     tenon_message_release(message);
   }
   (void)fault::hold();
-  // The service thread may still be ending one of these ledgers. The lease page goes last.
+  // The service thread may still be ending one of these ledgers. The lease page is unmapped last.
   for (const int64_t deadline = now_ns() + kSoonNs; !lease_pages().empty() && now_ns() < deadline;)
     usleep(500);
   REQUIRE(lease_pages().empty());
@@ -70,7 +70,7 @@ void LeasePeer::end() {
 // ---- settling
 
 // Every peer releases all that it has, and every message that still comes, while the connections
-// stay open. So every lender gets its memory back. Then the connections go too.
+// stay open. So every lender gets its memory back. Then each peer releases its connections too.
 void LeasePeer::settle(uint32_t phase, uint32_t /*dead*/) {
   if (phase == 0) {
     while (!own_.empty()) release_own(own_.size() - 1);

@@ -133,7 +133,7 @@ void LeasePeer::lend() {
   }
   send(link, message, stamps);
   tenon_message_release(message);
-  // Usually the lender lets go, so that only the borrower has the block.
+  // Usually the lender releases its storage, so that only the borrower has the block.
   for (size_t i = own_.size(); i-- > 0;) {
     if (std::find(chosen.begin(), chosen.end(), i) != chosen.end() &&
         (own_.size() > kMostOwn || random_.chance(85)))
