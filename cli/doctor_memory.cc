@@ -30,8 +30,8 @@ std::optional<Met> limit_met(uint64_t wanted) {
   return Met{limit, parse_count(left).value_or(0)};
 }
 
-// Finds the tightest limit. Each answer names one limit. Asking for less than it leaves meets
-// another limit only if that one is tighter.
+// Finds the tightest limit. Each answer names one limit. A request for less than that limit leaves
+// can fail only at a tighter limit.
 std::optional<Met> tightest_cgroup() {
   std::optional<Met> tightest;
   uint64_t wanted = UINT64_MAX / 2;

@@ -59,7 +59,7 @@ namespace {
 
 constexpr int64_t kStartNs = 10'000'000'000;
 constexpr size_t kMostPlanNbytes = size_t{64} << 20;
-// How often a keeper checks whether its messages were fetched and whether its family is gone.
+// How often a keeper checks whether its messages were fetched and whether its family has ended.
 constexpr int kLookMs = 100;
 
 template <typename Value>

@@ -539,8 +539,8 @@ bool FrameSocket::has_nothing() const noexcept {
   if (!stopped_.is_ok()) return true;
   if (ring_in_ && ring_in_->has_news()) return false;
   if (buffered() > 0 || fds_told_ > 0) return false;
-  // A receiver that finds a frame in its last look before a sleep may be rung for it all the same.
-  // Nobody reads that bell before the next receive, which may never come.
+  // A receiver that finds a frame in its last check before a sleep may be rung for that frame all
+  // the same. Nobody reads that bell before the next receive, which may never come.
   const size_t unread = os::unread_nbytes(fd_);
   return unread == 0 || (ring_in_ && unread == kHeaderSize && is_bell_next());
 }

@@ -32,8 +32,8 @@ struct FetchState : ProcessState<LockRank::kFetch> {
   std::map<DepotId, std::shared_ptr<Link>> links;
   size_t look_at = kFewLinks;  // with so many links, all links to lenders that are gone are removed
 
-  // A forked child meets each lender itself. The child's copies of the tokens are closed. A link
-  // that another thread of the parent was using may be torn, so it is leaked.
+  // A forked child connects to each lender itself. The child's copies of the tokens are closed.
+  // Another thread of the parent may have been changing a link, so such a link is leaked.
   void in_child_unlocked() noexcept {
     for (auto& [id, link] : links) {
       if (link->mutex.try_lock()) {

@@ -262,8 +262,8 @@ CudaCounterHold::~CudaCounterHold() {
   try {
     let_go();
   } catch (...) {
-    // No memory for the text of an error, which nobody would read, or no memory to open a file that
-    // could not be opened before either.
+    // There is no memory for the text of an error, which nobody would read, or no memory to open a
+    // file that could not be opened before either.
   }
 }
 

@@ -344,7 +344,7 @@ void Ledger::always_ring() noexcept {
 }
 
 void Ledger::hear_bell() noexcept {
-  // Under the lock, because end() closes the fd.
+  // The lock is needed because end() closes the fd.
   const std::lock_guard<std::mutex> lock(mutex_);
   const os::Ringer who = os::hear(listener_.get(), 4096);
   if (who.pid == 0) return;

@@ -58,7 +58,7 @@ bool is_token(int fd) noexcept {
 
 bool has_hung_up(int watch) noexcept { return polls_as(watch, POLLHUP); }
 
-// POLLERR: the write end of a pipe whose read end nobody has.
+// POLLERR is reported for the write end of a pipe whose read end nobody has.
 bool is_unwatched(int token) noexcept { return polls_as(token, POLLERR); }
 
 Result<BellPair> create_bell() {

@@ -400,7 +400,7 @@ void Queue::note_death(uint32_t index, uint32_t pid) noexcept {
     deaths_.push_back({pid, index});
     n_deaths_.fetch_add(1, std::memory_order_release);
   } catch (...) {
-    // No memory: the death is not reported here, but the entry says it.
+    // There is no memory. So the death is not reported here, but the entry says it.
   }
 }
 

@@ -17,8 +17,8 @@ namespace {
 using page::SlotState;
 using tensor::Message;
 
-// How long a fetch may wait for a sender that this process meets for the first time. A sender that
-// does not answer within it is stopped or busy, and only its own lane waits for it.
+// How long a fetch may wait for a sender that is new to this process. A sender that does not answer
+// within that time is stopped or busy, and only its own lane waits for it.
 constexpr os::Wait kFetchWait{.timeout_ns = 20'000'000};
 // How often a lane that waits for its sender is tried again.
 constexpr int64_t kStalledNs = 50'000'000;
@@ -79,10 +79,10 @@ bool is_of_wait(Code code) noexcept { return code == Code::kWouldBlock || code =
 
 }  // namespace
 
-// Sets the cursor of a lane that this member sees for the first time. The cursor begins one round
-// before the first position that was never used, because older messages have all been taken. To
-// begin with the oldest message that a pass over the lane finds would be wrong: an older one may be
-// sent into a slot behind the pass, and then a newer one into a slot before it.
+// Sets the cursor of a lane that is new to this member. The cursor begins one round before the
+// first position that was never used, because older messages have all been taken. To begin with the
+// oldest message that a pass over the lane finds would be wrong: an older one may be sent into a
+// slot behind the pass, and then a newer one into a slot before it.
 void Queue::find_start(uint32_t index) noexcept {
   const uint64_t next = next_position(index);
   lanes_[index].cursor = next < geometry_.capacity ? 0 : next - geometry_.capacity;

@@ -311,7 +311,7 @@ void through_a_connection(int type) {
   tenon_connection* left = new_connection(ends[0]);
   tenon_connection* right = new_connection(ends[1]);
   uint64_t seed = 0;
-  // Each round fails one allocation later, so that each failure meets a new message and new
+  // Each round fails one allocation later, so each failure comes with a new message and new
   // segments.
   const auto round = [&](long allow_send, long allow_recv, bool large) {
     ++seed;

@@ -159,7 +159,7 @@ TEST(Race, OneChosenName) {
         const tenon_filename_options options = naming.options();
         int won = 0;
         const int64_t end = now_ns() + 1'500'000'000;
-        // A maker that a busy machine has starved goes on until it wins once.
+        // A maker that gets no CPU time on a busy machine goes on until it has made one.
         while (now_ns() < end || won == 0) {
           tenon_storage* storage = nullptr;
           const Outcome made = CALL(tenon_storage_new_filename(&options, 100 + id, &storage, err));

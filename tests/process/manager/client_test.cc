@@ -180,7 +180,7 @@ TEST_F(ManagerClient, AKilledManagerIsGoneAndAnotherServesOn) {
     if (!killed.wait()) return 3;
     deallocate_at_manager(socket(), "/tenon-1");
     const Status status = add(socket(), "/tenon-2");
-    // The client that meets the dead manager removes its files, so the second try reports that
+    // The client that finds the dead manager removes its files, so the second try reports that
     // there is none.
     EXPECT_TRUE(status.code() == Code::kPeerGone || status.code() == Code::kNotFound)
         << status.message();

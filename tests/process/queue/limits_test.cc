@@ -49,7 +49,7 @@ void check_death(tenon_queue* queue, pid_t pid) {
 
 // ---- fds
 
-// A receiver that meets a sender without a free fd gets the message when it has one.
+// A receiver that has no free fd when a sender is new to it gets the message once it has one.
 TEST(QueueLimits, NoFdsAtTheFirstMeeting) {
   IN_CHILD([] {
     warm_up_queue();

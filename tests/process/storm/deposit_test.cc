@@ -165,8 +165,8 @@ struct Given {
   Pieces pieces;
 };
 
-// The tickets and objects of a receiver. Its lender is its parent, and it meets that lender as any
-// other process does.
+// The tickets and objects of a receiver. Its lender is its parent, and it connects to that lender
+// as any other process does.
 struct Fetching {
   Given given;
   tenon_message *first = nullptr;

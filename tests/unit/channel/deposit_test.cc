@@ -475,7 +475,7 @@ TEST(Deposit, AGoneLendersMemoryIsLetGoWhenAnotherLenderIsMet) {
   };
   Receiver gone(lend);
   Receiver gone_with_unfetched(lend);
-  Receiver third(lend);  // forked now, because a process that has forked meets each lender anew
+  Receiver third(lend);  // forked now, because a forked process connects to each lender anew
   EXPECT_TRUE(try_fetch(gone.receive()).is_ok());
   const long with_one = count_memfd_mappings();
   EXPECT_TRUE(try_fetch(gone.receive()).is_ok());

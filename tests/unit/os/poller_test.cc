@@ -328,7 +328,7 @@ TEST_F(DirectoryWatchTest, WhatIsNoDirectoryIsRefused) {
   EXPECT_EQ(status.detail("limit_value"), limit.limit());
 }
 
-// The child meets the limits of inotify in its own user namespace, so that no other process is
+// The child reaches the limits of inotify in its own user namespace, so that no other process is
 // affected.
 TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
   constexpr int kNoNamespaces = 77;
