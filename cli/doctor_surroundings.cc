@@ -162,7 +162,7 @@ RemoveIpc read_remove_ipc() {
 Check check_session(const std::string& directory) {
   Check check{.id = "session_end", .title = "end of session"};
   struct stat info{};
-  // sd_booted() looks at the first folder, and logind makes the second.
+  // sd_booted() checks the first folder, and logind makes the second.
   const bool logind =
       stat("/run/systemd/system", &info) == 0 && stat("/run/systemd/seats", &info) == 0;
   const RemoveIpc remove = read_remove_ipc();

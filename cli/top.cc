@@ -105,7 +105,7 @@ Look look() {
   return now;
 }
 
-// A row that the look before did not have began since then, so its counts start from 0.
+// A row that the previous look did not have began since then, so its counts start from 0.
 Rates rates_of(const std::map<Key, Counts>& before, const Key& key, Counts now, double seconds) {
   const auto found = before.find(key);
   const Counts then = found == before.end() ? Counts{} : found->second;

@@ -69,8 +69,8 @@ void note_address(const DepositState& all, Ticket* ticket) {
   ticket->rendezvous = all.name.path();
 }
 
-// Takes the lock of the state, and makes the depot if there is none. At most `looks` numbered
-// things are checked for being gone.
+// Takes the lock of the state, and makes the depot if there is none. Checks for at most `looks` of
+// the numbered things whether they have ended.
 Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, size_t looks) {
   std::unique_lock<std::mutex> lock(all->mutex);
   if (!all->depot) {

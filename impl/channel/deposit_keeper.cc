@@ -22,9 +22,9 @@ namespace tenon::channel {
 using memory::Depot;
 using os::Fd;
 
-// The plan that a lender gives its keeper. Both must be of one version, as they are if the lender
-// starts the program beside its library. After this header come the socket's path, the messages,
-// the things and the fds of the relatives.
+// The plan that a lender gives its keeper. Lender and keeper must be of one version, as they are if
+// the lender starts the program beside its library. After this header come the socket's path, the
+// messages, the things and the fds of the relatives.
 inline constexpr std::array<uint8_t, 8> kPlanMagic = {'T', 'N', 'K', 'E', 'E', 'P', '0', '1'};
 struct PlanHeader {
   std::array<uint8_t, 8> magic;

@@ -26,7 +26,7 @@ using memory::LeaseToken;
 using memory::Segment;
 using os::Fd;
 
-// A client that has said nothing for this time is dropped. A tick looks once in this time, so the
+// A client that has sent nothing for this time is dropped. A tick checks once in this time, so the
 // drop comes 5 to 10 s after the client connected. At most kMostDepotClients clients are connected
 // at once. One more gets RESOURCE_EXHAUSTED. Other users' processes, except root's, get PERMISSION.
 constexpr int64_t kDepotSilenceNs = 5'000'000'000;

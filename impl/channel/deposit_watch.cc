@@ -65,7 +65,7 @@ void watch_tick_came() noexcept {
     try {
       look_at_watches(&all, os::monotonic_ns(), &due);
     } catch (...) {
-      // No memory: the next tick looks again.
+      // There is no memory. The next tick tries again.
     }
     want_watch_tick(&all);
   }

@@ -107,8 +107,8 @@ Result<Ref<storage::Storage>> Fetched::open(std::span<const std::byte> bytes,
 }
 
 // Follows the chain in the claims page from the envelope's slot to all slots of the message. The
-// chain is whole until the message is over, and the message is not over as long as the envelope's
-// lease stands.
+// chain is whole until the message is over, and the message is not over while the envelope's lease
+// is held.
 void Fetched::look_at_slots() {
   if (has_looked_) return;
   std::byte* const base = page_->base();

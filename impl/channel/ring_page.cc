@@ -25,8 +25,8 @@ void fill(Word* slot, uint64_t position, const SlotHead& head,
     std::memcpy(&word, bytes.data(), bytes.size());
     to->store(word, std::memory_order_release);
   }
-  // The sender looks next whether the receiver sleeps. A release store could be seen after that
-  // look.
+  // The sender checks next whether the receiver sleeps. A release store could become visible after
+  // that check.
   slot[0].store(position + 1, std::memory_order_seq_cst);
 }
 

@@ -126,8 +126,8 @@ Status open(Driver* driver, bool* passes) {
   if (library == nullptr) {
     const char* const words = dlerror();
     const std::string reason = words != nullptr ? words : kLibrary;
-    // Only the message tells the reason. A driver that exists and cannot be loaded may have found
-    // no memory, or no fd.
+    // Only the message contains the reason. A driver that exists and cannot be loaded may have
+    // found no memory, or no fd.
     *passes = reason.find(std::generic_category().message(ENOENT)) == std::string::npos;
     return Status(Code::kUnsupported,
                   "there is no CUDA driver here: " + reason +

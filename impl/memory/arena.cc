@@ -203,7 +203,7 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState 
     return;
   }
   // No block is LIVE or LENT, and some are retired, because borrowers may have them. The segment
-  // goes on serving while it has room. Then it goes, and borrowers keep its pages for as long as
+  // serves as long as it has room. Then it is dropped, and borrowers keep its pages for as long as
   // they map them.
   uint64_t unused = 0;
   if (home->space.peek_front(kArenaBlockMax, kBlockAlignment, &unused)) return;

@@ -73,8 +73,8 @@ struct Client {
 };
 
 // The bell of a directory: an empty file that this process holds open as long as it serves names
-// there. The kernel tells nobody when a socket's listener dies. But it tells the watchers of a
-// directory the name of a file that is closed.
+// there. The kernel reports the death of a socket's listener to nobody. But it reports the name of
+// a file that is closed to the watchers of the file's directory.
 struct Bell {
   Ref<Directory> directory;
   std::string leaf;
@@ -473,7 +473,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   served->inode = info.inode;
 
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // If two threads make the name at once, the first name stands and this one is removed.
+  // If two threads make the name at once, the first name stays and this one is removed.
   if (const Served* known = find_known(); known != nullptr) {
     unlink_served(*served);
     return known->name;

@@ -156,7 +156,7 @@ void remove_dead_names(const std::string& directory) noexcept {
     options.remove = true;
     (void)look_at_all(directory, options, [](const NameReport&) { return true; });
   } catch (...) {
-    // No memory. The second attempt goes on without the room.
+    // There is no memory. The second attempt is made without the room.
   }
 }
 

@@ -74,7 +74,7 @@ iovec as_iovec(std::span<const std::byte> bytes) noexcept {
           static_cast<size_t>(std::min<uint64_t>(bytes.size(), kMostAtOnce))};
 }
 
-// Waits until there is room or no hope of any. The next write tells which.
+// Waits until there is room or none can be expected. The next write shows which.
 void wait_for_room(int fd) noexcept {
   pollfd one{fd, POLLOUT, 0};
   while (poll(&one, 1, -1) < 0 && errno == EINTR) {

@@ -179,8 +179,8 @@ Status OutputFile::write_both(std::span<const std::byte> head, std::span<const s
 
 Status OutputFile::link_temporary() {
   if (!temporary_.empty()) return Status::ok();
-  // The file is locked before it has a name, because from then on any sweep may look at it. On a
-  // file system without locks, no sweep gets a lock either.
+  // The file is locked before it has a name, because from then on any sweep may check it. On a file
+  // system without locks, no sweep gets a lock either.
   (void)flock(file_.get(), LOCK_EX | LOCK_NB);
   int error = EEXIST;
   for (int i = 0; i < kTries && error == EEXIST; ++i) {

@@ -44,7 +44,8 @@ class Probe {
                  Mapping::create(Mapping::Kind::kSharedWritable, fd_.get(), 0, nbytes, nbytes));
     return page_.base();
   }
-  // Call after touching one byte. The allocated size of the file tells which kind of page it got.
+  // Call this after touching one byte. The allocated size of the file shows which kind of page it
+  // got.
   Result<bool> is_huge() const {
     TENON_ASSIGN(const FileInfo file, stat_file(fd_.get()));
     return file.allocated_nbytes >= thp_nbytes();

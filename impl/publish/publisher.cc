@@ -249,14 +249,14 @@ void Publisher::read_bells(Reader* reader) {
   const os::Wait now{.timeout_ns = 0};
   const Result<std::unique_ptr<Message>> got = reader->connection->recv(now);
   const Code code = got.status().code();
-  // The connection's watch tells of the peer's end (Standing::is_gone).
+  // The connection's watch reports the peer's end (Standing::is_gone).
   if (code == Code::kWouldBlock || code == Code::kPeerGone) return;
   reader->broken =
       got.is_ok() ? Status(Code::kCorrupt, "a subscriber that sends messages") : got.status();
 }
 
 // Waits until something has changed at a subscriber. If its ring is full, that is room in the ring,
-// of which a bell tells. If its socket is full, that is room in the socket. `lock` is that of
+// which a bell reports. If its socket is full, that is room in the socket. `lock` is that of
 // mutex_, which the function releases meanwhile.
 Status Publisher::wait_for(Reader* reader, os::Waiter* waiter, std::unique_lock<std::mutex>* lock) {
   Connection& connection = *reader->connection;

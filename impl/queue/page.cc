@@ -81,7 +81,7 @@ void fill(Word* slot, uint64_t position, Kind kind, std::span<const std::byte> b
     for (size_t i = bytes.size(); i-- > at;) word = word << 8 | std::to_integer<uint64_t>(bytes[i]);
     to->store(word, std::memory_order_relaxed);
   }
-  // The sender looks for sleepers next. A release store could be seen after that look.
+  // The sender checks next for sleepers. A release store could become visible after that check.
   slot[0].store(word_of({position, put_backs, SlotState::kFull}), std::memory_order_seq_cst);
 }
 

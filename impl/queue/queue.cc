@@ -504,7 +504,7 @@ QueueStats Queue::stats() {
 // ---- waking
 
 // A receiver that was woken may be stopped, or its wait may have ended just then. So this member
-// looks again a little later whether somebody has received its messages. There may also be fds by
+// checks again a little later whether somebody has received its messages. There may also be fds by
 // now to watch the members that could not be watched.
 void Queue::look_again() noexcept {
   if (!is_member_.load(std::memory_order_acquire)) return;

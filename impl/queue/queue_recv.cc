@@ -149,7 +149,7 @@ bool Queue::take_from(uint32_t index) {
   return false;  // other receivers are faster, and the next call goes on from this cursor
 }
 
-// Takes a message that was put back. The cursor may have passed it, so this function looks at all
+// Takes a message that was put back. The cursor may have passed it, so this function checks all
 // slots of the lane. It does so until a pass that began after the last put-back has found none.
 bool Queue::take_put_back(uint32_t index) {
   Lane& from = lanes_[index];

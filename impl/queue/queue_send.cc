@@ -480,10 +480,10 @@ bool Queue::let_go_of_acknowledged() noexcept {
   try {
     look_at_members();
   } catch (...) {
-    // No memory: the next look comes later.
+    // There is no memory. The next check comes later.
   }
   if (n_deaths_.load(std::memory_order_relaxed) > deaths) {
-    // Wakes this member's sleeping threads, which have not seen the deaths that this look found.
+    // Wakes this member's sleeping threads, which have not seen the deaths that this check found.
     wake(&member(self_).receive);
     wake(&member(self_).send);
   }

@@ -58,8 +58,8 @@ void ReadyFd::write_locked() noexcept {
 }
 
 void ReadyFd::clear() noexcept {
-  // If the relay is about to signal, the fd becomes readable after this call, and the program looks
-  // once more.
+  // If the relay is about to signal, the fd becomes readable after this call, and the program
+  // checks once more.
   if (!is_readable_.load(std::memory_order_relaxed)) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   clear_locked();

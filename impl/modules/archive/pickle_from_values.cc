@@ -96,7 +96,7 @@ Result<std::vector<std::byte>> ValuePickler::run(const ValueRef& root) {
   return writer_.finish();
 }
 
-// Finds the values that stand in more than one place. Also checks that no value contains itself, so
+// Finds the values that occur in more than one place. Also checks that no value contains itself, so
 // that write() ends.
 Status ValuePickler::count(Value& root) {
   std::vector<Frame> stack;

@@ -64,8 +64,8 @@ std::string printed(const SchemaType& type) {
   return text + "]";
 }
 
-// Tries to match one candidate. It appends the nodes of conversions as it goes. If it fails, the
-// caller removes these nodes.
+// Tries to match one candidate. It appends the nodes of conversions in the process. If it fails,
+// the caller removes these nodes.
 class Attempt {
  public:
   Attempt(Builder* builder, const Schema& schema, const GivenArguments& given,

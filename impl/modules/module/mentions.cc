@@ -32,7 +32,7 @@ std::vector<std::string_view> first_parts_of(const CodeSet& code) {
 }
 
 // Finds the submodules that a class declares. `statements` gets all other statements of the class,
-// because the objects themselves tell better which classes their submodules have.
+// because the objects themselves are a better source for the classes of their submodules.
 Status find_children(const CodeSet& code, const CodeSet::Text& text, const ClassBody& body,
                      Mentions* mentions, std::vector<const script::Stmt*>* statements) {
   TENON_ASSIGN(const script::ClassParts parts,

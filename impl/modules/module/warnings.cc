@@ -132,7 +132,8 @@ void add_import_warnings(const Module& module, std::vector<std::string>* warning
 std::vector<std::string> module_warnings(const Module& module) {
   std::vector<std::string> warnings;
   if (module.package().report.version != 0) add_import_warnings(module, &warnings);
-  // Module::check() tells why a module cannot be written, or why no PyTorch accepts its code.
+  // The error of Module::check() has the reason why a module cannot be written, or why no PyTorch
+  // accepts its code.
   Result<Resolved> resolved = resolve(module, 0);
   if (!resolved.is_ok()) return warnings;
   Result<CodeNeeds> needs = check_resolved(resolved.value(), CodeCheck::kNone);

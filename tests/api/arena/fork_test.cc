@@ -55,7 +55,7 @@ TEST(Fork, AtAnyMoment) {
       threads.emplace_back([&, id] {
         fault::Pair pair(SOCK_SEQPACKET);
         // The borrower has a thread of its own. A lease that was held at a fork ends only after the
-        // borrower has got a new token, which it gets when it next looks at its connection.
+        // borrower has got a new token, which it gets at the next check of its connection.
         std::thread borrower([&] {
           tenon_message* message = nullptr;
           while (CALL(tenon_recv(pair.right, nullptr, &message, err)).ok()) {

@@ -29,7 +29,7 @@ bool ends_well(pid_t child) {
 }
 
 // The list of arenas to make ready holds the last reference to this arena. A segment that had a
-// name looks at directories when it ends.
+// name reads directories when it ends.
 TEST(Prefault, AForkAfterANamedArenaHasGone) {
   for (const bool named : {false, true}) {
     IN_CHILD([named] {

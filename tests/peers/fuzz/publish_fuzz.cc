@@ -111,7 +111,7 @@ std::optional<Packet> next_packet(std::span<const std::byte>* bytes) {
   return packet;
 }
 
-// Moves what stands behind the size of a large frame into a memfd of that size.
+// Moves the bytes after the size of a large frame into a memfd of that size.
 os::Fd move_into_memfd(std::vector<std::byte>* payload, size_t ahead) {
   const size_t head = std::min(payload->size(), ahead + sizeof(uint64_t));
   const std::span<const std::byte> content = std::span(*payload).subspan(head);

@@ -116,7 +116,7 @@ void open_any_file(std::span<const std::byte> bytes) {
   take_all(*receiver.value(), file, Numbers(bytes.subspan(std::min<size_t>(bytes.size(), 64))));
 }
 
-// The bytes are what stands behind a right header, and what the sender writes later.
+// The bytes are what follows a right header, and what the sender writes later.
 void take_any_slots(std::span<const std::byte> bytes) {
   HostileFile file(kSmall.nbytes()), other(page::kReceiverNbytes);
   page::Header header{};

@@ -1,6 +1,7 @@
 // The agent of schema_test.py. It prints every schema of the table: a line "oldest" or "newest",
-// then the schemas of that PyTorch. The schemas of one operator stand in the order in which PyTorch
-// tries them. A line end inside a schema is written "\n".
+// then the schemas of that PyTorch. The schemas of one operator are in the order in which PyTorch
+// tries them. A line end inside a schema is written "
+// ".
 #include "modules/script/schema.h"
 
 #include <iostream>

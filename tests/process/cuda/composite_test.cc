@@ -238,7 +238,7 @@ TEST(CudaComposite, EveryLayoutTravelsAndSharesItsStorages) {
             expect_same(*message->composites()[i].composite, *wanted[i]);
           EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
         }
-        // The composite alone keeps the leases of its parts. The message is gone.
+        // The composite alone keeps the leases of its parts. The message has been released.
         line.ask('k', 'r');
         EXPECT_EQ(kept->parts()[0]->storage()->device(), (storage::Device{storage::kCuda, 0}));
         EXPECT_EQ(read_part<float>(*kept->part(Part::kValues)), kValues);

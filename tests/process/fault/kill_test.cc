@@ -257,7 +257,7 @@ TEST(Kill, AtEveryStep) {
   });
 }
 
-// The memory of a dead process goes back to the system. A leak would show in the machine's total.
+// The memory of a dead process is returned to the system. A leak would show in the machine's total.
 TEST(Kill, MemoryComesBack) {
   IN_CHILD([] {
     const auto shmem_kib = [] {

@@ -63,8 +63,8 @@ TEST(Life, AloneTheNameIsGoneWhenReleaseReturns) {
   });
 }
 
-// Each holder in turn is killed, and the others go on. With the last holder the name goes soon,
-// because a peer watches the directory.
+// Each holder in turn is killed, and the others continue. After the last holder's death the name is
+// removed soon, because a peer watches the directory.
 TEST(Life, KilledHoldersInTurn) {
   IN_FOLDER([](const Folder& folder) {
     Agent watcher;

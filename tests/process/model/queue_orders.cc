@@ -14,13 +14,13 @@ struct Orders {
   rl::memory_order sleepers = rl::mo_seq_cst;  // a waker's load of a set of sleepers
   rl::memory_order add = rl::mo_seq_cst;       // page::add()
   rl::memory_order remove = rl::mo_seq_cst;    // page::remove()
-  rl::memory_order look = rl::mo_seq_cst;      // the look at a slot before a sleep and after it
+  rl::memory_order look = rl::mo_seq_cst;      // the check of a slot before a sleep and after it
 };
 Orders orders;
 
 enum { kEmpty = 0, kFull = 1, kTaken = 2 };
 
-// What a waker does: it looks for the bit, then at the number. `wakes`: it saw the odd number.
+// What a waker does: it checks the bit, then the number. `wakes`: it saw the odd number.
 struct Words {
   rl::atomic<int> slot;
   rl::atomic<int> sleepers;

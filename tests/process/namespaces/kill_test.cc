@@ -83,7 +83,7 @@ TEST(KillAcrossContainers, Borrower) {
   for (const Way way : kWays) kill_one(way, false);
 }
 
-// If no holder is left, the name stays until a process looks, and that process finds it dead.
+// If no holder is left, the name stays until a process checks it and finds it dead.
 TEST(KillAcrossContainers, Both) {
   for (const Way way : kWays) {
     IN_CHILD([way] {

@@ -170,7 +170,7 @@ TEST(OtherUser, CannotNameAStrangeGroup) {
 }
 
 // In this directory only a name's own user may remove the name. If another user is its last holder,
-// the name stays until its own user looks.
+// the name stays until a process of its own user checks it.
 TEST(OtherUser, AsTheLastHolderKeepsTheBytes) {
   for (const bool contained : {false, true}) {
     IN_CHILD([contained] {

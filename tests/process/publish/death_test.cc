@@ -49,7 +49,7 @@ void be_victim(const std::string& path, int ready) {
   pause();
 }
 
-// Publishes numbers one after another, and takes note of the deaths that it is told of.
+// Publishes numbers one after another, and takes note of the deaths that are reported to it.
 class Voice {
  public:
   Voice(tenon_publisher* publisher, std::set<pid_t>* stopped)

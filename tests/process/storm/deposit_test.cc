@@ -324,8 +324,9 @@ class Lender {
     given_.pieces = deposit_pieces(given_.seed + 2);
     return given_;
   }
-  // Call after the victim's death. Returns how many messages the victim had not claimed. Until the
-  // lender hears of the death, it still counts a message that the victim claimed and did not open.
+  // Call this after the victim's death. Returns how many messages the victim had not claimed. Until
+  // the death is reported to the lender, the lender still counts a message that the victim claimed
+  // and did not open.
   uint64_t check_rest(const std::string &where) {
     int ends[2];
     REQUIRE(pipe(ends) == 0);

@@ -332,7 +332,7 @@ bool kill_at(const Step &step, long stops, long instructions, const Meeting &mee
   CHECK_SAYING(gone, where + ": left after " +
                          (kill_peer ? "the next calls:" : "a second with a peer alive:") +
                          list(left));
-  // One failure tells enough, and it must not spoil the next tests.
+  // One failure is enough, and it must not spoil the next tests.
   return in_time && gone;
 }
 

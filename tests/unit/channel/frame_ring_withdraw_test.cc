@@ -172,8 +172,8 @@ TEST(RingWithdraw, AReceiverThatIsStoppedInAFrameKeepsThatOneOnly) {
   }
 }
 
-// The receiver goes on from one frame to the next between two looks of the sender, and both are
-// withdrawn. The fate of the first is still known.
+// The receiver moves from one frame to the next between two checks of the sender, and both frames
+// are withdrawn. The fate of the first is still known.
 TEST(RingWithdraw, TheFateOfAFrameOutlivesThatOfTheNext) {
   RingPair ring(2);
   ASSERT_TRUE(ring.put(0) && ring.put(1));

@@ -176,7 +176,7 @@ TEST_P(FramesOverBoth, FrameIsKeptUntilItsLastByteIsGone) {
   EXPECT_TRUE(seen.expired());
 }
 
-// ---- the peer goes away
+// ---- the peer ends
 
 TEST_P(FramesOverBoth, PeerClosedBefore) {
   Link link(GetParam());

@@ -320,7 +320,7 @@ class Queues : public World {
       tenon_queue_leave(queue_);
     }
     Random& random = plan->random;
-    // Every peer both sends and receives; a link tells the plan so.
+    // Every peer both sends and receives. The plan learns this from the links.
     for (uint32_t i = 0; i < kPeers; ++i) plan->link(i, (i + 1) % kPeers);
     plan->shuffle();
     plan->checks = random.below(200);
