@@ -110,7 +110,7 @@ class Unavailable(Exception):
 # ---- fetching
 
 
-def _pip(python: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
+def pip(python: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
     command = [python, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
     try:
         done = subprocess.run(
@@ -138,7 +138,7 @@ def fetch(python: str, cache: Path) -> Path:
             backend.mkdir(parents=True)
             (backend / "__init__.py").touch()
             (backend / "build_meta.py").write_text(_BACKEND)
-            _pip(
+            pip(
                 python,
                 "download",
                 "--no-deps",
@@ -181,7 +181,7 @@ def packages(python: str, cache: Path) -> Path:
     folder = cache / f"packages-{version}"
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=cache, prefix="packages-") as part:
-            _pip(python, "install", "--no-deps", f"--target={part}/all", *PACKAGES)
+            pip(python, "install", "--no-deps", f"--target={part}/all", *PACKAGES)
             os.replace(Path(part, "all"), folder)
     return folder
 
