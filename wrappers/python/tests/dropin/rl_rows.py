@@ -16,6 +16,7 @@ import inspect
 import io
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -154,6 +155,8 @@ class Child:
 def limit() -> Iterator[None]:
     """Ends a row that hangs, and checks that no row leaves a name behind."""
     signal.alarm(60)
+    our_verl._kept.clear()
+    our_verl._mapped.clear()
     yield
     signal.alarm(0)
     assert names() == []
@@ -267,9 +270,9 @@ def test_verl_fills_beside_the_bucket_that_is_read(handle: str) -> None:
 
     def generated() -> Iterator[tuple[str, Any]]:
         for i in range(40):
-            if i == 5:
+            if i == 3:
                 behind.set()  # the first bucket was sent, and the second one begun
-            yield f"{i}", torch.full((MIB // 4 // 16,), float(i))  # 16 of them fill the buffer
+            yield f"{i}", torch.full((MIB // 4 // 16,), float(i))  # two of them are a bucket
 
     def look(bucket: list[tuple[str, Any]], is_last: bool) -> None:
         assert behind.wait(30)
@@ -280,7 +283,35 @@ def test_verl_fills_beside_the_bucket_that_is_read(handle: str) -> None:
     thread.start()
     found, sizes, _ = receive("ours", handle, look)
     thread.join()
-    assert len(found) == 40 and len(sizes) == 10
+    assert len(found) == 40 and len(sizes) == 20
+
+
+def buffers() -> set[str]:
+    """The inodes of the buffers that this process maps."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line.split()[4] for line in lines if re.search(r"/dev/shm/(#|verl_weights_)", line)}
+
+
+def test_verl_keeps_the_buffer_for_the_next_sync(handle: str) -> None:
+    def work() -> list[set[str]]:
+        return [received_well("ours", handle) and buffers() for _ in range(3)]
+
+    for _ in range(2):  # the second child is a receiver that was started again
+        child = Child(work)
+        seen = []
+        for _ in range(3):
+            send("ours", handle, iter(weights().items()))
+            seen.append(buffers())
+        assert len(seen[0]) == 1 and seen == [seen[0]] * 3
+        assert child.result() == seen
+    first = seen[0]
+    child = Child(received_well, "ours", handle)
+    send("ours", handle, iter(weights().items()), mib=2)  # another size
+    child.result()
+    assert len(buffers()) == 1 and buffers() != first
+    child = Child(lambda: send("ours", handle, iter(weights().items())))  # after a fork
+    received_well("ours", handle)
+    child.result()
 
 
 def test_verl_sender_leaves_the_loop_to_others(handle: str) -> None:

@@ -5,7 +5,7 @@ against verl's own at the other end. verl itself is not imported. PyTorch and py
 
 Both processes map one file in /dev/shm. The file has a name only while the receiver opens it. The
 sender fills one bucket while the receiver reads another one. Both ends notice the other one's
-death.
+death. If both are Tenon's, they keep the file for the next sync.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHM = "/dev/shm"
 _ALIGNMENT = 64
 _RESERVE_NBYTES = 2 << 20
 # A bucket ends at this part of the buffer, so that the next one fits beside it.
-_PARTS = 4
+_PARTS = 8
 _CLOSED = zmq.EVENT_CLOSED | zmq.EVENT_CLOSE_FAILED
 _CLOSE_MS = 1000
 _RETRY_MS = 2  # how often a receiver looks for a sender that has not bound yet
@@ -148,31 +148,63 @@ class _Peer:
         return data
 
 
-class _Buckets:
-    """The sender's buffer and the bucket that is filled.
-
-    The buffer is a file, because verl's receiver opens no other memory. Its memory is
-    reserved as it is needed, so that a full /dev/shm is an error and no SIGBUS.
+class _Buffer:
+    """A file in /dev/shm, because verl's receiver opens no other memory. Its memory is reserved as
+    it is needed, so that a full /dev/shm is an error and no SIGBUS.
     """
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self._reserved = 0
+        self.fd = os.open(_SHM, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self.fd, nbytes)
+        self.bytes = torch.frombuffer(mmap.mmap(self.fd, nbytes), dtype=torch.uint8)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+    def reserve(self, end: int) -> None:
+        if end <= self._reserved:
+            return
+        end = min(_aligned(end, _RESERVE_NBYTES), self.nbytes)
+        try:
+            os.posix_fallocate(self.fd, self._reserved, end - self._reserved)
+        except OSError as error:
+            raise make(
+                ResourceExhausted,
+                f"{_SHM} has no room for {end} bytes of a bucket: enlarge it (docker run"
+                " --shm-size), or lower bucket_size_mb",
+                errno=str(error.errno),
+                path=_SHM,
+            ) from error
+        self._reserved = end
+
+
+# The sender's last buffer, and the receiver's mapping of it with the file's identity. The next sync
+# uses them again: new pages would take far longer than the copies.
+_kept: list[_Buffer] = []
+_mapped: list[tuple[tuple[int, int], Any]] = []
+os.register_at_fork(after_in_child=_kept.clear)
+_NEW, _KEPT = b"new", b"kept"  # what Tenon's receiver answers to the first message
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
+class _Buckets:
+    """The bucket that the sender fills, beside the one that the receiver reads."""
 
     def __init__(self, peer: _Peer, nbytes: int) -> None:
         self._peer = peer
         self._nbytes = nbytes
-        self._reserved = 0
         self._meta: dict[str, dict[str, Any]] = {}
         self._begin = self._end = self._limit = 0  # of the bucket that is filled
         self._busy = 0, 0  # the bytes that the receiver reads
         self._waits = False
-        self._fd = os.open(_SHM, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(self._fd, nbytes)
-            self._bytes = torch.frombuffer(mmap.mmap(self._fd, nbytes), dtype=torch.uint8)
-        except BaseException:
-            os.close(self._fd)
-            raise
-
-    def close(self) -> None:
-        os.close(self._fd)
+        self._buffer = _Buffer(nbytes)
+        self._is_kept = False
 
     async def introduce(self) -> None:
         """Let the receiver open the file, which has a name until the receiver answers.
@@ -183,29 +215,38 @@ class _Buckets:
         """
         await self._peer.async_wait(zmq.POLLOUT)
         name = f"verl_weights_{uuid.uuid4().hex}"
-        path = f"{_SHM}/{name}"
-        # With a directory fd, Python passes the flag by which the kernel follows the link.
+        message: dict[str, Any] = {"name": name, "size": self._nbytes}
+        last = _kept.pop() if _kept else None
+        if last is not None and last.nbytes == self._nbytes:
+            message["kept"] = _identity(last.fd)
+        fd, path = self._buffer.fd, f"{_SHM}/{name}"
         resource_tracker.register(f"/{name}", "shared_memory")
-        os.link(f"/proc/self/fd/{self._fd}", path, src_dir_fd=self._fd)
+        # With a directory fd, Python passes the flag by which the kernel follows the link.
+        os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd)
         try:
-            await self._ask({"name": name, "size": self._nbytes})
-            await self._answer()
+            await self._ask(message)
+            answer = await self._answer()
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             resource_tracker.unregister(f"/{name}", "shared_memory")
+        self._is_kept = answer in (_NEW, _KEPT)
+        if answer == _KEPT and last is not None:
+            self._buffer = last
 
     async def _ask(self, message: dict[str, Any]) -> None:
         await self._peer.async_wait(zmq.POLLOUT)
         self._peer.send(pickle.dumps(message))
         self._waits = True
 
-    async def _answer(self) -> None:
+    async def _answer(self) -> bytes:
+        answer = b""
         if self._waits:
             await self._peer.async_wait(zmq.POLLIN)
-            self._peer.receive()
+            answer = self._peer.receive()
             self._waits = False
         self._busy = 0, 0
+        return answer
 
     async def put(self, name: str, weight: Any) -> None:
         nbytes = weight.numel() * weight.element_size()
@@ -221,8 +262,8 @@ class _Buckets:
             await self.flush(is_last=False)
         if not self._meta:
             offset = await self._new_bucket(nbytes)
-        self._reserve(offset + nbytes)
-        place = self._bytes[offset : offset + nbytes]
+        self._buffer.reserve(offset + nbytes)
+        place = self._buffer.bytes[offset : offset + nbytes]
         place.view(weight.dtype).view(weight.shape).copy_(weight)
         self._end = offset + nbytes
         form = {"shape": weight.shape, "dtype": weight.dtype, "offset": offset}
@@ -241,22 +282,6 @@ class _Buckets:
         self._limit = begin if is_low else self._nbytes
         return self._begin
 
-    def _reserve(self, end: int) -> None:
-        if end <= self._reserved:
-            return
-        end = min(_aligned(end, _RESERVE_NBYTES), self._nbytes)
-        try:
-            os.posix_fallocate(self._fd, self._reserved, end - self._reserved)
-        except OSError as error:
-            raise make(
-                ResourceExhausted,
-                f"{_SHM} has no room for {end} bytes of a bucket: enlarge it (docker run"
-                " --shm-size), or lower bucket_size_mb",
-                errno=str(error.errno),
-                path=_SHM,
-            ) from error
-        self._reserved = end
-
     async def flush(self, *, is_last: bool) -> None:
         await self._answer()
         await self._ask({"bucket_meta": self._meta, "is_last": is_last})
@@ -264,6 +289,8 @@ class _Buckets:
         self._meta = {}
         if is_last:
             await self._answer()
+            if self._is_kept:
+                _kept[:] = [self._buffer]
 
 
 class BucketedWeightSender:
@@ -296,9 +323,11 @@ class BucketedWeightSender:
         Raises PeerGone if the receiver ends, ResourceExhausted if /dev/shm is full, and
         InvalidArgument for a weight that is larger than the buffer.
         """
-        with self._path_is_free(), contextlib.ExitStack() as stack:
-            peer = stack.enter_context(_Peer(zmq.REQ, self.zmq_handle, "receiver", self.timeout))
-            buckets = stack.enter_context(contextlib.closing(_Buckets(peer, self.bucket_size)))
+        with (
+            self._path_is_free(),
+            _Peer(zmq.REQ, self.zmq_handle, "receiver", self.timeout) as peer,
+        ):
+            buckets = _Buckets(peer, self.bucket_size)
             await buckets.introduce()
             async for name, weight in _each(weights):
                 await buckets.put(name, weight)
@@ -350,21 +379,21 @@ class BucketedWeightReceiver:
         """
         with _Peer(zmq.REP, self.zmq_handle, "sender", self.timeout) as peer:
             peer.wait(zmq.POLLIN)
-            path, buffer = _open(TorchUnpickler.loads(peer.receive()))
+            path, answer, mapped = _open(TorchUnpickler.loads(peer.receive()))
             is_last = False
             try:
                 while not is_last:
-                    peer.send(b"")
+                    peer.send(answer)
+                    answer = b""
                     peer.wait(zmq.POLLIN)
                     message = TorchUnpickler.loads(peer.receive())
-                    weights, is_last = _views(message, buffer, self.device)
+                    weights, is_last = _views(message, mapped[1], self.device)
                     on_bucket_received(weights, is_last)
                     del weights
             except PeerGone:
                 _remove_left(path)
                 raise
-            # The sender may make its next buffer when it has this answer.
-            del buffer
+            _mapped[:] = [mapped]
             peer.send(b"")
 
 
@@ -391,10 +420,13 @@ def _corrupt(what: str) -> Exception:
     return make(Corrupt, f"{what}: check that both ends are of the same version of verl or Tenon")
 
 
-def _open(message: Any) -> tuple[str, Any]:
-    """Open the sender's buffer. Returns its path and its bytes."""
+def _open(message: Any) -> tuple[str, bytes, tuple[tuple[int, int], Any]]:
+    """Open the sender's buffer. Returns its path, the answer to the message, and the buffer's
+    identity and bytes.
+    """
     try:
         name, nbytes = message["name"].removeprefix("/"), int(message["size"])
+        kept = message.get("kept")
     except (KeyError, TypeError, AttributeError) as error:
         raise _corrupt(
             "the sender's first message has no name and size of shared memory (a sender with"
@@ -403,11 +435,15 @@ def _open(message: Any) -> tuple[str, Any]:
     path = f"{_SHM}/{name}"
     if "/" in name:
         raise _corrupt(f"the sender's shared memory has the name {name!r}, which has a slash")
+    last = _mapped.pop() if _mapped else None
+    if last is not None and last[0] == kept:
+        return path, _KEPT, last
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not 0 < nbytes <= os.fstat(fd).st_size:
             raise _corrupt(f"{path} has {os.fstat(fd).st_size} bytes, and not {nbytes}")
-        return path, torch.frombuffer(mmap.mmap(fd, nbytes), dtype=torch.uint8)
+        mapped = torch.frombuffer(mmap.mmap(fd, nbytes), dtype=torch.uint8)
+        return path, _NEW, (_identity(fd), mapped)
     finally:
         os.close(fd)
 
