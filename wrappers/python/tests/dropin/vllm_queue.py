@@ -180,9 +180,14 @@ def packages(python: str, cache: Path) -> Path:
     ).stdout.strip()
     folder = cache / f"packages-{version}"
     if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="packages-") as part:
             pip(python, "install", "--no-deps", f"--target={part}/all", *PACKAGES)
-            os.replace(Path(part, "all"), folder)
+            try:
+                os.replace(Path(part, "all"), folder)
+            except OSError:
+                if not folder.exists():  # another test was quicker
+                    raise
     return folder
 
 
