@@ -55,8 +55,8 @@ bool is_worth_keeping(const Link& link) {
 }
 
 // Moves links to lenders that are gone to `gone`, because each link keeps the lender's memory. The
-// caller holds the lock of the state, and releases `gone` after it: the end of a segment takes locks
-// of a lower rank.
+// caller holds the lock of the state, and releases `gone` after it: the end of a segment takes
+// locks of a lower rank.
 void forget_gone_lenders(FetchState* all, std::vector<std::shared_ptr<Link>>* gone) {
   const bool are_many = all->links.size() >= all->look_at;
   if (!are_many && all->links.size() > kLookedAtEachTime) return;

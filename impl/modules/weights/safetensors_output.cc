@@ -42,21 +42,9 @@ Status name_error(Code code, std::string_view name, const std::string& why) {
       .with("name", std::string(name));
 }
 
-// The address of a tensor's first element, and of the byte behind its last one.
-std::pair<uintptr_t, uintptr_t> range_of(const TensorValue& tensor) {
-  const uint64_t size = tensor::scalar_type_info(tensor.type()).nbytes;
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.storage()->data()) +
-                     static_cast<uint64_t>(tensor.offset()) * size;
-  uint64_t last = 0;
-  for (size_t i = 0; i < tensor.sizes().size(); ++i)
-    last +=
-        static_cast<uint64_t>(tensor.sizes()[i] - 1) * static_cast<uint64_t>(tensor.strides()[i]);
-  return {begin, begin + (last + 1) * size};
-}
-
 // A reader of the file could not share memory again.
 Status check_not_shared(std::span<const Entry> entries) {
-  std::vector<std::pair<std::pair<uintptr_t, uintptr_t>, const SavedTensor*>> ranges;
+  std::vector<std::pair<ElementRange, const SavedTensor*>> ranges;
   for (const Entry& entry : entries) {
     if (entry.nbytes != 0) ranges.emplace_back(range_of(*entry.named->tensor), entry.named);
   }
@@ -64,7 +52,7 @@ Status check_not_shared(std::span<const Entry> entries) {
   for (size_t i = 1; i < ranges.size(); ++i) {
     const auto& [before, first] = ranges[i - 1];
     const auto& [range, second] = ranges[i];
-    if (range.first >= before.second) continue;
+    if (range.begin >= before.end) continue;
     return name_error(Code::kInvalidArgument, first->name,
                       format("shares memory with \"%.200s\", which a safetensors file cannot say: "
                              "save only one of them, write each of them whole (the flag "

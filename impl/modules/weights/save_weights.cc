@@ -29,6 +29,7 @@ Status save_weights(const std::string& path, std::span<const SavedTensor> tensor
   TENON_TRY(options.form == SavedForm::kSafetensors
                 ? write_safetensors(tensors, options, &progress, &output)
                 : write_torch_save(path, tensors, &progress, &output));
+  progress.end();
   return output.commit(options.durability);
 }
 

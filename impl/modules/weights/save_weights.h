@@ -37,6 +37,10 @@ class SaveProgress {
     tell_at_ = done_ + kTellEachNbytes;
     function_(context_, done_, total_);
   }
+  // All bytes are written. The function has been called for the last of them, if there was one.
+  void end() const noexcept {
+    if (function_ != nullptr && total_ == 0) function_(context_, 0, 0);
+  }
 
  private:
   static constexpr uint64_t kTellEachNbytes = uint64_t{4} << 20;

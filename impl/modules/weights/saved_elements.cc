@@ -6,6 +6,7 @@
 
 #include "modules/weights/element_copy.h"
 #include "os/limits.h"
+#include "os/named_file.h"
 #include "tensor/layout.h"
 #include "tensor/scalar_type.h"
 
@@ -18,28 +19,6 @@ using value::TensorValue;
 namespace {
 
 constexpr uint64_t kSavedPieceNbytes = uint64_t{1} << 20;
-
-Status bytes_in_pieces(const storage::Storage& bytes, uint64_t offset, uint64_t nbytes,
-                       const TakePiece& take) {
-  TENON_TRY(bytes.check_lender());
-  // Bytes that another process can cut off are copied by calls that fail, because a load would
-  // raise SIGBUS.
-  std::vector<std::byte> copied(bytes.is_sealed() ? 0 : std::min(nbytes, kSavedPieceNbytes));
-  while (nbytes > 0) {
-    const uint64_t some = std::min(nbytes, kSavedPieceNbytes);
-    std::span<const std::byte> piece;
-    if (bytes.is_sealed()) {
-      piece = {bytes.data() + offset, some};
-    } else {
-      TENON_TRY(bytes.read(offset, copied.data(), some));
-      piece = std::span(copied).first(some);
-    }
-    TENON_TRY(take(piece));
-    offset += some;
-    nbytes -= some;
-  }
-  return Status::ok();
-}
 
 }  // namespace
 
@@ -59,16 +38,43 @@ Status check_savable(std::string_view name, const TensorValue& tensor) {
   return Status::ok();
 }
 
-Status for_each_piece(const TensorValue& tensor, const TakePiece& take) {
+ElementRange range_of(const TensorValue& tensor) noexcept {
+  if (tensor.numel() == 0) return {};
   const uint64_t size = tensor::scalar_type_info(tensor.type()).nbytes;
-  const uint64_t nbytes = tensor.numel() * size;
-  if (nbytes == 0) return Status::ok();
-  const StorageValue& storage = *tensor.storage();
-  if (tensor.is_contiguous()) {
-    return bytes_in_pieces(*storage.bytes(),
-                           storage.byte_offset() + static_cast<uint64_t>(tensor.offset()) * size,
-                           nbytes, take);
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.storage()->data()) +
+                     static_cast<uint64_t>(tensor.offset()) * size;
+  uint64_t last = 0;
+  for (size_t i = 0; i < tensor.sizes().size(); ++i) {
+    last +=
+        static_cast<uint64_t>(tensor.sizes()[i] - 1) * static_cast<uint64_t>(tensor.strides()[i]);
   }
+  return {begin, begin + (last + 1) * size};
+}
+
+Status for_each_piece(ElementRange range, bool is_sealed, const TakePiece& take) {
+  // Bytes that another process can cut off are copied by calls that fail, because a load would
+  // raise SIGBUS.
+  std::vector<std::byte> copied(
+      is_sealed ? 0 : std::min<uint64_t>(range.end - range.begin, kSavedPieceNbytes));
+  for (uintptr_t at = range.begin; at < range.end;) {
+    const uint64_t some = std::min<uint64_t>(range.end - at, kSavedPieceNbytes);
+    const auto* data = reinterpret_cast<const std::byte*>(at);
+    if (!is_sealed) {
+      TENON_TRY(os::copy_from_mapping(data, copied.data(), some));
+      data = copied.data();
+    }
+    TENON_TRY(take({data, some}));
+    at += some;
+  }
+  return Status::ok();
+}
+
+Status for_each_piece(const TensorValue& tensor, const TakePiece& take) {
+  if (tensor.numel() == 0) return Status::ok();
+  const storage::Storage& bytes = *tensor.storage()->bytes();
+  TENON_TRY(bytes.check_lender());
+  if (tensor.is_contiguous()) return for_each_piece(range_of(tensor), bytes.is_sealed(), take);
+  const uint64_t nbytes = tensor.numel() * tensor::scalar_type_info(tensor.type()).nbytes;
   TENON_TRY(os::ask_headroom(nbytes));
   std::vector<std::byte> elements(nbytes);
   value::StridedSpec contiguous;
@@ -78,17 +84,8 @@ Status for_each_piece(const TensorValue& tensor, const TakePiece& take) {
                StorageValue::create(tensor.type(), tensor.numel(), nullptr, 0, "meta"));
   TENON_ASSIGN(const value::TensorValueRef target, TensorValue::create(contiguous));
   TENON_TRY(copy_elements(tensor, *target, elements.data()));
-  for (std::span<const std::byte> left = elements; !left.empty();) {
-    const auto piece = left.first(std::min<uint64_t>(left.size(), kSavedPieceNbytes));
-    TENON_TRY(take(piece));
-    left = left.subspan(piece.size());
-  }
-  return Status::ok();
-}
-
-Status for_each_piece(const StorageValue& storage, const TakePiece& take) {
-  if (storage.nbytes() == 0) return Status::ok();
-  return bytes_in_pieces(*storage.bytes(), storage.byte_offset(), storage.nbytes(), take);
+  const auto begin = reinterpret_cast<uintptr_t>(elements.data());
+  return for_each_piece({begin, begin + nbytes}, true, take);
 }
 
 }  // namespace tenon::weights

@@ -2,7 +2,9 @@
 // save_weights.cc writes files with it.
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -22,7 +24,17 @@ Status check_savable(std::string_view name, const value::TensorValue& tensor);
 using TakePiece = std::function<Status(std::span<const std::byte>)>;
 Status for_each_piece(const value::TensorValue& tensor, const TakePiece& take);
 
-// The same for the bytes of a storage.
-Status for_each_piece(const value::StorageValue& storage, const TakePiece& take);
+// The addresses of a tensor's first element, and of the byte behind its last one. Equal for a
+// tensor without elements.
+struct ElementRange {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+  auto operator<=>(const ElementRange&) const = default;
+};
+ElementRange range_of(const value::TensorValue& tensor) noexcept;
+
+// Calls `take` with the bytes of a range of memory. `is_sealed`: no process can cut them off. The
+// errors are those of the function above.
+Status for_each_piece(ElementRange range, bool is_sealed, const TakePiece& take);
 
 }  // namespace tenon::weights

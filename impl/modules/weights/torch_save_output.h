@@ -12,8 +12,8 @@
 namespace tenon::weights {
 
 // `path` gives the archive its name. The tensors were checked by check_savable(), and no name comes
-// twice. Tensors that share a storage share it in the file. A storage is written whole. The errors
-// are those of save_weights().
+// twice. Tensors whose memory overlaps share a storage in the file, and no other bytes of their
+// storages are written. The errors are those of save_weights().
 Status write_torch_save(const std::string& path, std::span<const SavedTensor> tensors,
                         SaveProgress* progress, archive::Sink* sink);
 
