@@ -96,9 +96,8 @@ Status pause_for(const Fd& timer, int64_t pause_ns, Waiter* waiter) {
   return waiter->until_ready(timer.get(), POLLIN, "a place in the queue of a socket");
 }
 
-}  // namespace
-
-Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, gid_t group) {
+Result<Fd> listen_at(SocketKind kind, const std::string& path, mode_t mode, gid_t group,
+                     bool replaces) {
   TENON_ASSIGN(const SocketPlace place, split_socket_path(path));
   const Fd folder(::open(place.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open()) return failed(errno, "the directory of socket", path);
@@ -122,7 +121,10 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
   if (::fchmodat(folder.get(), leaf.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0)
     return failed(errno, "setting the mode of socket", path);
   if (::listen(socket.get(), kBacklog) != 0) return failed(errno, "listening on socket", path);
-  if (::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0) != 0) {
+  const int named =
+      replaces ? ::renameat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str())
+               : ::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0);
+  if (named != 0) {
     const int error = errno;
     if (error == EEXIST)
       return Status(Code::kPermission,
@@ -135,6 +137,17 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
     return failed(error, "naming socket", path);
   }
   return socket;
+}
+
+}  // namespace
+
+Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, gid_t group) {
+  return listen_at(kind, path, mode, group, false);
+}
+
+Result<Fd> listen_local_instead(SocketKind kind, const std::string& path, mode_t mode,
+                                gid_t group) {
+  return listen_at(kind, path, mode, group, true);
 }
 
 Result<Fd> listen_local_again(SocketKind kind, const std::string& path, mode_t mode, gid_t group) {

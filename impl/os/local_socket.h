@@ -28,7 +28,11 @@ enum class SocketKind { kStream, kPackets };  // SOCK_STREAM, SOCK_SEQPACKET
 // gives its gid, unless it is -1. The file stays when the socket is closed: its owner removes it.
 Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, gid_t group);
 
-// Does the same, and replaces the file of a socket on which nobody listens any more. PERMISSION:
+// Does the same, and takes the path from the socket or file that has it, in one step: each process
+// that connects meanwhile reaches either the old listener or the new one.
+Result<Fd> listen_local_instead(SocketKind kind, const std::string& path, mode_t mode, gid_t group);
+
+// Does the same as listen_local(), and replaces the file of a socket on which nobody listens any more. PERMISSION:
 // somebody listens there, or the file is no socket of this kind, or this user may not remove it.
 // Processes that call this function for paths in one directory do so one after another. TIMEOUT: a
 // process has locked the directory for a second.

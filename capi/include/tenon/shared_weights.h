@@ -12,7 +12,11 @@
  * loaded them ends or is killed, another one that has them takes over, in its service thread (rule
  * 10 in tenon.h). The memory is freed when no process has a tensor of it any more.
  *
- * A name is three files in a directory, NAME.sock, NAME.lock and NAME.hold. The default directory
+ * The weights of a name may change. tenon_publish_shared_weights loads the next version and switches
+ * to it in one step: newcomers get the newest version, and a process that has an older one keeps it
+ * and hears of the newer one (tenon_shared_weights_changed).
+ *
+ * A name is a few files in a directory, such as NAME.sock and NAME.hold. The default directory
  * is /dev/shm/tenon-weights-UID, which belongs to the user alone. The processes of several
  * containers share weights in a directory that is mounted into all of them.
  *
@@ -84,7 +88,7 @@ typedef struct tenon_shared_weights_info {
   int64_t file_mtime_ns;
   /** The CRC-32 of the first MiB of the file. */
   uint64_t file_crc;
-  /** The version of the weights under this name. It is 1. */
+  /** The version of the weights under this name. The first one is 1. */
   uint64_t version;
   /** How many tensors there are. */
   uint64_t count;
@@ -108,7 +112,8 @@ typedef struct tenon_shared_weights_info {
  * Otherwise it maps the memory that another process has, however long ago that one loaded it.
  *
  * The path only says which file is meant. The weights of a name stay as they were loaded when the
- * file changes. A process that opens the name with a changed file gets an error.
+ * file changes. A process that opens the name with a changed file gets an error. Without a path the
+ * call gives the newest version.
  * @param[in]  path     borrowed. NULL means to load nothing: the call succeeds only if a process
  *                      has the weights.
  * @param[in]  name     borrowed: at most 200 bytes, without a slash, not beginning with a dot.
@@ -143,6 +148,68 @@ TENON_API tenon_status tenon_open_shared_weights(const char *path, const char *n
                                                  const tenon_shared_weights_options *options,
                                                  const tenon_wait *wait, tenon_shared_weights **out,
                                                  tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Publishes a file as the next version of the weights of a name. The call loads the file first, and
+ * then switches in one step. If no process has weights of the name, the file becomes version 1.
+ *
+ * Processes that have an older version keep it. Its memory is freed when the last of them releases
+ * it. The new version lives as long as a process has it, so the publisher keeps `out` until another
+ * process has opened the name. If no process has the new version any more, then a process with the
+ * newest older version hands that one out again.
+ * @param[in]  path     borrowed.
+ * @param[in]  name     borrowed, as for tenon_open_shared_weights.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[in]  wait     borrowed. It bounds the wait for another process that publishes under this
+ *                      name. NULL means to wait for ever. Only its cancel ends a load.
+ * @param[out] out      new reference; release it with tenon_shared_weights_release. Untouched on
+ *                      failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or an error after which no process sees a change:
+ * - TENON_TIMEOUT, TENON_WOULD_BLOCK: the wait ended while another process publishes. The detail
+ *   "pid" names that process, which may be stopped (SIGSTOP).
+ * - TENON_PERMISSION: the weights are another user's, or a file or the directory may not be used.
+ * - TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_INTERRUPTED, TENON_CANCELLED,
+ *   TENON_RESOURCE_EXHAUSTED, TENON_CORRUPT, TENON_UNSUPPORTED, TENON_IO, as from
+ *   tenon_open_shared_weights.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_publish_shared_weights(const char *path, const char *name,
+                                                    const tenon_shared_weights_options *options,
+                                                    const tenon_wait *wait,
+                                                    tenon_shared_weights **out,
+                                                    tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Waits until the name has a newer version than `weights`. Open the name again without a path to
+ * get it.
+ * @param[in]  weights  borrowed.
+ * @param[in]  wait     borrowed. A timeout of 0 only looks. NULL means to wait for ever.
+ * @param[out] version  optional: the newest version of which this process knows. Untouched on
+ *                      failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or
+ * - TENON_TIMEOUT, or with a timeout of 0 TENON_WOULD_BLOCK: there is no newer version.
+ * - TENON_UNSUPPORTED: this process is a child of fork, and its parent opened the weights.
+ * - TENON_INVALID_ARGUMENT, TENON_INTERRUPTED, TENON_CANCELLED, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_shared_weights_changed(const tenon_shared_weights *weights,
+                                                    const tenon_wait *wait, uint64_t *version,
+                                                    tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Gives an fd for poll that is readable while the name has a newer version than `weights`. Do not
+ * read it.
+ * @param[in]  weights  borrowed.
+ * @param[out] out      borrowed: it lives as long as the weights. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED as from tenon_shared_weights_changed,
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_shared_weights_changed_fd(const tenon_shared_weights *weights,
+                                                       int *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Adds a reference.

@@ -9,6 +9,7 @@
 
 #include "boundary.h"
 #include "handles.h"
+#include "modules/shared_weights/publish.h"
 #include "module_lists.h"
 #include "text.h"
 #include "wait.h"
@@ -63,6 +64,45 @@ tenon_status tenon_open_shared_weights(const char* path, const char* name,
     TENON_ASSIGN(Ref<SharedWeights> weights,
                  SharedWeights::open(file, std::string(text), how, patience));
     *out = handle<tenon_shared_weights>(weights.detach());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_publish_shared_weights(const char* path, const char* name,
+                                          const tenon_shared_weights_options* options,
+                                          const tenon_wait* wait, tenon_shared_weights** out,
+                                          tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_TRY(check_argument(path != nullptr, "path is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
+    TENON_ASSIGN(const OpenOptions how, read_open_options(options));
+    TENON_ASSIGN(const tenon::os::Wait patience, read_wait(wait));
+    TENON_ASSIGN(Ref<SharedWeights> weights, tenon::shared_weights::publish_file(
+                                                 path, std::string(text), how, patience));
+    *out = handle<tenon_shared_weights>(weights.detach());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_shared_weights_changed(const tenon_shared_weights* weights,
+                                          const tenon_wait* wait, uint64_t* version,
+                                          tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_ASSIGN(const tenon::os::Wait patience, read_wait(wait));
+    TENON_ASSIGN(const uint64_t newest, object(weights)->wait_changed(patience));
+    if (version != nullptr) *version = newest;
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_shared_weights_changed_fd(const tenon_shared_weights* weights, int* out,
+                                             tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(weights != nullptr, "weights is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(*out, object(weights)->changed_fd());
     return Status::ok();
   });
 }

@@ -222,6 +222,20 @@ Status check_unchanged(const OpenedFile& file) {
   return is_same ? Status::ok() : changed(file.path);
 }
 
+Status check_size(const OpenedFile& file, uint64_t max_nbytes) {
+  const uint64_t nbytes = file.identity.nbytes;
+  if (max_nbytes == 0 || nbytes <= max_nbytes) return Status::ok();
+  return Status(Code::kResourceExhausted,
+                format("%s has %llu bytes, and max_nbytes allows %llu: raise max_nbytes",
+                       file.path.c_str(), as_llu(nbytes), as_llu(max_nbytes)))
+      .with("limit", "max_nbytes")
+      .with("limit_value", max_nbytes)
+      .with("wanted", nbytes)
+      .with("path", file.path);
+}
+
+std::string label_of(const OpenedFile& file) { return file.path.substr(file.path.rfind('/') + 1); }
+
 Result<uint64_t> choose_file_offset(const OpenedFile& file) {
   std::array<std::byte, 16> head{};
   const uint64_t nbytes = std::min<uint64_t>(head.size(), file.identity.nbytes);

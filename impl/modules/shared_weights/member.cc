@@ -1,5 +1,6 @@
 #include "modules/shared_weights/member.h"
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -133,11 +134,11 @@ void Member::add_self() {
 }
 
 Status Member::listen() {
-  // The file of the last server. Nobody listens there, and the caller has NAME.lock.
-  ::unlink(place_.socket.c_str());
+  // The caller has NAME.lock. The path has the socket of the last server, or of a server with an
+  // older version, which a publisher has told (publish.cc).
   TENON_ASSIGN(listener_, ForkClosed::make([&] {
-                 return os::listen_local(os::SocketKind::kPackets, place_.socket, place_.mode,
-                                         place_.group);
+                 return os::listen_local_instead(os::SocketKind::kPackets, place_.socket,
+                                                 place_.mode, place_.group);
                }));
   Status served = os::serve_fd(listener_.get(), &on_listener);
   if (!served.is_ok()) {
@@ -146,10 +147,11 @@ Status Member::listen() {
     return served;
   }
   server_pid_ = os::process_id();
+  set_newest(facts_.version);
   return Status::ok();
 }
 
-Result<std::shared_ptr<Member>> Member::serve(Place place, ForkClosed hold, Facts facts) {
+Result<std::shared_ptr<Member>> Member::serve(Place place, Holds holds, Facts facts) {
   auto member = std::make_shared<Member>(std::move(place), std::move(facts));
   const std::lock_guard<std::mutex> lock(member_state().mutex);
   member->add_self();
@@ -164,11 +166,11 @@ Result<std::shared_ptr<Member>> Member::serve(Place place, ForkClosed hold, Fact
     std::erase(member_state().members, member);
     return listens;
   }
-  member->hold_ = std::move(hold);
+  member->holds_ = std::move(holds);
   return member;
 }
 
-Result<std::shared_ptr<Member>> Member::watch(Place place, ForkClosed hold, ForkClosed watch,
+Result<std::shared_ptr<Member>> Member::watch(Place place, Holds holds, ForkClosed watch,
                                               Facts facts, int32_t server_pid, Segment* segment) {
   auto member = std::make_shared<Member>(std::move(place), std::move(facts));
   auto tail = std::make_unique<MemberTail>(member);
@@ -180,7 +182,7 @@ Result<std::shared_ptr<Member>> Member::watch(Place place, ForkClosed hold, Fork
     member->watch_ = std::move(watch);
     Status served;
     try {
-      served = os::serve_hang_up(member->watch_.get(), &on_watch);
+      served = os::serve_fd(member->watch_.get(), &on_watch);
     } catch (...) {
       std::erase(member_state().members, member);
       throw;
@@ -189,7 +191,7 @@ Result<std::shared_ptr<Member>> Member::watch(Place place, ForkClosed hold, Fork
       std::erase(member_state().members, member);
       return served;
     }
-    member->hold_ = std::move(hold);
+    member->holds_ = std::move(holds);
   }
   segment->attach_tail(std::move(tail));
   return member;
@@ -220,10 +222,43 @@ Member::Info Member::info() const {
   Info info;
   info.facts = facts_;
   if (listener_.is_open()) info.facts.holders = holders();
-  info.is_member = generation_ == fork_generation() && hold_.is_open();
+  info.is_member = generation_ == fork_generation() && holds_.name.is_open();
   info.serves = info.is_member && listener_.is_open();
   if (info.is_member && !is_electing_) info.server_pid = server_pid_;
   return info;
+}
+
+// ---- versions
+
+Result<int> Member::changed_fd() {
+  const std::lock_guard<std::mutex> lock(member_state().mutex);
+  if (generation_ != fork_generation() || !holds_.name.is_open())
+    return Status(Code::kUnsupported,
+                  "a child of fork hears of no new versions: open the name in the child");
+  if (!changed_.is_open()) {
+    TENON_ASSIGN(changed_, ForkClosed::make([&]() -> Result<os::Fd> {
+                   const unsigned is_newer = newest() > facts_.version ? 1 : 0;
+                   os::Fd made(::eventfd(is_newer, EFD_CLOEXEC | EFD_NONBLOCK));
+                   if (!made.is_open())
+                     return os::with_fd_limit(errno_status(errno, "an eventfd"));
+                   return made;
+                 }));
+  }
+  return changed_.get();
+}
+
+void Member::set_newest(uint64_t version) noexcept {
+  newest_.store(version, std::memory_order_release);
+  if (!changed_.is_open()) return;
+  eventfd_t was = 0;
+  (void)::eventfd_read(changed_.get(), &was);
+  if (version > facts_.version) (void)::eventfd_write(changed_.get(), 1);
+}
+
+void Member::give_way() noexcept {
+  stop_serving();
+  pause_ns_ = 0;
+  elect_or_retry();
 }
 
 // ---- serving
@@ -274,15 +309,22 @@ bool Member::hear(Client* client) {
   if (!packet.is_ok() || packet.value().kind != PacketKind::kHello) return false;
   const Hello& hello = packet.value().hello;
   int error = 0;
+  const bool knows_versions = hello.want == Want::kWatch && hello.version != 0;
   const auto refuse = [&](Refusal why) {
     (void)send_packet(client->socket.get(), encode_packet(Refused{why, facts_.file, facts_.label}),
                       {}, &error);
     return false;
   };
-  if (hello.file && *hello.file != facts_.file) return refuse(Refusal::kOtherFile);
-  if (hello.version != 0 && hello.version != facts_.version) return refuse(Refusal::kVersion);
+  const bool is_older = knows_versions && hello.version < facts_.version;
+  if (!is_older && hello.file && *hello.file != facts_.file) return refuse(Refusal::kOtherFile);
+  if (!is_older && hello.version != 0 && hello.version != facts_.version)
+    return refuse(Refusal::kVersion);
   switch (hello.want) {
-    case Want::kWatch: client->phase = Phase::kHolder; return true;
+    case Want::kWatch:
+      client->phase = is_older ? Phase::kOlder : Phase::kHolder;
+      return !knows_versions ||
+             send_packet(client->socket.get(), encode_packet(Newest{facts_.version}), {}, &error);
+    case Want::kPublish: client->phase = Phase::kTakes; return true;
     case Want::kStatus: {
       client->phase = Phase::kAsks;
       Facts facts = facts_;
@@ -357,7 +399,12 @@ void Member::on_client(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
   } catch (...) {
     // No memory: the client sees a hang-up and tries again.
   }
-  if (!keep) return member->drop_client(fd);
+  if (!keep) {
+    const bool has_taken = client.phase == Phase::kTakes;
+    member->drop_client(fd);
+    if (has_taken && !member->is_leaving_) member->give_way();
+    return;
+  }
   if (client.phase == Phase::kWaits)
     all.tick.request(member->segment_ != nullptr ? kResendNs : kProgressNs);
 }
@@ -379,19 +426,20 @@ bool Member::elect() {
   if (!connected.is_ok()) {
     const Code code = connected.status().code();
     if (code != Code::kNotFound && code != Code::kPeerGone) return false;
-    return listen().is_ok();
+    return !is_newer_held(place_, facts_.version) && listen().is_ok();
   }
   ForkClosed socket = std::move(connected).value();
   Result<os::Peer> peer = os::peer_of(socket.get());
   Hello hello;
   hello.want = Want::kWatch;
   hello.file = facts_.file;
+  hello.version = facts_.version;
   int error = 0;
   if (!peer.is_ok() || !send_packet(socket.get(), encode_packet(hello), {}, &error)) return false;
   watch_ = std::move(socket);
   watched_since_ns_ = os::monotonic_ns();
   server_pid_ = peer.value().pid;
-  if (os::serve_hang_up(watch_.get(), &on_watch).is_ok()) return true;
+  if (os::serve_fd(watch_.get(), &on_watch).is_ok()) return true;
   watch_.reset();
   return false;
 }
@@ -412,11 +460,32 @@ void Member::elect_later() noexcept {
   member_state().tick.request(pause_ns_);
 }
 
+bool Member::hear_server() {
+  std::array<std::byte, kMaxPacketNbytes> room;
+  // The event comes again if there are more.
+  constexpr int kMostPackets = 16;
+  for (int i = 0; i < kMostPackets; ++i) {
+    os::ReceivedFds fds;
+    const os::Transfer got = os::receive_message(watch_.get(), room, false, &fds);
+    if (got.error == EAGAIN) return true;
+    if (got.error != 0 || got.nbytes == 0) return false;
+    Result<Packet> packet = decode_packet(std::span(room).first(got.nbytes));
+    if (packet.is_ok() && packet.value().kind == PacketKind::kNewest)
+      set_newest(packet.value().newest.version);
+  }
+  return true;
+}
+
 void Member::on_watch(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
   MemberState& all = member_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   Member* const member = all.with_watch(fd);
-  if (member == nullptr || !os::peer_hung_up(fd)) return;
+  if (member == nullptr) return;
+  try {
+    if (member->hear_server()) return;
+  } catch (...) {
+    return;  // no memory: the event comes again
+  }
   os::stop_serving_fd(fd);
   member->watch_.reset();
   // The pauses go on growing, so that a refused member does not connect without end.
@@ -479,7 +548,7 @@ void Member::leave() noexcept {
   MemberState& all = member_state();
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (is_leaving_ || !hold_.is_open()) return;
+    if (is_leaving_ || !holds_.name.is_open()) return;
     is_leaving_ = true;
     is_electing_ = false;
     stop_serving();
@@ -496,8 +565,10 @@ void Member::leave() noexcept {
     }
   }
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (place_lock.is_open()) (void)remove_if_last(place_, hold_.get());
-  hold_.reset();
+  holds_.version.reset();
+  if (place_lock.is_open()) (void)remove_if_last(place_, holds_.name.get());
+  holds_.name.reset();
+  changed_.reset();
   segment_ = nullptr;
   std::erase_if(all.members, [&](const auto& each) { return each.get() == this; });
 }

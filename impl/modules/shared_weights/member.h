@@ -3,6 +3,10 @@
 // ends, the members that are left choose the next server among them. All of this is done by the
 // library's thread (os/service.h), whatever the program is doing.
 //
+// A name may have several versions. Only a member of the newest version that a process has is the
+// server. Members of older versions watch it too, and hear from it that there is a newer version.
+// A publisher takes NAME.sock from the server (publish.h), which then becomes such a member.
+//
 // A member lives as long as the memory of the weights: it is a tail of the segment. So a process
 // whose program still has one tensor hands the weights on to others.
 #pragma once
@@ -24,16 +28,22 @@
 
 namespace tenon::shared_weights {
 
+// The locks that a member has.
+struct Holds {
+  ForkClosed name;     // of NAME.hold
+  ForkClosed version;  // of NAME.hold.N; not open for version 1
+};
+
 // Any thread may call its functions. A forked child has a copy, which is no member: its functions
 // do nothing, and it hands nothing on.
 class Member : public std::enable_shared_from_this<Member> {
  public:
-  // Begins to serve: listens on NAME.sock while it still loads. The caller has NAME.lock, and
-  // `hold`, and nobody listens. `facts` has the identity of the file and its label. After an error
-  // leave() is not needed.
-  static Result<std::shared_ptr<Member>> serve(Place place, ForkClosed hold, Facts facts);
+  // Begins to serve: listens on NAME.sock while it still loads. The caller has NAME.lock and
+  // `holds`. Another listener of an older version loses the path. `facts` has the identity of the
+  // file, its label and the version. After an error leave() is not needed.
+  static Result<std::shared_ptr<Member>> serve(Place place, Holds holds, Facts facts);
   // Joins with weights that a server gave. `watch` is the connection to that server.
-  static Result<std::shared_ptr<Member>> watch(Place place, ForkClosed hold, ForkClosed watch,
+  static Result<std::shared_ptr<Member>> watch(Place place, Holds holds, ForkClosed watch,
                                                Facts facts, int32_t server_pid,
                                                memory::Segment* segment);
   // The member that the segment has in this process. Null: it has none.
@@ -55,8 +65,14 @@ class Member : public std::enable_shared_from_this<Member> {
     int32_t server_pid = 0;  // 0: there is no server at this moment
   };
   Info info() const;
+  // The newest version of which this member knows. It is the member's own if there is no newer one.
+  uint64_t newest() const noexcept { return newest_.load(std::memory_order_acquire); }
+  // An fd that is readable while there is a newer version than the member's. It is borrowed.
+  // UNSUPPORTED in a child of fork, which hears of no versions.
+  Result<int> changed_fd();
 
-  Member(Place place, Facts facts) : place_(std::move(place)), facts_(std::move(facts)) {}
+  Member(Place place, Facts facts)
+      : place_(std::move(place)), facts_(std::move(facts)), newest_(facts_.version) {}
 
  private:
   friend struct MemberState;
@@ -65,7 +81,9 @@ class Member : public std::enable_shared_from_this<Member> {
     kSilent,  // it has not sent its Hello
     kWaits,   // it waits for the weights
     kHolder,  // it has the weights
+    kOlder,   // it has an older version of the weights
     kAsks,    // it asked for the status
+    kTakes,   // it publishes, and takes NAME.sock
   };
   struct Client {
     ForkClosed socket;
@@ -80,6 +98,12 @@ class Member : public std::enable_shared_from_this<Member> {
   void add_self();
   void stop_serving() noexcept;
   Status listen();
+  // After a publisher took NAME.sock, or died before it could: watches the process that listens
+  // there, or listens again.
+  void give_way() noexcept;
+  // Reads what the server says to a watcher. False: the server has hung up.
+  bool hear_server();
+  void set_newest(uint64_t version) noexcept;
   // False: nobody waits for the listener, or accepting must wait.
   bool accept_client();
   // Reads what a client has sent, and answers. False: the client is to be dropped.
@@ -100,7 +124,9 @@ class Member : public std::enable_shared_from_this<Member> {
   Facts facts_;
   const uint64_t generation_ = fork_generation();
   std::atomic<uint64_t> done_{0};
-  ForkClosed hold_;
+  std::atomic<uint64_t> newest_;
+  Holds holds_;
+  ForkClosed changed_;   // an eventfd, made when it is first asked for
   ForkClosed listener_;  // open: this process is the server
   ForkClosed watch_;     // open: another process is the server
   int32_t server_pid_ = 0;

@@ -12,6 +12,9 @@ namespace {
 constexpr uint32_t kMagic = 0x57534e54;  // "TNSW"
 constexpr uint16_t kFormat = 1;
 constexpr size_t kHeadNbytes = 16;
+// The flag of `weights` of a version after the first. A Tenon that knows one version only refuses
+// it, because such a process could later serve its version in place of a newer one.
+constexpr uint32_t kIsLaterVersion = 1;
 
 template <std::integral Number>
 void put(std::vector<std::byte>* out, Number number) {
@@ -56,14 +59,14 @@ class Cursor {
   bool is_cut_ = false;
 };
 
-std::vector<std::byte> begin_packet(PacketKind kind) {
+std::vector<std::byte> begin_packet(PacketKind kind, uint32_t flags = 0) {
   std::vector<std::byte> out;
   out.reserve(128);
   put(&out, kMagic);
   put(&out, kFormat);
   put(&out, static_cast<uint16_t>(kind));
   put(&out, uint32_t{0});  // the size, which end_packet() sets
-  put(&out, uint32_t{0});  // flags
+  put(&out, flags);
   return out;
 }
 
@@ -112,7 +115,7 @@ Result<std::string> take_label(Cursor* from) {
 Result<Hello> take_hello(Cursor* from) {
   Hello hello;
   const auto want = from->take<uint32_t>();
-  if (want < static_cast<uint32_t>(Want::kWeights) || want > static_cast<uint32_t>(Want::kStatus))
+  if (want < static_cast<uint32_t>(Want::kWeights) || want > static_cast<uint32_t>(Want::kPublish))
     return wrong("want");
   hello.want = static_cast<Want>(want);
   const auto has_file = from->take<uint32_t>();
@@ -159,8 +162,15 @@ std::vector<std::byte> encode_packet(const Progress& progress) {
   return end_packet(std::move(out));
 }
 
+std::vector<std::byte> encode_packet(const Newest& newest) {
+  std::vector<std::byte> out = begin_packet(PacketKind::kNewest);
+  put(&out, newest.version);
+  return end_packet(std::move(out));
+}
+
 std::vector<std::byte> encode_packet(PacketKind kind, const Facts& facts) {
-  std::vector<std::byte> out = begin_packet(kind);
+  const bool is_later = kind == PacketKind::kWeights && facts.version > kFirstVersion;
+  std::vector<std::byte> out = begin_packet(kind, is_later ? kIsLaterVersion : 0);
   put_file(&out, facts.file);
   put(&out, facts.segment_nbytes);
   put(&out, facts.file_offset);
@@ -194,7 +204,9 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
   }
   const auto kind = head.take<uint16_t>();
   if (head.take<uint32_t>() != bytes.size()) return wrong("size");
-  if (const auto flags = head.take<uint32_t>(); flags != 0) {
+  const auto flags = head.take<uint32_t>();
+  const bool has_memory = static_cast<PacketKind>(kind) == PacketKind::kWeights;
+  if ((flags & ~(has_memory ? kIsLaterVersion : 0)) != 0) {
     return Status(Code::kIncompatible,
                   format("a packet of shared weights has flags 0x%x, which this library does not "
                          "know: use one version of Tenon in all processes that share weights",
@@ -215,8 +227,9 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
       break;
     case PacketKind::kWeights:
     case PacketKind::kStatus: {
-      const bool with_memory = static_cast<PacketKind>(kind) == PacketKind::kWeights;
-      TENON_ASSIGN(packet.facts, take_facts(&body, with_memory));
+      TENON_ASSIGN(packet.facts, take_facts(&body, has_memory));
+      if (has_memory && (packet.facts.version > kFirstVersion) != (flags == kIsLaterVersion))
+        return wrong("version");
       break;
     }
     case PacketKind::kRefused: {
@@ -230,6 +243,7 @@ Result<Packet> decode_packet(std::span<const std::byte> bytes) {
       TENON_ASSIGN(packet.refused.label, take_label(&body));
       break;
     }
+    case PacketKind::kNewest: packet.newest.version = body.take<uint64_t>(); break;
     default: return wrong("kind");
   }
   if (!body.is_whole()) return wrong("size");

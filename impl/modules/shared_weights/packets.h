@@ -23,7 +23,7 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const noexcept = default;
 };
 
-// The version of the weights under one name. The number is for publishers of later releases.
+// The versions of the weights under one name count from 1 (publish.h).
 inline constexpr uint64_t kFirstVersion = 1;
 
 // What the sender of a Hello wants.
@@ -31,12 +31,15 @@ enum class Want : uint32_t {
   kWeights = 1,  // the fd of the weights; afterwards the connection is a watch of the server
   kWatch = 2,    // the sender has the weights and only watches the server
   kStatus = 3,   // the facts without the fd
+  kPublish = 4,  // the sender replaces the server: a hang-up says that this is done, or has failed
 };
 
 struct Hello {
   Want want = Want::kWeights;
   std::optional<FileIdentity> file;  // the sender's file; nothing: any file will do
-  uint64_t version = 0;              // 0: the newest
+  // kWeights: the version that is wanted, or 0 for the newest. kWatch: the version that the sender
+  // has, or 0 from a sender that knows of one version only.
+  uint64_t version = 0;
 };
 
 // The server is still loading.
@@ -54,6 +57,11 @@ struct Facts {
   int32_t loader_pid = 0;
   uint32_t holders = 0;  // the server and the processes that watch it
   std::string label;     // the file's name without its directories, for messages
+};
+
+// Says to a holder of an older version which version the server has.
+struct Newest {
+  uint64_t version = kFirstVersion;
 };
 
 enum class Refusal : uint32_t {
@@ -75,6 +83,7 @@ enum class PacketKind : uint16_t {
   kWeights = 3,
   kRefused = 4,
   kStatus = 5,
+  kNewest = 6,
 };
 
 struct Packet {
@@ -83,6 +92,7 @@ struct Packet {
   Progress progress;  // kProgress
   Facts facts;        // kWeights, kStatus
   Refused refused;    // kRefused
+  Newest newest;      // kNewest
 };
 
 inline constexpr size_t kMaxLabelNbytes = 255;
@@ -90,6 +100,7 @@ inline constexpr size_t kMaxPacketNbytes = 512;
 
 std::vector<std::byte> encode_packet(const Hello& hello);
 std::vector<std::byte> encode_packet(const Progress& progress);
+std::vector<std::byte> encode_packet(const Newest& newest);
 // `kind` is kWeights or kStatus. A longer label is cut.
 std::vector<std::byte> encode_packet(PacketKind kind, const Facts& facts);
 std::vector<std::byte> encode_packet(const Refused& refused);

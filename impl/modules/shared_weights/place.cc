@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@ namespace {
 constexpr std::string_view kSocketEnding = ".sock";
 constexpr std::string_view kLockEnding = ".lock";
 constexpr std::string_view kHoldEnding = ".hold";
+constexpr std::string_view kTurnEnding = ".turn";
 constexpr size_t kMaxNameNbytes = 200;
 // os::listen_local() prepares a socket under such a name.
 constexpr std::string_view kMakingSocket = ".tenon-";
@@ -44,6 +47,7 @@ void set_files(Place* place) {
   place->socket = begin + std::string(kSocketEnding);
   place->lock = begin + std::string(kLockEnding);
   place->hold = begin + std::string(kHoldEnding);
+  place->turn = begin + std::string(kTurnEnding);
 }
 
 // The result is not open if the lock is taken, or if the file was removed before it was locked.
@@ -54,6 +58,45 @@ Result<ForkClosed> open_and_lock(const Place& place, const std::string& path, bo
     if (!take(fd.get()) || !os::is_still_at(fd.get(), path)) return os::Fd();
     return fd;
   });
+}
+
+// Removes NAME.turn of a publisher that was killed.
+void remove_dead_turn(const Place& place) noexcept {
+  try {
+    Result<ForkClosed> turn = open_and_lock(place, place.turn, false, &os::take_exclusive_lock);
+    if (turn.is_ok()) give_turn(place, std::move(turn).value());
+  } catch (...) {
+    // No memory: the next process that uses the directory removes it.
+  }
+}
+
+std::string version_path(const Place& place, uint64_t version) {
+  return place.hold + format(".%llu", as_llu(version));
+}
+
+// The versions N of all files NAME.hold.N.
+Result<std::vector<uint64_t>> list_versions(const Place& place) {
+  const std::string begin = place.name + std::string(kHoldEnding) + ".";
+  std::vector<uint64_t> found;
+  TENON_ASSIGN(const os::Fd directory, os::open_directory(place.directory));
+  TENON_TRY(os::list_names(directory.get(), [&](const char* leaf) {
+    const std::string_view each(leaf);
+    if (!each.starts_with(begin)) return true;
+    uint64_t version = 0;
+    const char* const end = leaf + each.size();
+    const auto [stop, error] = std::from_chars(leaf + begin.size(), end, version);
+    if (error == std::errc() && stop == end) found.push_back(version);
+    return true;
+  }));
+  return found;
+}
+
+// Whether no process holds the version. The caller has NAME.lock, so an exclusive lock disturbs
+// nobody but a process that takes its hold, which then begins again.
+bool is_unheld(const Place& place, uint64_t version) {
+  Result<ForkClosed> taken =
+      open_and_lock(place, version_path(place, version), false, &os::take_exclusive_lock);
+  return taken.status().code() == Code::kNotFound || (taken.is_ok() && taken.value().is_open());
 }
 
 }  // namespace
@@ -123,6 +166,59 @@ Result<ForkClosed> try_first_hold(const Place& place) {
   });
 }
 
+Result<ForkClosed> try_version_hold(const Place& place, uint64_t version) {
+  Result<ForkClosed> held =
+      open_and_lock(place, version_path(place, version), false, &os::take_shared_lock);
+  if (held.status().code() == Code::kNotFound) return ForkClosed();
+  return held;
+}
+
+Result<ForkClosed> make_version_hold(const Place& place, uint64_t version) {
+  return open_and_lock(place, version_path(place, version), true, &os::take_shared_lock);
+}
+
+Result<uint64_t> newest_version(const Place& place) {
+  TENON_ASSIGN(const std::vector<uint64_t> all, list_versions(place));
+  uint64_t newest = 1;
+  for (const uint64_t each : all) newest = std::max(newest, each);
+  return newest;
+}
+
+bool is_newer_held(const Place& place, uint64_t version) noexcept {
+  try {
+    Result<std::vector<uint64_t>> all = list_versions(place);
+    if (!all.is_ok()) return true;
+    return std::ranges::any_of(all.value(), [&](uint64_t each) {
+      return each > version && !is_unheld(place, each);
+    });
+  } catch (...) {
+    return true;  // no memory: the caller asks again
+  }
+}
+
+void remove_older_holds(const Place& place, uint64_t version) noexcept {
+  try {
+    Result<std::vector<uint64_t>> all = list_versions(place);
+    if (!all.is_ok()) return;
+    for (const uint64_t each : all.value())
+      if (each < version && is_unheld(place, each)) ::unlink(version_path(place, each).c_str());
+  } catch (...) {
+    // No memory: the next publisher removes them.
+  }
+}
+
+Result<ForkClosed> try_turn(const Place& place) {
+  return open_and_lock(place, place.turn, true, &os::take_exclusive_lock);
+}
+
+void remove_empty_directory(const Place& place) noexcept {
+  if (place.is_default) ::rmdir(place.directory.c_str());
+}
+
+void give_turn(const Place& place, ForkClosed turn) noexcept {
+  if (turn.is_open()) ::unlink(place.turn.c_str());
+}
+
 bool remove_if_last(const Place& place, int hold) noexcept {
   Result<ForkClosed> own = ForkClosed();
   if (hold < 0) {
@@ -137,9 +233,11 @@ bool remove_if_last(const Place& place, int hold) noexcept {
     return false;
   }
   ::unlink(place.socket.c_str());
+  remove_older_holds(place, kAllVersions);
   ::unlink(place.hold.c_str());
+  remove_dead_turn(place);
   ::unlink(place.lock.c_str());
-  if (place.is_default) ::rmdir(place.directory.c_str());
+  remove_empty_directory(place);
   return true;
 }
 
@@ -151,7 +249,8 @@ void sweep_dead_names(const Place& place) noexcept {
     size_t seen = 0;
     (void)os::list_names(directory.value().get(), [&](const char* leaf) {
       const std::string_view each(leaf);
-      if (each.ends_with(kHoldEnding)) {
+      // The two endings have one length.
+      if (each.ends_with(kHoldEnding) || each.ends_with(kTurnEnding)) {
         names.emplace_back(each.substr(0, each.size() - kHoldEnding.size()));
       } else if (each.starts_with(kMakingSocket)) {
         Result<os::NameInfo> info = os::look_at_name(directory.value().get(), leaf);

@@ -23,7 +23,8 @@ struct Place {
   std::string name;
   std::string socket;  // the server listens here
   std::string lock;    // held exclusively for microseconds, while the server changes
-  std::string hold;    // held shared by each process that has the weights
+  std::string hold;    // held shared by each process that has a version of the weights
+  std::string turn;    // held exclusively by the process that publishes the next version
   mode_t mode = 0600;
   gid_t group = static_cast<gid_t>(-1);
   bool is_default = false;
@@ -54,6 +55,30 @@ Result<ForkClosed> try_hold(const Place& place);
 // Makes NAME.hold, and takes it shared if no process holds it. Not open: a process holds it. The
 // caller has NAME.lock.
 Result<ForkClosed> try_first_hold(const Place& place);
+
+// A process that has version N > 1 of the weights holds NAME.hold.N shared, besides NAME.hold. The
+// file of the newest version stays as long as the name, so that no number is used twice. The caller
+// of these functions has NAME.lock, except for the first.
+
+// Takes NAME.hold.N shared. Not open: there is no such file, or a process looks at it just now.
+Result<ForkClosed> try_version_hold(const Place& place, uint64_t version);
+// Makes NAME.hold.N and takes it shared.
+Result<ForkClosed> make_version_hold(const Place& place, uint64_t version);
+// The largest N of all files NAME.hold.N, or 1 if there are none.
+Result<uint64_t> newest_version(const Place& place);
+// Whether a process may hold a version after this one.
+bool is_newer_held(const Place& place, uint64_t version) noexcept;
+inline constexpr uint64_t kAllVersions = UINT64_MAX;
+// Removes the files of the versions before this one that no process holds.
+void remove_older_holds(const Place& place, uint64_t version) noexcept;
+
+// Takes NAME.turn without waiting. Not open: another process publishes now.
+Result<ForkClosed> try_turn(const Place& place);
+// Removes the default directory if nothing is in it. Another directory stays.
+void remove_empty_directory(const Place& place) noexcept;
+// Removes NAME.turn, which the caller has. The next publisher makes it again.
+void give_turn(const Place& place, ForkClosed turn) noexcept;
+
 // Removes the files if no other process holds NAME.hold. `hold` is the caller's hold, or -1 if it
 // has none. The caller has NAME.lock. True: the files are gone.
 bool remove_if_last(const Place& place, int hold) noexcept;

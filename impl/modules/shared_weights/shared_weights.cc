@@ -46,6 +46,18 @@ const char* different_field(const FileIdentity& one, const FileIdentity& other) 
   return one.mtime_ns != other.mtime_ns ? "mtime_ns" : "head_crc";
 }
 
+// Waits until the fd is readable. The process that makes it so may be this very process.
+Status wait_served(os::Waiter* waiter, int fd, const char* awaited) {
+  if (!os::has_no_thread()) return waiter->until_ready(fd, POLLIN, awaited);
+  for (;;) {
+    TENON_TRY(os::poll_service());
+    os::Waiter turn(os::Wait{.timeout_ns = kOwnTurnNs});
+    Status ready = turn.until_ready(fd, POLLIN, awaited);
+    if (ready.is_ok() || !is_end_of_wait(ready)) return ready;
+    TENON_TRY(waiter->check_over(fd, awaited));
+  }
+}
+
 // One call of SharedWeights::open().
 class Opening {
  public:
@@ -59,8 +71,7 @@ class Opening {
   // Each of these returns null if the state of the name has changed and the caller tries again.
   Result<Ref<SharedWeights>> try_once();
   Result<Ref<SharedWeights>> attach(ForkClosed socket);
-  Result<Ref<SharedWeights>> take(const Facts& facts, os::Fd fd, ForkClosed hold,
-                                  ForkClosed socket);
+  Result<Ref<SharedWeights>> take(const Facts& facts, os::Fd fd, Holds holds, ForkClosed socket);
   Result<Ref<SharedWeights>> become_first(ForkClosed place_lock);
   Result<Ref<SharedWeights>> load(const std::shared_ptr<Member>& member);
 
@@ -153,17 +164,7 @@ Status Opening::refused(const Refused& refused) const {
       .with("field", different_field(refused.file, mine));
 }
 
-Status Opening::wait_for(int socket) {
-  if (!os::has_no_thread()) return waiter_.until_ready(socket, POLLIN, "shared weights");
-  // The server may be this very process.
-  for (;;) {
-    TENON_TRY(os::poll_service());
-    os::Waiter turn(os::Wait{.timeout_ns = kOwnTurnNs});
-    Status ready = turn.until_ready(socket, POLLIN, "shared weights");
-    if (ready.is_ok() || !is_end_of_wait(ready)) return ready;
-    TENON_TRY(waiter_.check_over(socket, "shared weights"));
-  }
-}
+Status Opening::wait_for(int socket) { return wait_served(&waiter_, socket, "shared weights"); }
 
 Status Opening::pause() {
   if (os::has_no_thread()) TENON_TRY(os::poll_service());
@@ -172,8 +173,14 @@ Status Opening::pause() {
   return waiter_.pause(pause_ns, "shared weights");
 }
 
-Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, ForkClosed hold,
+Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, Holds holds,
                                          ForkClosed socket) {
+  if (facts.version > kFirstVersion) {
+    TENON_ASSIGN(holds.version, try_version_hold(place_, facts.version));
+    // If the server had ended before this process held the version, then a process with an older
+    // version could have become the server.
+    if (!holds.version.is_open() || os::peer_hung_up(socket.get())) return Ref<SharedWeights>();
+  }
   if (file_ && file_->identity != facts.file)
     return not_tenon(Status(Code::kCorrupt, "the server lends another file than it says"));
   share::OpenOptions how;
@@ -191,7 +198,7 @@ Result<Ref<SharedWeights>> Opening::take(const Facts& facts, os::Fd fd, ForkClos
   // This process may have the weights already. Then one member of it is enough.
   std::shared_ptr<Member> member = Member::of(*segment);
   if (!member) {
-    TENON_ASSIGN(member, Member::watch(place_, std::move(hold), std::move(socket), facts,
+    TENON_ASSIGN(member, Member::watch(place_, std::move(holds), std::move(socket), facts,
                                        server_pid_, segment.get()));
   }
   return Ref<SharedWeights>::adopt(
@@ -214,8 +221,9 @@ Result<Ref<SharedWeights>> Opening::attach(ForkClosed socket) {
         .with("uid", static_cast<int64_t>(server.uid));
   // From here on this process counts as a holder. If the server dies after it has sent the weights,
   // nobody loads a second copy meanwhile.
-  TENON_ASSIGN(ForkClosed hold, try_hold(place_));
-  if (!hold.is_open()) return Ref<SharedWeights>();
+  Holds holds;
+  TENON_ASSIGN(holds.name, try_hold(place_));
+  if (!holds.name.is_open()) return Ref<SharedWeights>();
   Hello hello;
   if (file_) hello.file = file_->identity;
   const std::vector<std::byte> request = encode_packet(hello);
@@ -253,7 +261,7 @@ Result<Ref<SharedWeights>> Opening::attach(ForkClosed socket) {
     fds.move_to(taken);
     if (packet.kind != PacketKind::kWeights || taken.size() != 1)
       return not_tenon(Status(Code::kCorrupt, "the server sent no weights"));
-    return take(packet.facts, std::move(taken.front()), std::move(hold), std::move(socket));
+    return take(packet.facts, std::move(taken.front()), std::move(holds), std::move(socket));
   }
 }
 
@@ -275,33 +283,29 @@ Result<Ref<SharedWeights>> Opening::load(const std::shared_ptr<Member>& member) 
 }
 
 Result<Ref<SharedWeights>> Opening::become_first(ForkClosed place_lock) {
-  TENON_ASSIGN(ForkClosed hold, try_first_hold(place_));
+  Holds holds;
+  TENON_ASSIGN(holds.name, try_first_hold(place_));
   // The processes that have the weights choose a server now.
-  if (!hold.is_open()) return Ref<SharedWeights>();
+  if (!holds.name.is_open()) return Ref<SharedWeights>();
   if (!file_) {
-    (void)remove_if_last(place_, hold.get());
+    (void)remove_if_last(place_, holds.name.get());
     return Status(Code::kNotFound,
                   format("no process has weights of the name \"%s\" in %s: give the path of the "
                          "file to load them",
                          place_.name.c_str(), place_.directory.c_str()))
         .with("path", place_.socket);
   }
-  const uint64_t nbytes = file_->identity.nbytes;
-  if (options_.max_nbytes != 0 && nbytes > options_.max_nbytes) {
-    (void)remove_if_last(place_, hold.get());
-    return Status(Code::kResourceExhausted,
-                  format("%s has %llu bytes, and max_nbytes allows %llu: raise max_nbytes",
-                         file_->path.c_str(), as_llu(nbytes), as_llu(options_.max_nbytes)))
-        .with("limit", "max_nbytes")
-        .with("limit_value", options_.max_nbytes)
-        .with("wanted", nbytes)
-        .with("path", file_->path);
+  if (Status small = check_size(*file_, options_.max_nbytes); !small.is_ok()) {
+    (void)remove_if_last(place_, holds.name.get());
+    return small;
   }
+  // A name that nobody has begins with version 1 again.
+  remove_older_holds(place_, kAllVersions);
   Facts facts;
   facts.file = file_->identity;
   facts.loader_pid = os::process_id();
-  facts.label = file_->path.substr(file_->path.rfind('/') + 1);
-  Result<std::shared_ptr<Member>> serving = Member::serve(place_, std::move(hold), facts);
+  facts.label = label_of(*file_);
+  Result<std::shared_ptr<Member>> serving = Member::serve(place_, std::move(holds), facts);
   if (!serving.is_ok()) {
     (void)remove_if_last(place_, -1);
     return serving.status();
@@ -364,6 +368,17 @@ Result<Ref<SharedWeights>> Opening::run() {
 }
 
 }  // namespace
+
+Result<uint64_t> SharedWeights::wait_changed(const os::Wait& wait) const {
+  TENON_ASSIGN(const int fd, member_->changed_fd());
+  const uint64_t own = member_->info().facts.version;
+  os::Waiter waiter(wait);
+  for (;;) {
+    const uint64_t newest = member_->newest();
+    if (newest > own) return newest;
+    TENON_TRY(wait_served(&waiter, fd, "a newer version of the weights"));
+  }
+}
 
 Result<Ref<SharedWeights>> SharedWeights::open(const std::optional<std::string>& path,
                                                const std::string& name, const OpenOptions& options,

@@ -44,6 +44,12 @@ class SharedWeights final : public Counted {
                                          const std::string& name, const OpenOptions& options,
                                          const os::Wait& wait);
 
+  // Waits until there is a newer version than this object's, and returns the newest one of which
+  // this process knows. WOULD_BLOCK, TIMEOUT, CANCELLED, INTERRUPTED. UNSUPPORTED in a child of
+  // fork.
+  Result<uint64_t> wait_changed(const os::Wait& wait) const;
+  Result<int> changed_fd() const { return member_->changed_fd(); }
+
   const weights::Weights& weights() const noexcept { return *weights_; }
   const memory::Segment& segment() const noexcept { return *segment_; }
   bool loaded_here() const noexcept { return loaded_here_; }

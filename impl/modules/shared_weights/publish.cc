@@ -1,0 +1,201 @@
+#include "modules/shared_weights/publish.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "base/fork.h"
+#include "modules/shared_weights/load.h"
+#include "modules/shared_weights/packets.h"
+#include "os/host.h"
+#include "os/local_socket.h"
+#include "os/lock_file.h"
+#include "os/peer.h"
+#include "os/service.h"
+#include "os/socket.h"
+
+namespace tenon::shared_weights {
+
+namespace {
+
+constexpr int64_t kFirstPublishTurnNs = 200'000;
+constexpr int64_t kLongestPublishTurnNs = 5'000'000;
+
+// Makes the memory of the new version. Sets the identity and the label of `facts`.
+using Prepare = std::function<Result<Loaded>(const os::Waiter& waiter, Facts* facts)>;
+
+// One call of publish_file() or publish_tensors().
+class Publishing {
+ public:
+  Publishing(Place place, const os::Wait& wait) : place_(std::move(place)), waiter_(wait) {}
+
+  Result<Ref<SharedWeights>> run(const Prepare& prepare);
+
+ private:
+  Result<ForkClosed> take_turn();
+  Status pause();
+  // Null: the state of the name is changing, and the caller tries again.
+  Result<Ref<SharedWeights>> try_switch(const Loaded& loaded, Facts facts,
+                                        const Ref<weights::Weights>& weights);
+  // Tells the server that this process takes NAME.sock. The server looks there when the connection
+  // hangs up. Not open: nobody listens.
+  Result<ForkClosed> tell_server();
+
+  const Place place_;
+  os::Waiter waiter_;
+  int64_t pause_ns_ = kFirstPublishTurnNs;
+};
+
+Status Publishing::pause() {
+  if (os::has_no_thread()) TENON_TRY(os::poll_service());
+  const int64_t pause_ns = pause_ns_;
+  pause_ns_ = std::min(pause_ns_ * 2, kLongestPublishTurnNs);
+  return waiter_.pause(pause_ns, "the turn to publish weights");
+}
+
+Result<ForkClosed> Publishing::take_turn() {
+  for (;;) {
+    TENON_TRY(make_directory(place_));
+    Result<ForkClosed> turn = try_turn(place_);
+    // The last process that left the directory removed it.
+    const bool has_gone = turn.status().code() == Code::kNotFound && place_.is_default;
+    if (!turn.is_ok() && !has_gone) return turn;
+    if (turn.is_ok() && turn.value().is_open()) return turn;
+    Status over = pause();
+    if (over.is_ok()) continue;
+    Result<os::Fd> file = os::open_lock_file(place_.turn, false, 0, static_cast<gid_t>(-1));
+    const std::vector<pid_t> owners =
+        file.is_ok() ? os::lock_owners(file.value().get()) : std::vector<pid_t>();
+    const pid_t pid = owners.empty() ? 0 : owners.front();
+    const std::string who = pid != 0 ? format("process %d", pid) : "another process";
+    Status status(over.code(),
+                  format("the weights \"%s\" in %s: %s publishes a version of them: wait longer, "
+                         "and continue that process if it is stopped",
+                         place_.name.c_str(), place_.directory.c_str(), who.c_str()));
+    if (pid != 0) status = std::move(status).with("pid", pid);
+    return std::move(status).with("path", place_.turn).caused_by(over);
+  }
+}
+
+Result<ForkClosed> Publishing::tell_server() {
+  Result<ForkClosed> connected = ForkClosed::make([&] {
+    os::Waiter at_once(os::Wait{.timeout_ns = 0});
+    return os::connect_local(os::SocketKind::kPackets, place_.socket, &at_once);
+  });
+  const Code code = connected.status().code();
+  if (code == Code::kNotFound || code == Code::kPeerGone) return ForkClosed();
+  if (!connected.is_ok()) return connected;
+  const int socket = connected.value().get();
+  TENON_ASSIGN(const os::Peer server, os::peer_of(socket));
+  TENON_ASSIGN(const bool is_trusted, os::is_admitted(socket, server, place_.admitted_group()));
+  if (!is_trusted)
+    return Status(Code::kPermission,
+                  format("process %d of user %u serves the weights \"%s\": publish only weights of "
+                         "your own user, or name the group of that user",
+                         server.pid, server.uid, place_.name.c_str()))
+        .with("path", place_.socket)
+        .with("pid", server.pid)
+        .with("uid", static_cast<int64_t>(server.uid));
+  Hello hello;
+  hello.want = Want::kPublish;
+  // A server that has hung up listens no more, and needs not be told.
+  (void)os::send_message(socket, encode_packet(hello), {}, {});
+  return connected;
+}
+
+Result<Ref<SharedWeights>> Publishing::try_switch(const Loaded& loaded, Facts facts,
+                                                  const Ref<weights::Weights>& weights) {
+  TENON_TRY(make_directory(place_));
+  Result<ForkClosed> locked = try_place_lock(place_);
+  if (locked.status().code() == Code::kNotFound && place_.is_default) return Ref<SharedWeights>();
+  if (!locked.is_ok()) return locked.status();
+  if (!locked.value().is_open()) return Ref<SharedWeights>();
+  Result<ForkClosed> server = tell_server();
+  if (server.status().code() == Code::kWouldBlock) return Ref<SharedWeights>();  // a full queue
+  if (!server.is_ok()) return server.status();
+  Holds holds;
+  TENON_ASSIGN(holds.name, try_first_hold(place_));
+  facts.version = kFirstVersion;
+  if (holds.name.is_open()) {
+    remove_older_holds(place_, kAllVersions);
+  } else {
+    TENON_ASSIGN(holds.name, try_hold(place_));
+    if (!holds.name.is_open()) return Ref<SharedWeights>();
+    TENON_ASSIGN(const uint64_t newest, newest_version(place_));
+    facts.version = newest + 1;
+    TENON_ASSIGN(holds.version, make_version_hold(place_, facts.version));
+    if (!holds.version.is_open()) return Ref<SharedWeights>();
+  }
+  const uint64_t version = facts.version;
+  Result<std::shared_ptr<Member>> serving =
+      Member::serve(place_, std::move(holds), std::move(facts));
+  if (!serving.is_ok()) {
+    (void)remove_if_last(place_, -1);
+    return serving.status();
+  }
+  const std::shared_ptr<Member> member = std::move(serving).value();
+  struct Leave {
+    Member* member;
+    ~Leave() {
+      if (member != nullptr) member->leave();
+    }
+  } leave{member.get()};
+  remove_older_holds(place_, version);
+  locked.value().reset();
+  member->lend(loaded.segment.get(), loaded.file_offset);
+  leave.member = nullptr;
+  server.value().reset();
+  return Ref<SharedWeights>::adopt(new SharedWeights(loaded.segment, weights, member, true));
+}
+
+Result<Ref<SharedWeights>> Publishing::run(const Prepare& prepare) {
+  struct Turn {
+    const Place& place;
+    ForkClosed lock;
+    ~Turn() {
+      give_turn(place, std::move(lock));
+      remove_empty_directory(place);
+    }
+  } turn{place_, {}};
+  TENON_ASSIGN(turn.lock, take_turn());
+  Facts facts;
+  facts.loader_pid = os::process_id();
+  const uint64_t generation = fork_generation();
+  TENON_ASSIGN(const Loaded loaded, prepare(waiter_, &facts));
+  if (generation != fork_generation())
+    return Status(Code::kUnsupported, "a child of fork cannot go on with a load of its parent");
+  TENON_ASSIGN(const Ref<weights::Weights> weights,
+               weights_of(loaded.segment, loaded.file_offset, facts.file.nbytes, facts.label));
+  sweep_dead_names(place_);
+  for (;;) {
+    Result<Ref<SharedWeights>> published = try_switch(loaded, facts, weights);
+    if (!published.is_ok() || published.value()) return published;
+    TENON_TRY(pause());
+  }
+}
+
+}  // namespace
+
+Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::string& name,
+                                        const OpenOptions& options, const os::Wait& wait) {
+  TENON_ASSIGN(Place place, choose_place(name, options.access));
+  TENON_ASSIGN(const OpenedFile file, open_file(path));
+  TENON_TRY(check_size(file, options.max_nbytes));
+  Publishing publishing(std::move(place), wait);
+  return publishing.run([&](const os::Waiter& waiter, Facts* facts) -> Result<Loaded> {
+    facts->file = file.identity;
+    facts->label = label_of(file);
+    std::atomic<uint64_t> done{0};
+    const uint64_t generation = fork_generation();
+    const auto report = [&]() -> Status {
+      if (options.progress) options.progress(done.load(), file.identity.nbytes);
+      if (generation == fork_generation()) return Status::ok();
+      return {Code::kUnsupported, "a child of fork cannot go on with a load of its parent"};
+    };
+    TENON_TRY(report());
+    return load_file(file, &done, report, waiter);
+  });
+}
+
+}  // namespace tenon::shared_weights
