@@ -121,9 +121,9 @@ Result<Fd> listen_at(SocketKind kind, const std::string& path, mode_t mode, gid_
   if (::fchmodat(folder.get(), leaf.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0)
     return failed(errno, "setting the mode of socket", path);
   if (::listen(socket.get(), kBacklog) != 0) return failed(errno, "listening on socket", path);
-  const int named =
-      replaces ? ::renameat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str())
-               : ::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0);
+  const int named = replaces
+                        ? ::renameat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str())
+                        : ::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0);
   if (named != 0) {
     const int error = errno;
     if (error == EEXIST)

@@ -32,10 +32,10 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
 // that connects meanwhile reaches either the old listener or the new one.
 Result<Fd> listen_local_instead(SocketKind kind, const std::string& path, mode_t mode, gid_t group);
 
-// Does the same as listen_local(), and replaces the file of a socket on which nobody listens any more. PERMISSION:
-// somebody listens there, or the file is no socket of this kind, or this user may not remove it.
-// Processes that call this function for paths in one directory do so one after another. TIMEOUT: a
-// process has locked the directory for a second.
+// Does the same as listen_local(), and replaces the file of a socket on which nobody listens any
+// more. PERMISSION: somebody listens there, or the file is no socket of this kind, or this user may
+// not remove it. Processes that call this function for paths in one directory do so one after
+// another. TIMEOUT: a process has locked the directory for a second.
 Result<Fd> listen_local_again(SocketKind kind, const std::string& path, mode_t mode, gid_t group);
 
 // Connects to the socket. Never blocks beyond the waiter. NOT_FOUND: there is no such path.

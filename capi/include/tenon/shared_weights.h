@@ -12,9 +12,9 @@
  * loaded them ends or is killed, another one that has them takes over, in its service thread (rule
  * 10 in tenon.h). The memory is freed when no process has a tensor of it any more.
  *
- * The weights of a name may change. tenon_publish_shared_weights loads the next version and switches
- * to it in one step: newcomers get the newest version, and a process that has an older one keeps it
- * and hears of the newer one (tenon_shared_weights_changed).
+ * The weights of a name may change. tenon_publish_shared_weights loads the next version and
+ * switches to it in one step: newcomers get the newest version, and a process that has an older one
+ * keeps it and hears of the newer one (tenon_shared_weights_changed).
  *
  * A name is a few files in a directory, such as NAME.sock and NAME.hold. The default directory
  * is /dev/shm/tenon-weights-UID, which belongs to the user alone. The processes of several
@@ -179,6 +179,32 @@ TENON_API tenon_status tenon_publish_shared_weights(const char *path, const char
                                                     const tenon_wait *wait,
                                                     tenon_shared_weights **out,
                                                     tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Publishes tensors as the next version of the weights of a name, such as those of a trainer. Does
+ * what tenon_publish_shared_weights does, as if the tensors were a safetensors file. The elements
+ * are copied once, and must not change during the call. The tensors may be views, and of any
+ * strides.
+ * @param[in]  names    borrowed: `count` names in UTF-8, each of them once.
+ * @param[in]  values   borrowed: for each name a value of a tensor.
+ * @param[in]  count    at least 1.
+ * @param[in]  name     borrowed, as for tenon_open_shared_weights.
+ * @param[in]  options  borrowed. NULL means the defaults. `progress` is not called.
+ * @param[in]  wait     borrowed, as for tenon_publish_shared_weights.
+ * @param[out] out      new reference; release it with tenon_shared_weights_release. Untouched on
+ *                      failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, or an error after which no process sees a change: those of
+ *         tenon_publish_shared_weights, and
+ * - TENON_INVALID_ARGUMENT: no tensor, a value that is no tensor, or a name twice.
+ * - TENON_UNSUPPORTED: a safetensors file has no such element type; or a tensor is sparse,
+ *   quantised, conjugated lazily, or on another device than the CPU. The detail "name" names it.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_publish_shared_weights_values(
+    const char *const *names, const tenon_value *const *values, size_t count, const char *name,
+    const tenon_shared_weights_options *options, const tenon_wait *wait, tenon_shared_weights **out,
+    tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Waits until the name has a newer version than `weights`. Open the name again without a path to

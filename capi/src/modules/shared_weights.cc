@@ -6,11 +6,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "boundary.h"
 #include "handles.h"
-#include "modules/shared_weights/publish.h"
 #include "module_lists.h"
+#include "modules/shared_weights/publish.h"
 #include "text.h"
 #include "wait.h"
 
@@ -18,9 +19,11 @@ using namespace tenon::capi;
 using tenon::Ref;
 using tenon::Status;
 using tenon::shared_weights::OpenOptions;
+using tenon::shared_weights::PublishedTensor;
 using tenon::shared_weights::SharedWeights;
 using tenon::value::TensorValueRef;
 using tenon::value::Value;
+using tenon::value::ValueKind;
 using tenon::weights::Weight;
 
 namespace {
@@ -78,8 +81,35 @@ tenon_status tenon_publish_shared_weights(const char* path, const char* name,
     TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
     TENON_ASSIGN(const OpenOptions how, read_open_options(options));
     TENON_ASSIGN(const tenon::os::Wait patience, read_wait(wait));
-    TENON_ASSIGN(Ref<SharedWeights> weights, tenon::shared_weights::publish_file(
-                                                 path, std::string(text), how, patience));
+    TENON_ASSIGN(Ref<SharedWeights> weights,
+                 tenon::shared_weights::publish_file(path, std::string(text), how, patience));
+    *out = handle<tenon_shared_weights>(weights.detach());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_publish_shared_weights_values(const char* const* names,
+                                                 const tenon_value* const* values, size_t count,
+                                                 const char* name,
+                                                 const tenon_shared_weights_options* options,
+                                                 const tenon_wait* wait, tenon_shared_weights** out,
+                                                 tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_TRY(check_argument(count == 0 || (names != nullptr && values != nullptr),
+                             "names or values is NULL"));
+    std::vector<PublishedTensor> given;
+    for (size_t i = 0; i < count; ++i) {
+      TENON_ASSIGN(const std::string_view key, read_text(names[i], "a name of a weight"));
+      TENON_TRY(check_argument(values[i] != nullptr && object(values[i])->is(ValueKind::kTensor),
+                               "a value is no tensor"));
+      given.push_back({std::string(key), object(values[i])->as_tensor()});
+    }
+    TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
+    TENON_ASSIGN(const OpenOptions how, read_open_options(options));
+    TENON_ASSIGN(const tenon::os::Wait patience, read_wait(wait));
+    TENON_ASSIGN(Ref<SharedWeights> weights,
+                 tenon::shared_weights::publish_values(given, std::string(text), how, patience));
     *out = handle<tenon_shared_weights>(weights.detach());
     return Status::ok();
   });

@@ -222,16 +222,15 @@ Status check_unchanged(const OpenedFile& file) {
   return is_same ? Status::ok() : changed(file.path);
 }
 
-Status check_size(const OpenedFile& file, uint64_t max_nbytes) {
-  const uint64_t nbytes = file.identity.nbytes;
+Status check_size(const std::string& path, uint64_t nbytes, uint64_t max_nbytes) {
   if (max_nbytes == 0 || nbytes <= max_nbytes) return Status::ok();
   return Status(Code::kResourceExhausted,
                 format("%s has %llu bytes, and max_nbytes allows %llu: raise max_nbytes",
-                       file.path.c_str(), as_llu(nbytes), as_llu(max_nbytes)))
+                       path.c_str(), as_llu(nbytes), as_llu(max_nbytes)))
       .with("limit", "max_nbytes")
       .with("limit_value", max_nbytes)
       .with("wanted", nbytes)
-      .with("path", file.path);
+      .with("path", path);
 }
 
 std::string label_of(const OpenedFile& file) { return file.path.substr(file.path.rfind('/') + 1); }

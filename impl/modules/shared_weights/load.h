@@ -28,8 +28,8 @@ Result<OpenedFile> open_file(const std::string& path);
 // CORRUPT: the file, or what the path leads to, has changed since open_file().
 Status check_unchanged(const OpenedFile& file);
 
-// RESOURCE_EXHAUSTED: the file is larger than `max_nbytes`, unless that is 0.
-Status check_size(const OpenedFile& file, uint64_t max_nbytes);
+// RESOURCE_EXHAUSTED: a file of this size is larger than `max_nbytes`, unless that is 0.
+Status check_size(const std::string& path, uint64_t nbytes, uint64_t max_nbytes);
 // The file's name without its directories.
 std::string label_of(const OpenedFile& file);
 

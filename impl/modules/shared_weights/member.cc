@@ -239,8 +239,7 @@ Result<int> Member::changed_fd() {
     TENON_ASSIGN(changed_, ForkClosed::make([&]() -> Result<os::Fd> {
                    const unsigned is_newer = newest() > facts_.version ? 1 : 0;
                    os::Fd made(::eventfd(is_newer, EFD_CLOEXEC | EFD_NONBLOCK));
-                   if (!made.is_open())
-                     return os::with_fd_limit(errno_status(errno, "an eventfd"));
+                   if (!made.is_open()) return os::with_fd_limit(errno_status(errno, "an eventfd"));
                    return made;
                  }));
   }

@@ -188,9 +188,8 @@ bool is_newer_held(const Place& place, uint64_t version) noexcept {
   try {
     Result<std::vector<uint64_t>> all = list_versions(place);
     if (!all.is_ok()) return true;
-    return std::ranges::any_of(all.value(), [&](uint64_t each) {
-      return each > version && !is_unheld(place, each);
-    });
+    return std::ranges::any_of(
+        all.value(), [&](uint64_t each) { return each > version && !is_unheld(place, each); });
   } catch (...) {
     return true;  // no memory: the caller asks again
   }

@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "modules/shared_weights/load.h"
 #include "modules/shared_weights/packets.h"
+#include "modules/shared_weights/values.h"
 #include "os/host.h"
 #include "os/local_socket.h"
 #include "os/lock_file.h"
@@ -25,7 +26,7 @@ constexpr int64_t kLongestPublishTurnNs = 5'000'000;
 // Makes the memory of the new version. Sets the identity and the label of `facts`.
 using Prepare = std::function<Result<Loaded>(const os::Waiter& waiter, Facts* facts)>;
 
-// One call of publish_file() or publish_tensors().
+// One call of publish_file() or publish_values().
 class Publishing {
  public:
   Publishing(Place place, const os::Wait& wait) : place_(std::move(place)), waiter_(wait) {}
@@ -89,7 +90,9 @@ Result<ForkClosed> Publishing::tell_server() {
   const int socket = connected.value().get();
   TENON_ASSIGN(const os::Peer server, os::peer_of(socket));
   TENON_ASSIGN(const bool is_trusted, os::is_admitted(socket, server, place_.admitted_group()));
-  if (!is_trusted)
+  // Root's weights may be opened, but not replaced.
+  const bool is_roots = server.uid == 0 && os::user_id() != 0 && !place_.admitted_group();
+  if (!is_trusted || is_roots)
     return Status(Code::kPermission,
                   format("process %d of user %u serves the weights \"%s\": publish only weights of "
                          "your own user, or name the group of that user",
@@ -181,7 +184,7 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
                                         const OpenOptions& options, const os::Wait& wait) {
   TENON_ASSIGN(Place place, choose_place(name, options.access));
   TENON_ASSIGN(const OpenedFile file, open_file(path));
-  TENON_TRY(check_size(file, options.max_nbytes));
+  TENON_TRY(check_size(path, file.identity.nbytes, options.max_nbytes));
   Publishing publishing(std::move(place), wait);
   return publishing.run([&](const os::Waiter& waiter, Facts* facts) -> Result<Loaded> {
     facts->file = file.identity;
@@ -195,6 +198,19 @@ Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::stri
     };
     TENON_TRY(report());
     return load_file(file, &done, report, waiter);
+  });
+}
+
+Result<Ref<SharedWeights>> publish_values(const std::vector<PublishedTensor>& values,
+                                          const std::string& name, const OpenOptions& options,
+                                          const os::Wait& wait) {
+  TENON_ASSIGN(Place place, choose_place(name, options.access));
+  TENON_ASSIGN(const ValuesFile file, layout_values(values));
+  TENON_TRY(check_size(kValuesLabel, file.nbytes, options.max_nbytes));
+  Publishing publishing(std::move(place), wait);
+  return publishing.run([&](const os::Waiter& /*waiter*/, Facts* facts) -> Result<Loaded> {
+    facts->label = kValuesLabel;
+    return load_values(file, &facts->file);
   });
 }
 

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/counted.h"
 #include "base/status.h"
 #include "modules/shared_weights/shared_weights.h"
+#include "modules/shared_weights/values.h"
 #include "os/wait.h"
 
 namespace tenon::shared_weights {
@@ -19,5 +21,10 @@ namespace tenon::shared_weights {
 // The other errors are those of SharedWeights::open().
 Result<Ref<SharedWeights>> publish_file(const std::string& path, const std::string& name,
                                         const OpenOptions& options, const os::Wait& wait);
+
+// Does the same with a copy of tensors, as if they were a safetensors file (values.h).
+Result<Ref<SharedWeights>> publish_values(const std::vector<PublishedTensor>& values,
+                                          const std::string& name, const OpenOptions& options,
+                                          const os::Wait& wait);
 
 }  // namespace tenon::shared_weights

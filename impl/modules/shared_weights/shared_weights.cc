@@ -295,9 +295,10 @@ Result<Ref<SharedWeights>> Opening::become_first(ForkClosed place_lock) {
                          place_.name.c_str(), place_.directory.c_str()))
         .with("path", place_.socket);
   }
-  if (Status small = check_size(*file_, options_.max_nbytes); !small.is_ok()) {
+  if (Status size = check_size(file_->path, file_->identity.nbytes, options_.max_nbytes);
+      !size.is_ok()) {
     (void)remove_if_last(place_, holds.name.get());
-    return small;
+    return size;
   }
   // A name that nobody has begins with version 1 again.
   remove_older_holds(place_, kAllVersions);

@@ -20,6 +20,7 @@ Bytes encode_again(const Packet& packet) {
     case PacketKind::kHello: return encode_packet(packet.hello);
     case PacketKind::kProgress: return encode_packet(packet.progress);
     case PacketKind::kRefused: return encode_packet(packet.refused);
+    case PacketKind::kNewest: return encode_packet(packet.newest);
     case PacketKind::kWeights:
     case PacketKind::kStatus: break;
   }

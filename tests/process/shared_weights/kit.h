@@ -51,6 +51,13 @@ class Scene {
     REQUIRE(chmod(names_.path().c_str(), 0755) == 0);
   }
   std::string file() const { return files_ / "net.safetensors"; }
+  // A file with other bytes, for a version of the weights.
+  std::string version_file(uint64_t seed) const {
+    std::string path = files_ / ("net-" + std::to_string(seed) + ".safetensors");
+    if (access(path.c_str(), F_OK) != 0) write_file(path, seed);
+    return path;
+  }
+  size_t file_count() const { return names_.names().size(); }
   const std::string& directory() const { return names_.path(); }
   std::string socket() const { return names_ / "net.sock"; }
   uint64_t nbytes() const { return nbytes_; }
@@ -61,13 +68,13 @@ class Scene {
                                [](const std::string& name) { return name.starts_with(".tenon-"); });
   }
   // Looks at every byte of a small tensor, and at parts of a large one.
-  bool has(const void* data) const {
+  bool has(const void* data, uint64_t seed = 1) const {
     constexpr uint64_t kWhole = 200'000;
     const auto* const bytes = static_cast<const unsigned char*>(data);
-    if (!fault::has_pattern(data, std::min(nbytes_, kWhole), 1)) return false;
+    if (!fault::has_pattern(data, std::min(nbytes_, kWhole), seed)) return false;
     for (uint64_t i = kWhole; i < nbytes_; i += 1021)
-      if (bytes[i] != fault::byte_at(1, i)) return false;
-    return nbytes_ == 0 || bytes[nbytes_ - 1] == fault::byte_at(1, nbytes_ - 1);
+      if (bytes[i] != fault::byte_at(seed, i)) return false;
+    return nbytes_ == 0 || bytes[nbytes_ - 1] == fault::byte_at(seed, nbytes_ - 1);
   }
   void write_file(const std::string& path, uint64_t seed) const {
     const std::string size = std::to_string(nbytes_);
@@ -128,7 +135,11 @@ struct How {
   uint32_t group = 0;  // 0: none
 };
 
-inline Opened open_weights(const Scene& scene, const How& how) {
+using OpenCall = tenon_status (*)(const char*, const char*, const tenon_shared_weights_options*,
+                                  const tenon_wait*, tenon_shared_weights**, tenon_error**);
+
+inline Opened open_weights(const Scene& scene, const How& how,
+                           OpenCall call = &tenon_open_shared_weights) {
   auto options = tenon::test::sized<tenon_shared_weights_options>();
   options.directory = scene.directory().c_str();
   options.progress = how.progress;
@@ -137,18 +148,49 @@ inline Opened open_weights(const Scene& scene, const How& how) {
   options.flags = how.group != 0 ? uint32_t{TENON_SHARED_WEIGHTS_GROUP} : 0U;
   const tenon_wait wait = wait_ns(how.timeout_ns);
   Opened opened;
-  opened.outcome =
-      CALL(tenon_open_shared_weights(how.path, "net", &options, &wait, &opened.weights_, err));
+  opened.outcome = CALL(call(how.path, "net", &options, &wait, &opened.weights_, err));
   return opened;
+}
+
+// A build without JSON reads no safetensors file.
+inline void skip_without_json(const Opened& opened) {
+  if (opened.outcome.status == TENON_UNSUPPORTED &&
+      opened.outcome.message.find("this build of Tenon") != std::string::npos)
+    fault::skip(opened.outcome.message);
+}
+
+// Publishes a file as the next version.
+inline Opened publish_file(const Scene& scene, const std::string& path,
+                           int64_t timeout_ns = kLong) {
+  return open_weights(scene, {.path = path.c_str(), .timeout_ns = timeout_ns},
+                      &tenon_publish_shared_weights);
+}
+
+// Publishes the file of a seed, and must succeed.
+inline Opened must_publish(const Scene& scene, uint64_t seed) {
+  Opened published = publish_file(scene, scene.version_file(seed));
+  skip_without_json(published);
+  if (!CHECK_SAYING(published.outcome.ok(), published.outcome.text())) _exit(1);
+  return published;
+}
+
+// Opens the newest version that a process has, and must succeed.
+inline Opened must_attach(const Scene& scene) {
+  Opened opened = open_weights(scene, {});
+  if (!CHECK_SAYING(opened.outcome.ok(), opened.outcome.text())) _exit(1);
+  return opened;
+}
+
+inline Outcome changed(const Opened& opened, int64_t timeout_ns, uint64_t* version) {
+  const tenon_wait wait = wait_ns(timeout_ns);
+  return CALL(tenon_shared_weights_changed(opened.weights_, &wait, version, err));
 }
 
 // Opens by the path of the file, and must succeed.
 inline Opened must_open(const Scene& scene) {
   const std::string file = scene.file();
   Opened opened = open_weights(scene, {.path = file.c_str()});
-  if (opened.outcome.status == TENON_UNSUPPORTED &&
-      opened.outcome.message.find("this build of Tenon") != std::string::npos)
-    fault::skip(opened.outcome.message);
+  skip_without_json(opened);
   if (!CHECK_SAYING(opened.outcome.ok(), opened.outcome.text())) _exit(1);
   return opened;
 }

@@ -48,6 +48,13 @@ TEST(SharedWeightsPackets, HaveTheBytesOfTheFormat) {
   any.want = Want::kStatus;
   any.version = 1;
   EXPECT_EQ(encode_packet(any), golden_packet("hello_any"));
+  Hello publishes;
+  publishes.want = Want::kPublish;
+  EXPECT_EQ(encode_packet(publishes), golden_packet("hello_publish"));
+  EXPECT_EQ(encode_packet(Newest{3}), golden_packet("newest"));
+  Facts later = some_facts();
+  later.version = 3;
+  EXPECT_EQ(encode_packet(PacketKind::kWeights, later), golden_packet("weights_later"));
   EXPECT_EQ(encode_packet(Progress{500, 1000}), golden_packet("progress"));
   EXPECT_EQ(encode_packet(PacketKind::kWeights, some_facts()), golden_packet("weights"));
   Facts loading = some_facts();
@@ -78,14 +85,23 @@ TEST(SharedWeightsPackets, AreDecodedAsTheyWereEncoded) {
   EXPECT_EQ(facts.loader_pid, 4711);
   EXPECT_EQ(facts.holders, 3U);
   EXPECT_EQ(facts.label, "model");
+  Result<Packet> later = decode_packet(golden_packet("weights_later"));
+  ASSERT_TRUE(later.is_ok());
+  EXPECT_EQ(later.value().facts.version, 3U);
+  Result<Packet> newest = decode_packet(golden_packet("newest"));
+  ASSERT_TRUE(newest.is_ok());
+  EXPECT_EQ(newest.value().newest.version, 3U);
+  Result<Packet> publishes = decode_packet(golden_packet("hello_publish"));
+  ASSERT_TRUE(publishes.is_ok());
+  EXPECT_EQ(publishes.value().hello.want, Want::kPublish);
   Result<Packet> refused = decode_packet(golden_packet("refused"));
   ASSERT_TRUE(refused.is_ok());
   EXPECT_EQ(refused.value().refused.why, Refusal::kOtherFile);
 }
 
 TEST(SharedWeightsPackets, OfAnyOtherSizeAreRefused) {
-  for (const char* const name :
-       {"hello", "hello_any", "progress", "weights", "status", "refused"}) {
+  for (const char* const name : {"hello", "hello_any", "hello_publish", "progress", "weights",
+                                 "weights_later", "status", "refused", "newest"}) {
     const Bytes whole = golden_packet(name);
     for (size_t nbytes = 0; nbytes < whole.size(); ++nbytes)
       expect_refused(Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(nbytes)),
@@ -99,7 +115,8 @@ TEST(SharedWeightsPackets, OfAnyOtherSizeAreRefused) {
 // A changed byte gives a refusal or a packet that encodes to the changed bytes, so no byte is
 // ignored.
 TEST(SharedWeightsPackets, HaveNoByteThatDoesNotCount) {
-  for (const char* const name : {"hello", "progress", "weights", "refused"}) {
+  for (const char* const name :
+       {"hello", "progress", "weights", "weights_later", "refused", "newest"}) {
     const Bytes whole = golden_packet(name);
     for (size_t at = 0; at < whole.size(); ++at) {
       for (const auto bit : {std::byte{0x01}, std::byte{0x80}}) {
@@ -113,6 +130,7 @@ TEST(SharedWeightsPackets, HaveNoByteThatDoesNotCount) {
           case PacketKind::kHello: again = encode_packet(packet.hello); break;
           case PacketKind::kProgress: again = encode_packet(packet.progress); break;
           case PacketKind::kRefused: again = encode_packet(packet.refused); break;
+          case PacketKind::kNewest: again = encode_packet(packet.newest); break;
           default: again = encode_packet(packet.kind, packet.facts); break;
         }
         EXPECT_EQ(again, changed) << name << " byte " << at;
